@@ -72,7 +72,7 @@ def _declares(proposal: Proposal) -> bool:
 
 
 def _decayed(proposal: Proposal) -> bool:
-    return bool(may_wait(proposal.selection, proposal.state.files))
+    return bool(may_wait(proposal.spec, proposal.selection, proposal.state.files))
 
 
 def _waiting(proposal: Proposal, workload: Workload, backend: Backend, options: PlanOptions) -> Made:
@@ -87,7 +87,7 @@ def _waiting(proposal: Proposal, workload: Workload, backend: Backend, options: 
     if allowed < 0:
         share = f"{100 * unknown / (known + unknown):.3g} %"
         return _without_effect(proposal, f"{share} of the executions of the workload may read any partition")
-    reads, decayed = found.executions(), {partition_text(p) for p in may_wait(proposal.selection, state.files)}
+    reads, decayed = found.executions(), {partition_text(p) for p in may_wait(spec, proposal.selection, state.files)}
     chosen = least_read({name: reads[name] for name in decayed}, allowed)
     return proposed(spec, state, backend, replace(options, rarely_read=chosen)) if chosen else proposal
 

@@ -20,6 +20,7 @@ from zlayout.planner.partitions import Bools
 from zlayout.planner.selection import FileSelection, SelectedFiles
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import FileTable, Partition, TableState
+from zlayout.table.sums import sums
 
 # A changed layout is drift, and a first layout the first rewrite of the table. Deleted rows wait for no query, because
 # a rewrite removes them from storage. Groups whose bounds must become longer would not be selected later.
@@ -38,9 +39,9 @@ def least_read(partitions: Mapping[str, float], allowed: float) -> frozenset[str
     return frozenset(order[: int(within.sum())])
 
 
-def may_wait(selection: FileSelection, files: FileTable) -> tuple[Partition, ...]:
+def may_wait(spec: LayoutSpec, selection: FileSelection, files: FileTable) -> tuple[Partition, ...]:
     """Return the partitions of which all selected files may wait."""
-    numbers = dict.fromkeys(_partition(group, files) for group in _waiting(selection.every_group, files))
+    numbers = dict.fromkeys(_partition(group, files) for group in _waiting(spec, selection.every_group, files))
     return tuple(files.partitions[number] for number in numbers)
 
 
@@ -54,11 +55,12 @@ def marked(partitions: Sequence[Partition], chosen: frozenset[str | int]) -> Boo
 
 
 def set_aside(
-    groups: Sequence[SelectedFiles], files: FileTable, rarely_read: Bools | None
+    spec: LayoutSpec, groups: Sequence[SelectedFiles], files: FileTable, rarely_read: Bools | None
 ) -> tuple[list[SelectedFiles], list[SelectedFiles], Bools]:
     """Divide groups into those to rewrite and those that wait.
 
     Args:
+        spec: The declared layout.
         groups: The groups, each with files of one partition unless the partitioning changes.
         files: N files in P partitions.
         rarely_read: bool[P], the partitions that wait if all of their groups may; None for none.
@@ -68,15 +70,19 @@ def set_aside(
     """
     waits = np.zeros(len(files.partitions), bool)
     if rarely_read is not None:
-        waits[[_partition(group, files) for group in _waiting(groups, files)]] = True
+        waits[[_partition(group, files) for group in _waiting(spec, groups, files)]] = True
         waits &= rarely_read
     parts = [(group, bool(waits[_partition(group, files)])) for group in groups]
     return [group for group, wait in parts if not wait], [group for group, wait in parts if wait], waits
 
 
-def _waiting(groups: Sequence[SelectedFiles], files: FileTable) -> list[SelectedFiles]:
+def _waiting(spec: LayoutSpec, groups: Sequence[SelectedFiles], files: FileTable) -> list[SelectedFiles]:
     """Return the groups of partitions of which all groups may wait."""
-    must = {_partition(group, files) for group in groups if group.reason not in MAY_WAIT}
+    columns = np.minimum(files.deleted, files.rows), files.rows
+    deleted, rows = (sums(files.partition, len(files.partitions), column) for column in columns)
+    # The reason of a partition without a laid-out file does not state that its deleted rows exceed the tolerance.
+    must = set(np.flatnonzero(deleted > spec.tolerance.deleted_rows * rows).tolist())
+    must |= {_partition(group, files) for group in groups if group.reason not in MAY_WAIT}
     return [group for group in groups if _partition(group, files) not in must]
 
 

@@ -115,7 +115,7 @@ def select(
             if len(parts) > len(groups):
                 choice = replace(choice, touched=_in_parts(spec, files, now, parts, choice.touched))
             groups = parts
-    groups, waiting, waits = set_aside(groups, files, rarely_read)
+    groups, waiting, waits = set_aside(spec, groups, files, rarely_read)
     known = planned & ~waits & ((facts.laid > 0) | bool((recorded.laid > 0).any()))
     decay = _worst(facts, choice.ratio, known, settled, spec)
     if state.clustering:

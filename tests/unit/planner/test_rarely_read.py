@@ -100,6 +100,11 @@ def test_deleted_rows_do_not_wait() -> None:
     assert regions(planned(state(*decayed("east"), *deleted))) == ["region=east", "region=west"]
 
 
+def test_deleted_rows_do_not_wait_in_a_partition_that_was_never_laid_out() -> None:
+    deleted = [File(0, 999, "west", deleted=60)] * 3
+    assert regions(planned(state(*decayed("east"), *deleted))) == ["region=east", "region=west"]
+
+
 def test_small_files_wait_in_a_layout_without_order() -> None:
     compaction = replace(WAITING, layout=replace(SPEC.layout, columns=(), curve="linear"))
     small = [File(0, 999, region, bytes=TARGET // 10) for region in ("east", "west") for _ in range(9)]
