@@ -151,7 +151,9 @@ def _carry_out(
         following = telemetry.following(show)
         run = carry_out(plan, runtime, following, verify, lambda: interrupts.requested, concurrent_tables, limit)
     if run.interrupted:
-        shown.console.say("Interrupted. Earlier commits remain.", "error")
+        commits = sum(len(applied.commits) for applied in run.done)
+        remain = f"{plural(commits, 'commit')} made before {'remains' if commits == 1 else 'remain'}"
+        shown.console.say(f"Interrupted: {remain if commits else 'nothing was committed'}.", "error")
     return run
 
 

@@ -109,6 +109,8 @@ def _metrics(metrics: tuple[ColumnMetrics, ...]) -> Iterator[str]:
         numbers = (number(v) for v in (m.depth, m.overlaps, m.unbounded))
         cells = (number(m.touched), size(round(m.bytes_read)), floor, *numbers)
         yield f"  {printable(m.column):<{width}}" + "".join(f" {cell:>10}" for cell in cells)
+    if any(m.floor is None for m in metrics):
+        yield "  floor ?: the metadata does not tell how often values occur; `zlayout plan --sample` does"
     for m in metrics:
         if deep := [b for b in m.depth_histogram if b.files]:
             listed = ", ".join(f"{b.files:,} at {b.label}" for b in deep)

@@ -145,6 +145,7 @@ class TestInterrupts:
         out, err = cli("apply", "--auto-approve", "--report", "json=done.json", code=130)
         assert "Ctrl-C again stops at once" in err
         assert "1 commit, 4 -> " in out
+        assert "Interrupted: 1 commit made before remains." in err
         (result,) = [entry["result"] for entry in json.loads(Path("done.json").read_text())["results"]]
         assert (result["outcome"], result["commits"]) == ("interrupted", 1)
         assert signal.getsignal(signal.SIGINT) is before
@@ -167,6 +168,7 @@ class TestInterrupts:
         (ended,) = (e for e in reported if e["type"] == "apply_errored")
         assert (ended["outcome"], ended["problems"]) == ("interrupted", [])
         assert "cancelled" not in err
+        assert "Interrupted: nothing was committed." in err
 
     def test_the_second_one_stops_at_once(self) -> None:
         stops = []
