@@ -108,11 +108,10 @@ def names(selection: FileSelection, files: FileTable) -> frozenset[str | int]:
 
 def rarely_read_note(spec: LayoutSpec, waiting: RarelyReadGroups) -> Diagnostic:
     """Make ZL416: partitions have decayed and are not rewritten."""
-    share = f"{100 * (spec.tolerance.rarely_read or 0):.6g} %"
     what, files = _counted(waiting.partitions, "partition"), _counted(waiting.files, "file")
     message = (
-        f"decay of {what} is tolerated: {files} of {waiting.bytes:,} bytes wait, because at most {share} of the "
-        "executions of the workload read them"
+        f"decay of {what} is tolerated: {files} of {waiting.bytes:,} bytes wait, because the queries of the workload "
+        "rarely read them"
     )
     hint = "nothing; they are rewritten when queries read them, or with --include-rarely-read"
     return Diagnostic("ZL416", message, "note", hint, spec.location_of("tolerance.rarely_read"))
@@ -121,7 +120,7 @@ def rarely_read_note(spec: LayoutSpec, waiting: RarelyReadGroups) -> Diagnostic:
 def unread_notes(
     spec: LayoutSpec, groups: Sequence[RewriteGroup], executions: Mapping[str, float]
 ) -> Iterator[Diagnostic]:
-    """Yield ZL417 if most bytes of a plan are decayed partitions that no query reads, and could wait.
+    """Yield ZL417 if most bytes of a plan are decayed partitions that no query with conditions reads, and could wait.
 
     Args:
         spec: The declared layout.
@@ -132,7 +131,7 @@ def unread_notes(
     size, whole = (sum(group.bytes for group in some) for some in (unread, groups))
     if spec.tolerance.rarely_read is None and 2 * size > whole:
         what = _counted(len({group.partition_number for group in unread}), "decayed partition")
-        message = f"{size:,} of {whole:,} bytes are rewritten in {what} that no query of the workload reads"
+        message = f"{size:,} of {whole:,} bytes are rewritten in {what} that no query with conditions reads"
         hint = "if the workload has nearly all queries, declare `tolerance: {rarely_read: 0%}`, so that they wait"
         yield Diagnostic("ZL417", message, "note", hint, spec.location_of("tolerance"))
 

@@ -50,8 +50,8 @@ def test_a_decayed_partition_waits_and_the_plan_says_so() -> None:
     assert decision.rarely_read == RARELY
     assert [d.code for d in decision.plan.diagnostics] == ["ZL416"]
     assert decision.plan.diagnostics[0].message == (
-        "decay of 1 partition is tolerated: 8 files of 8,000 bytes wait, because at most 1 % of the executions of the "
-        "workload read them"
+        "decay of 1 partition is tolerated: 8 files of 8,000 bytes wait, because the queries of the workload "
+        "rarely read them"
     )
 
 
