@@ -18,6 +18,7 @@ import pyarrow as pa
 from model import spark_job
 from model.iceberg_catalog import DataFile, IcebergTable, Metadata
 from model.iceberg_java import METADATA, Loaded, StandIn, Task
+from model.java import Seq
 from model.plans import COLUMNS, LAYOUT, NAME, state_of, work_of
 from model.reports import RunCommit
 from model.rows import Row
@@ -82,11 +83,12 @@ def _state(base: Metadata) -> TableState:
     )
 
 
-def tasks_of(client: StandIn, table: Loaded, snapshot: int, paths: Iterable[str]) -> dict[str, Task]:
+def tasks_of(client: StandIn, table: Loaded, snapshot: int, paths: pa.Array) -> Seq:
     """Stands in for `scan.tasks_of`."""
     base = client.table.as_of(table.base.history[table.base.by_version[snapshot]])
-    found = (base.files[path] for path in paths if path in base.files)
-    return {f.name: Task(f, tuple(base.deletes_of(f)), base.live(f, lineage=client.table.lineage)) for f in found}
+    found = (base.files.get(path) for path in paths.to_pylist())
+    lineage = client.table.lineage
+    return Seq(f and Task(f, tuple(base.deletes_of(f)), base.live(f, lineage=lineage)) for f in found)
 
 
 def live_rows(tasks: Iterable[Task]) -> tuple[Row, ...]:
@@ -101,7 +103,7 @@ def is_exact(pinned: staging.Staged) -> bool:
 def write_groups(pinned: staging.Staged, work: Work) -> tuple[list[Rewritten], tuple[()]]:
     """Stands in for `commit.write_groups`: the Spark job and the gate."""
     client = cast(StandIn, pinned.jvm)
-    source = {g.id: live_rows(pinned.tasks[path] for path in g.files.path.to_pylist()) for g in work.groups}
+    source = {g.id: live_rows(pinned.tasks_of([g])) for g in work.groups}
     exact = is_exact(pinned)
     expected = {g.id: int(g.files.live_rows.sum()) if exact else len(source[g.id]) for g in work.groups}
     rows, vacuumed = spark_job.rewrite(source, expected, may_fail=client.table.jobs_fail)

@@ -29,9 +29,6 @@ class DataFile:
     first_row_id: int = -1
     snapshot: int = -1
 
-    def location(self) -> str:
-        return self.name
-
 
 @dataclass(frozen=True, slots=True)
 class DeleteFile:
@@ -43,12 +40,6 @@ class DeleteFile:
     key: int = -1
     vector: bool = False
     sequence: int = -1
-
-    def location(self) -> str:
-        return self.name
-
-    def contentOffset(self) -> int:
-        return 0
 
     def applies(self, file: DataFile) -> bool:
         return (

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from model.delta_log import ANSWER_LOST, COMMIT_FAULTS, KILLED_AFTER, REQUEST_LOST, SELF_CONFLICT
 from model.iceberg_catalog import (
     Change,
@@ -35,11 +37,43 @@ class Task:
     applied: tuple[DeleteFile, ...]
     live: tuple[Row, ...]
 
-    def file(self) -> DataFile:
-        return self.data
 
-    def deletes(self) -> tuple[DeleteFile, ...]:
-        return self.applied
+class Content:
+    """The methods of `zlayout.formats.iceberg.write.content_files.ContentFiles` that a rewrite uses."""
+
+    def missing(self, tasks: Sequence[Task | None]) -> int:
+        return tasks.count(None)
+
+    def files(self, tasks: Iterable[Task]) -> Seq:
+        return Seq(task.data for task in tasks)
+
+    def same_deletes(self, before: Iterable[Task | None], after: Iterable[Task | None]) -> Any:
+        pairs = zip(before, after, strict=True)
+        return np.array([bool(old and task) and old.applied == task.applied for old, task in pairs], np.bool_)
+
+    def have_only_vectors(self, tasks: Iterable[Task]) -> bool:
+        return all(delete.vector for task in tasks for delete in task.applied)
+
+    def select(self, items: Sequence[Any], at: Iterable[int]) -> Seq:
+        return Seq(items[n] for n in at)
+
+    def paths(self, files: Iterable[DataFile]) -> pa.Array:
+        return pa.array([file.name for file in files], pa.string())
+
+    def is_file_scoped(self, delete: DeleteFile) -> bool:
+        return bool(delete.target)
+
+    def replace(self, change: Rewrite, removed: Iterable[Task], added: Iterable[DataFile], *, deletes: bool) -> None:
+        for task in removed:
+            change.deleteFile(task.data)
+        scoped = (d for task in removed for d in task.applied if deletes and self.is_file_scoped(d))
+        for delete in dict.fromkeys(scoped):
+            change.deleteFile(delete)
+        for file in added:
+            change.addFile(file)
+
+    def stored(self, paths: pa.Array, io: Loaded) -> Any:
+        return np.array([1 if path in io.table.storage else -1 for path in paths.to_pylist()], np.int64)
 
 
 def send(commit: Callable[[], None]) -> None:
@@ -97,9 +131,6 @@ class Loaded:
 
     def io(self) -> Loaded:
         return self
-
-    def newInputFile(self, path: str) -> Any:
-        return SimpleNamespace(exists=lambda: path in self.table.storage, getLength=lambda: 1)
 
 
 class Transaction:
@@ -204,14 +235,10 @@ class StandIn:
         self.table: IcebergTable = session.table
         self.name: str = session.name
         self.changes = self.written = 0
-        kinds = SimpleNamespace(isFileScoped=lambda delete: bool(delete.target), isDV=lambda delete: delete.vector)
         build = SimpleNamespace(version=lambda: "1.12.0")
-        util = SimpleNamespace(ContentFileUtil=kinds)
-        self.iceberg = SimpleNamespace(util=util, TableMetadataParser=METADATA, IcebergBuild=build)
+        self.iceberg = SimpleNamespace(TableMetadataParser=METADATA, IcebergBuild=build)
+        self.content = Content()
 
     def load(self, name: TableName) -> Loaded:  # noqa: ARG002
         step("load")
         return Loaded(self.table, self.table.current, self)
-
-    def list(self, values: Iterable[Any]) -> Seq:
-        return Seq(values)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 from model import iceberg_backend
 from model.iceberg_catalog import Change, Metadata
-from model.iceberg_java import Rewrite, StandIn, Task
+from model.iceberg_java import Content, Rewrite, StandIn, Task
 from model.mutant import Mutant, patched
 from model.rows import Row
 from model.schedule import step
@@ -31,7 +30,7 @@ real_commit, real_rewrite, real_settled, real_rows = (
     iceberg_backend.live_rows,
 )
 real_commit_apart = commit.commit_apart
-real_validate, real_load = Change.validate, StandIn.__init__
+real_validate, real_replace = Change.validate, Content.replace
 
 
 def from_now(self: Rewrite, number: int) -> Rewrite:  # noqa: ARG001
@@ -113,9 +112,9 @@ def failed(doing: str, reason: object, failures: Any) -> Exception:  # noqa: ARG
     return EngineError.of("ZL314", f"{doing}: {reason}")
 
 
-def remove_all(pinned: Any, groups: Any, change: Any) -> None:  # noqa: ARG001
-    for file in pinned.jvm.table.as_of(pinned.snapshot).files.values():
-        change.deleteFile(file)
+def remove_all(self: Content, change: Rewrite, removed: Any, added: Any, *, deletes: bool) -> None:  # noqa: ARG001
+    live = change._transaction.table().base.files.values()
+    real_replace(self, change, [Task(file, (), ()) for file in live], added, deletes=deletes)
 
 
 def residual(tasks: Iterable[Task]) -> tuple[Row, ...]:
@@ -125,12 +124,6 @@ def residual(tasks: Iterable[Task]) -> tuple[Row, ...]:
 
 def deleted_too(tasks: Iterable[Task]) -> tuple[Row, ...]:
     return tuple(row for task in tasks for row in task.data.rows)
-
-
-def every_delete(self: StandIn, session: Any) -> None:
-    real_load(self, session)
-    kinds = SimpleNamespace(isFileScoped=lambda _: True, isDV=lambda delete: delete.vector)
-    self.iceberg.util = SimpleNamespace(ContentFileUtil=kinds)
 
 
 def unchecked(operations: Any, base: Any, transaction: Any) -> Any:  # noqa: ARG001
@@ -238,7 +231,7 @@ MUTANTS = (
         "replaces all files of the snapshot",
         ONE,
         {"rows lost"},
-        patched((commit, "remove_files", remove_all)),
+        patched((Content, "replace", remove_all)),
     ),
     Mutant(
         "residuals",
@@ -259,7 +252,7 @@ MUTANTS = (
         "removes every delete file of a rewritten data file, those of other files too",
         PLAIN,
         {"rows revived"},
-        patched((StandIn, "__init__", every_delete)),
+        patched((Content, "is_file_scoped", lambda *_: True)),
     ),
     Mutant(
         "files-not-required",

@@ -1,4 +1,4 @@
-"""A rewrite on Delta makes as many calls to the JVM for many files as for few. Each takes time and memory."""
+"""A rewrite makes as many calls to the JVM for many files as for few. Each takes time and memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from spark.subjects import DeltaSubject, SparkSubject
+from spark.subjects import DeltaSubject, IcebergSubject, SparkSubject
 
 from zlayout.formats.base import Commit
 
@@ -31,13 +31,15 @@ def calls(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counted
 
 
-def _rewritten(table: SparkSubject, files: int, calls: Counter[str], **changes: Any) -> Counter[str]:
+def _rewritten(
+    table: SparkSubject, files: int, calls: Counter[str], *, rows: int = ROWS, **changes: Any
+) -> Counter[str]:
     """Rewrite a table of so many files into as many, and return the calls that this took."""
     work = table.work(table.observe("a", "b"), files=files, **changes)
     calls.clear()
     (commit,) = list(table.execute(work))
     assert isinstance(commit, Commit)
-    assert (commit.files_removed, commit.files_added, commit.rows) == (files, files, ROWS)
+    assert (commit.files_removed, commit.files_added, commit.rows) == (files, files, rows)
     return Counter(calls)
 
 
@@ -51,5 +53,30 @@ def test_delta(delta: DeltaSubject, verify: str, calls: Counter[str]) -> None:
             f"select id, id * 7 % 3989 a, id b from range(0, {ROWS}, 1, {files})"
         )
         found.append(_rewritten(table, files, calls, verify=verify))
+    few, many = found
+    assert many - few == Counter()
+
+
+@pytest.mark.parametrize(
+    ("version", "deletes", "branch", "verify"),
+    [(2, False, "", "gate"), (2, True, "", "full"), (3, True, "audit", "gate"), (3, False, "", "full")],
+)
+def test_iceberg(
+    iceberg: IcebergSubject, version: int, deletes: bool, branch: str, verify: str, calls: Counter[str]
+) -> None:
+    found = []
+    for files in (FEW, MANY):
+        table = replace(iceberg, name=replace(iceberg.name, name=f"{iceberg.name.name}_{files}"))
+        table.sql(
+            f"create table {table} using iceberg tblproperties "
+            f"('format-version'='{version}', 'write.delete.mode'='merge-on-read') as "
+            f"select id, id * 7 % 3989 a, id b from range(0, {ROWS}, 1, {files})"
+        )
+        if deletes:  # a delete file or a deletion vector for each file
+            table.sql(f"delete from {table} where id % 10 = 0")
+        if branch:
+            table.sql(f"alter table {table} create branch {branch}")
+            table = table.on(branch)
+        found.append(_rewritten(table, files, calls, rows=ROWS - ROWS // 10 * deletes, verify=verify))
     few, many = found
     assert many - few == Counter()

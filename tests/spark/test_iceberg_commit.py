@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from spark.sample_tables import create_iceberg
 from spark.subjects import IcebergSubject
 
 from zlayout.errors import EngineError, Refused
 from zlayout.formats.base import Commit, Notice
-from zlayout.formats.iceberg.write import staging
+from zlayout.formats.iceberg.write import commit, staging
 from zlayout.formats.iceberg.write.commit import Committer, write_groups
 from zlayout.formats.iceberg.write.scan import tasks_of
 from zlayout.formats.iceberg.write.staging import staged
+from zlayout.formats.kernel.commits import NewFiles, Rewritten, new_files
 from zlayout.planner.work import Group
 from zlayout.spark import versions
 from zlayout.spark.jvm import session_conf
@@ -119,13 +123,16 @@ def test_tasks_are_those_of_the_chosen_files(table: IcebergSubject) -> None:
     state = table.observe()
     table.sql(f"insert into {table} values (9999, 1, 1, 1)")
     jvm, java, paths = table.jvm, table.java_table(), state.files.path.to_pylist()
-    found = tasks_of(jvm, java, state.version, [paths[2], paths[0], "file:/elsewhere"])
-    assert sorted(found) == sorted([paths[0], paths[2]])
-    assert {path: task.file().location() for path, task in found.items()} == {p: p for p in found}
-    assert [len(list(task.deletes())) for task in found.values()] == [1, 1]
-    assert tasks_of(jvm, java, state.version, []) == {}
-    now = set(table.observe().files.path.to_pylist())
-    assert set(tasks_of(jvm, java, int(java.currentSnapshot().snapshotId()), [*now])) == now > set(paths)
+    found = list(tasks_of(jvm, java, state.version, pa.array([paths[2], "file:/elsewhere", paths[0]])))
+    assert [task and task.file().location() for task in found] == [paths[2], None, paths[0]]
+    assert [len(list(task.deletes())) for task in found if task] == [1, 1]
+    assert len(tasks_of(jvm, java, state.version, pa.array([], pa.string()))) == 0
+    now = table.observe().files.path.cast(pa.string())
+    live = tasks_of(jvm, java, int(java.currentSnapshot().snapshotId()), now)
+    assert jvm.content.paths(jvm.content.files(live)).equals(now)
+    assert set(now.to_pylist()) > set(paths)
+    with pytest.raises((Py4JJavaError, PySparkException), match="duplicate path"):
+        tasks_of(jvm, java, state.version, pa.array([paths[2], paths[2]]))
 
 
 def test_a_scan_is_split_so_that_all_cores_have_work(table: IcebergSubject, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,6 +164,27 @@ def test_a_missing_new_file_stops_the_commit(table: IcebergSubject) -> None:
         Path(new[0].added.path[0].as_py().removeprefix("file:")).unlink()
         with pytest.raises(EngineError, match=r"ZL316 .*found no file"):
             Committer(pinned, table.catalog, wanted).commit(new)
+    assert table.observe().version == state.version
+
+
+@pytest.mark.parametrize("wrong", ["added", "removed"])
+def test_other_files_than_those_of_the_groups_are_not_committed(
+    table: IcebergSubject, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    """The lists of a commit are made by positions. An error in these would remove or add other files."""
+    create_iceberg(table)
+    state = table.observe()
+
+    def shifted(rewritten: Sequence[Rewritten]) -> NewFiles:
+        found = new_files(rewritten)
+        return replace(found, at=np.roll(found.at, 1))
+
+    if wrong == "added":
+        monkeypatch.setattr(commit, "new_files", shifted)
+    else:
+        monkeypatch.setattr(staging, "positions_among", lambda _, paths: np.zeros(len(paths), np.int64))
+    with pytest.raises(EngineError, match=r"ZL310 .*not those of its groups"):
+        table.run(state)
     assert table.observe().version == state.version
 
 

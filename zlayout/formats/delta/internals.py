@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zlayout.formats.kernel.engine_check import PLACEMENT, Internals
+from zlayout.formats.kernel.engine_check import COMPILER, PLACEMENT, Internals
 
 _DELTA = "org.apache.spark.sql.delta"
 INTERNALS = Internals(
@@ -41,7 +41,7 @@ INTERNALS = Internals(
         ),
         f"{_DELTA}.actions.DeletionVectorDescriptor": ("isOnDisk/0", "absolutePath/1"),
         # what `AddFiles.java` is compiled by and uses
-        "org.codehaus.janino.SimpleCompiler": ("setParentClassLoader/1", "cook/1", "getClassLoader/0"),
+        **COMPILER,
         "com.fasterxml.jackson.databind.ObjectMapper": ("readTree/1", "writeValueAsString/1"),
         "org.apache.spark.sql.execution.metric.SQLMetrics$": ("createMetric/2",),
         **PLACEMENT,

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from zlayout.errors import CommitConflict
+from zlayout.errors import CommitConflict, EngineError
 from zlayout.formats.base import Commit, Group, GroupFailed
+from zlayout.formats.kernel.requirements import paths_of
 from zlayout.table.state import ColumnBounds, FileTable, Int64, Partition
 
 
@@ -54,6 +56,14 @@ def positions(owner: Int64, count: int) -> list[Int64]:
     """Return the positions of the items of each of `count` owners, in ascending order. owner: int64[items]."""
     ends = np.cumsum(np.bincount(owner, minlength=count))
     return np.split(np.argsort(owner, kind="stable"), ends[:-1])
+
+
+def positions_among(known: pa.Array, paths: pa.Array) -> Int64:
+    """Return the position of each path in `known`: int64[paths]. Raises ValueError if one is not there."""
+    at = pc.index_in(paths, value_set=known)
+    if at.null_count:
+        raise ValueError(f"{at.null_count} of {len(paths)} files are unknown")
+    return np.asarray(at.cast(pa.int64()), np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +147,24 @@ def new_files(rewritten: Iterable[Rewritten]) -> NewFiles:
         np.concatenate([part.bytes for part in parts]),
         np.concatenate([part.rows for part in parts]),
     )
+
+
+def require_paths(table: object, rewritten: Sequence[Rewritten], added: pa.Array, removed: pa.Array) -> None:
+    """Check that the files of a commit, which are chosen by positions in Java lists, are those of its groups.
+
+    Args:
+        table: The table, for the message.
+        rewritten: The groups of the commit.
+        added: string[files], the paths of the added files, read from the objects that are committed.
+        removed: string[files], those of the removed files.
+
+    Raises:
+        EngineError: ZL310.
+    """
+    pinned = paths_of(each.group for each in rewritten)
+    if not (added.equals(new_files(rewritten).path) and removed.equals(pinned)):
+        message = f"{table}: the files of the commit are not those of its groups"
+        raise EngineError.of("ZL310", message, hint="nothing was committed; report this error")
 
 
 def rewrite_commit(version: int, rewritten: Sequence[Rewritten]) -> Commit:

@@ -49,6 +49,8 @@ class Internals:
     either: tuple[Calls, ...] = ()
 
 
+# What the Java sources of the formats are compiled by: `zlayout.spark.compile`.
+COMPILER: Calls = {"org.codehaus.janino.SimpleCompiler": ("setParentClassLoader/1", "cook/1", "getClassLoader/0")}
 # The methods of Spark that `zlayout.rewrite` calls, for every format.
 _CATALYST = "org.apache.spark.sql.catalyst.expressions"
 PLACEMENT: Calls = {

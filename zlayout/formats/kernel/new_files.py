@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.errors import EngineError
-from zlayout.formats.stored_files import missing_files
 from zlayout.table.state import Int64
 
 
@@ -51,28 +49,11 @@ def require_sizes(paths: pa.Array, recorded: Int64, stored: Int64) -> None:
         EngineError: ZL316, if a file is missing or has another size.
     """
     for at in np.flatnonzero(recorded != stored)[:1].tolist():
-        raise _missing(paths[at].as_py(), int(recorded[at]), int(stored[at]) if stored[at] >= 0 else None)
-
-
-def require_files(sizes: Mapping[str, int], stored: Callable[[str], int | None]) -> None:
-    """Check that each new file is on storage with its size, because a clean-up may have removed it.
-
-    Args:
-        sizes: The sizes in bytes that the commit will record, by path.
-        stored: Returns the size in bytes on storage, None if there is no file. It is called from several threads.
-
-    Raises:
-        EngineError: ZL316, if a file is missing or has another size.
-    """
-    for path, found in missing_files(sizes, stored):
-        raise _missing(path, sizes[path], found)
-
-
-def _missing(path: str, expected: int, found: int | None) -> EngineError:
-    return EngineError.of(
-        "ZL316",
-        "a new file is missing on storage, or has another size",
-        detail=f"{path}: expected {expected} bytes, " + ("found no file" if found is None else f"found {found}"),
-        hint="stop what removes files of this table (VACUUM without retention, orphan removal), then run again; "
-        "nothing was committed",
-    )
+        found = f"found {stored[at]}" if stored[at] >= 0 else "found no file"
+        raise EngineError.of(
+            "ZL316",
+            "a new file is missing on storage, or has another size",
+            detail=f"{paths[at].as_py()}: expected {recorded[at]} bytes, {found}",
+            hint="stop what removes files of this table (VACUUM without retention, orphan removal), then run again; "
+            "nothing was committed",
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from zlayout.errors import CommitConflict, Diagnostic, Refused
@@ -70,6 +71,11 @@ def partitions_of(groups: Iterable[Group]) -> list[Partition]:
     """Return the distinct partitions of the groups' files."""
     found = (g.files.partitions[at] for g in groups for at in np.unique(g.files.partition).tolist())
     return list(dict.fromkeys(found))
+
+
+def paths_of(groups: Iterable[Group]) -> pa.Array:
+    """Return the paths of the groups' files, in their order: string[files]."""
+    return pa.concat_arrays([pa.array([], pa.string()), *(group.files.path.cast(pa.string()) for group in groups)])
 
 
 def split_groups(groups: Sequence[Group], unchanged: NDArray[np.bool_]) -> tuple[list[Group], list[tuple[Group, int]]]:

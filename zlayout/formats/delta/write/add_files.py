@@ -7,16 +7,17 @@ does the work in the JVM. Positions and sizes are passed as arrays of numbers, t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from importlib.resources import files as resources
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from zlayout.formats.stored_files import MAX_CONCURRENT_REQUESTS
 from zlayout.spark.compile import java_object
 from zlayout.spark.jvm import jvm_of
+from zlayout.spark.transfer import from_bytes, parts, texts, to_bytes
 from zlayout.table.state import Int64
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 
 _CLASS = "io.zlayout.delta.AddFiles"
 _TEXT = pa.string()
-_SEPARATOR = "\0"  # no path, statistics or id contains it
-# A call passes texts of this number of files: statistics of a wide table may be tens of kilobytes for each.
-_FILES_PER_CALL = 2000
 
 
 class AddFiles:
@@ -52,11 +50,11 @@ class AddFiles:
         return self._texts(files, "stats", pa.large_string())
 
     def sizes(self, files: Any) -> Int64:
-        return _numbers(self._java.sizes(files))
+        return from_bytes(self._java.sizes(files))
 
     def select(self, files: Any, at: Int64) -> Any:
         """Return a list of the files at these positions."""
-        return self._java.select(files, _bytes(at))
+        return self._java.select(files, to_bytes(at))
 
     def joined(self, lists: Sequence[Any]) -> Any:
         """Return a list of all files of several lists."""
@@ -67,7 +65,7 @@ class AddFiles:
 
     def partitioned_as(self, files: Any, others: Any, owner: Int64) -> bool:
         """Return whether each file n has the partition values, as in the log, of the file owner[n] of `others`."""
-        return bool(self._java.partitionedAs(files, others, _bytes(owner)))
+        return bool(self._java.partitionedAs(files, others, to_bytes(owner)))
 
     def changed(self, files: Any, changes: pa.Array, owner: Int64) -> Any:
         """Return a list of copies of the files.
@@ -79,11 +77,10 @@ class AddFiles:
         result = self._jvm.java.util.ArrayList()
         if len(files) != len(owner):
             raise ValueError(f"{len(files)} files have {len(owner)} owners")
-        for start in range(0, len(owner), _FILES_PER_CALL):
-            part = owner[start : start + _FILES_PER_CALL]
-            used, numbers = np.unique(part, return_inverse=True)
+        for start, end in parts(len(owner)):
+            used, numbers = np.unique(owner[start:end], return_inverse=True)
             lines = "\n".join(changes.take(pa.array(used)).to_pylist())
-            self._java.change(files.subList(start, start + len(part)), _bytes(numbers), lines, result)
+            self._java.change(files.subList(start, end), to_bytes(numbers), lines, result)
         return result
 
     def replacing(self, added: Any, removed: Any, timestamp: int, *, data_change: bool) -> Any:
@@ -97,33 +94,11 @@ class AddFiles:
     def missing_vectors(self, files: Any) -> list[str]:
         """Return the files on storage that deletion vectors of AddFiles refer to and that do not exist."""
         paths = self._java.vectorLocations(files, self._log.dataPath())
-        missing = self._java.select(paths, _bytes(np.flatnonzero(self._stored(paths) < 0)))
+        missing = self._java.select(paths, to_bytes(np.flatnonzero(self._stored(paths) < 0)))
         return [str(path) for path in missing]
 
     def _stored(self, paths: Any) -> Int64:
-        return _numbers(self._java.stored(paths, self._log.newDeltaHadoopConf(), MAX_CONCURRENT_REQUESTS))
+        return from_bytes(self._java.stored(paths, self._log.newDeltaHadoopConf(), MAX_CONCURRENT_REQUESTS))
 
     def _texts(self, files: Any, field: str, kind: pa.DataType = _TEXT) -> pa.Array:
-        count = len(files)
-        parts = [
-            pc.list_flatten(pc.split_pattern(pa.array([self._java.texts(files, field, start, end)], kind), _SEPARATOR))
-            for start in range(0, count, _FILES_PER_CALL)
-            for end in [min(start + _FILES_PER_CALL, count)]
-        ]
-        return pa.concat_arrays([pa.array([], kind), *parts])
-
-
-def positions_among(known: pa.Array, paths: pa.Array) -> Int64:
-    """Return the position of each path in `known`: int64[paths]. Raises ValueError if one is not there."""
-    at = pc.index_in(paths, value_set=known)
-    if at.null_count:
-        raise ValueError(f"{at.null_count} of {len(paths)} files are unknown")
-    return np.asarray(at.cast(pa.int64()), np.int64)
-
-
-def _bytes(numbers: Int64) -> bytes:
-    return np.asarray(numbers, ">i8").tobytes()
-
-
-def _numbers(content: bytes) -> Int64:
-    return np.frombuffer(content, ">i8").astype(np.int64)
+        return texts(partial(self._java.texts, files, field), len(files), kind)

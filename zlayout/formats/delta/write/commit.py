@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pa_fs
 
-from zlayout.errors import Diagnostic, EngineError
+from zlayout.errors import Diagnostic
 from zlayout.formats.base import Commit, Group, GroupFailed, Notice, Notify, Progress, Stage, Work
 from zlayout.formats.delta.read.schema import leaves
 from zlayout.formats.delta.read.tags import BASELINE, GROUP
@@ -30,7 +30,15 @@ from zlayout.formats.delta.write.silent_changes import require_no_silent_change
 from zlayout.formats.delta.write.source_files import PinnedFiles, file_uris, pinned_files, still_live
 from zlayout.formats.delta.write.stamp import layout_tags
 from zlayout.formats.delta.write.writing import write_with_stats
-from zlayout.formats.kernel.commits import NewFiles, Rewritten, commit_apart, new_files, positions, rewrite_commit
+from zlayout.formats.kernel.commits import (
+    NewFiles,
+    Rewritten,
+    commit_apart,
+    new_files,
+    positions,
+    require_paths,
+    rewrite_commit,
+)
 from zlayout.formats.kernel.measured import Measurement, baseline_of
 from zlayout.formats.kernel.new_files import FileName, spark_partitions
 from zlayout.formats.kernel.requirements import changed_files
@@ -117,7 +125,7 @@ class Committer:
         with spark_errors(str(self._work.table), "committing"):
             added = self._delta.files.select(new.handles, new.at)
             removed = self._delta.files.select(self._pinned.adds, np.concatenate([each.removed for each in some]))
-            self._require_paths(some, added, new.path, removed)
+            require_paths(self._work.table, some, self._delta.files.paths(added), self._delta.files.paths(removed))
             if self._transactions:
                 transaction = self._transactions.pop()
             else:
@@ -129,14 +137,6 @@ class Committer:
         # nothing after the commit may fail, even if the JVM dies
         self._measurement.committed(some)
         return rewrite_commit(version, some)
-
-    def _require_paths(self, some: Sequence[Rewritten], added: Any, wanted: pa.Array, removed: Any) -> None:
-        """Check that the AddFiles at the chosen positions are those of the groups. Raises EngineError ZL310."""
-        pinned = pa.concat_arrays([each.group.files.path.cast(pa.string()) for each in some])
-        found = (self._delta.files.paths(added), self._delta.files.paths(removed))
-        if not (found[0].equals(wanted) and found[1].equals(pinned)):
-            message = f"{self._work.table}: the files of the commit are not those of its groups"
-            raise EngineError.of("ZL310", message, hint="nothing was committed; report this error")
 
     def send(self, transaction: Any, added: Any, removed: Any, tags: Mapping[str, str] | None = None) -> int:
         """Commit the replacement of AddFiles by others, both in Java lists, and return the version.

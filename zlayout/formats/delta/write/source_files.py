@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.formats.base import Group
-from zlayout.formats.delta.write.add_files import positions_among
+from zlayout.formats.kernel.commits import positions_among
 from zlayout.formats.kernel.requirements import changed_files, split_groups
 from zlayout.spark.arrow import from_arrow
 from zlayout.table.state import FileTable, Int64, identities

@@ -14,11 +14,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from zlayout.formats.delta.read.schema import leaves
-from zlayout.formats.delta.write.add_files import positions_among
 from zlayout.formats.delta.write.footers import Bounds, bounds_from_scan, footers_suffice, row_counts, statistics
 from zlayout.formats.delta.write.jvm import DeltaJvm, metadata_column
 from zlayout.formats.delta.write.source_files import file_uris
-from zlayout.formats.kernel.commits import NewFiles
+from zlayout.formats.kernel.commits import NewFiles, positions_among
 from zlayout.spark.arrow import to_arrow
 from zlayout.spark.jvm import session_conf
 from zlayout.sql_text import quote_path

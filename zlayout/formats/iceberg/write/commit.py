@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -30,8 +31,8 @@ from zlayout.formats.iceberg.write.new_bounds import written_files
 from zlayout.formats.iceberg.write.record import dead_snapshots, known_state
 from zlayout.formats.iceberg.write.scan import still_live
 from zlayout.formats.iceberg.write.settings import current_fields
-from zlayout.formats.iceberg.write.staging import Staged, handles_of, staged
-from zlayout.formats.kernel.commits import BusyTable, Rewritten, commit_apart, new_files, rewrite_commit
+from zlayout.formats.iceberg.write.staging import Staged, staged
+from zlayout.formats.kernel.commits import BusyTable, Rewritten, commit_apart, new_files, require_paths, rewrite_commit
 from zlayout.formats.kernel.measured import Measurement, baseline_of
 from zlayout.formats.kernel.outcome import settled
 from zlayout.formats.kernel.requirements import partitions_of
@@ -151,8 +152,10 @@ class Committer:
 
     def prepare(self, some: Sequence[Rewritten]) -> tuple[Any, int]:
         """Return a transaction to be committed, and the id of its snapshot. Raises the errors of `commit`."""
-        pinned, work = self._pinned, self._work
-        added = new_files(some)
+        pinned, work, content = self._pinned, self._work, self._pinned.jvm.content
+        groups, added = [each.group for each in some], new_files(some)
+        new, old = pinned.handles_of(added), pinned.tasks_of(groups)
+        require_paths(work.table, some, content.paths(new), content.paths(content.files(old)))
         table = pinned.jvm.load(work.table)
         if work.table.branch:  # first, because any commit while the files are looked up would cost an attempt
             pinned.require_files(added, table.io())
@@ -166,12 +169,9 @@ class Committer:
         base = operations.current()
         change = transaction.newRewrite().validateFromSnapshot(work.version)
         to_branch(change, table, work.table)
-        groups = [each.group for each in some]
         if not changes_partition_spec(partitions_of(groups), int(pinned.table.spec().specId())):
             change.dataSequenceNumber(pinned.snapshot.sequenceNumber())
-        remove_files(pinned, groups, change)
-        for file in handles_of(added):
-            change.addFile(file)
+        content.replace(change, old, new, deletes=pinned.has_deletes)
         for key, value in work.commit_properties.items():
             change.set(key, value)
         change.set(recorded.RUN, work.run_id)
@@ -210,21 +210,6 @@ def _baselines(snapshot: int, some: Sequence[Rewritten], work: Work) -> recorded
     return found
 
 
-def remove_files(pinned: Staged, groups: Sequence[Group], change: Any) -> None:
-    """Add to a rewrite the removal of the groups' files, and of delete files that apply to one of these files only."""
-    is_file_scoped = pinned.jvm.iceberg.util.ContentFileUtil.isFileScoped
-    removed = set()
-    for group in groups:
-        for path in group.files.path.to_pylist():
-            task = pinned.tasks[path]
-            change.deleteFile(task.file())
-            for delete in task.deletes() if pinned.has_deletes else ():
-                key = (delete.location(), delete.contentOffset())
-                if key not in removed and is_file_scoped(delete):
-                    removed.add(key)
-                    change.deleteFile(delete)
-
-
 def _targets(pinned: Staged, groups: Sequence[Group], target_size: int) -> list[GroupTarget]:
     """Return the number of live rows and of new files of each group.
 
@@ -233,11 +218,12 @@ def _targets(pinned: Staged, groups: Sequence[Group], target_size: int) -> list[
     """
     if pinned.exact_deletes():
         return [_target(g, int(g.files.live_rows.sum()), g.target_files) for g in groups]
-    found = to_arrow(pinned.frame.groupBy("_file").count())
-    counted = dict(zip(found["_file"].to_pylist(), found["count"].to_pylist(), strict=True))
+    counted = to_arrow(pinned.frame.groupBy("_file").count())
+    paths, rows = (counted[name].combine_chunks() for name in ("_file", "count"))
     targets = []
     for group in groups:
-        live = np.array([counted.get(p, 0) for p in group.files.path.to_pylist()], np.int64)
+        at = pc.index_in(group.files.path.cast(pa.string()), value_set=paths)
+        live = np.asarray(rows.take(at).fill_null(0), np.int64)
         files = replace(group.files, deleted=group.files.rows - live)
         wanted = max(group.target_files, target_files(files, target_size))  # at least as many as planned
         targets.append(_target(group, int(live.sum()), wanted))

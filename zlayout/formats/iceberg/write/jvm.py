@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from zlayout.formats.iceberg.write.content_files import ContentFiles
 from zlayout.formats.kernel import failures
 from zlayout.formats.kernel.failures import Failures
 from zlayout.spark.jvm import java_class, java_list, jvm_of
@@ -43,6 +45,11 @@ class IcebergJvm:
         self.java: Any = self.root.java
         self.iceberg: Any = self.root.org.apache.iceberg
         self.jsession = jsession._jsparkSession
+
+    @cached_property
+    def content(self) -> ContentFiles:
+        """Operations on many files. Engine native does not need them."""
+        return ContentFiles(self.session)
 
     def load(self, name: TableName) -> Any:
         """Load the table with its current metadata. Every call reads the catalog again."""

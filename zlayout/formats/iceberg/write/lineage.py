@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from zlayout.errors import Refused
@@ -29,7 +28,7 @@ def require_row_ids_of_orc(jvm: IcebergJvm, table: TableName) -> None:
         )
 
 
-def require_sequence_numbers(jvm: IcebergJvm, name: TableName, table: Any, tasks: Mapping[str, Any]) -> None:
+def require_sequence_numbers(jvm: IcebergJvm, name: TableName, table: Any, tasks: Any) -> None:
     """Check that Iceberg reads the sequence number by which rows were last updated.
 
     Before version 1.12, Iceberg uses the number of the commit that added a file instead of the number of its data. They
@@ -37,7 +36,7 @@ def require_sequence_numbers(jvm: IcebergJvm, name: TableName, table: Any, tasks
 
     Args:
         name: The name for messages.
-        tasks: The Java scan tasks of the files by path.
+        tasks: The Java scan tasks of the files.
 
     Raises:
         Refused: ZL228, if a file has two different numbers, and no known snapshot shows that the table had row ids
@@ -49,8 +48,9 @@ def require_sequence_numbers(jvm: IcebergJvm, name: TableName, table: Any, tasks
     with_row_ids = [int(each.sequenceNumber()) for each in table.snapshots() if each.firstRowId() is not None]
     if not with_row_ids:
         return
-    since, files = min(with_row_ids), (task.file() for task in tasks.values())
-    if any(f.fileSequenceNumber() != f.dataSequenceNumber() and f.fileSequenceNumber() < since for f in files):
+    files = jvm.content.files(tasks)
+    added, of_rows = (jvm.content.numbers(files, kind) for kind in ("file sequence number", "data sequence number"))
+    if ((added != of_rows) & (added < min(with_row_ids))).any():
         raise Refused.of(
             "ZL228",
             f"{name} has files that were rewritten before it had row ids; Iceberg {found} would change the sequence "

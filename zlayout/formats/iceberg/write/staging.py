@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -23,12 +23,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from zlayout.errors import CommitConflict, EngineError, Refused
-from zlayout.formats.base import Work
+from zlayout.formats.base import Group, Work
 from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
 from zlayout.formats.iceberg.write.lineage import require_sequence_numbers
 from zlayout.formats.iceberg.write.scan import tasks_of
-from zlayout.formats.kernel.commits import NewFiles
-from zlayout.formats.kernel.new_files import FileName, require_files, spark_partitions
+from zlayout.formats.kernel.commits import NewFiles, positions_among
+from zlayout.formats.kernel.new_files import FileName, require_sizes, spark_partitions
+from zlayout.formats.kernel.requirements import paths_of
 from zlayout.rewrite.engine import min_tasks
 from zlayout.spark.catalyst import frame_of
 from zlayout.spark.jvm import jvm_of
@@ -39,7 +40,6 @@ UNLIMITED_FILE_BYTES = 2**62  # no task writes more, so a task writes one file p
 DEFAULT_SPLIT_BYTES = 128 * 2**20  # Iceberg's default
 MIN_SPLIT_BYTES = 16 * 2**20
 OPEN_COST_BYTES = 4 * 2**20  # when Iceberg combines files to tasks, a smaller file counts as this size
-PLACEHOLDER_ID = 2**40  # a row id and sequence number, which the reader uses only for rows without their own
 _log = logging.getLogger(__name__)
 # <Spark partition>-<task>-<query>-<epoch>-<number of the file in the task>; some location providers add a prefix.
 FILE_NAME = FileName(
@@ -56,7 +56,8 @@ class Staged:
 
     Attributes:
         snapshot: The pinned Java snapshot.
-        tasks: The Java scan tasks of the files by path.
+        tasks: The Java scan tasks of the files.
+        path: string[files], the paths of the files.
         id: The table name under which Spark reads the staged files and writes new ones.
         has_deletes: Whether the snapshot has delete files.
         bytes: int64[files], the sizes of the staged files.
@@ -65,7 +66,8 @@ class Staged:
     jvm: IcebergJvm
     table: Any
     snapshot: Any
-    tasks: Mapping[str, Any]
+    tasks: Any
+    path: pa.Array
     id: str
     has_deletes: bool
     bytes: NDArray[np.int64]
@@ -88,10 +90,11 @@ class Staged:
 
     def exact_deletes(self) -> bool:
         """Return whether all deletes are deletion vectors, so that the metadata has the exact number of live rows."""
-        if not self.has_deletes:
-            return True
-        is_vector = self.jvm.iceberg.util.ContentFileUtil.isDV
-        return all(is_vector(delete) for task in self.tasks.values() for delete in task.deletes())
+        return not self.has_deletes or self.jvm.content.have_only_vectors(self.tasks)
+
+    def tasks_of(self, groups: Sequence[Group]) -> Any:
+        """Return the Java scan tasks of the groups' files, in their order."""
+        return self.jvm.content.select(self.tasks, positions_among(self.path, paths_of(groups)))
 
     def write(self, frame: DataFrame) -> None:
         """Write the placed frame without a commit: one file per Spark partition and output partition."""
@@ -109,11 +112,14 @@ class Staged:
         """Return the new files with the number of the Spark partition that wrote each of them, in that order."""
         coordinator = self.jvm.iceberg.spark.FileRewriteCoordinator.get()
         with java_errors(f"collecting new files of {self.table.name()}"):
-            handles = list(coordinator.fetchNewFiles(self.table, self.id))
-            paths = pa.array([f.location() for f in handles], pa.string())
-            sizes = np.array([f.fileSizeInBytes() for f in handles], np.int64)
-            rows = np.array([f.recordCount() for f in handles], np.int64)
-        files = NewFiles(handles, np.arange(len(handles)), paths, sizes, rows)
+            handles = self.jvm.java.util.ArrayList(coordinator.fetchNewFiles(self.table, self.id))
+            content = self.jvm.content
+            paths, sizes, rows = (
+                content.paths(handles),
+                content.numbers(handles, "bytes"),
+                content.numbers(handles, "rows"),
+            )
+        files = NewFiles(handles, np.arange(len(paths)), paths, sizes, rows)
         by_path = np.asarray(pc.sort_indices(paths), np.int64)
         partitions = spark_partitions(paths, FILE_NAME)
         order = by_path[np.argsort(partitions[by_path], kind="stable")]
@@ -132,40 +138,23 @@ class Staged:
             every_row = iceberg.expressions.ResidualEvaluator.unpartitioned(
                 iceberg.expressions.Expressions.alwaysTrue()
             )
-            tasks = [
-                iceberg.BaseFileScanTask(self._readable(f), None, schema, spec, every_row) for f in handles_of(files)
-            ]
+            row_ids = self.snapshot.firstRowId() is not None
+            tasks = self.jvm.content.new_tasks(self.handles_of(files), schema, spec, every_row, row_ids=row_ids)
             key = str(uuid.uuid4())
-            stage(stack, self.jvm, table, key, self.jvm.list(tasks))
+            stage(stack, self.jvm, table, key, tasks)
             yield self.jvm.session.read.format("iceberg").options(**_staged_as(key)).load(key)
 
-    def _readable(self, file: Any) -> Any:
-        """Return a Java DataFile for the reader, which ignores stored row ids if the DataFile has no first row id."""
-        if self.snapshot.firstRowId() is None:
-            return file
-        readable = file.copy()
-        readable.setFirstRowId(PLACEHOLDER_ID)
-        readable.setDataSequenceNumber(PLACEHOLDER_ID)
-        readable.setFileSequenceNumber(PLACEHOLDER_ID)  # Iceberg before 1.12 reads this one instead
-        return readable
+    def handles_of(self, files: NewFiles) -> Any:
+        """Return a Java list of the DataFiles of new files, in their order."""
+        return self.jvm.content.select(files.handles, files.at)
 
     def require_files(self, files: NewFiles, io: Any) -> None:
-        """See `zlayout.formats.kernel.new_files.require_files`.
+        """See `zlayout.formats.kernel.new_files.require_sizes`.
 
         Args:
             io: A new Java FileIO. The credentials of the staged table's FileIO may have expired during the write.
         """
-
-        def stored(path: str) -> int | None:
-            file = io.newInputFile(path)
-            return int(file.getLength()) if file.exists() else None
-
-        require_files(dict(zip(files.path.to_pylist(), files.bytes.tolist(), strict=True)), stored)
-
-
-def handles_of(files: NewFiles) -> list[Any]:
-    """Return the Java DataFiles of new files."""
-    return [files.handles[at] for at in files.at.tolist()]
+        require_sizes(files.path, files.bytes, self.jvm.content.stored(files.path, io))
 
 
 @contextmanager
@@ -177,13 +166,15 @@ def staged(jvm: IcebergJvm, table: Any, work: Work) -> Iterator[Staged]:
         Refused: ZL228, see `require_sequence_numbers`.
     """
     snapshot = table.snapshot(work.version)
-    wanted = [path for group in work.groups for path in group.files.path.to_pylist()]
+    path = paths_of(work.groups)
     with java_errors(f"searching for the files of {work.table}"):
-        tasks = {} if snapshot is None else tasks_of(jvm, table, work.version, wanted)
-    if tasks.keys() != set(wanted):
+        tasks = None if snapshot is None else tasks_of(jvm, table, work.version, path)
+        missing = len(path) if tasks is None else jvm.content.missing(tasks)
+    if missing:
         raise CommitConflict.of(
             "ZL320",
-            f"expected {len(wanted)} planned files in snapshot {work.version} of {work.table}, found {len(tasks)}",
+            f"expected {len(path)} planned files in snapshot {work.version} of {work.table}, "
+            f"found {len(path) - missing}",
             hint="plan again; nothing was written",
         )
     require_sequence_numbers(jvm, work.table, table, tasks)
@@ -191,8 +182,8 @@ def staged(jvm: IcebergJvm, table: Any, work: Work) -> Iterator[Staged]:
         with java_errors(f"staging the files of {work.table}"):
             has_deletes = not snapshot.deleteManifests(table.io()).isEmpty()
             sizes = np.concatenate([group.files.bytes for group in work.groups])
-            pinned = Staged(jvm, table, snapshot, tasks, str(uuid.uuid4()), has_deletes, sizes)
-            stage(stack, jvm, table, pinned.id, jvm.list(list(tasks.values())))
+            pinned = Staged(jvm, table, snapshot, tasks, path, str(uuid.uuid4()), has_deletes, sizes)
+            stage(stack, jvm, table, pinned.id, tasks)
         yield pinned
 
 
