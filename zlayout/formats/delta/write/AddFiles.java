@@ -31,10 +31,13 @@ public class AddFiles {
     private static final char SEPARATOR = 0;
     private final ObjectMapper mapper = new ObjectMapper();
 
-    /** Returns the paths (path), statistics (stats) or unique ids of deletion vectors (vector) of some of the files. */
-    public String texts(List files, String field, int from, int to) {
+    /**
+     * Returns the paths (path), statistics (stats) or unique ids of deletion vectors (vector) of the files from a position on,
+     * at least one, and no further one after so many characters.
+     */
+    public String texts(List files, String field, int from, int to, int characters) {
         StringBuilder joined = new StringBuilder();
-        for (int at = from; at < to; at++) {
+        for (int at = from; at < to && (at == from || joined.length() < characters); at++) {
             if (at > from) {
                 joined.append(SEPARATOR);
             }

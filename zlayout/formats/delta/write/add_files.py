@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from zlayout.formats.stored_files import MAX_CONCURRENT_REQUESTS
 from zlayout.spark.compile import java_object
@@ -77,7 +78,8 @@ class AddFiles:
         result = self._jvm.java.util.ArrayList()
         if len(files) != len(owner):
             raise ValueError(f"{len(files)} files have {len(owner)} owners")
-        for start, end in parts(len(owner)):
+        lengths = pc.binary_length(changes).cast(pa.int64()).to_numpy(zero_copy_only=False)
+        for start, end in parts(lengths[owner]):
             used, numbers = np.unique(owner[start:end], return_inverse=True)
             lines = "\n".join(changes.take(pa.array(used)).to_pylist())
             self._java.change(files.subList(start, end), to_bytes(numbers), lines, result)

@@ -100,10 +100,10 @@ def statistics(
         EngineError: ZL316, if a footer cannot be read.
     """
     schema = T.StructType().add("path", T.StringType()).add("stats", stats_schema)
-    parts = [
+    parts = (  # of which one at a time is in memory
         _rows(storage, paths[start : start + _FOOTERS_AT_ONCE].to_pylist(), stats_schema, string_prefix, scan)
         for start in range(0, max(len(paths), 1), _FOOTERS_AT_ONCE)
-    ]
+    )
     table = pa.concat_tables([pa.Table.from_pylist(part, schema=to_arrow_schema(schema)) for part in parts])
     stats = F.to_json("stats")
     change = F.to_json(F.struct(stats.alias("stats"))).alias("change")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -17,7 +17,7 @@ from zlayout.table.state import FileTable, Partition
 
 # The names of statistics in the log, and those that deltalake gives them.
 _STATISTICS = (("minValues", "min"), ("maxValues", "max"), ("nullCount", "null_count"))
-_PARSED_AT_ONCE = 2000  # files. Parsed statistics of a wide table may be a hundred kilobytes for each
+_READ_AT_ONCE = 2000  # files whose values are Python objects
 
 
 def written_files(
@@ -33,28 +33,32 @@ def written_files(
         The files; None if the statistics cannot be read, for which a rewrite must not fail.
     """
     try:
-        parsed = [[_statistics(part, leaf) for leaf in wanted] for part in _parsed(stats)]
+        parts = [_values(stats[start : start + _READ_AT_ONCE], wanted) for start in range(0, len(stats), _READ_AT_ONCE)]
+        found = [pa.concat_tables(tables) for tables in zip(_values(stats[:0], wanted), *parts, strict=True)]
         bounds = {
-            leaf.name: read_bounds(pa.concat_tables([part[n] for part in parsed]), [leaf], (), prefix)[leaf.name]
-            for n, leaf in enumerate(wanted)
+            leaf.name: read_bounds(table, [leaf], (), prefix)[leaf.name]
+            for leaf, table in zip(wanted, found, strict=True)
         }
     except (ValueError, TypeError, ArithmeticError, AttributeError, pa.ArrowException):
         return None
     return file_table(files, np.zeros(len(files), np.int64), (partition,), bounds)
 
 
-def _parsed(stats: pa.Array) -> Iterator[list[Any]]:
-    """Yield the parsed statistics of some files at a time, at least once."""
-    for start in range(0, max(len(stats), 1), _PARSED_AT_ONCE):
-        yield [json.loads(text, parse_float=Decimal) for text in stats[start : start + _PARSED_AT_ONCE].to_pylist()]
+def _values(stats: pa.Array, wanted: Sequence[Leaf]) -> list[pa.Table]:
+    """Return the statistics of each column in some files in the form of `DeltaTable.get_add_actions`."""
+    found: list[dict[str, list[Any]]] = [{name: [] for name, _ in _STATISTICS} for _ in wanted]
+    for text in stats:
+        document = json.loads(text.as_py(), parse_float=Decimal)  # one at a time: those of a wide table are large
+        for leaf, values in zip(wanted, found, strict=True):
+            for name, _ in _STATISTICS:
+                values[name].append(_value(document.get(name), leaf.physical))
+    return [_table(leaf, values) for leaf, values in zip(wanted, found, strict=True)]
 
 
-def _statistics(documents: Sequence[Mapping[str, Any]], leaf: Leaf) -> pa.Table:
-    """Return the statistics of one column in the form of `DeltaTable.get_add_actions`."""
+def _table(leaf: Leaf, values: Mapping[str, Sequence[Any]]) -> pa.Table:
     columns = {}
     for name, short in _STATISTICS:
-        values = [_value(document.get(name), leaf.physical) for document in documents]
-        column = _typed(values, pa.int64() if short == "null_count" else leaf.type)
+        column = _typed(values[name], pa.int64() if short == "null_count" else leaf.type)
         for part in reversed(leaf.physical):
             column = pa.StructArray.from_arrays([column], [part])
         columns[short] = column

@@ -128,9 +128,10 @@ public class ContentFiles {
         return selected;
     }
 
-    public String paths(List files, int from, int to) {
+    /** Returns the paths of the files from a position on, at least one, and no further one after so many characters. */
+    public String paths(List files, int from, int to, int characters) {
         StringBuilder joined = new StringBuilder();
-        for (int at = from; at < to; at++) {
+        for (int at = from; at < to && (at == from || joined.length() < characters); at++) {
             String path = ((ContentFile) files.get(at)).location();
             if (path.indexOf(SEPARATOR) >= 0) {
                 throw new IllegalArgumentException("a file has the character 0 in its path");
@@ -140,10 +141,10 @@ public class ContentFiles {
         return joined.toString();
     }
 
-    /** Returns the files as JSON without statistics. spec: the partition spec of all these files. */
-    public String documents(List files, PartitionSpec spec, int from, int to) {
+    /** Returns files as JSON without statistics, as many as `paths` does. spec: the partition spec of all these files. */
+    public String documents(List files, PartitionSpec spec, int from, int to, int characters) {
         StringBuilder joined = new StringBuilder();
-        for (int at = from; at < to; at++) {
+        for (int at = from; at < to && (at == from || joined.length() < characters); at++) {
             ContentFile file = (ContentFile) ((ContentFile) files.get(at)).copyWithoutStats();
             joined.append(at > from ? String.valueOf(SEPARATOR) : "").append(ContentFileParser.toJson(file, spec));
         }

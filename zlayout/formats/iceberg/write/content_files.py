@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from zlayout.formats.stored_files import MAX_CONCURRENT_REQUESTS
@@ -76,11 +77,7 @@ class ContentFiles:
 
     def documents(self, files: Any, spec: Any) -> list[str]:
         """Return each file as JSON without statistics. spec: the Java partition spec of all these files."""
-
-        def read(start: int, end: int) -> str:
-            return str(self._java.documents(files, spec, start, end))
-
-        return list(texts(read, len(files)).to_pylist())
+        return list(texts(partial(self._java.documents, files, spec), len(files)).to_pylist())
 
     def null_counts(self, files: Any, field_id: int) -> Int64:
         """Return the null counts of a column, -1 where unknown: int64[files]."""
@@ -122,7 +119,7 @@ class ContentFiles:
     def _strings(self, values: pa.Array) -> Any:
         """Return a java.util.List of strings. Raises ValueError if a string contains the character 0."""
         listed = self._jvm.java.util.ArrayList()
-        for start, end in parts(len(values)):
+        for start, end in parts(pc.binary_length(values).cast(pa.int64()).to_numpy(zero_copy_only=False)):
             self._java.split(SEPARATOR.join(values[start:end].to_pylist()), listed)
         if len(listed) != len(values):
             raise ValueError("a path contains the character 0")
