@@ -78,23 +78,27 @@ def _decayed(proposal: Proposal) -> bool:
 def _waiting(proposal: Proposal, workload: Workload, backend: Backend, options: PlanOptions) -> Made:
     """Propose again, without the partitions that are rarely read."""
     spec, state = proposal.spec, proposal.state
+    if proposal.selection.moves:  # what arrives in a partition is merged with its files, so that each is planned once
+        return _without_effect(
+            proposal, "files are moved to the declared partitioning", "nothing to do; later runs use it"
+        )
+    hint = f"`zlayout advise {spec.table.on('')} -v` lists the conditions that are not used"
     found = Asked.of(spec, state, workload, backend)
     if found is None:
-        return _without_effect(proposal, "no query of the workload can skip files of the table")
+        return _without_effect(proposal, "no query of the workload can skip files of the table", hint)
     known, unknown = (sum(query.weight for query in queries) for queries in (found.known, found.unknown))
     # An execution whose conditions cannot be used may read what waits.
     allowed = (spec.tolerance.rarely_read or 0) * (known + unknown) * (1 + ROUNDING) - unknown
     if allowed < 0:
         share = f"{100 * unknown / (known + unknown):.3g} %"
-        return _without_effect(proposal, f"{share} of the executions of the workload may read any partition")
+        return _without_effect(proposal, f"{share} of the executions of the workload may read any partition", hint)
     reads, decayed = found.executions(), {partition_text(p) for p in may_wait(spec, proposal.selection, state.files)}
     chosen = least_read({name: reads[name] for name in decayed}, allowed)
     return proposed(spec, state, backend, replace(options, rarely_read=chosen)) if chosen else proposal
 
 
-def _without_effect(proposal: Proposal, why: str) -> Proposal:
+def _without_effect(proposal: Proposal, why: str, hint: str) -> Proposal:
     """Return the proposal with ZL404, because nothing waits."""
     spec, key = proposal.spec, "tolerance.rarely_read"
-    hint = f"`zlayout advise {spec.table.on('')} -v` lists the conditions that are not used"
     note = Diagnostic("ZL404", f"{key} has no effect: {why}", "note", hint, spec.location_of(key))
     return replace(proposal, notes=(*proposal.notes, note))

@@ -204,6 +204,17 @@ def test_an_execution_may_read_what_waits_if_only_one_of_its_scans_has_condition
     assert numbers(planned()[1]) == (1, 2)
 
 
+def test_nothing_waits_in_a_plan_that_moves_files_to_the_declared_partitioning(backend: Memory) -> None:
+    fields = backend.table.current.fields
+    backend.table.set_partitioning(())
+    backend.table.append(rows_of("west", seed=8).slice(0, 5))
+    backend.table.set_partitioning(fields)
+    _, table = planned()
+    assert (len(table.groups), numbers(table), codes(table)) == (3, (), ["ZL404"])
+    run(backend)
+    assert planned()[1].status == "unchanged"
+
+
 @pytest.mark.usefixtures("backend")
 def test_the_plan_document_names_what_waits() -> None:
     found, _ = planned()
