@@ -190,6 +190,8 @@ def delta(project: Project, runtime: SparkRuntime, delta_table: TableName) -> De
 
 @pytest.fixture
 def iceberg(project: Project, runtime: SparkRuntime, iceberg_table: TableName) -> IcebergSubject:
+    if versions.installed().iceberg is None:
+        pytest.skip("Iceberg has no jar for this Spark")
     return IcebergSubject(project, runtime, iceberg_table)
 
 

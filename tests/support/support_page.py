@@ -119,4 +119,4 @@ def _counts(number: int, combination: Combination, result: Result | None, suites
 
 def _cell(result: Result | None, capability: str) -> str:
     answer = result.answers.get(capability, NOT_RUN) if result else NOT_RUN
-    return "-" if answer == NOT_RUN else answer
+    return "-" if answer in (NOT_RUN, "skipped") else answer
