@@ -51,6 +51,17 @@ def test_a_good_table_passes_every_step(root: Path, cli: Cli) -> None:
     assert not [line for line in lines if line[31] == " "]
 
 
+def test_long_messages_are_wrapped_below_their_step(root: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    (root / "layouts" / "orders.yaml").write_text((root / "layouts/orders.yaml").read_text().replace("orders", "other"))
+    lines = cli("doctor", code=1).out.splitlines()[1:]
+    at = next(number for number, line in enumerate(lines) if line.startswith("  failed   read metadata"))
+    assert lines[at].startswith("  failed   read metadata       ZL110 expected a Delta table")
+    assert len(lines) > at + 3
+    assert all(line.startswith(" " * 31) for line in lines[at + 1 :])
+    assert all(len(line) <= 80 or " " not in line[31:].rstrip(",") for line in lines)
+
+
 def test_a_folder_that_may_not_be_written_to_has_a_hint_about_writing(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from zlayout.app.doctor import Outcome, Step, doctor
 from zlayout.app.project import load_project
 from zlayout.cli.console import Console
+from zlayout.report.lines import wrapped
 from zlayout.report.words import printable
 from zlayout.secrets import without_secrets
 
@@ -22,7 +23,10 @@ def doctor_command(project: Path, catalogs: Sequence[str], console: Console, *, 
             catalog = check.catalog
             console.result(f"{catalog}\n")
         failed |= check.outcome is Outcome.FAILED
-        console.result(f"  {check.outcome:<8} {check.step:<{_STEP_WIDTH}} {printable(without_secrets(check.detail))}\n")
-        if check.hint:
-            console.result(f"  {'':<8} {'':<{_STEP_WIDTH}} {printable(check.hint)}\n")
+        start = f"  {check.outcome:<8} {check.step:<{_STEP_WIDTH}} "
+        width = console.text_options().width - len(start)
+        for text in filter(None, (without_secrets(check.detail), check.hint)):
+            for line in wrapped(printable(text), width, 0):
+                console.result(f"{start}{line}\n")
+                start = " " * len(start)
     return 1 if failed else 0
