@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from zlayout.app.project import load_project
+from zlayout.app.project import known_table, load_project
 from zlayout.app.publish import commit_drop, commit_publish, plan_drop_trial, plan_publish
 from zlayout.cli.approval import Approval
 from zlayout.cli.console import Console, spark_of
 from zlayout.formats.trial import Trial
 from zlayout.report.words import plural, printable, version_word
+from zlayout.spec.model import TableName
 
 
 def publish_command(
@@ -74,20 +75,20 @@ def drop_trial_command(
     console.text("".join(f"{line}\n" for line in _shown(name, f"removes  {printable(what)}", trial)))
     if (code := approval.refusal("Remove this trial?")) is not None:
         if approval.dry_run:
-            console.document(drop_document(trial, "dry_run"))
+            console.document(drop_document(known_table(loaded, table), trial, "dry_run"))
         return code
     with spark_of(loaded, console, brief=True) as runtime:
         console.say(f"starting Spark: {name}")
         commit_drop(loaded, trial, runtime)
     console.text(f"\nRemoved {printable(what)}. The table itself is unchanged.\n")
-    console.document(drop_document(trial, "dropped"))
+    console.document(drop_document(known_table(loaded, table), trial, "dropped"))
     return 0
 
 
-def drop_document(trial: Trial, outcome: str) -> dict[str, Any]:
-    """Return the removal of a trial as plain data. `outcome` is `dropped` or `dry_run`."""
+def drop_document(table: TableName, trial: Trial, outcome: str) -> dict[str, Any]:
+    """Return the removal of a trial of a table as plain data. `outcome` is `dropped` or `dry_run`."""
     return {
-        "table": str(trial.table.on("")),
+        "table": str(table),
         "format": trial.format,
         "outcome": outcome,
         "branch": trial.table.branch or None,

@@ -28,7 +28,7 @@ def test_a_rollback_is_represented_without_its_files() -> None:
     [
         ("rollback", as_document(UNDO, None).keys()),
         ("publish", publish_document(TRIAL, "published").keys()),
-        ("drop-trial", drop_document(TRIAL, "dropped").keys()),
+        ("drop-trial", drop_document(TABLE, TRIAL, "dropped").keys()),
     ],
 )
 def test_the_page_lists_every_key(command: str, keys: set[str]) -> None:

@@ -128,6 +128,13 @@ def test_json_states_what_publish_and_drop_trial_do(table: Table, cli: Cli, monk
     assert "Removed branch new" in dropped.err
 
 
+def test_json_names_the_table_of_a_clone(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    clone = Trial(TableName("lake", ("db",), "d@clone"), "delta", "id", "/clones/d", True, 1, 2, ())
+    monkeypatch.setattr("zlayout.cli.publish.plan_drop_trial", lambda *_, **__: clone)
+    shown = json.loads(cli("drop-trial", "lake.db.d", "--clone", "/clones/d", "--dry-run", "--json").out)
+    assert (shown["table"], shown["clone"], shown["branch"]) == ("lake.db.d", "/clones/d", None)
+
+
 def test_json_names_the_commits_that_publish_moves_main_to(
     table: Table, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
