@@ -204,5 +204,5 @@ class Project:
     maintenance: Maintenance | None = None
 
     def __repr__(self) -> str:
-        count = len(self.layouts) + len(self.rules)
-        return f"<{type(self).__name__} {self.root}: {count:,} layouts and rules, catalogs {', '.join(self.catalogs)}>"
+        counts = f"layouts: {len(self.layouts):,}, rules: {len(self.rules):,}"
+        return f"<{type(self).__name__} {self.root}, {counts}, catalogs: {', '.join(self.catalogs)}>"

@@ -206,7 +206,7 @@ class TestUse:
         assert project.spark.conf["spark.hadoop.fs.s3a.secret.key"] == "hidden-key"
         shown = (zlayout.plan(project), project.spark, project.catalogs)
         assert not [each for each in shown if "hidden-key" in repr(each)]
-        assert repr(project) == f"<Project {Path().resolve()}: 1 layouts and rules, catalogs lake>"
+        assert repr(project) == f"<Project {Path().resolve()}, layouts: 1, rules: 0, catalogs: lake>"
         inspection = zlayout.inspect(project, "lake.db.orders")
         assert repr(inspection).startswith("<Inspection of lake.db.orders: delta, version 1, 2 files, ")
 
