@@ -93,8 +93,8 @@ class Result:
     """What one combination was found to do.
 
     Attributes:
-        day: When it was run.
-        minutes: How long that took.
+        day: When it was run; the first day if not all suites ran on the same.
+        minutes: How long the last run took.
         suites: The outcome of each suite.
         answers: For each of `CAPABILITIES`: yes, no, failed, or the code of the refusal.
     """
@@ -195,7 +195,7 @@ def run_suites(combination: Combination, names: Iterable[str], earlier: Result |
     if again:
         failed = {} if earlier is None else {name: outcome.failed for name, outcome in earlier.suites.items()}
         chosen = {name: tuple(map(_id_of, failed[name])) for name in chosen if failed.get(name)}
-    start = time.monotonic()
+    start, day = time.monotonic(), time.strftime("%Y-%m-%d")
     cases = _cases(combination, [test for tests in chosen.values() for test in tests], FAST) if chosen else []
     minutes = round((time.monotonic() - start) / 60, 1)
     suites = {name: _outcome(c for c in cases if c.name.split(".")[0] in _modules(name)) for name in chosen}
@@ -205,8 +205,9 @@ def run_suites(combination: Combination, names: Iterable[str], earlier: Result |
         if again:
             suites = {name: replace(o, passed=o.passed + earlier.suites[name].passed) for name, o in suites.items()}
         suites = earlier.suites | suites
+        day = min(day, earlier.day) if len(chosen) < len(SUITES) else day
         answers |= {name: answer for name, answer in earlier.answers.items() if answers.get(name) == NOT_RUN}
-    return Result(time.strftime("%Y-%m-%d"), minutes, suites, answers)
+    return Result(day, minutes, suites, answers)
 
 
 def _id_of(case: str) -> str:
