@@ -15,7 +15,7 @@ AWS_SDK = "2.57.8"  # Iceberg needs its client apache5; S3A, which was built wit
 
 # The versions of pyspark with which the tests were run, with its own jars (docs/support.md). With others, a self-test
 # decides (`rewrite.self_test`).
-TESTED_SPARK = frozenset({"3.5.9", "4.0.5", "4.1.4", "4.2.0"})
+TESTED_SPARK = frozenset({"3.5.9", "4.0.5", "4.1.1", "4.1.4", "4.2.0"})
 
 
 @dataclass(frozen=True, slots=True)
