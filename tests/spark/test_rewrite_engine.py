@@ -13,6 +13,7 @@ from pyspark.sql import types as T
 from support.builders import make_layout
 
 from zlayout.errors import EngineError
+from zlayout.rewrite import shards
 from zlayout.rewrite.constants import Constants
 from zlayout.rewrite.engine import place, rewrite_conf
 from zlayout.rewrite.gate import content_of
@@ -26,6 +27,7 @@ from zlayout.rewrite.rows import (
     source_columns,
     with_origin,
 )
+from zlayout.rewrite.shuffle import to_partitions
 from zlayout.spark.jvm import session_conf
 
 ROWS = 30_000
@@ -249,6 +251,22 @@ def test_two_levels_give_disjoint_equal_files_at_any_parallelism(spark, table, t
     for i, one in enumerate(boxes):
         for other in boxes[i + 1 :]:
             assert any(p[1] < q[0] or q[1] < p[0] for p, q in zip(one, other, strict=True))
+
+
+@pytest.mark.usefixtures("two_levels")
+def test_no_filter_repeats_the_expressions_of_a_tree(spark, table, monkeypatch):
+    """Spark would push the filter on boxes down the levels: with 16 of them, the plan needs more than 3 GB."""
+    plans = []
+
+    def remembered(frame, *others):
+        plans.append(frame._jdf.queryExecution().optimizedPlan().toString())
+        return to_partitions(frame, *others)
+
+    monkeypatch.setattr(shards, "to_partitions", remembered)
+    with rewrite_conf(spark):
+        place(_source(spark, table), layout("a", "b"), _groups(spark, table, 40))
+    (plan,) = plans
+    assert re.search(rf"Filter .*{shards.CHUNK}#\d+ >= 0", plan), plan
 
 
 @pytest.mark.usefixtures("two_levels")

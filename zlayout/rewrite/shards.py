@@ -203,7 +203,11 @@ def _chunks(drawn: Drawn, source: Source, forest: Forest, chunk_of_box: Int32) -
     if source.partition:
         frame = frame.where(~F.col(NOT_SAMPLED))
     frame = place_rows(frame, drawn.keys, forest, drawn.constants)
-    frame = frame.withColumn(CHUNK, drawn.constants.at("chunk", F.col(FILE_ID))).where(F.col(CHUNK) >= 0)
+    # Always true, and not deterministic for Spark, so that it does not push the filter down the levels of the tree: the
+    # expression would be repeated several times for each level.
+    here = F.spark_partition_id() >= 0
+    chunk_of_row = F.when(here, drawn.constants.at("chunk", F.col(FILE_ID))).otherwise(-1)
+    frame = frame.withColumn(CHUNK, chunk_of_row).where(F.col(CHUNK) >= 0)
     number = np.where(chunk_of_box < 0, ~chunk_of_box, chunk_of_box)
     count = int(number[-1]) + 1
     frame = to_partitions(frame.select(*drawn.keys, FILE_ID, CHUNK), count, F.col(CHUNK))
