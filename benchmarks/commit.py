@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -38,10 +39,11 @@ from zlayout.spark.session import SparkRuntime
 from zlayout.spec.layout import Layout, ZorderColumn
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
 
+ROWS_PER_FILE, LINKS_PER_COPY = 10, 30_000
 LAYOUT = Layout((ZorderColumn("a"), ZorderColumn("b")), "kd", 1000, False, 1 << 27, True, "zlayout")
 
 
-def commit_case(files: int) -> dict[str, Any]:
+def delta_commit(files: int) -> dict[str, Any]:
     """Commit a rewrite of so many files to as many, and return what it took."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -55,7 +57,9 @@ def commit_case(files: int) -> dict[str, Any]:
 
 
 def _measured(runtime: SparkRuntime, backend: DeltaBackend, path: Path, files: int) -> dict[str, Any]:
-    runtime.session.range(0, 10, 1, 1).selectExpr("id", "id a", "-id b").write.format("delta").save(str(path))
+    runtime.session.range(0, ROWS_PER_FILE, 1, 1).selectExpr("id", "id a", "-id b").write.format("delta").save(
+        str(path)
+    )
     original = _linked_table(path, files)
     name = TableName("lake", ("db",), "t")
     state = backend.observe(name, ("a", "b"))
@@ -69,7 +73,7 @@ def _measured(runtime: SparkRuntime, backend: DeltaBackend, path: Path, files: i
     paths = pa.array([json.dumps({"path": name, "stats": None}) for name in new])
     added = delta.files.changed(one, paths, np.arange(files))
     delta.write_files = MethodType(lambda *_, **__: added, delta)  # type: ignore[method-assign]
-    with _calls(runtime) as calls:
+    with count_calls(runtime) as calls:
         began, cpu = time.perf_counter(), time.process_time()
         pinned = pinned_files(delta, snapshot, "t", [group], files)
         transaction = commit.begin(delta, snapshot, pinned.adds)
@@ -84,14 +88,19 @@ def _measured(runtime: SparkRuntime, backend: DeltaBackend, path: Path, files: i
         done = commit.Committer(delta, log, snapshot, pinned, transaction, work, measurement).commit([rewritten])
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     assert (done.files_added, done.files_removed) == (files, files)
+    return commit_result(runtime, files, seconds, cpu, calls[0])
+
+
+def commit_result(runtime: SparkRuntime, files: int, seconds: float, cpu: float, calls: int) -> dict[str, Any]:
+    """What the commit of a table of so many files took. cpu: CPU seconds of the Python process."""
     java = peak_mb(int(runtime.session.sparkContext._jvm.java.lang.ProcessHandle.current().pid()))
     return {
-        "rows": 10 * files,
+        "rows": ROWS_PER_FILE * files,
         "seconds": round(seconds, 1),
         "cpu_seconds": round(cpu, 1),
         "driver_mb": peak_mb(),
         "executor_mb": java,
-        "calls": calls[0],
+        "calls": calls,
     }
 
 
@@ -109,13 +118,21 @@ def _linked_table(path: Path, files: int) -> Path:
 
 def _links(path: Path, original: Path, pattern: str, files: int) -> list[str]:
     names = [pattern.format(n) for n in range(files)]
-    for name in names:
-        os.link(original, path / name)
+    link_all(original, [path / name for name in names])
     return names
 
 
+def link_all(original: Path, links: Sequence[Path]) -> None:
+    """Make hard links to a file, and some copies, because a file may have no more than 65,000 links."""
+    for at, link in enumerate(links):
+        if at % LINKS_PER_COPY == 0:
+            shutil.copy(original, link)
+        else:
+            os.link(links[at - at % LINKS_PER_COPY], link)
+
+
 @contextmanager
-def _calls(runtime: SparkRuntime) -> Iterator[list[int]]:
+def count_calls(runtime: SparkRuntime) -> Iterator[list[int]]:
     """Count the calls to the JVM, without those that release objects."""
     client: Any = type(runtime.session.sparkContext._gateway._gateway_client)
     send, count = client.send_command, [0]

@@ -1,11 +1,12 @@
-"""How long file boundaries take and how much memory, by number of files: benchmarks/results/scale.json.
+"""How long file boundaries and commits take and how much memory, by size: benchmarks/results/scale.json.
 
 The rows are uniform in two independent columns, so the share of the rows in a box is its area: touched and the rows
 per file are computed exactly from the boundaries. The floor of touched is the square root of the number of files.
 
 `simulated` cases draw the samples from that distribution in this process: they measure the driver. `spark` cases draw
 them by Spark from a generated table, as a rewrite does; in local mode, executor_mb is the JVM of driver and executor.
-`commit` cases make the commit of a Delta table alone (benchmarks/commit.py).
+`commit` cases make the commit of a table alone (benchmarks/commit.py, commit_iceberg.py). The tables in docs/scale.md
+and RESULTS.md are written from the results.
 Every case runs in a process of its own. cpu_seconds is the CPU time of the Python process, and load the load average of
 the machine per core when the case began: above 1, seconds include waiting for other processes.
 """
@@ -23,15 +24,17 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from commit import commit_case
+from commit import delta_commit
+from commit_iceberg import iceberg_commit
 from numpy.typing import NDArray
 from peak import peak_mb
+from scale_tables import write_tables
 
 from zlayout.curve.layout import FileMap, build
 from zlayout.curve.two_levels import Refined, build_boxes, join, refine
@@ -57,24 +60,30 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--simulated", type=int, nargs="*", default=SIMULATED, help="numbers of files")
     options.add_argument("--spark", type=int, nargs="*", default=SPARK, help="numbers of files")
-    options.add_argument("--commit", type=int, nargs="*", default=COMMIT, help="numbers of files")
+    options.add_argument("--delta-commit", type=int, nargs="*", default=COMMIT, help="numbers of files")
+    options.add_argument("--iceberg-commit", type=int, nargs="*", default=COMMIT, help="numbers of files")
     options.add_argument("--out", type=Path, default=OUT)
     options.add_argument("--case", nargs=2, help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.case:
-        name, files = given.case[0], int(given.case[1])
-        print(json.dumps(_CASES[name](files)))
+        name, number = given.case[0], int(given.case[1])
+        print(json.dumps([{"case": name, **each} for each in _CASES[name](number)]))
         return 0
     results = json.loads(given.out.read_text()) if given.out.exists() else []
-    for name, numbers in (("simulated", given.simulated), ("spark", given.spark), ("commit", given.commit)):
-        for files in numbers:
-            command = [sys.executable, __file__, "--case", name, str(files)]
+    for name in _CASES:
+        for number in getattr(given, name.replace(" ", "_")):
+            command = [sys.executable, __file__, "--case", name, str(number)]
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            result = {"case": name, "files": files, **json.loads(done.stdout.splitlines()[-1])}
-            print("  ".join(f"{key} {value}" for key, value in result.items()), flush=True)
-            results = [r for r in results if (r["case"], r["files"]) != (name, files)] + [result]
-            given.out.write_text(json.dumps(results, indent=1) + "\n")
+            for found in json.loads(done.stdout.splitlines()[-1]):
+                print("  ".join(f"{key} {value}" for key, value in found.items()), flush=True)
+                results = [each for each in results if _key(each) != _key(found)] + [found]
+            given.out.write_text(json.dumps(sorted(results, key=_key), indent=1) + "\n")
+            write_tables(sorted(results, key=_key))
     return 0
+
+
+def _key(result: dict[str, Any]) -> tuple[int, int]:
+    return list(_CASES).index(result["case"]), result["files"]
 
 
 def _simulated(files: int) -> dict[str, Any]:
@@ -141,7 +150,8 @@ def _in_spark(files: int) -> dict[str, Any]:
         build_forest([shard.map])
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     jvm: Any = session.sparkContext._jvm
-    stages = session.sparkContext._jsc.sc().statusStore().stageList(None, False, False, [], None)
+    none = session.sparkContext._gateway.new_array(jvm.double, 0)
+    stages = session.sparkContext._jsc.sc().statusStore().stageList(None, False, False, none, None)
     shuffled = sum(stages.apply(i).shuffleWriteBytes() for i in range(stages.size()))
     java = peak_mb(int(jvm.java.lang.ProcessHandle.current().pid()))
     result = _result(shard.map, rows, seconds, cpu, load)
@@ -205,12 +215,20 @@ def _levels(
         nodes, low, high = child[~leaf], low[~leaf], high[~leaf]
 
 
-def _commit(files: int) -> dict[str, Any]:
-    load = _load()
-    return commit_case(files) | {"load": load}
+def _of_files(measure: Callable[[int], dict[str, Any]]) -> Callable[[int], list[dict[str, Any]]]:
+    def case(files: int) -> list[dict[str, Any]]:
+        load = _load()
+        return [{"files": files, "load": load, **measure(files)}]
+
+    return case
 
 
-_CASES = {"simulated": _simulated, "spark": _in_spark, "commit": _commit}
+_CASES = {
+    "simulated": _of_files(_simulated),
+    "spark": _of_files(_in_spark),
+    "delta commit": _of_files(delta_commit),
+    "iceberg commit": _of_files(iceberg_commit),
+}
 
 
 def _load() -> float:

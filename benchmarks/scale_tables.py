@@ -1,0 +1,79 @@
+"""Writes the results of benchmarks/scale.py as tables into docs/scale.md and RESULTS.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from results import replace_section
+
+HERE = Path(__file__).parent
+DOCS = HERE.parent / "docs" / "scale.md"
+Result = dict[str, Any]
+Columns = dict[str, Callable[[Result], Any]]
+
+
+def _number(name: str) -> Callable[[Result], str]:
+    def shown(result: Result) -> str:
+        value = result.get(name, "")
+        return f"{value:,}" if isinstance(value, int | float) else value
+
+    return shown
+
+
+_MEASURED: Columns = {"seconds": _number("seconds"), "CPU s": _number("cpu_seconds"), "load per core": _number("load")}
+BOUNDARIES: Columns = {
+    "case": _number("case"),
+    "files": _number("files"),
+    "sampled rows (spark: rows of the table)": _number("rows"),
+    **_MEASURED,
+    "driver MB": _number("driver_mb"),
+    "executor MB": _number("executor_mb"),
+    "shuffle MB": _number("shuffle_mb"),
+    "touched / floor": _number("touched_to_floor"),
+    "rows per file, variation": lambda result: f"{result['rows_variation']:.1%}",
+    "levels": _number("depth"),
+}
+COMMITS: Columns = {
+    "case": _number("case"),
+    "files replaced by as many": _number("files"),
+    **_MEASURED,
+    "Python MB": _number("driver_mb"),
+    "JVM MB": _number("executor_mb"),
+    "calls to the JVM": _number("calls"),
+}
+
+
+def write_tables(results: Sequence[Result]) -> None:
+    """Replace the tables in both files. A case without results is left out."""
+    parts = {
+        "Boundaries of many files": (BOUNDARIES, ("simulated", "spark")),
+        "Commits of many files": (COMMITS, ("delta commit", "iceberg commit")),
+    }
+    for title, (columns, cases) in parts.items():
+        chosen = [each for each in results if each["case"] in cases]
+        if chosen:
+            lines = list(_table(columns, chosen))
+            _replace_table(DOCS, title, lines)
+            made = "Made by `python benchmarks/scale.py`; [docs/scale.md](../docs/scale.md) explains the columns."
+            section = "\n".join([f"## {title}", "", f"{made} 2 cores, busy.", "", *lines, ""])
+            replace_section(HERE / "RESULTS.md", f"## {title}", section)
+
+
+def _table(columns: Columns, results: Sequence[Result]) -> Iterator[str]:
+    yield f"| {' | '.join(columns)} |"
+    yield "|---" * len(columns) + "|"
+    for result in results:
+        yield f"| {' | '.join(str(shown(result)) for shown in columns.values())} |"
+
+
+def _replace_table(path: Path, title: str, lines: Sequence[str]) -> None:
+    """Replace the lines between the markers of a table."""
+    text = path.read_text(encoding="utf-8")
+    begin, end = f"<!-- {title} -->\n", f"<!-- end of {title} -->\n"
+    before, _, rest = text.partition(begin)
+    _, found, after = rest.partition(end)
+    if not found:
+        raise ValueError(f"{path} has no markers of {title}")
+    path.write_text(before + begin + "\n".join(lines) + "\n" + end + after, encoding="utf-8")
