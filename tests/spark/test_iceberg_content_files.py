@@ -68,6 +68,15 @@ def test_fields_are_read_in_the_order_of_the_files(table: IcebergSubject, monkey
     ]
 
 
+def test_a_file_sequence_number_that_was_not_stored_is_unknown(table: IcebergSubject) -> None:
+    jvm, _, found = tasks(table)
+    old = found[0].file().copy()
+    old.setFileSequenceNumber(None)
+    files = jvm.list([found[1].file(), old])
+    assert jvm.content.numbers(files, "file sequence number").tolist() == [found[1].file().fileSequenceNumber(), -1]
+    assert (jvm.content.numbers(files, "data sequence number") > 0).all()
+
+
 def test_bounds_and_null_counts_are_those_of_the_files(table: IcebergSubject) -> None:
     jvm, paths, _ = tasks(table)
     scan = table.java_table().newScan().includeColumnStats().planFiles()

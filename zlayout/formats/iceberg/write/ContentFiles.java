@@ -170,7 +170,8 @@ public class ContentFiles {
             return file.dataSequenceNumber().longValue();
         }
         if (field.equals("file sequence number")) {
-            return file.fileSequenceNumber().longValue();
+            Long number = file.fileSequenceNumber(); // Iceberg before 1.1 did not store it with every file
+            return number == null ? -1 : number.longValue();
         }
         throw new IllegalArgumentException("unknown field " + field);
     }

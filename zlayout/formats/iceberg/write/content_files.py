@@ -72,7 +72,10 @@ class ContentFiles:
         return texts(partial(self._java.paths, files), len(files))
 
     def numbers(self, files: Any, field: Field) -> Int64:
-        """Return one number of each file: int64[files]. Sequence numbers are known of live files only."""
+        """Return one number of each file: int64[files].
+
+        Sequence numbers are known of live files only, file sequence numbers not of all: -1 for an unknown one.
+        """
         return from_bytes(self._java.numbers(files, field))
 
     def documents(self, files: Any, spec: Any) -> list[str]:

@@ -32,7 +32,8 @@ def require_sequence_numbers(jvm: IcebergJvm, name: TableName, table: Any, tasks
     """Check that Iceberg reads the sequence number by which rows were last updated.
 
     Before version 1.12, Iceberg uses the number of the commit that added a file instead of the number of its data. They
-    differ in files of an earlier rewrite, which stored the numbers of the rows if the table had row ids then.
+    differ in files of an earlier rewrite, which stored the numbers of the rows if the table had row ids then. For some
+    files of a very old table, the number of the commit is unknown.
 
     Args:
         name: The name for messages.
