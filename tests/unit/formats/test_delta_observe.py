@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -27,9 +27,13 @@ from support.delta_logs import (
 )
 
 from zlayout.errors import Location, TableError
+from zlayout.formats.base import Listed
 from zlayout.formats.delta.read import tags
 from zlayout.formats.delta.read.key_sample import sample_delta
 from zlayout.formats.delta.read.location import delta_location
+from zlayout.formats.delta.read.names.folders import list_folders
+from zlayout.formats.delta.trials import DeltaTrials
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, TableName
 
 
@@ -299,13 +303,29 @@ def test_a_folder_that_deltalake_would_read_from_another_one(tmp_path: Path) -> 
 @pytest.mark.parametrize("start", ["file://", "file:", "FILE://"])
 def test_a_file_uri_with_escapes_is_the_path_that_it_stands_for(tmp_path: Path, start: str) -> None:
     """Spark would take the escapes for a part of the name."""
-    table = TableName("lake", ("db",), "t")
+    table, no_runtime = TableName("lake", ("db",), "t"), cast(SparkRuntime, None)
     for folder, stated in (("a%20b", "a b"), ("a%2520b", "a%20b"), ("a b", None)):
         uri = f"{start}{tmp_path}/{folder}"
         listed = CatalogConfig("lake", "delta", "path", {"tables": {"db.t": uri}}, Location("zlayout.yaml"))
         below = replace(listed, options={"warehouse": uri})
         wanted = uri if stated is None else f"{tmp_path}/{stated}"
         assert (delta_location(listed, table), delta_location(below, table)) == (wanted, f"{wanted}/db/t")
+        clone, name = DeltaTrials(listed, no_runtime).placed(table, uri)
+        assert delta_location(clone, name) == clone.options["tables"]["db.t@clone"]  # where Spark makes it
+    for location, stated in (("profile:/x%20y", f"{tmp_path}/profile:/x y"), ("/host/x%20y", None)):
+        uri = f"{start}{tmp_path}/{location}" if stated else f"file:/{location}"
+        listed = CatalogConfig("lake", "delta", "path", {"tables": {"db.t": uri}}, Location("zlayout.yaml"))
+        assert delta_location(listed, table) == (stated or uri)
+
+
+@pytest.mark.parametrize("start", ["file://", "file:", "FILE://", ""])
+def test_the_tables_of_a_warehouse_are_listed_in_each_notation(tmp_path: Path, start: str) -> None:
+    write_log(tmp_path / "a b" / "db" / "t", [protocol(), metadata(INTS)])
+    place = f"{start}{tmp_path}/{'a%20b' if start else 'a b'}"
+    catalog = CatalogConfig("lake", "delta", "path", {"warehouse": place}, Location("zlayout.yaml"))
+    table = TableName("lake", ("db",), "t")
+    assert list(list_folders(catalog, TableName("lake", ("*",), "*"))) == [Listed(table)]
+    assert observe(delta_location(catalog, table)).version == 0  # type: ignore[arg-type]
 
 
 def test_an_empty_table_is_fine(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from zlayout.errors import EngineError, Refused, first_line
 from zlayout.formats.delta.backend import session_at
-from zlayout.formats.delta.read.location import delta_location
+from zlayout.formats.delta.read.location import decoded, delta_location
 from zlayout.formats.delta.read.names.lookup import Names, at_location
 from zlayout.formats.delta.read.trial import other_files, read_clone
 from zlayout.formats.trial import Trial
@@ -71,4 +71,5 @@ class DeltaTrials:
 
 def _absolute(where: str) -> str:
     """Return the location of a clone; a path is that of the working directory."""
+    where = decoded(where)  # as in a catalog, so that Spark makes the clone where it is read
     return where if "://" in where else os.path.abspath(where.removeprefix("file:"))

@@ -57,10 +57,10 @@ def log_files(location: str, storage: pa_fs.FileSystem) -> pa_fs.FileSystem:
         storage: The result of `table_files` for the location.
     """
     url = urlsplit(location)
-    if "://" not in location:
-        path = location
-    elif url.scheme == "file" and not url.netloc:
+    if url.scheme == "file" and not url.netloc:  # file:/a too
         path = unquote(url.path)
+    elif "://" not in location:
+        path = location
     else:
         return storage
     return pa_fs.SubTreeFileSystem(os.path.abspath(path), pa_fs.LocalFileSystem())

@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 from zlayout.errors import TableError
 from zlayout.spec.model import CatalogConfig, TableName
 
-_LOCAL = re.compile("file:(?://)?/", re.IGNORECASE)
+_LOCAL = re.compile("file:(?://)?/(?!/)", re.IGNORECASE)  # a host may follow two slashes
 _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 
 
@@ -31,7 +31,7 @@ def delta_location(catalog: CatalogConfig, table: TableName) -> str:
     """
     listed = catalog.options.get("tables", {}).get(".".join(table.identifier))
     if listed:
-        return _decoded(str(listed))
+        return decoded(str(listed))
     warehouse = catalog.options.get("warehouse")
     if not warehouse:
         raise TableError.of(
@@ -41,9 +41,9 @@ def delta_location(catalog: CatalogConfig, table: TableName) -> str:
             location=catalog.location,
         )
     parts = [quote(part, safe=" ") if "/" in part else part for part in table.identifier]
-    return _decoded(str(warehouse)).rstrip("/") + "/" + str(PurePosixPath(*parts))
+    return decoded(str(warehouse)).rstrip("/") + "/" + str(PurePosixPath(*parts))
 
 
-def _decoded(location: str) -> str:
-    """Return the path of a file URI with escapes, and any other location unchanged."""
-    return unquote(_LOCAL.sub("/", location)) if is_misread(location) and _LOCAL.match(location) else location
+def decoded(location: str) -> str:
+    """Return the path of a file URI with escapes, and any other location unchanged: Spark would not decode it."""
+    return unquote(_LOCAL.sub("/", location, count=1)) if is_misread(location) and _LOCAL.match(location) else location
