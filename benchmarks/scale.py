@@ -1,12 +1,13 @@
-"""How long file boundaries and commits take and how much memory, by size: benchmarks/results/scale.json.
+"""How long file boundaries, commits and rewrites take and how much memory, by size: benchmarks/results/scale.json.
 
 The rows are uniform in two independent columns, so the share of the rows in a box is its area: touched and the rows
 per file are computed exactly from the boundaries. The floor of touched is the square root of the number of files.
 
 `simulated` cases draw the samples from that distribution in this process: they measure the driver. `spark` cases draw
 them by Spark from a generated table, as a rewrite does; in local mode, executor_mb is the JVM of driver and executor.
-`commit` cases make the commit of a table alone (benchmarks/commit.py, commit_iceberg.py). The tables in docs/scale.md
-and RESULTS.md are written from the results.
+`commit` cases make the commit of a table alone (benchmarks/commit.py, commit_iceberg.py). `cluster` cases rewrite
+tables on a standalone cluster (benchmarks/scale_cluster.py). The tables in docs/scale.md and RESULTS.md are written
+from the results.
 Every case runs in a process of its own. cpu_seconds is the CPU time of the Python process, and load the load average of
 the machine per core when the case began: above 1, seconds include waiting for other processes.
 """
@@ -34,6 +35,7 @@ from commit import delta_commit
 from commit_iceberg import iceberg_commit
 from numpy.typing import NDArray
 from peak import peak_mb
+from scale_cluster import WORKERS, cluster_cases
 from scale_tables import write_tables
 
 from zlayout.curve.layout import FileMap, build
@@ -62,6 +64,7 @@ def main() -> int:
     options.add_argument("--spark", type=int, nargs="*", default=SPARK, help="numbers of files")
     options.add_argument("--delta-commit", type=int, nargs="*", default=COMMIT, help="numbers of files")
     options.add_argument("--iceberg-commit", type=int, nargs="*", default=COMMIT, help="numbers of files")
+    options.add_argument("--cluster", type=int, nargs="*", default=WORKERS, help="numbers of workers")
     options.add_argument("--out", type=Path, default=OUT)
     options.add_argument("--case", nargs=2, help=argparse.SUPPRESS)
     given = options.parse_args()
@@ -82,8 +85,8 @@ def main() -> int:
     return 0
 
 
-def _key(result: dict[str, Any]) -> tuple[int, int]:
-    return list(_CASES).index(result["case"]), result["files"]
+def _key(result: dict[str, Any]) -> tuple[int, int, int]:
+    return list(_CASES).index(result["case"]), result.get("workers", 0), result["files"]
 
 
 def _simulated(files: int) -> dict[str, Any]:
@@ -228,6 +231,7 @@ _CASES = {
     "spark": _of_files(_in_spark),
     "delta commit": _of_files(delta_commit),
     "iceberg commit": _of_files(iceberg_commit),
+    "cluster": cluster_cases,
 }
 
 

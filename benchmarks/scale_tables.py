@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from results import replace_section
+from scale_cluster import slopes
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs" / "scale.md"
@@ -43,6 +44,18 @@ COMMITS: Columns = {
     "JVM MB": _number("executor_mb"),
     "calls to the JVM": _number("calls"),
 }
+CLUSTER: Columns = {
+    "workers": _number("workers"),
+    "rows": _number("rows"),
+    "files": _number("files"),
+    "MB": _number("mb"),
+    "seconds": _number("seconds"),
+    "CPU s of executors": _number("executor_cpu_seconds"),
+    "load per core": _number("load"),
+    "shuffle MB": _number("shuffle_mb"),
+    "driver MB (Python and JVM)": _number("driver_mb"),
+    "largest executor MB": _number("executor_mb"),
+}
 
 
 def write_tables(results: Sequence[Result]) -> None:
@@ -50,11 +63,12 @@ def write_tables(results: Sequence[Result]) -> None:
     parts = {
         "Boundaries of many files": (BOUNDARIES, ("simulated", "spark")),
         "Commits of many files": (COMMITS, ("delta commit", "iceberg commit")),
+        "Rewrites on a cluster": (CLUSTER, ("cluster",)),
     }
     for title, (columns, cases) in parts.items():
         chosen = [each for each in results if each["case"] in cases]
         if chosen:
-            lines = list(_table(columns, chosen))
+            lines = [*_table(columns, chosen), *(_growth(chosen) if title.startswith("Rewrites") else ())]
             _replace_table(DOCS, title, lines)
             made = "Made by `python benchmarks/scale.py`; [docs/scale.md](../docs/scale.md) explains the columns."
             section = "\n".join([f"## {title}", "", f"{made} 2 cores, busy.", "", *lines, ""])
@@ -66,6 +80,15 @@ def _table(columns: Columns, results: Sequence[Result]) -> Iterator[str]:
     yield "|---" * len(columns) + "|"
     for result in results:
         yield f"| {' | '.join(str(shown(result)) for shown in columns.values())} |"
+
+
+def _growth(results: Sequence[Result]) -> Iterator[str]:
+    """The growth from the smallest to the largest table: an exponent of 1 is linear."""
+    yield ""
+    by_seconds, by_cpu = slopes(results, "seconds"), slopes(results, "executor_cpu_seconds")
+    for workers, slope in by_seconds.items():
+        grown = f"seconds grow with rows to the power of {slope}, CPU seconds of executors {by_cpu[workers]}"
+        yield f"- Workers {workers}: {grown}."
 
 
 def _replace_table(path: Path, title: str, lines: Sequence[str]) -> None:

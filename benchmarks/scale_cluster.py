@@ -1,0 +1,164 @@
+"""Rewrites of small tables on a standalone cluster of one and two workers, with 1, 4 and 16 times the rows.
+
+One process for each number of workers: a rewrite of another table first, which is not counted, then one table of each
+size, in ascending order, because the peak of a process never falls. Each worker has one core and one executor.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyspark
+from peak import peak_mb
+
+from zlayout.errors import Location
+from zlayout.formats.base import Work
+from zlayout.formats.delta.backend import DeltaBackend
+from zlayout.planner.actions import Reason
+from zlayout.planner.requirements import VersionIs
+from zlayout.planner.work import rewrite_group
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.layout import Layout, ZorderColumn
+from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
+
+WORKERS, FACTORS = (1, 2), (1, 4, 16)
+ROWS, FILES = 250_000, 4  # of the smallest table
+LAYOUT = Layout((ZorderColumn("a"), ZorderColumn("b")), "kd", 1000, False, 1 << 27, True, "zlayout")
+_HOME = str(Path(pyspark.__file__).parent)
+_CONF = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.executor.memory": "1g",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def cluster_cases(workers: int) -> list[dict[str, Any]]:
+    """Rewrite tables of all sizes on so many workers. Returns a result for each."""
+    with tempfile.TemporaryDirectory() as folder, _cluster(Path(folder), workers) as (url, daemons):
+        root = Path(folder)
+        catalog = CatalogConfig("lake", "delta", "path", {"warehouse": f"{folder}/lake"}, Location("zlayout.yaml"))
+        with SparkRuntime(Project(root, {"lake": catalog}, SparkConfig(url, _CONF), ())) as runtime:
+            backend = DeltaBackend(catalog, runtime)
+            _rewrite(runtime, backend, root, "first", 1, daemons)
+            return [
+                {"workers": workers, **_rewrite(runtime, backend, root, f"t{factor}", factor, daemons)}
+                for factor in FACTORS
+            ]
+
+
+def slopes(results: Sequence[dict[str, Any]], field: str) -> dict[int, float]:
+    """Return by number of workers the exponent of growth between the smallest and the largest table: 1 is linear."""
+    found = {}
+    for workers in sorted({each["workers"] for each in results}):
+        by_rows = {each["rows"]: each[field] for each in results if each["workers"] == workers}
+        low, high = min(by_rows), max(by_rows)
+        found[workers] = round(math.log(by_rows[high] / by_rows[low]) / math.log(high / low), 2)
+    return found
+
+
+def _rewrite(
+    runtime: SparkRuntime, backend: DeltaBackend, root: Path, table: str, factor: int, daemons: Sequence[int]
+) -> dict[str, Any]:
+    session, rows, files = runtime.session, ROWS * factor, FILES * factor
+    path = root / "lake" / "db" / table
+    frame = session.range(0, rows, 1, files).selectExpr(
+        "id", "id * 7919 % 1000003 a", "id * 104729 % 1000033 b", "repeat(sha2(cast(id as string), 256), 2) text"
+    )
+    frame.write.format("delta").save(str(path))
+    name = TableName("lake", ("db",), table)
+    state = backend.observe(name, ("a", "b"))
+    rewrite = rewrite_group("g", state.files, files, Reason.NOT_LAID_OUT)
+    requirements = (VersionIs(state.version),)
+    work = Work(name, LAYOUT, "run", (rewrite,), requirements, {"g": state.files}, (), covers_table=True)
+    before, load = _stages(session), round(os.getloadavg()[0] / (os.cpu_count() or 1), 1)
+    began = time.perf_counter()
+    (done,) = backend.execute(work, lambda _: None)
+    seconds = time.perf_counter() - began
+    assert (done.files_added, done.rows) == (files, rows)
+    shuffled, cpu = np.array(_stages(session)) - before
+    java: Any = session.sparkContext._jvm
+    executors = [peak_mb(each) for each in _executors(daemons)]
+    return {
+        "rows": rows,
+        "files": files,
+        "mb": round(int(state.files.bytes.sum()) / 1e6, 1),
+        "seconds": round(seconds, 1),
+        "executor_cpu_seconds": round(float(cpu) / 1e9, 1),
+        "load": load,
+        "shuffle_mb": round(float(shuffled) / 1e6, 1),
+        "driver_mb": peak_mb() + peak_mb(int(java.java.lang.ProcessHandle.current().pid())),
+        "executor_mb": max(executors),
+    }
+
+
+def _stages(session: Any) -> tuple[int, int]:
+    """The bytes of shuffles and the CPU nanoseconds of all tasks so far."""
+    time.sleep(1)  # events of the last tasks arrive later
+    context = session.sparkContext
+    none = context._gateway.new_array(context._jvm.double, 0)
+    stages = context._jsc.sc().statusStore().stageList(None, False, False, none, None)
+    each = [stages.apply(at) for at in range(stages.size())]
+    return sum(s.shuffleWriteBytes() for s in each), sum(s.executorCpuTime() for s in each)
+
+
+@contextmanager
+def _cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[int]]]:
+    """Start a master and workers on the loopback interface. Yields the URL and the process ids of the workers."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def daemon(kind: str, home: Path, *arguments: str) -> Path:
+        home.mkdir()
+        local = {"SPARK_HOME": _HOME, "SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_DIRS": str(home / "local")}
+        command = [f"{_HOME}/bin/spark-class", f"org.apache.spark.deploy.{kind.lower()}.{kind}"]
+        here = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        with (home / "log").open("w") as log:
+            running.append(
+                subprocess.Popen([*command, *here, *arguments], env=os.environ | local, stdout=log, stderr=log)
+            )
+        return home / "log"
+
+    try:
+        url = _found(daemon("Master", folder / "master"), r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
+        for number in range(workers):
+            home = folder / f"worker{number}"
+            work = ("--cores", "1", "--memory", "1g", "--work-dir", str(home / "work"))
+            _found(daemon("Worker", home, *work, url), r"(Successfully registered with master)")
+        yield url, [process.pid for process in running[1:]]
+    finally:
+        for process in reversed(running):
+            process.terminate()
+            process.wait(60)
+
+
+def _executors(workers: Sequence[int]) -> list[int]:
+    """The process ids of the executors that the workers started."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
+            if int(parent) in workers and b"CoarseGrainedExecutorBackend" in (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+    return found
+
+
+def _found(log: Path, pattern: str) -> str:
+    until = time.monotonic() + 120
+    while not (found := re.search(pattern, log.read_text())):
+        if time.monotonic() > until:
+            raise TimeoutError(log.read_text())
+        time.sleep(0.1)
+    return found[1]
