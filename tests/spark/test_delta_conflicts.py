@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from spark.sample_tables import append_delta, create_delta
 from spark.subjects import DeltaSubject
 from support.builders import make_layout
 
-from zlayout.errors import CommitConflict, Refused
+from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Commit, GroupFailed
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.delta.write.jvm import DeltaJvm
@@ -220,6 +221,50 @@ def test_a_table_that_is_clustered_again_before_the_commit_is_left_alone(
     (commit,) = table.run(table.observe())
     assert isinstance(commit, Commit)
     assert (table.observe().clustering, table.rows()) == ((), rows)
+
+
+def hand_over(table: DeltaSubject) -> None:
+    """Let a catalog take over the commits, which Delta does for new tables only."""
+    log = sorted((table.path / "_delta_log").glob("*.json"))
+    actions = [json.loads(line) for file in log for line in file.read_text().splitlines()]
+    newest = {kind: next(a[kind] for a in reversed(actions) if kind in a) for kind in ("protocol", "metaData")}
+    for kind in ("readerFeatures", "writerFeatures"):
+        newest["protocol"].setdefault(kind, []).append("catalogManaged")
+    newest["protocol"] |= {"minReaderVersion": 3, "minWriterVersion": 7}
+    newest["metaData"]["configuration"]["io.unitycatalog.tableId"] = "t"
+    time = max(action["commitInfo"]["timestamp"] for action in actions if "commitInfo" in action) + 1
+    info = {"timestamp": time, "inCommitTimestamp": time, "operation": "UPGRADE", "operationParameters": {}}
+    lines = [json.dumps(action) for action in ({"commitInfo": info}, *({kind: newest[kind]} for kind in newest))]
+    (table.path / "_delta_log" / f"{len(log):020}.json").write_text("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("late", "error"), [(False, "ZL314 .*Catalog-Managed table"), (True, "ZL321 .*MetadataChangedException")]
+)
+def test_a_table_whose_catalog_takes_over_the_commits_is_left_alone(
+    table: DeltaSubject, monkeypatch: pytest.MonkeyPatch, late: bool, error: str
+) -> None:
+    """Delta would let it pass, with a commit in the log of which the catalog knows nothing. late: after the check."""
+    append_delta(table, 0, 100)
+    features = ("inCommitTimestamp", "vacuumProtocolCheck", "rowTracking")
+    enabled = ("delta.enableInCommitTimestamps", "delta.enableRowTracking")
+    settings = {**{f"delta.feature.{name}": "supported" for name in features}, **dict.fromkeys(enabled, "true")}
+    pairs = ", ".join(f"'{key}' = '{value}'" for key, value in settings.items())
+    table.sql(f"alter table {table} set tblproperties ({pairs})")
+    work, require_files = table.work(), DeltaJvm.require_files
+    if late:
+        during_commit(monkeypatch, lambda: hand_over(table))
+    else:
+
+        def after_it(self: DeltaJvm, files: Any) -> None:
+            require_files(self, files)
+            hand_over(table)
+
+        monkeypatch.setattr(DeltaJvm, "require_files", after_it)
+    versions = len(list((table.path / "_delta_log").glob("*.json")))
+    with pytest.raises(EngineError, match=error):
+        raise next(e.error for e in table.execute(work) if isinstance(e, GroupFailed))
+    assert len(list((table.path / "_delta_log").glob("*.json"))) == versions + 1
 
 
 def test_a_partitioning_or_setting_that_somebody_else_changed_stays(table: DeltaSubject) -> None:

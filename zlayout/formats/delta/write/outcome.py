@@ -21,6 +21,8 @@ _COMMIT_CONF = {
     "spark.databricks.delta.commit.idempotencyCheck.enabled": "true",
     # a table feature that is enabled concurrently, such as liquid clustering, is a conflict (by default it is not)
     "spark.databricks.delta.conflictChecker.enforceConcurrentFeatureEnablement.enabled": "true",
+    # other metadata is a conflict too (by default it is not if, for example, a catalog takes over the commits)
+    "spark.databricks.delta.featureEnablement.conflictResolution.enabled": "false",
 }
 
 
