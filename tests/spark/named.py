@@ -11,7 +11,7 @@ from spark.arenas import DeltaArena
 from support.metastore_tables import glue_table, hive_table
 
 from zlayout.errors import Location
-from zlayout.formats.delta.backend import DeltaBackend
+from zlayout.formats.delta.backend import DeltaBackend, session_at
 from zlayout.formats.delta.read.names.hive import Hive
 from zlayout.spec.model import CatalogConfig
 
@@ -29,7 +29,7 @@ class NamedDeltaArena(DeltaArena):
 
     def create(self, rows: pa.Table, files: int, partition_by: tuple[str, ...] = ()) -> None:
         if self.root:  # Spark knows the store of a looked-up location only from the backend
-            self.backend._session(self.table, self.path)
+            session_at(self.project.catalogs[self.catalog], self.backend.runtime, self.table, self.path)
         super().create(rows, files, partition_by)
         self.register(self.path)
 
