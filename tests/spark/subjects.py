@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,7 +17,7 @@ from zlayout.formats.iceberg.backend import IcebergBackend
 from zlayout.formats.iceberg.write.commit import Committer, write_groups
 from zlayout.formats.iceberg.write.jvm import IcebergJvm
 from zlayout.formats.iceberg.write.staging import staged
-from zlayout.formats.kernel.commits import commit_apart
+from zlayout.formats.kernel.commits import NewFiles, Rewritten, commit_apart, new_files
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.layout import Layout
 from zlayout.spec.model import CatalogConfig, Project, TableName
@@ -161,3 +161,9 @@ class IcebergSubject(SparkSubject):
         """(row id, sequence number of the last change) by id."""
         found = self.sql(f"select id, _row_id, _last_updated_sequence_number s from {self}").collect()
         return {row.id: (row._row_id, row.s) for row in found}
+
+
+def shifted_files(rewritten: Sequence[Rewritten]) -> NewFiles:
+    """Return the new files of groups as `new_files`, with an error in their positions."""
+    found = new_files(rewritten)
+    return replace(found, at=np.roll(found.at, 1))

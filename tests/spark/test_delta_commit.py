@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from spark.sample_tables import create_delta
-from spark.subjects import DeltaSubject
+from spark.subjects import DeltaSubject, shifted_files
 from support.builders import make_layout
 
 from zlayout.errors import CommitConflict, EngineError
@@ -19,7 +19,6 @@ from zlayout.formats.base import Commit, Notice
 from zlayout.formats.delta.write import commit, source_files
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.source_files import PinnedFiles
-from zlayout.formats.kernel.commits import NewFiles, Rewritten, new_files
 
 LAYOUT = make_layout("a", "b", target_size=20_000)
 ALL = "id, a, b, m['k'], p, _metadata.row_id, _metadata.row_commit_version"
@@ -69,12 +68,8 @@ def test_other_files_than_those_of_the_groups_are_not_committed(
     create_delta(table, 40)
     state = table.observe()
 
-    def shifted(rewritten: Sequence[Rewritten]) -> NewFiles:
-        found = new_files(rewritten)
-        return replace(found, at=np.roll(found.at, 1))
-
     if wrong == "added":
-        monkeypatch.setattr(commit, "new_files", shifted)
+        monkeypatch.setattr(commit, "new_files", shifted_files)
     else:
         monkeypatch.setattr(PinnedFiles, "of", lambda _self, group: np.zeros(len(group.files), np.int64))
     with pytest.raises(EngineError, match=r"ZL310 .*not those of its groups"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from spark.sample_tables import create_iceberg
-from spark.subjects import IcebergSubject
+from spark.subjects import IcebergSubject, shifted_files
 
 from zlayout.errors import EngineError, Refused
 from zlayout.formats.base import Commit, Notice
@@ -21,7 +21,6 @@ from zlayout.formats.iceberg.write import commit, staging
 from zlayout.formats.iceberg.write.commit import Committer, write_groups
 from zlayout.formats.iceberg.write.scan import tasks_of
 from zlayout.formats.iceberg.write.staging import staged
-from zlayout.formats.kernel.commits import NewFiles, Rewritten, new_files
 from zlayout.planner.work import Group
 from zlayout.spark import versions
 from zlayout.spark.jvm import session_conf
@@ -175,12 +174,8 @@ def test_other_files_than_those_of_the_groups_are_not_committed(
     create_iceberg(table)
     state = table.observe()
 
-    def shifted(rewritten: Sequence[Rewritten]) -> NewFiles:
-        found = new_files(rewritten)
-        return replace(found, at=np.roll(found.at, 1))
-
     if wrong == "added":
-        monkeypatch.setattr(commit, "new_files", shifted)
+        monkeypatch.setattr(commit, "new_files", shifted_files)
     else:
         monkeypatch.setattr(staging, "positions_among", lambda _, paths: np.zeros(len(paths), np.int64))
     with pytest.raises(EngineError, match=r"ZL310 .*not those of its groups"):

@@ -16,7 +16,7 @@ _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 def is_misread(location: str) -> bool:
     """Return whether deltalake (1.6) reads the commits of a table from another folder.
 
-    It decodes the names of folders once more than once: `a%20b` is read from `a b`.
+    It decodes the names of folders a second time: `a%20b` is read from `a b`.
     """
     return _ESCAPE.search(location) is not None
 
