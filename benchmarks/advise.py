@@ -1,7 +1,7 @@
-"""The layout that advise recommends for TPC-H, applied for real on both formats beside 20 layouts written by hand.
+"""Compares the layout that advise recommends for TPC-H with 20 layouts chosen by hand, all applied on both formats.
 
-Queries 1, 3, 6, 12, 14, 19 and 20 on lineitem (workloads/tpch.sql), all of one weight. Every layout is simulated from
-one sample and then applied with the product's own apply; files touched are counted from the bounds in the log or the
+The workload has queries 1, 3, 6, 12, 14, 19 and 20 on lineitem (workloads/tpch.sql) with equal weights. Every layout is
+simulated on one sample and then applied by `apply`; files touched are counted from the bounds in the log or the
 manifests. Prints a table and writes results/advise.json: `python benchmarks/advise.py`.
 """
 
@@ -145,7 +145,7 @@ def open_case(bench: Bench, format: str) -> Case:
 
 
 def recommended(case: Case) -> Study:
-    """The layouts written by hand, simulated, and last the one that the search recommends."""
+    """Return the simulated layouts chosen by hand, and last the one that the search recommends."""
     base = Layout((), "kd", 1000, False, target_size(case.bench, case.format), True, "zlayout")
     given = tuple(replace(base, curve=curve, columns=parse_columns(text)) for curve, text in BY_HAND)
     spec = LayoutSpec(case.name, base, Location("benchmark"))
@@ -157,7 +157,7 @@ def recommended(case: Case) -> Study:
 
 
 def measured(case: Case, choice: Choice, is_recommended: bool) -> dict[str, Any]:
-    """Apply a layout for real and count what the queries touch."""
+    """Apply a layout and count the files that the queries touch."""
     started = time.monotonic()
     layout = replace(choice.layout, target_size=target_size(case.bench, case.format))
     backend = case.bench.backend(case.format)
@@ -186,7 +186,7 @@ def measured(case: Case, choice: Choice, is_recommended: bool) -> dict[str, Any]
 
 
 def as_table(document: dict[str, Any]) -> str:
-    """Markdown: a row a layout, best measured first."""
+    """Return the results as a Markdown table: a row for each layout, the best measured one first."""
     lines = [document["label"], ""]
     for format, found in document["formats"].items():
         lines += [f"| {format} | files | predicted | measured | predicted / measured |", "|---|---|---|---|---|"]

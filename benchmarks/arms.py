@@ -1,4 +1,4 @@
-"""The arms of the rewrite benchmark: each takes the base table of its format to a new layout, and is timed whole."""
+"""The arms of the rewrite benchmark: each rewrites the base table of its format, and is timed as a whole."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def delta_zorder_tuned(bench: Bench, keys: Keys) -> None:
 
 
 def iceberg_zorder(bench: Bench, keys: Keys) -> None:
-    """Iceberg's writer rolls files over by their size before compression; the maximum leaves one file a task."""
+    """Run Iceberg's z-order. Its writer limits the uncompressed size of a file: the maximum gives one file per task."""
     size = target_size(bench, "iceberg")
     options = {
         "rewrite-all": "true",
@@ -111,7 +111,7 @@ def layout_spec(bench: Bench, table: TableName, format: str, keys: Keys) -> Layo
 
 
 def _apply(bench: Bench, table: TableName, format: str, keys: Keys) -> None:
-    """All that `zlayout apply` does once Spark runs: plan, rewrite, commit, plan again."""
+    """Do all that `zlayout apply` does after the start of Spark: plan, rewrite, commit, plan again."""
     backend = bench.backend(format)
     planned = plan_table(layout_spec(bench, table, format, keys), backend, PlanOptions())
     applied = new_run(planned)
@@ -141,5 +141,5 @@ def _delta(bench: Bench) -> DataFrame:
 
 
 def _shuffled(bench: Bench, rows: DataFrame) -> DataFrame:
-    """One shuffle by an id that costs nothing to compute: the least that any rewrite into other files takes."""
+    """Shuffle once by an id that needs no computation: the minimum for any rewrite into other files."""
     return rows.repartitionById(bench.files, F.pmod(F.col("l_orderkey"), F.lit(bench.files)).cast("int"))

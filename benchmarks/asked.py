@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (queries)
-"""Tables and queries of benchmarks/workload.py: TPC-H, and three tables of our own.
+"""Tables and queries of benchmarks/workload.py: TPC-H, and three generated tables.
 
 Queries come from templates whose parameters are drawn with a fixed seed, as applications and dashboards would.
 """
@@ -33,7 +33,7 @@ class Case:
     native: tuple[tuple[str, ...], ...]
 
     def queries(self, count: int, seed: int) -> list[str]:
-        """`count` queries, each template in turn."""
+        """Return `count` queries, from each template in turn."""
         draw = Draw(seed)
         return [self.templates[number % len(self.templates)](draw) for number in range(count)]
 
@@ -164,7 +164,7 @@ FIRST_DAY = date(2026, 1, 1)
 
 
 def tenant(draw: Draw) -> int:
-    """A tenant in proportion to its events: a power law."""
+    """Return a random tenant, in proportion to the events of the tenants, which follow a power law."""
     return min(int(draw.paretovariate(0.6)), 2000)
 
 

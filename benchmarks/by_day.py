@@ -1,11 +1,11 @@
-"""Keeping a table of one partition per day laid out while late rows arrive, with and without a workload.
+"""Measures the rewrites of a table with one partition per day while late rows arrive, with and without a workload.
 
-Half of the rows of an append are of a new day, and half are late, of the days before. The queries ask for a value of a
-in one of the last three days. Results: {write_amplification, read_share_mean, appends}. read_share: the part of the
-table that a query opens after the rewrite.
+Half of the rows of an append are of a new day, and half are late rows of the days before. The queries select a value of
+column a in one of the last three days. Results: {write_amplification, read_share_mean, appends}. read_share is the
+share of the table that a query opens after the rewrite.
 
-- every_partition restores every decayed partition, at tolerance 1.5x. rarely_read leaves those alone that no query of
-  the workload reads (tolerance.rarely_read: 0%).
+- every_partition restores every decayed partition, at tolerance 1.5x. With rarely_read, those that no query of the
+  workload reads wait (tolerance.rarely_read: 0%).
 - The others have a budget for each append: budget_touched, budget_touched_more and budget_touched_most rank by touched,
   budget_workload by the queries. budget_touched_most writes about as much as rarely_read.
 """

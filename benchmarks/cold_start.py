@@ -1,10 +1,10 @@
-"""Whole processes that lay out the demo's Delta table: `zlayout apply` beside OPTIMIZE ZORDER BY in a PySpark process.
+"""Measures the whole process that lays out the demo's Delta table: `zlayout apply`, and OPTIMIZE ZORDER BY in PySpark.
 
-The arms alternate, and each run starts from the same files. `optimize` starts Spark as Delta's documentation does, with
-a package that Ivy resolves in every start. The first two runs of zlayout are not counted: they leave the list of jars
-and the archive of classes (docs/adr/0019-quick-start.md).
+The arms alternate, and each run starts from the same files. `optimize` starts Spark as in Delta's documentation, with a
+package that Ivy resolves in every start. The first two runs of zlayout are not counted: they write the list of jars and
+the archive of classes (docs/adr/0019-quick-start.md).
 
-Wall time ends with the process that was started. CPU time is that of all its processes, also of a JVM that ends later.
+Wall time ends with the started process. CPU time is that of all its processes, including a JVM that ends later.
 """
 
 from __future__ import annotations
@@ -137,11 +137,11 @@ def record(about: str, runs: list[dict[str, Any]]) -> None:
 
 def section(about: str, runs: list[dict[str, Any]]) -> Iterator[str]:
     """Yield the lines of RESULTS.md."""
-    yield f"{SECTION}: whole processes that lay out the demo's Delta table"
+    yield f"{SECTION}: the whole process that lays out the demo's Delta table"
     yield ""
     yield "Made by `benchmarks/cold_start.py`. *optimize* is `OPTIMIZE ... ZORDER BY` in a PySpark process that starts"
-    yield "as Delta's documentation says, with packages. Seconds are medians. CPU seconds include a JVM that ends after"
-    yield "its command."
+    yield "with packages, as in Delta's documentation. Seconds are medians. CPU seconds include those of a JVM"
+    yield "that ends after the command."
     yield ""
     yield about
     yield ""

@@ -1,7 +1,7 @@
-"""The commit of a rewrite without its Spark job: a Delta table of hard links to one small file is replaced by as many.
+"""Measures the commit of a rewrite on Delta without its Spark job, with hard links to one small file as data files.
 
-Everything between the write and the return of the commit runs as in a rewrite: footers, statistics, file tags, baseline
-of the group, the check that the files exist, the commit. The calls to the JVM through py4j are counted.
+All steps after the write of the new files run as in a rewrite: footers, statistics, file tags, baseline of the group,
+the check that the files exist, the commit. The calls to the JVM through py4j are counted.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LAYOUT = Layout((ZorderColumn("a"), ZorderColumn("b")), "kd", 1000, False, 1 << 
 
 
 def delta_commit(files: int) -> dict[str, Any]:
-    """Commit a rewrite of so many files to as many, and return what it took."""
+    """Commit a rewrite that replaces `files` files by as many, and return time, memory and calls."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         conf = {"spark.driver.memory": "3g", "spark.ui.showConsoleProgress": "false"}
@@ -92,7 +92,7 @@ def _measured(runtime: SparkRuntime, backend: DeltaBackend, path: Path, files: i
 
 
 def commit_result(runtime: SparkRuntime, files: int, seconds: float, cpu: float, calls: int) -> dict[str, Any]:
-    """What the commit of a table of so many files took. cpu: CPU seconds of the Python process."""
+    """Return the result of a commit. cpu: CPU seconds of the Python process."""
     java = peak_mb(int(runtime.session.sparkContext._jvm.java.lang.ProcessHandle.current().pid()))
     return {
         "rows": ROWS_PER_FILE * files,
@@ -123,7 +123,7 @@ def _links(path: Path, original: Path, pattern: str, files: int) -> list[str]:
 
 
 def link_all(original: Path, links: Sequence[Path]) -> None:
-    """Make hard links to a file, and some copies, because a file may have no more than 65,000 links."""
+    """Make hard links to a file, and some copies of it, because a file can have at most 65,000 links."""
     for at, link in enumerate(links):
         if at % LINKS_PER_COPY == 0:
             shutil.copy(original, link)

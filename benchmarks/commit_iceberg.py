@@ -1,7 +1,7 @@
-"""The commit of a rewrite without its Spark job: an Iceberg table of hard links to one small file, replaced by as many.
+"""Measures the commit of a rewrite on Iceberg without its Spark job, with hard links to one small file as data files.
 
-Everything between the write and the return of the commit runs as in a rewrite, and the search for the files of the plan
-too: scan tasks, bounds, baseline of the group, the check that the files exist, the commit.
+The search for the planned files and all steps after the write of the new files run as in a rewrite: scan tasks, bounds,
+baseline of the group, the check that the files exist, the commit.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ public class Copies {
 
 
 def iceberg_commit(files: int) -> dict[str, Any]:
-    """Commit a rewrite of so many files to as many, and return what it took."""
+    """Commit a rewrite that replaces `files` files by as many, and return time, memory and calls."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         conf = {"spark.driver.memory": "3g", "spark.ui.showConsoleProgress": "false"}
@@ -109,7 +109,7 @@ def _measured(runtime: SparkRuntime, backend: IcebergBackend, catalog: CatalogCo
 
 
 def _links(original: str, count: int) -> str:
-    """Make hard links to a file, and return their URLs, one a line. The names are those of Iceberg's writer."""
+    """Make hard links to a file, and return their URLs, one on each line. The names are those of Iceberg's writer."""
     folder = original.rpartition("/")[0]
     query = uuid.uuid4()
     urls = [f"{folder}/{n:05}-{n}-{query}-0-00001.parquet" for n in range(count)]

@@ -1,7 +1,7 @@
-"""Small tables that `apply` rewrites one after the other and several at the same time, in one Spark session.
+"""Measures `apply` of small tables, one after the other and several at the same time, in one Spark session.
 
 `python benchmarks/concurrent_tables.py` writes `results/concurrent_tables.json`: the seconds of each run by the number
-of concurrent tables, and the median beside that of one table after the other. Arms alternate; one round is not counted.
+of concurrent tables, and the ratio of medians to one table at a time. Arms alternate; one round is not counted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def make_tables(root: Path) -> None:
 
 
 def seconds(spark: SparkSession, concurrent: int) -> float:
-    """Return the seconds that apply takes for new tables, of which so many are rewritten at the same time."""
+    """Return the seconds that apply takes for new tables, of which `concurrent` are rewritten at the same time."""
     with tempfile.TemporaryDirectory() as folder:
         make_tables(Path(folder))
         plan = zlayout.plan(zlayout.load_project(Path(folder)))

@@ -1,4 +1,4 @@
-"""How long planning many small tables takes at a distance from their S3 store: benchmarks/results/distance.json.
+"""Measures the time to plan many small tables at a distance from their S3 store: benchmarks/results/distance.json.
 
 The store (moto) is on this machine, behind a proxy that adds 30 ms to each request and to each new connection and
 counts the requests. The store and the proxy share the processors with the planning process, so that times without
@@ -38,7 +38,7 @@ SELECTIONS = {"delta": "lake.*", "iceberg": "ice.*", "both": ()}
 
 
 def measure(tables: int, commits: int, repeat: int) -> list[dict[str, Any]]:
-    """Return times and requests for so many tables of each format."""
+    """Return times and requests for `tables` tables of each format."""
     os.environ.update(CREDENTIALS)
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -85,9 +85,10 @@ def section(results: list[dict[str, Any]]) -> str:
     lines = [
         "## Planning at a distance",
         "",
-        "`benchmarks/distance.py`: tables of a few kilobytes with three commits on S3 (moto behind a proxy on this "
-        "machine). Far: the proxy adds 30 ms to each request and each new connection. The goal is at most three times "
-        "the near time plus ten round trips. Store, proxy and zlayout share two processors.",
+        "Made by `benchmarks/distance.py`, which plans tables of a few kilobytes with three commits on S3 (moto behind "
+        "a proxy on this machine). *Near* is without delay; for *far*, the proxy adds 30 ms to each request and each "
+        "new connection. The goal is at most three times the near time plus ten round trips. Store, proxy and zlayout "
+        "share two processors.",
         "",
         "| tables | number | requests per table | near (s) | far (s) | goal (s) | met |",
         "|---|---:|---:|---:|---:|---:|---|",

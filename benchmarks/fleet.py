@@ -1,4 +1,4 @@
-"""A fleet: `zlayout plan` as a whole process on a thousand Delta tables and 300 Iceberg tables. No JVM.
+"""Measures `zlayout plan` as a whole process on a thousand Delta tables and 300 Iceberg tables. No JVM.
 
 `python benchmarks/fleet.py [CASE...]` writes `results/fleet.json`: for each case the number of tables, the seconds of
 the process, its CPU seconds, the seconds until its first output on a terminal, its peak memory, and the size of the
@@ -185,16 +185,17 @@ def section(results: list[dict[str, Any]]) -> str:
     lines = [
         HEADING,
         "",
-        "`benchmarks/fleet.py`: the whole process of `zlayout plan` on two processors, for Delta tables of three "
-        "commits and 12 files, and Iceberg tables of two files in a SQLite catalog. The goals on a machine without "
-        "other work are 8 s for 1,000 Delta tables, 5 s for 300 Iceberg tables, and 1 s for the first line. Load: the "
-        "mean number of running processes when the measurement began. With a load above 1 the seconds are too large, "
-        "and so are the CPU seconds, because processes share caches.",
+        "Made by `benchmarks/fleet.py`, which measures the whole process of `zlayout plan` on two processors, for "
+        "Delta tables with three commits and 12 files, and Iceberg tables with two files in a SQLite catalog. The "
+        "goals on a machine without other work are 8 s for 1,000 Delta tables, 5 s for 300 Iceberg tables, and 1 s for "
+        "the first line of output. *Load* is the mean number of running processes when the measurement began. With a "
+        "load above 1 the seconds are too large, and so are the CPU seconds, because processes share caches.",
         "",
         "The cases that begin with `night` are from `benchmarks/fleet_night.py`: 1,000 Delta tables that need a "
-        "rewrite and 300 Iceberg tables that do not, under five rules, one of them for a REST catalog without answers "
-        "(`--timeout 5`), with a budget for 20 tables. The first `apply` is killed after its first commit; the rows of "
-        "all Delta tables are the same afterwards. Without a terminal the first line is the plan itself.",
+        "rewrite and 300 Iceberg tables that do not, under five rules, one of them for a REST catalog that never "
+        "responds (`--timeout 5`), with a budget for 20 tables. The first `apply` is killed after its first commit; "
+        "the rows of all Delta tables are the same after the night. These cases have no terminal, so that the first "
+        "line is the plan itself.",
         "",
         "| case | seconds | CPU seconds | first line (s) | peak (MB) | HTML (MB) | load |",
         "|---|---:|---:|---:|---:|---:|---:|",
@@ -205,7 +206,7 @@ def section(results: list[dict[str, Any]]) -> str:
 
 
 def store(measured: list[dict[str, Any]]) -> None:
-    """Write these results beside those of the other cases, and the section of RESULTS.md."""
+    """Write these results to the file, keep those of other cases, and write the section of RESULTS.md."""
     results = HERE / "results" / "fleet.json"
     known = {r["case"]: r for r in json.loads(results.read_text())} if results.exists() else {}
     known |= {r["case"]: r for r in measured}

@@ -1,4 +1,4 @@
-"""A night of a fleet: 1,000 Delta and 300 Iceberg tables under five rules, from plan to notification.
+"""Measures a night of 1,000 Delta and 300 Iceberg tables under five rules, from plan to notification.
 
 `python benchmarks/fleet_night.py` runs `plan`, `apply` with a budget for about 20 tables (killed once after its first
 commit, and started again), `history`, the page, and `drift` with a notification, each as a process of its own. One of

@@ -1,13 +1,13 @@
-"""What plan forecasts, with and without a sample, beside what is measured after a real apply, for many data shapes.
+"""Compares the forecasts of a plan, with and without a sample, with the result of `apply`, for many data shapes.
 
-Every shape is made on both formats, planned, sampled, applied by engine zlayout in one Spark session, and planned
-again. Writes results/forecast.json, a list of {shape, format, column, predicted, low, high, measured, floor,
-files_predicted, files_measured, now}. predicted, floor and files_predicted are those of `plan --sample`; low and high
-those of `plan` without a sample; measured and files_measured are the metrics of the table after apply; now is touched
-before.
+A table of each shape is created in both formats, planned with and without a sample, applied by engine zlayout in one
+Spark session, and planned again. Writes results/forecast.json, a list of {shape, format, column, predicted, low, high,
+measured, floor, files_predicted, files_measured, now}. predicted, floor and files_predicted are those of `plan
+--sample`; low and high those of `plan` without a sample; measured and files_measured are the metrics of the table after
+apply; now is touched before.
 
-A cell holds if predicted is within 10 % or 0.3 files of measured, measured is within low..high, and measured is not
-below floor. The program lists the cells that do not hold, and ends with exit code 1 if there are some.
+A cell passes if predicted is within 10 % or 0.3 files of measured, measured is within low..high, and measured is not
+below floor. The program lists the cells that fail, and ends with exit code 1 if there are any.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Shape:
     """Columns of a table, its keys, and what differs from a first layout of an unpartitioned table.
 
     Attributes:
-        columns: The values by column. A column that is no key is a payload.
+        columns: The values by column. A column that is not a key is a payload.
         keys: The z-order columns.
         partitioned: The columns by which the table is partitioned from the beginning.
         partition_by: The declared partitioning, if it changes.
@@ -99,7 +99,7 @@ class Cell:
 
 
 def shapes(rows: int) -> Iterator[tuple[str, Shape]]:
-    """Name and data of each shape, always the same."""
+    """Return the name and the data of each shape, the same in each run."""
     rng = np.random.default_rng(20261125)
     wide = rng.integers(0, 10**9, rows)
     wide2, wide3, wide4 = (rng.integers(0, 10**9, rows) for _ in range(3))

@@ -76,7 +76,7 @@ def apply(spec: LayoutSpec, backend: DeltaBackend, options: PlanOptions) -> Appl
 
 
 def rows_of(arm: str, count: int, seed: int, day: int, days: int = 1) -> pa.Table:
-    """Two keys of the kind of the arm, the times within the given days; and bytes that do not compress."""
+    """Return rows with the two keys of the arm, times within the given days, and bytes that do not compress."""
     random = np.random.default_rng(seed)
     a = random.integers(0, RANGE, count)
     if arm.endswith("_dates"):

@@ -1,15 +1,15 @@
-"""What keeping a table laid out costs while it grows: 50 appends of 2 %, the layout restored after each of them.
+"""Measures the rewrites of a table that grows: 50 appends of 2 %, each followed by a run that restores the layout.
 
-Arms: zlayout at tolerance 1.5x and 2x, Delta's OPTIMIZE ZORDER each time, Delta's liquid clustering each time; with
-uniform keys, with a first key that is a time that grows with each append (suffix _dates), and with a second key that is
-at most a tenth of the range above the first (suffix _correlated). Writes
-results/incremental.json: {arm: {write_amplification, touched_ratio_mean, touched_ratio_max}}.
+Arms: zlayout at tolerance 1.5x and 2x, Delta's OPTIMIZE ZORDER BY, and Delta's liquid clustering; each with uniform
+keys, with a first key that is a time and grows with each append (suffix _dates), and with a second key that is at most
+a tenth of the range above the first (suffix _correlated). Writes results/incremental.json: {arm: {write_amplification,
+touched_ratio_mean, touched_ratio_max}}.
 
 Six more arms have a table of one partition per day: benchmarks/by_day.py.
 
-write_amplification: bytes of files written by the rewrites, over bytes appended. touched_ratio: mean over both keys of
-touched after the rewrite, beside touched of a full rewrite of the same rows by kd; touched is exact: values are drawn
-from the rows, files counted by their bounds.
+write_amplification: bytes of files written by the rewrites, divided by bytes appended. touched_ratio: touched after the
+rewrite, divided by touched of a full rewrite of the same rows by kd; mean over both keys. touched is exact: values are
+drawn from the rows, and files are counted by their bounds.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _run(table: Table, arm: str, appends: int, rows: int, files: int) -> dict[st
 
 
 def _touched_ratio(table: Table) -> float:
-    """touched beside that of a full rewrite into files of the target size, mean over the keys."""
+    """Return touched divided by that of a full rewrite into files of the target size, mean over the keys."""
     keys = np.concatenate(table.keys, axis=1)
     files = table.live()
     columns = {key: pa.array(values) for key, values in zip(KEYS, keys, strict=True)}

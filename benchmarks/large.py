@@ -1,10 +1,10 @@
-"""Lays out a table that is larger than the heap: `zlayout apply` as a process of its own, with all rows compared.
+"""Lays out a table that is larger than the heap by a separate process of `zlayout apply`, and compares all rows.
 
     python benchmarks/large.py FOLDER --format delta --gib 20 --heap 8g
 
 FOLDER needs about three times the size of the table: the table, its new files, and the shuffle. Most of a row is
 random doubles and text, so that neither Parquet nor the shuffle can compress it by much. The rows before and after are
-compared by their number and by the sum of a hash of each row, made here with numpy and not by the gate of the rewrite.
+compared by their number and by the sum of a hash of each row, computed here with numpy and not by the gate.
 
 Writes results/large.json, one entry for each format, and its section of RESULTS.md: {format, gib, heap, cores, files,
 rows, seconds, cpu_seconds, load, python_mb, java_mb, shuffle_mb, spilled_mb, touched_before, touched_after,
@@ -206,7 +206,7 @@ def _content(files: Sequence[Path]) -> Content:
 
 
 def _touched(files: Sequence[Path]) -> float:
-    """Return the mean number of files whose bounds have a value of a key that a row of the table has."""
+    """Return the mean touched of the keys: the files whose bounds contain the value of a row of the table."""
     bounds: dict[str, list[tuple[Any, Any, int]]] = {name: [] for name in KEYS}
     for file in files:
         meta = pq.read_metadata(file)
@@ -226,7 +226,7 @@ def _touched(files: Sequence[Path]) -> float:
 
 
 def _apply(root: Path) -> dict[str, Any]:
-    """Run `zlayout apply`, and return what its processes took."""
+    """Run `zlayout apply`, and return the time and the memory of its processes."""
     command = [sys.executable, "-m", "zlayout", "apply", "--auto-approve"]
     began = time.perf_counter()
     process = subprocess.Popen(command, cwd=root, env=os.environ | {"SPARK_CONF_DIR": str(root / "conf")})
@@ -276,9 +276,10 @@ def _section(results: list[dict[str, Any]]) -> str:
     lines = [
         SECTION,
         "",
-        "`benchmarks/large.py`: `zlayout apply` of one table without partitions, in one rewrite and one commit, with",
-        "the given heap. Rows are equal before and after, by their number and the sum of hashes that the benchmark",
-        "makes itself. Load: processes that waited for each core when the run began; above 1, seconds are too large.",
+        "Made by `benchmarks/large.py`, which runs `zlayout apply` on one table without partitions, in one rewrite",
+        "and one commit, with the heap of the column. It checks that rows are equal before and after, by their number",
+        "and the sum of hashes that it computes itself. *Load* is the number of processes that waited for each core",
+        "when the run began; with a load above 1 the seconds are too large.",
         "",
         "| format | GiB | heap | cores | rows | files | seconds | CPU s | load | Python MB | Java MB | shuffle MB"
         " | spilled MB | touched before | after | rows per file, variation | day |",

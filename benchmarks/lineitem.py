@@ -52,12 +52,12 @@ class Bench:
         return IcebergBackend(self.project.catalogs["ice"], self.runtime)
 
     def reset_delta(self) -> None:
-        """`work` is `base` again; hard links, so that no byte is copied."""
+        """Reset `work` to `base`, by hard links, so that no byte is copied."""
         shutil.rmtree(self.work, ignore_errors=True)
         shutil.copytree(self.base, self.work, copy_function=os.link)
 
     def reset_iceberg(self) -> None:
-        """Back to the first snapshot; files of the arm before are removed from disk."""
+        """Return to the first snapshot, and remove the files of the previous arm from disk."""
         sql = self.runtime.session.sql
         sql(f"CALL ice.system.rollback_to_snapshot('{_inside(ICEBERG)}', {self.snapshot})")
         sql(f"ALTER TABLE {ICEBERG} UNSET TBLPROPERTIES IF EXISTS ('{STATE}')")
@@ -67,7 +67,7 @@ class Bench:
                 path.unlink()
 
     def drop_outputs(self) -> None:
-        """What the copy arms wrote."""
+        """Remove the tables that the copy arms wrote."""
         shutil.rmtree(self.root / "delta" / "bench" / "copy", ignore_errors=True)
         self.runtime.session.sql("DROP TABLE IF EXISTS ice.bench.copy PURGE")
 
@@ -85,7 +85,7 @@ def open_bench(root: Path, scale: float, files: int) -> Bench:
 
 
 def attach(root: Path, files: int, snapshot: int = 0) -> Bench:
-    """A folder that `open_bench` made, for a session of its own. snapshot: that of the Iceberg base table."""
+    """Open a folder that `open_bench` made in another session. snapshot: that of the Iceberg base table."""
     place = Location("benchmark")
     catalogs = {
         "lake": CatalogConfig("lake", "delta", "path", {"warehouse": str(root / "delta")}, place),
@@ -114,7 +114,7 @@ def _generate(root: Path, scale: float) -> None:
 
 
 def write_base(bench: Bench, rows: DataFrame) -> None:
-    """The same rows in both formats, shuffled by a hash of the row, in as many files as the arms will write."""
+    """Write the same rows in both formats, shuffled by a hash of the row, in as many files as the arms will write."""
     spark = bench.runtime.session
     arrived = rows.withColumn("arrival", F.xxhash64(*rows.columns))
     arrived = arrived.repartitionByRange(bench.files, "arrival").drop("arrival")

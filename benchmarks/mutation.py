@@ -1,7 +1,7 @@
-"""A sample of mutants of the core, each run against the unit tests of its package. See docs/mutation.md.
+"""Runs the unit tests of the core against a sample of mutants. See docs/mutation.md.
 
-Run it as `make mutation`. It works in a git worktree of its own, so that the mutated files are never those that
-somebody edits, and needs cosmic-ray (dependency group `mutation`).
+Run it as `make mutation`. It works in a separate git worktree, so that it never changes files that somebody edits, and
+needs cosmic-ray (dependency group `mutation`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The most memory that a process held."""
+"""The peak memory of a process."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from pathlib import Path
 
 
 def peak_mb(process: int | str = "self") -> int:
-    """Of a running process, by its id. A child's `ru_maxrss` counts what its parent held when it was forked."""
+    """Return the peak of a running process. `ru_maxrss` would include memory of the parent at the time of the fork."""
     status = dict(line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines())
     return round(int(status["VmHWM"].split()[0]) / 1024)

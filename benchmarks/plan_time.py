@@ -1,4 +1,4 @@
-"""How long `zlayout plan` takes as a whole process on tables of 50 files, one Delta and one Iceberg. No JVM."""
+"""Measures `zlayout plan` as a whole process on tables of 50 files, one Delta and one Iceberg. No JVM."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""How long planning takes and how much memory, by number of files and columns: benchmarks/results/planning.json.
+"""Measures time and memory of planning by number of files and columns: benchmarks/results/planning.json.
 
-Synthetic observations say what the planner itself costs; real Delta logs and Iceberg manifests what reading costs, also
-as whole `zlayout plan` processes. No JVM. Every case runs in a process of its own, so that peak memory is its own, a
-few times: times are the median, memory is the most. metrics_s is the first call, whose price is new memory as much as
-arithmetic; metrics_again_s is the second, which is what a process pays that has just read a large table.
+Synthetic observations show the cost of the planner itself; real Delta logs and Iceberg manifests show the cost of
+reading, also as whole `zlayout plan` processes. No JVM. Every case runs a few times, each in a separate process, so
+that the peak memory is that of the case; times are medians, and memory is the maximum. metrics_s is the first call,
+which also allocates memory; metrics_again_s is the second, as in a process that has just read a large table.
 """
 
 # ruff: noqa: E402
@@ -121,7 +121,7 @@ def _typical(case: dict[str, Any], rounds: int) -> dict[str, Any]:
 
 
 def _child(case: dict[str, Any]) -> dict[str, Any]:
-    """The case in a process of its own. wall_s is from its start to its end, making the synthetic table included."""
+    """Run the case in a separate process. wall_s is its whole time, including making the synthetic table."""
     command = [sys.executable, __file__, "--case", json.dumps(case)]
     start = time.perf_counter()
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
@@ -131,7 +131,7 @@ def _child(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def _measured(case: dict[str, Any]) -> dict[str, float]:
-    """Seconds to load, to measure all columns, to do it again, and to plan (which measures too); and memory."""
+    """Return the seconds to load, to measure all columns twice, and to plan (which measures too); and memory."""
     start = time.perf_counter()
     spec, state = _loaded(case)
     load = time.perf_counter() - start if "root" in case else 0.0

@@ -1,4 +1,4 @@
-"""RESULTS.md and results/rewrite.json from the benchmark's numbers. Losses stay in."""
+"""Writes RESULTS.md and results/rewrite.json from the results of the rewrite benchmark, also those that are worse."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SECTION = "## Rewrite"
 
 
 def write_results(folder: Path, results: list[dict[str, Any]]) -> None:
-    """Both files; other sections of RESULTS.md, and what this run did not have, stay as and where they are."""
+    """Write both files. Other sections of RESULTS.md, and results that this run does not have, are kept in place."""
     path = folder / "results" / "rewrite.json"
     path.parent.mkdir(exist_ok=True)
     measured = {_part(r) for r in results}
@@ -24,12 +24,12 @@ def write_results(folder: Path, results: list[dict[str, Any]]) -> None:
 
 
 def _part(result: dict[str, Any]) -> tuple[str, ...]:
-    """What is measured together: a format and the keys."""
+    """Return what identifies results that are measured together: the format and the keys."""
     return (result["format"], *result["keys"])
 
 
 def replace_section(path: Path, heading: str, section: str) -> None:
-    """Replace one section of a file, or add it at the end; the others stay as and where they are."""
+    """Replace one section of a file, or add it at the end. The other sections do not change."""
     text = path.read_text(encoding="utf-8") if path.exists() else "# Benchmark results\n\n"
     before, found, after = text.partition(heading)
     if not found:
@@ -41,9 +41,9 @@ def replace_section(path: Path, heading: str, section: str) -> None:
 def _section(results: list[dict[str, Any]]) -> Iterator[str]:
     yield f"{SECTION}: TPC-H lineitem"
     yield ""
-    yield "Made by `make bench`. Seconds are wall times of whole arms, alternating in one run, each in a JVM of its own"
-    yield "that has done one uncounted round with the same keys; ratios are of medians. *touched* is the mean number of"
-    yield "files that an equality query opens."
+    yield "Made by `make bench`. An *arm* is one way to write the same rows; the arms alternate, each in its own JVM,"
+    yield "after an uncounted round with the same keys. Seconds are wall times; ratios are those of medians. *touched*"
+    yield "is the mean number of files that an equality query opens."
     for part in dict.fromkeys(map(_part, results)):
         chosen = [r for r in results if _part(r) == part]
         format, *keys = part

@@ -1,10 +1,10 @@
-"""The rewrite benchmark: zlayout beside plain copies and both native z-orders, arms alternating in one run.
+"""The rewrite benchmark: compares zlayout with plain copies and with the z-orders of both formats, in alternating arms.
 
-Each arm has a process and a JVM of its own, as in real life: in a shared one, an arm's time depended on which
-others ran in it. The arms of one format run before those of the other, since nothing is compared across formats, and a
-process that has been idle for minutes is slow at first.
+Each arm has its own process and JVM: in a shared one, the time of an arm depended on the other arms. The arms of one
+format run before those of the other, because nothing is compared across formats, and a process that has been idle for
+minutes is slow at first.
 
-Writes RESULTS.md and results/rewrite.json beside this file. `make bench` runs it; it needs no one to watch it.
+Writes RESULTS.md and results/rewrite.json beside this file. `make bench` runs it without interaction.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def serve(bench: Bench, name: str) -> None:
 
 
 def run_key_set(bench: Bench, processes: Mapping[Arm, ArmProcess], keys: Keys, rounds: int, run: str) -> list[Result]:
-    """Every arm `rounds` times, alternating, after a round that does not count: new keys are new generated code."""
+    """Run every arm `rounds` times, alternating, after an uncounted round, because new keys need new generated code."""
     data = key_columns(bench.root, keys)
     floors = lowest(data, keys, bench.files)
     results = {arm: Result(arm.name, arm.format, list(keys), arm.curve, run, rounds) for arm in processes}
@@ -154,7 +154,7 @@ def timed(bench: Bench, arm: Arm, keys: Keys) -> float:
 
 
 def measure(bench: Bench, arm: Arm, keys: Keys, result: Result, data: object, floors: dict[str, float]) -> None:
-    """Files, bytes and touched of the table that the arm has just left."""
+    """Measure files, bytes and touched of the table after the arm."""
     if not arm.laid_out:
         return
     files = bench.backend(arm.format).observe(DELTA if arm.format == "delta" else ICEBERG, keys).files

@@ -1,13 +1,12 @@
-"""How long file boundaries, commits and rewrites take and how much memory, by size: benchmarks/results/scale.json.
+"""Measures time and memory of file boundaries, commits and rewrites, by size: benchmarks/results/scale.json.
 
 The rows are uniform in two independent columns, so the share of the rows in a box is its area: touched and the rows
 per file are computed exactly from the boundaries. The floor of touched is the square root of the number of files.
 
 `simulated` cases draw the samples from that distribution in this process: they measure the driver. `spark` cases draw
 them by Spark from a generated table, as a rewrite does; in local mode, executor_mb is the JVM of driver and executor.
-`commit` cases make the commit of a table alone (benchmarks/commit.py, commit_iceberg.py). `cluster` cases rewrite
-tables on a standalone cluster (benchmarks/scale_cluster.py). The tables in docs/scale.md and RESULTS.md are written
-from the results.
+`commit` cases only make the commit of a table (benchmarks/commit.py, commit_iceberg.py). `cluster` cases rewrite
+tables on a standalone cluster (benchmarks/scale_cluster.py). The tables in docs/scale.md are written from the results.
 Every case runs in a process of its own. cpu_seconds is the CPU time of the Python process, and load the load average of
 the machine per core when the case began: above 1, seconds include waiting for other processes.
 """
@@ -183,7 +182,7 @@ def _uniform(rng: np.random.Generator, rows: int) -> dict[str, pa.Array]:
 
 
 def _boxes(built: FileMap) -> tuple[Float64, Float64]:
-    """float64[files, columns] twice: the extent of each file between the cuts, as shares of the range of the keys."""
+    """Return the lower and upper ends of each file as shares of the range of the keys, float64[files, columns] each."""
     tree = built.tree
     edges = [values.to_numpy() / KEY_RANGE for values in built.boundaries]
     low, high = np.ones((tree.files, len(edges))), np.zeros((tree.files, len(edges)))

@@ -1,7 +1,7 @@
-"""Rewrites of small tables on a standalone cluster of one and two workers, with 1, 4 and 16 times the rows.
+"""Measures rewrites of small tables on a standalone cluster of one and two workers, with 1, 4 and 16 times the rows.
 
-One process for each number of workers: a rewrite of another table first, which is not counted, then one table of each
-size, in ascending order, because the peak of a process never falls. Each worker has one core and one executor.
+For each number of workers, a process first rewrites a table that is not counted, and then one table of each size, in
+ascending order, because the peak memory of a process never falls. Each worker has one core and one executor.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _CONF = {
 
 
 def cluster_cases(workers: int) -> list[dict[str, Any]]:
-    """Rewrite tables of all sizes on so many workers. Returns a result for each."""
+    """Rewrite tables of all sizes on a cluster with `workers` workers. Returns a result for each."""
     with tempfile.TemporaryDirectory() as folder, _cluster(Path(folder), workers) as (url, daemons):
         root = Path(folder)
         catalog = CatalogConfig("lake", "delta", "path", {"warehouse": f"{folder}/lake"}, Location("zlayout.yaml"))
@@ -106,7 +106,7 @@ def _rewrite(
 
 
 def _stages(session: Any) -> tuple[int, int]:
-    """The bytes of shuffles and the CPU nanoseconds of all tasks so far."""
+    """Return the bytes of shuffles and the CPU nanoseconds of all tasks so far."""
     time.sleep(1)  # events of the last tasks arrive later
     context = session.sparkContext
     none = context._gateway.new_array(context._jvm.double, 0)
@@ -145,7 +145,7 @@ def _cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[int]]]:
 
 
 def _executors(workers: Sequence[int]) -> list[int]:
-    """The process ids of the executors that the workers started."""
+    """Return the process ids of the executors that the workers started."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(FileNotFoundError, ProcessLookupError):

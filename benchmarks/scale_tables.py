@@ -1,4 +1,4 @@
-"""Writes the results of benchmarks/scale.py as tables into docs/scale.md and RESULTS.md."""
+"""Writes the results of benchmarks/scale.py as tables into docs/scale.md."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from results import replace_section
 from scale_cluster import slopes
 
-HERE = Path(__file__).parent
-DOCS = HERE.parent / "docs" / "scale.md"
+DOCS = Path(__file__).parents[1] / "docs" / "scale.md"
 Result = dict[str, Any]
 Columns = dict[str, Callable[[Result], Any]]
 
@@ -59,7 +57,7 @@ CLUSTER: Columns = {
 
 
 def write_tables(results: Sequence[Result]) -> None:
-    """Replace the tables in both files. A case without results is left out."""
+    """Replace the tables on the page. A case without results keeps its table."""
     parts = {
         "Boundaries of many files": (BOUNDARIES, ("simulated", "spark")),
         "Commits of many files": (COMMITS, ("delta commit", "iceberg commit")),
@@ -70,9 +68,6 @@ def write_tables(results: Sequence[Result]) -> None:
         if chosen:
             lines = [*_table(columns, chosen), *(_growth(chosen) if title.startswith("Rewrites") else ())]
             _replace_table(DOCS, title, lines)
-            made = "Made by `python benchmarks/scale.py`; [docs/scale.md](../docs/scale.md) explains the columns."
-            section = "\n".join([f"## {title}", "", f"{made} 2 cores, busy.", "", *lines, ""])
-            replace_section(HERE / "RESULTS.md", f"## {title}", section)
 
 
 def _table(columns: Columns, results: Sequence[Result]) -> Iterator[str]:
@@ -83,7 +78,7 @@ def _table(columns: Columns, results: Sequence[Result]) -> Iterator[str]:
 
 
 def _growth(results: Sequence[Result]) -> Iterator[str]:
-    """The growth from the smallest to the largest table: an exponent of 1 is linear."""
+    """Yield the growth from the smallest to the largest table: an exponent of 1 is linear."""
     yield ""
     by_seconds, by_cpu = slopes(results, "seconds"), slopes(results, "executor_cpu_seconds")
     for workers, slope in by_seconds.items():

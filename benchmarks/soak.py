@@ -102,7 +102,7 @@ class Soaked:
         self.counts["deletes"] += 1
 
     def _until_it_succeeds(self, statement: str) -> None:
-        """A writer that loses a race writes again; a statement that failed has written nothing."""
+        """Run a statement of a writer, and again after a conflict. A statement that failed has written nothing."""
         while True:
             try:
                 self.writer.sql(statement).collect()
@@ -114,7 +114,7 @@ class Soaked:
                 return
 
     def apply(self) -> str:
-        """Plan and apply once; the status of the plan afterwards."""
+        """Plan and apply once, and return the status of the next plan."""
         backend = backend_for(self.project.catalogs[self.spec.table.catalog], self.runtime)
         planned = plan_table(self.spec, backend, OPTIONS)
         applied = new_run(planned)
@@ -127,7 +127,7 @@ class Soaked:
         return applied.after.status if applied.after else "unknown"
 
     def state(self) -> int:
-        """Characters of what the table itself keeps of its layout beside its files."""
+        """Return the number of characters of the layout records in the table's own metadata."""
         if self.is_delta:
             return sum(
                 len(value)
@@ -138,7 +138,7 @@ class Soaked:
         return len(table.metadata.properties.get(PROPERTY, ""))
 
     def found(self) -> list[int]:
-        """The ids in the table, read without Spark."""
+        """Return the ids in the table, read without Spark."""
         if self.is_delta:
             query = QueryBuilder().register("t", DeltaTable(self.location)).execute("SELECT id FROM t")
             return list(query.read_all()["id"].to_pylist())

@@ -1,4 +1,4 @@
-"""Files that fixed-seed queries touch, from the bounds in the log or the manifests, beside the joint optimum."""
+"""Counts the files that queries with a fixed seed touch, by the bounds in the metadata, and the joint optimum."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def key_columns(root: Path, keys: tuple[str, ...]) -> pa.Table:
 
 
 def mean_touched(files: FileTable, data: pa.Table, keys: tuple[str, ...]) -> tuple[dict[str, float], dict[str, float]]:
-    """Mean files touched: by equality for each column, and by ranges for each column and pair."""
+    """Return the mean number of files touched: by equality for each column, and by ranges for each column and pair."""
     rng = np.random.default_rng(SEED)
     ordered = {key: data[key].combine_chunks().take(pc.sort_indices(data[key])) for key in keys}
     equality = {}
@@ -50,7 +50,7 @@ def mean_touched(files: FileTable, data: pa.Table, keys: tuple[str, ...]) -> tup
 
 
 def lowest(data: pa.Table, keys: tuple[str, ...], files: int) -> dict[str, float]:
-    """The joint optimum of each column, its distinct values and heavy values known from the data."""
+    """Return the joint optimum of each column, with distinct and frequent values known from the data."""
     counts = [np.asarray(pc.value_counts(data[key].combine_chunks()).field("counts")) for key in keys]
     distinct = np.array([len(c) for c in counts], dtype=np.float64)
     heavy = [(c[c > len(data) / files] / len(data)).tolist() for c in counts]

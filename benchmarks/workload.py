@@ -1,6 +1,6 @@
-"""What the layouts of a workload read: arrival order, the format's own z-order, kd and cuts, applied on both formats.
+"""Measures what queries read in arrival order, the format's own z-order, kd and cuts, applied on both formats.
 
-100 queries for each table, half of which choose the layouts (`advise`), while the others are measured: Spark scans the
+Each table has 100 queries. Half of them choose the layouts (`advise`), and the others are measured: Spark scans the
 table for each, and reports the bytes of the files that it opened. Prints a table and writes results/workload.json and a
 section of RESULTS.md: `python benchmarks/workload.py`.
 """
@@ -165,7 +165,7 @@ def open_case(case: Case, bench: Bench, format: str) -> Asked:
 
 
 def advised(asked: Asked) -> Study:
-    """What advise recommends for the queries that choose: the last choice, and the one before it without cuts."""
+    """Return what advise recommends for the queries that choose, and its best layout without cuts."""
     base = Layout((), "kd", 1000, False, target_size(asked.bench, asked.format), True, "zlayout")
     spec = LayoutSpec(asked.name, base, Location("benchmark"))
     lengths = bound_lengths(spec, asked.state, list(asked.sample.keys))
@@ -189,7 +189,7 @@ def apply(asked: Asked, choice: Choice) -> None:
 
 
 def read(asked: Asked) -> int:
-    """The bytes of the files that Spark opens for the measured queries together."""
+    """Return the bytes of the files that Spark opens for all measured queries together."""
     spark = asked.bench.runtime.session
     started = time.monotonic()
     frame = (
@@ -201,7 +201,7 @@ def read(asked: Asked) -> int:
 
 
 def predicted(asked: Asked, layout: Layout) -> int:
-    """What the simulation by which advise chose the layout expects the measured queries to read."""
+    """Return the bytes that the measured queries read according to the simulation by which advise chose the layout."""
     ranks = rank_sample(asked.sample, {}, len(asked.target.files))
     files, _ = simulate(asked.sample, ranks, layout, asked.target)
     return round(total(costs(asked.measured, files, sampled=True).bytes, asked.measured))
@@ -212,13 +212,14 @@ def total(values: Sequence[float], queries: Sequence[TableQuery]) -> float:
 
 
 def as_section(label: str, rows: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Markdown: a row for each table and format. Losses stay in."""
+    """Yield the lines of the section in Markdown: a row for each table and format, also those that are worse."""
     yield f"{SECTION}: what held-out queries read"
     yield ""
     yield f"Made by `python benchmarks/workload.py`. {label}."
-    yield "Bytes of the files that Spark opens for 50 queries (those of them that read the table), divided by those in"
-    yield "arrival order. 50 other queries of the same templates chose the layouts. The z-order is the best"
-    yield "of three column choices by the measured queries. *Recommended* is kd where no cuts are recommended."
+    yield "The numbers are the bytes of the files that Spark opens for 50 queries (for those that read the table),"
+    yield "divided by the bytes in arrival order. The layouts were chosen for 50 other queries from the same templates."
+    yield "*z-order* is that of the format, with the best of three column choices for the measured queries."
+    yield "*recommended* is the layout that `advise` recommends, which is kd if it recommends no cuts."
     yield ""
     yield "| table | format | z-order | kd | recommended | cuts | floor | predicted / measured |"
     yield "|---|---|---|---|---|---|---|---|"

@@ -3,7 +3,7 @@ FROM apache/spark:4.1.1-scala2.13-java17-python3-ubuntu
 ARG VERSION=0.2.0
 ENV UV_PYTHON_INSTALL_DIR=/opt/python
 USER 0
-# The image has Python 3.10, and zlayout needs 3.11. The pyspark that is used is that of the image.
+# The image has Python 3.10, and zlayout needs 3.11. pyspark is that of the image.
 RUN python3 -m pip install --no-cache-dir uv==0.13.9 \
  && uv python install 3.12 \
  && uv venv --python-preference only-managed --python 3.12 /opt/zlayout/venv \

@@ -1,8 +1,8 @@
-"""An Airflow DAG in two tasks: plan into a file that is kept, then apply exactly that plan.
+"""An Airflow DAG with two tasks: the first writes a plan file, and the second applies exactly this plan.
 
-Put it into the DAGs folder and set ZLAYOUT_PROJECT to the project's folder. Both tasks must see the folder of the plan
-files, ZLAYOUT_PLANS. A plan that no longer fits its tables is refused; clear both tasks then, since a retry of the
-second one would be refused again.
+Put it into the DAGs folder and set ZLAYOUT_PROJECT to the project's folder. Both tasks need access to the folder of the
+plan files, ZLAYOUT_PLANS. A stale plan is refused; then clear both tasks, because a retry of the second one would be
+refused again.
 """
 
 import logging

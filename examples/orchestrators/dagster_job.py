@@ -1,7 +1,7 @@
-"""A Dagster job in two steps: plan into a file that is kept, then apply exactly that plan.
+"""A Dagster job with two steps: the first writes a plan file, and the second applies exactly this plan.
 
-Set ZLAYOUT_PROJECT to the project's folder, and run it with `dagster dev -f dagster_job.py`. A plan that no longer fits
-its tables is refused, so an approval can be put between the steps.
+Set ZLAYOUT_PROJECT to the project's folder, and run it with `dagster dev -f dagster_job.py`. A stale plan is refused,
+so an approval can be inserted between the steps.
 """
 
 import os

@@ -57,16 +57,16 @@ CAPABILITIES: Mapping[str, str] = {
     f"{of}: {name}": test for of, tests in _CAPABILITIES.items() for name, test in tests.items()
 }
 _TEXT = """\
-`make matrix` writes this page. It runs tests of engine zlayout and of engine native with each combination, on both
-formats, and counts those that passed, among the tests that there were on that day. Iceberg has no jar for Spark 4.2,
-so only Delta is tested there."""
+This page lists the combinations of Spark, Delta and Iceberg that were tested, and what works with each of them.
+`make matrix` writes it: it runs tests of both engines with each combination, and counts those that passed, among the
+tests that existed on that day. Iceberg has no jar for Spark 4.2, so only Delta is tested with it."""
 _LEGEND = """\
-The columns are the combinations of the first table. Each cell is what the run found:
+The columns are the combinations of the first table, and each cell is the result of the run:
 
 - `yes`: zlayout did it, and rows, row ids and deletes were as before.
-- A code: zlayout refused it by name before it wrote anything, see [Errors](errors.md).
-- `no`: this Spark, or this version of the format, cannot make such a table or has no such check.
-- `-`: it was not run; for Iceberg in Spark 4.2, because there is no jar."""
+- A code: zlayout refused it with this [error](errors.md) before it wrote anything.
+- `no`: this version of Spark or of the format cannot create such a table, or has no such check.
+- `-`: it was not run."""
 
 
 def page(results: Sequence[tuple[Combination, Result | None]], suites: Iterable[str]) -> str:
