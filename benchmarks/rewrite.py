@@ -42,7 +42,7 @@ FORMATS = tuple(dict.fromkeys(arm.format for arm in ARMS))
 
 @dataclass(slots=True)
 class Result:
-    """One arm with one key set, as it stands in results/rewrite.json. run: on what, where and when."""
+    """One arm with one key set, as in results/rewrite.json. run: the data, the machine and the day."""
 
     arm: str
     format: str
