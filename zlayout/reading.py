@@ -16,13 +16,20 @@ def open_file(path: Path) -> BinaryIO:
     """Open a regular file for reading.
 
     Raises:
-        OSError: IsADirectoryError for anything but a regular file: a pipe would block, and a device may never end.
-        ValueError: for a path that contains a NUL character.
+        OSError: IsADirectoryError for anything but a regular file: a pipe would block, and a device may never end. Also
+            for a path that contains the character 0, for which Python raises ValueError.
     """
+    require_usable_path(path)
     if not stat.S_ISREG(path.stat().st_mode):
         raise IsADirectoryError(errno.EISDIR, "expected a file, found a folder or a device", str(path))
     # Without O_NONBLOCK this would block if the file was concurrently replaced with a pipe.
     return os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb")
+
+
+def require_usable_path(path: Path) -> None:
+    """Raise OSError for a path that contains the character 0, which no system accepts."""
+    if "\0" in str(path):
+        raise OSError(errno.EINVAL, "the path contains the character 0", str(path))
 
 
 def read_at_most(path: Path, limit: int) -> bytes:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from random import uniform
 from typing import TYPE_CHECKING
 
+from zlayout.app.arguments import require
 from zlayout.app.concurrent_reads import TIMEOUT
 from zlayout.app.concurrent_tables import at_the_same_time, by_worth
 from zlayout.app.events import ApplyEvent, TableEvent, TableFinished, TableStarted
@@ -95,9 +96,11 @@ def apply(
     Raises:
         Refused: Tables of the plan are refused, and it has no other changes; or, with `all_or_nothing`, one table is
             refused; or zlayout does not support the session. Nothing was written.
+        SpecError: ZL084, this is not a plan. Nothing was written.
         TableError: With `all_or_nothing`, a table cannot be planned. Nothing was written.
         KeyboardInterrupt: The run was interrupted. Earlier commits remain.
     """
+    require(plan, ProjectPlan, "use zlayout.plan(PROJECT), or zlayout.read_plan(PROJECT, PATH)")
     window = None if ignore_window else left_of_window(plan.project.maintenance)
     limit = TimeLimit.of(max_minutes, time.monotonic(), window)
     document = plan.document
@@ -143,7 +146,6 @@ def carry_out(
     """
     limit = limit or TimeLimit()
     changing = by_worth([p for p in plan.planned if p.decision.plan.status is Status.CHANGES])
-
     left, done = iter(changing), list[Applied]()  # threads take from one iterator, each table once
 
     def carry_out_next(runtime: SparkRuntime, report: OnEvent) -> None:
@@ -227,9 +229,8 @@ def apply_table(
 
     timeout: The limit on reading the table, in seconds, before the first and after the last commit; commits have none.
     attempts: 1 for a plan that was reviewed, because a new plan would not be reviewed. A conflict is about the files of
-    groups, or about settings of the same table, such as the partitioning. An error ends the work on this
-    table and is stored in `applied.error`; earlier commits remain in `applied.commits`. What `limit` leaves no time
-    for is stored in `applied.deferred`.
+    groups, or about settings of the table, such as the partitioning. An error ends the work on this table and is stored
+    in `applied.error`; earlier commits remain in `applied.commits`. `applied.deferred` gets what `limit` defers.
     """
     current, limit = planned, limit or TimeLimit().of_table()
     # Also of a plan that was reviewed: what waits, waits after the run too.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from zlayout.app.arguments import require_project
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.app.history import append_and_log
 from zlayout.app.plan import ProjectPlan, plan_project
@@ -75,8 +76,9 @@ def drift(
         timeout: The limit on reading one table, in seconds, as in `plan`.
 
     Raises:
-        SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts; ZL054.
+        SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts; ZL054, ZL084.
     """
+    require_project(project)
     with telemetry_of(Command.DRIFT) as telemetry:
         reading = Reading(parallelism, timeout, on_read=telemetry.read)
         found = compare(project, select, exclude, reading, sample, branch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from zlayout.errors import SpecError
+from zlayout.reading import require_usable_path
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -12,6 +13,7 @@ def write_atomically(path: Path, text: str) -> None:
 
     Pipes and devices such as /dev/stderr cannot be replaced, so the text is written to them directly.
     """
+    require_usable_path(path)
     if path.exists() and not path.is_file():
         with path.open("w", encoding="utf-8") as stream:
             stream.write(text)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import zlayout
+from zlayout.app.arguments import parse_budget, parse_duration, require_project
 from zlayout.app.branches import on_branch
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading, Step, no_answer, read_all, read_one
 from zlayout.app.history import append_and_log
@@ -84,10 +85,10 @@ def plan(
     exclude: str | Iterable[str] = (),
     *,
     allow_full_rewrite: bool = False,
-    max_rewrite_bytes: int | None = None,
+    max_rewrite_bytes: int | str | None = None,
     sample: bool | None = None,
     branch: str | None = None,
-    avoid_hot: timedelta | None = None,
+    avoid_hot: timedelta | str | None = None,
     include_rarely_read: bool = False,
     parallelism: int = PARALLELISM,
     timeout: float = TIMEOUT,
@@ -103,12 +104,14 @@ def plan(
         select: The tables to plan: table names or globs, `path:GLOB` of layout files, or `tag:NAME`. Empty: all.
         exclude: The tables to leave out, in the same notation.
         allow_full_rewrite: Whether a partitioning change may rewrite every file of a Delta table.
-        max_rewrite_bytes: The budget for all tables together, in bytes. Groups that lower touched most per byte are
-            chosen first, or with a workload those that save its queries most bytes per byte. Default: no limit.
+        max_rewrite_bytes: The budget for all tables together, in bytes or as a text such as "100GiB". Groups that lower
+            touched most per byte are chosen first, or with a workload those that save its queries most bytes per byte.
+            Default: no limit.
         sample: Whether to read the key columns of a random choice of row groups (at most about 16 MiB of each table
             that is rewritten), to forecast the result. Default: `defaults.sample` of the project.
         branch: The branch of all tables. Default: `ref` of each layout. Tables of formats without branches are refused.
-        avoid_hot: Partitions that another writer wrote to within this time wait. Default: that of the project.
+        avoid_hot: Partitions that another writer wrote to within this time, also as a text such as "1h", wait.
+            Default: that of the project.
         include_rarely_read: Whether decayed partitions are rewritten that `tolerance.rarely_read` lets wait.
         parallelism: The number of tables of one catalog to read at the same time.
         timeout: The limit on reading one table, in seconds. A table that exceeds it has the status ERROR (ZL105).
@@ -118,12 +121,12 @@ def plan(
         The plan, for `apply` or `write_plan`.
 
     Raises:
-        SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts; ZL054.
+        SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts; ZL050, ZL054,
+            ZL056, ZL084 (an invalid argument).
     """
-    after = hot_after(avoid_hot, project.maintenance)
-    options = PlanOptions(
-        allow_full_rewrite, max_rewrite_bytes, hot_after=after, include_rarely_read=include_rarely_read
-    )
+    require_project(project)
+    after, budget = hot_after(parse_duration(avoid_hot), project.maintenance), parse_budget(max_rewrite_bytes)
+    options = PlanOptions(allow_full_rewrite, budget, hot_after=after, include_rarely_read=include_rarely_read)
     with telemetry_of(Command.PLAN) as telemetry:
         reading = Reading(parallelism, timeout, on_progress, telemetry.read)
         made = plan_project(project, select, exclude, options, reading, sample, branch)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from zlayout.app.arguments import require_project
 from zlayout.app.branches import on_branch
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.app.files import write_atomically
@@ -86,9 +87,11 @@ def read_plan(
         that cannot be read, or that its layout no longer fits, has the status ERROR.
 
     Raises:
-        SpecError: ZL040, ZL041 (not a plan file), ZL045 (the project has no layout for a table of the plan), ZL054.
+        SpecError: ZL040, ZL041 (not a plan file), ZL045 (the project has no layout for a table of the plan), ZL054,
+            ZL084.
         Refused: ZL206, the plan file has another format version.
     """
+    require_project(project)
     saved = document.read(Path(path)).plan
     reading = Reading(parallelism, timeout)
     return review(project, saved, exclude, stale, PlanOptions(allow_full_rewrite), reading, branch)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from zlayout.app.arguments import require_project
 from zlayout.errors import Location, SpecError
 from zlayout.spec.load import find_project
 from zlayout.spec.load import load_project as load
@@ -34,8 +35,9 @@ def known_table(project: Project, text: str) -> TableName:
     """Parse the name of a table in a catalog of the project.
 
     Raises:
-        SpecError: ZL020 (invalid table name), ZL021 (unknown catalog).
+        SpecError: ZL020 (invalid table name), ZL021 (unknown catalog), ZL084 (not a project).
     """
+    require_project(project)
     name = parse_table(text, Location("TABLE"))
     known_catalog(project, name.catalog)
     return name

@@ -146,12 +146,13 @@ def plan(
 ) -> int:
     """Show how tables differ from their layouts. States what apply would do, and starts no JVM."""
     with Console().starting():
-        from zlayout.cli.plan import PlanRequest, parse_avoid_hot, parse_budget, plan_command
+        from zlayout.app.arguments import parse_budget, parse_duration
+        from zlayout.cli.plan import PlanRequest, plan_command
         from zlayout.cli.reports import parse_reports
 
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
     reading = Reading(parallelism, timeout)
-    limits = (allow_full_rewrite, budget, sample, branch, parse_avoid_hot(avoid_hot), include_rarely_read)
+    limits = (allow_full_rewrite, budget, sample, branch, parse_duration(avoid_hot), include_rarely_read)
     request = PlanRequest(project, select or (), exclude or (), reading, *limits)
     console = Console(color, verbose=verbose, summary=summary)
     return plan_command(
@@ -195,13 +196,14 @@ def apply(
 ) -> int:
     """Plan, ask for approval, and rewrite on Spark. SELECT can be one plan file that `plan --out` wrote."""
     with Console().starting():
+        from zlayout.app.arguments import parse_budget, parse_duration
         from zlayout.cli.apply import apply_command
-        from zlayout.cli.plan import PlanRequest, parse_avoid_hot, parse_budget
+        from zlayout.cli.plan import PlanRequest
         from zlayout.cli.reports import parse_reports
 
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
     reading = Reading(parallelism, timeout)
-    limits = (allow_full_rewrite, budget, None, branch, parse_avoid_hot(avoid_hot), include_rarely_read)
+    limits = (allow_full_rewrite, budget, None, branch, parse_duration(avoid_hot), include_rarely_read)
     request = PlanRequest(project, select or (), exclude or (), reading, *limits)
     console = Console(color, verbose=verbose)
     return apply_command(
@@ -224,6 +226,8 @@ def drift(
     select: options.Select = None,
     exclude: options.Exclude = None,
     branch: options.Branch = None,
+    output: Annotated[options.PlanFormat, typer.Option("--output", help="What to print.")] = "text",
+    as_json: options.JsonOutput = False,
     sample: options.Sample = None,
     report: options.Report = None,
     show_values: options.ShowValues = False,
@@ -245,7 +249,8 @@ def drift(
     reports = parse_reports(report or (), show_values)
     reading = Reading(parallelism, timeout)
     request = PlanRequest(project, select or (), exclude or (), reading, sample=sample, branch=branch)
-    return drift_command(request, Console(color, verbose=verbose, summary=summary), reports)
+    console = Console(color, verbose=verbose, summary=summary)
+    return drift_command(request, console, "json" if as_json else output, reports)
 
 
 @app.command()

@@ -76,6 +76,7 @@ def apply_command(
                 hint="use --auto-approve",
             )
         if len(request.select) == 1 and Path(request.select[0]).is_file():
+            _require_own_options(request)
             saved = document.read(Path(request.select[0]))
             if not saved.plan.has_changes:
                 return shown.end(saved, saved.plan.exit_code, f"{closing.last_line(saved.plan)}\n")
@@ -120,6 +121,18 @@ def apply_command(
         if undo := [result.rollback for result in report.results.values() if result.rollback]:
             console.say(f"To undo: {undo[0] if len(undo) == 1 else 'zlayout rollback TABLE --run RUN, for each table'}")
         return code
+
+
+def _require_own_options(request: PlanRequest) -> None:
+    """Raise SpecError ZL085 for an option that only has an effect on a new plan, given with a plan file."""
+    for option, given in (
+        ("--include-rarely-read", request.include_rarely_read),
+        ("--avoid-hot", request.avoid_hot is not None),
+    ):
+        if given:
+            message = f"{option} cannot change the plan file {request.select[0]}"
+            hint = f"leave it out, or write a new plan file: zlayout plan {option} ... --out FILE"
+            raise SpecError.of("ZL085", message, hint=hint)
 
 
 def _carry_out(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from zlayout.app.columns import split_columns
 from zlayout.app.concurrent_reads import TIMEOUT
@@ -18,9 +20,12 @@ from zlayout.report.workload_text import cost_text
 from zlayout.secrets import without_secrets
 from zlayout.spec.layout import CLUSTERED_BY
 from zlayout.table.metrics import ColumnMetrics
+from zlayout.table.state import LayoutRecord
 
 MAX_BAR_CHARACTERS = 30
 MAX_LISTED_ORPHANS = 20
+# The metrics of a column in the JSON document.
+_METRICS = ("column", "touched", "bytes_read", "floor", "depth", "overlaps", "unbounded")
 
 
 def inspect_command(
@@ -36,16 +41,63 @@ def inspect_command(
     """Print the inspection of a table. Raises the errors of `zlayout.inspect`."""
     wanted = None if columns is None else split_columns(columns)
     found = inspect(load_project(project), table, wanted, orphans=orphans, branch=branch, timeout=timeout)
+    console.document(as_document(found))
     lines = [*_facts(found), "", *_sizes(found), "", *_metrics(found.columns)]
     if found.orphans is not None:
         lines += ["", *_orphans(found.orphans, console.verbose)]
     lines += _last_run(found.last_run, version_word(found.state.format), found.asked)
-    console.result("\n".join(lines) + "\n")
+    console.text("\n".join(lines) + "\n")
     return 0
 
 
+def as_document(found: Inspection) -> dict[str, Any]:
+    """Return an inspection as plain data."""
+    state, files, order = found.state, found.state.files, found.state.ordering
+    return {
+        "table": state.table,
+        "format": state.format,
+        "version": state.version,
+        "location": without_secrets(state.location),
+        "partition_by": [str(field) for field in state.partition_fields],
+        "partitions": len(files.partitions),
+        "files": len(files),
+        "bytes": int(files.bytes.sum()),
+        "rows": int(files.live_rows.sum()),
+        "deleted_rows": int(files.deleted.sum()),
+        "features": sorted(state.features),
+        "layouts": [
+            {"layout_id": record.layout_id, "files": count, "settings": dict(record.settings), "declared": declared}
+            for record, count, declared in _layouts(found)
+        ],
+        "files_not_laid_out": int((files.layout < 0).sum()),
+        "cluster_by": None if state.clustering is None else list(state.clustering),
+        "ordering": None if order is None else asdict(order),
+        "refusals": [asdict(refusal) for refusal in state.refusals],
+        "target_size": found.target_size,
+        "size_histogram": [asdict(bucket) for bucket in found.sizes],
+        "columns": [{name: getattr(column, name) for name in _METRICS} for column in found.columns],
+        "last_run": None if found.last_run is None else asdict(found.last_run),
+        "query": None if found.asked is None else asdict(found.asked),
+        "orphans": None
+        if found.orphans is None
+        else [
+            {"path": o.path, "bytes": o.bytes, "modified": o.modified.isoformat() if o.modified else None}
+            for o in found.orphans.files
+        ],
+    }
+
+
+def _layouts(found: Inspection) -> Iterator[tuple[LayoutRecord, int, bool]]:
+    """Yield the layout records of live files, with their number of files and whether they are the declared layout."""
+    for index, record in enumerate(found.state.files.layouts):
+        # Records without live files are of another branch, or their files were replaced since.
+        if count := int((found.state.files.layout == index).sum()):
+            layout = None if found.spec is None else found.spec.layout
+            yield record, count, layout is not None and layout.covers(record.layout_id, record.settings)
+
+
 def _facts(found: Inspection) -> Iterator[str]:
-    state, spec, files = found.state, found.spec, found.state.files
+    state, files = found.state, found.state.files
     yield f"{printable(state.table)} ({state.format}, {version_word(state.format)} {state.version})"
     yield f"  location        {printable(without_secrets(state.location))}"
     yield f"  partitioned by  {', '.join(printable(str(f)) for f in state.partition_fields) or 'nothing'}"
@@ -53,17 +105,13 @@ def _facts(found: Inspection) -> Iterator[str]:
     yield f"  files           {plural(len(files), 'file')} in {parts}, {size(int(files.bytes.sum()))}"
     yield f"  rows            {number(int(files.live_rows.sum()))}, {number(int(files.deleted.sum()))} deleted"
     yield f"  features        {', '.join(sorted(state.features)) or 'none'}"
-    for index, record in enumerate(files.layouts):
-        if not (count := int((files.layout == index).sum())):
-            continue  # of another branch, or replaced since
-        here = plural(count, "file")
-        covered = spec is not None and spec.layout.covers(record.layout_id, record.settings)
+    for record, count, covered in _layouts(found):
         declared = " (the declared layout)" if covered else ""
         columns, curve = record.settings.get("zorder.columns"), record.settings.get("zorder.curve")
         if (clustered_by := record.settings.get(CLUSTERED_BY)) is not None:
             columns, curve = clustered_by or "unknown columns", "clustered by"
         how = f"{setting(curve)} {setting(columns)}" if columns else "compaction alone"
-        yield f"  laid out        {here} by {record.layout_id}: {how}{declared}"
+        yield f"  laid out        {plural(count, 'file')} by {record.layout_id}: {how}{declared}"
     if state.clustering is not None:
         yield f"  cluster by      {', '.join(map(printable, state.clustering)) or 'nothing'}"
     yield f"  not laid out    {plural(int((files.layout < 0).sum()), 'file')}"

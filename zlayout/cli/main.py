@@ -78,9 +78,14 @@ def run(arguments: Sequence[str]) -> int:
         sys.stderr.close()
         return 1
     except OSError as error:
-        # The system does not accept a path in an option or setting, for example because it is too long.
-        where = Location(str(error.filename)) if error.filename else None
-        Console().diagnose(Diagnostic("ZL002", f"cannot be used: {error.strerror or error}", location=where))
+        reason = error.strerror or str(error)
+        if error.filename is None:
+            hint = "free space there, or write the output to another place"
+            Console().diagnose(Diagnostic("ZL083", f"the output cannot be written: {reason}", hint=hint))
+        else:
+            # The system does not accept a path in an option or setting, for example because it is too long.
+            location = Location(str(error.filename))
+            Console().diagnose(Diagnostic("ZL002", f"cannot be used: {reason}", location=location))
         return 1
     except KeyboardInterrupt:
         Console().say("interrupted", "error")

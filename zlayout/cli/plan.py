@@ -21,15 +21,13 @@ from zlayout.cli.console import Console
 from zlayout.cli.options import HERE
 from zlayout.cli.reading import ReadingShown
 from zlayout.cli.reports import Reports, recording
-from zlayout.errors import SpecError
 from zlayout.planner import document
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.run_report import RunReport
 from zlayout.records.model import Command
 from zlayout.report import text
 from zlayout.report.words import plural
-from zlayout.spec.layouts import size_in_bytes
-from zlayout.spec.maintenance import duration_of, hot_after
+from zlayout.spec.maintenance import hot_after
 
 CHANGES = 2
 WORSE = 5
@@ -78,30 +76,6 @@ class PlanRequest:
             return plan_project(project, self.select, self.exclude, options, reading, self.sample, self.branch)
 
 
-def parse_budget(text: str | None) -> int | None:
-    """Parse a size such as `100GiB`, or a number of bytes. Raises SpecError ZL050."""
-    if text is None:
-        return None
-    if text.isdecimal():
-        return int(text)
-    try:
-        return size_in_bytes(text)
-    except (KeyError, ArithmeticError) as error:
-        raise SpecError.of(
-            "ZL050", f"expected a size for --max-rewrite-bytes, found {text!r}", hint="use for example 100GiB"
-        ) from error
-
-
-def parse_avoid_hot(text: str | None) -> timedelta | None:
-    """Parse a duration such as `90m`, `1h` or `2d`. Raises SpecError ZL056."""
-    try:
-        return None if text is None else duration_of(text)
-    except ValueError as error:
-        raise SpecError.of(
-            "ZL056", f"expected a duration for --avoid-hot, found {text!r}", hint="use for example 30m, 1h or 2d"
-        ) from error
-
-
 def plan_command(
     request: PlanRequest,
     console: Console,
@@ -147,7 +121,7 @@ def show_command(planfile: Path, output: str, console: Console, reports: Reports
     return 0
 
 
-def drift_command(request: PlanRequest, console: Console, reports: Reports) -> int:
+def drift_command(request: PlanRequest, console: Console, output: str, reports: Reports) -> int:
     """Print the tables that are not as declared, or whose layout no longer fits the workload.
 
     Return 2 if there are some, 1 if a table cannot be planned, else 0.
@@ -161,10 +135,9 @@ def drift_command(request: PlanRequest, console: Console, reports: Reports) -> i
         report = replace(drawn(planned, reports), drift=True)
         report = kept(report, planned, Command.DRIFT, reports, console)
         code = 1 if found.failed else CHANGES if found.drifted or found.unfit else 0
-        if not reports.take_stdout:
-            console.result(text.render(report, console.text_options(), heading=heading(planned, "drift")))
-            if found.drifted:
-                console.say(f"To plan: {shlex.join(request.command('plan'))}")
+        _print(report, heading(planned, "drift"), output, console, reports)
+        if found.drifted and output == "text" and not reports.take_stdout:
+            console.say(f"To plan: {shlex.join(request.command('plan'))}")
         reports.finish(report, console, code)
         for diagnostic in notify(planned.project, found):
             console.diagnose(diagnostic)

@@ -53,6 +53,7 @@ def inspect(
     orphans: Annotated[
         bool, typer.Option("--orphans", help="List orphans: files in the table's folder that no version refers to.")
     ] = False,
+    as_json: options.Json = False,
     branch: options.Branch = None,
     timeout: options.Timeout = TIMEOUT,
     project: options.Project = options.HERE,
@@ -62,7 +63,7 @@ def inspect(
     """Show files, sizes and metrics of one table. Reads metadata only."""
     from zlayout.cli.inspect import inspect_command
 
-    console = Console(color, verbose=verbose)
+    console = Console(color, verbose=verbose, as_json=as_json)
     return inspect_command(project, table, columns, console, orphans=orphans, branch=branch, timeout=timeout)
 
 

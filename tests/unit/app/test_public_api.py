@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.projects import Scripted, write_project
@@ -223,13 +225,49 @@ class TestUse:
     def test_drift_inspect_and_import(self) -> None:
         project = zlayout.load_project()
         assert [t.table for t in zlayout.drift(project).drifted] == ["lake.db.orders"]
-        with pytest.raises(AttributeError):  # it may hold full rewrites that nobody has allowed
+        with pytest.raises(SpecError, match="ZL084"):  # it may hold full rewrites that nobody has allowed
             zlayout.apply(zlayout.drift(project).plan)  # type: ignore[arg-type]
         found = zlayout.inspect(project, "lake.db.orders", ["b"])
         assert [c.column for c in found.columns] == ["b"]
         assert found.orphans is None
         with pytest.raises(SpecError, match="ZL064"):
             zlayout.import_layout(project, "lake.db.orders")
+
+
+ARGUMENTS: list[tuple[Callable[[Any], object], str]] = [
+    (lambda _: zlayout.plan("."), "ZL084 expected a Project, found '.' (use zlayout.load_project(PATH))"),  # type: ignore[arg-type]
+    (lambda _: zlayout.drift(Path("a")), "ZL084 expected a Project, found 'a'"),  # type: ignore[arg-type]
+    (lambda _: zlayout.inspect(None, "lake.db.orders"), "ZL084 expected a Project, found NoneType"),  # type: ignore[arg-type]
+    (lambda _: zlayout.read_plan("p.json", "p.json"), "ZL084 expected a Project, found 'p.json'"),  # type: ignore[arg-type]
+    (lambda _: zlayout.import_workload(1, ["a.sql"]), "ZL084 expected a Project, found int"),  # type: ignore[arg-type]
+    (lambda _: zlayout.apply("p.json"), "ZL084 expected a ProjectPlan, found 'p.json'"),  # type: ignore[arg-type]
+    (lambda project: zlayout.apply(project), "ZL084 expected a ProjectPlan, found Project (use zlayout.plan(PROJECT)"),
+    (lambda project: zlayout.plan(project, max_rewrite_bytes="much"), "ZL050 expected a size"),
+    (lambda project: zlayout.plan(project, max_rewrite_bytes=-1), "ZL050 expected a size"),
+    (lambda project: zlayout.plan(project, max_rewrite_bytes=1.5), "ZL050 expected a size"),  # type: ignore[arg-type]
+    (lambda project: zlayout.plan(project, avoid_hot="soon"), "ZL056 expected a duration"),
+    (lambda project: zlayout.plan(project, avoid_hot=60), "ZL056 expected a duration"),  # type: ignore[arg-type]
+    (lambda project: zlayout.read_plan(project, "a\0"), "ZL040 cannot read the plan file: the path contains"),
+    (lambda project: zlayout.write_plan(zlayout.plan(project), "a\0"), "ZL043 cannot write the plan to a"),
+    (lambda _: zlayout.load_project("a\0"), "ZL001 file"),
+    (lambda project: zlayout.import_workload(project, ["a\0"]), "ZL002 cannot read the file: the path contains"),
+]
+
+
+@pytest.mark.usefixtures("memory")
+@pytest.mark.parametrize(("call", "message"), ARGUMENTS)
+def test_an_invalid_argument_is_an_error_with_a_code(call: Callable[[Any], object], message: str) -> None:
+    with pytest.raises(SpecError) as error:
+        call(zlayout.load_project())
+    assert message in str(error.value)
+
+
+@pytest.mark.usefixtures("memory")
+def test_sizes_and_durations_are_accepted_as_text() -> None:
+    project = zlayout.load_project()
+    assert zlayout.plan(project, max_rewrite_bytes="10GiB").options.max_rewrite_bytes == 10 * 2**30
+    assert zlayout.plan(project, max_rewrite_bytes="5").options.max_rewrite_bytes == 5
+    assert zlayout.plan(project, avoid_hot="1h").document.only_waits
 
 
 @pytest.mark.parametrize("start", [["-m", "zlayout"], [str(PACKAGE / "__main__.py")]], ids=["module", "file"])

@@ -72,6 +72,14 @@ def test_a_saved_plan_is_applied_as_it_was_reviewed(cli: Cli) -> None:
     assert "Nothing to apply now" in cli("apply", "plan.json", "--auto-approve").err
 
 
+@pytest.mark.usefixtures("memory")
+@pytest.mark.parametrize("option", [["--avoid-hot", "0m"], ["--include-rarely-read"]])
+def test_options_of_a_new_plan_are_refused_with_a_plan_file(cli: Cli, option: list[str]) -> None:
+    cli("plan", "--out", "plan.json")
+    said = cli("apply", "plan.json", "--auto-approve", *option, code=1).err
+    assert f"ZL085 {option[0]} cannot change the plan file plan.json" in said
+
+
 @pytest.mark.parametrize("text", ["an hour", "1.5h", ""])
 def test_what_is_no_duration(memory: Scripted, cli: Cli, text: str) -> None:  # noqa: ARG001
     done = cli("plan", "--avoid-hot", text, code=1)

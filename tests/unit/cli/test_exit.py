@@ -25,3 +25,13 @@ def test_lost_output_is_an_error(out: str, code: int, expected: int) -> None:
         command = [sys.executable, "-c", ENDS.format(code=code)]
         done = subprocess.run(command, stdout=device, env=environ, check=False)
     assert done.returncode == expected
+
+
+@pytest.mark.parametrize("arguments", [["schema"], ["--help"]])
+def test_a_full_disk_behind_stdout_is_reported(arguments: list[str]) -> None:
+    with open("/dev/full", "w") as device:
+        command = [sys.executable, "-m", "zlayout", *arguments]
+        done = subprocess.run(command, stdout=device, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ZL083 the output cannot be written: No space left on device (free space")
+    assert len(done.stderr.splitlines()) == 1
