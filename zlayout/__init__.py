@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from zlayout.app.advise import SampleStarted, StudyOptions, advise
     from zlayout.app.apply import apply
     from zlayout.app.drift import DriftReport, drift
-    from zlayout.app.events import ApplyEvent, TableEvent, TableFinished, TableStarted
     from zlayout.app.history import TableHistory, history
     from zlayout.app.import_ import ImportedLayout, import_layout
     from zlayout.app.import_workload import ImportedWorkload, import_workload
@@ -28,9 +27,10 @@ if TYPE_CHECKING:
     from zlayout.app.plan_file import read_plan, write_plan
     from zlayout.app.project import load_project
     from zlayout.app.publish import drop_trial, plan_drop_trial, plan_publish, publish
+    from zlayout.app.replay import ReplayedQuery, TrialReport
+    from zlayout.app.results import ApplyEvent, TableEvent, TableFinished, TableStarted
     from zlayout.app.rollback import RolledBack, plan_rollback, rollback
     from zlayout.app.trial import PlannedTrial, plan_trial, trial
-    from zlayout.app.trial_report import ReplayedQuery, TrialReport
     from zlayout.curve.jump import count_files, is_relevant, meets_box, next_jump_in
     from zlayout.curve.z_ranges import z_ranges
     from zlayout.errors import (
@@ -59,7 +59,7 @@ _NAMES = {
     "zlayout.advisor.model": "Study",
     "zlayout.app.advise": "SampleStarted StudyOptions advise",
     "zlayout.app.apply": "apply",
-    "zlayout.app.events": "ApplyEvent TableEvent TableFinished TableStarted",
+    "zlayout.app.results": "ApplyEvent TableEvent TableFinished TableStarted",
     "zlayout.app.drift": "DriftReport drift",
     "zlayout.app.history": "TableHistory history",
     "zlayout.app.import_": "ImportedLayout import_layout",
@@ -71,7 +71,7 @@ _NAMES = {
     "zlayout.app.publish": "drop_trial plan_drop_trial plan_publish publish",
     "zlayout.app.rollback": "RolledBack plan_rollback rollback",
     "zlayout.app.trial": "PlannedTrial plan_trial trial",
-    "zlayout.app.trial_report": "ReplayedQuery TrialReport",
+    "zlayout.app.replay": "ReplayedQuery TrialReport",
     "zlayout.curve.jump": "count_files is_relevant meets_box next_jump_in",
     "zlayout.curve.z_ranges": "z_ranges",
     "zlayout.errors": (

@@ -14,7 +14,7 @@ from spark.subjects import DeltaSubject, IcebergSubject, SparkSubject
 from support.projects import Cli, cli
 
 import zlayout
-from zlayout.app.write_advice import write_advice
+from zlayout.app.advise import write_advice
 from zlayout.planner.model import Status
 
 __all__ = ["cli"]

@@ -1,7 +1,8 @@
-"""Simulate layouts of a table on a sample of its rows, and search for the layout with the lowest cost."""
+"""Simulate layouts of a table on a sample of its rows, search for the one with the lowest cost, and write it."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,29 +10,32 @@ from typing import TYPE_CHECKING
 
 from zlayout.advisor.bound_lengths import bound_lengths
 from zlayout.advisor.declared import declared_layout, fitting, searched
-from zlayout.advisor.model import KeySample, QueryPredicates, Study
-from zlayout.advisor.queries import column_shares, in_partitions
+from zlayout.advisor.model import KeySample, QueryPredicates, Study, TableWorkload
+from zlayout.advisor.queries import column_shares, in_partitions, queries_on
 from zlayout.advisor.search import Progress
 from zlayout.advisor.study import Question, rewrite_target, study, with_workload
-from zlayout.app.asked_queries import on_table_of, sources_of
 from zlayout.app.columns import layouts_of, parse_columns
 from zlayout.app.concurrent_reads import read_one
+from zlayout.app.files import write_atomically
 from zlayout.app.import_ import target_size
-from zlayout.app.project import known_table
+from zlayout.app.project import known_table, layout_of, load_project
 from zlayout.app.rules import layout_of_table
 from zlayout.app.workloads import column_names
 from zlayout.errors import Location, SpecError
 from zlayout.formats.registry import backend_for
+from zlayout.report.words import printable
 from zlayout.spark.live import runtime_for
 from zlayout.spark.session import SparkRuntime
+from zlayout.spec.edit import with_layout
 from zlayout.spec.layout import CLUSTERING_CURVE, Layout
 from zlayout.spec.model import LayoutSpec, Project, TableName
 from zlayout.table.state import TableState
 from zlayout.tuning import give_back_freed_memory
-from zlayout.workload import read_workload
+from zlayout.workload import Workload, read_workload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 SAMPLE_ROWS_PER_FILE = 2_000  # as many as a rewrite samples
 MIN_SAMPLE_ROWS, MAX_SAMPLE_ROWS = 50_000, 1_000_000
@@ -178,3 +182,73 @@ def _columns(queries: Sequence[QueryPredicates], layouts: Sequence[Layout], stat
     partitioned = {f.source for f in state.partition_fields if f.transform == "identity"}
     known = {c.name: c.orderable for c in state.columns}
     return tuple(dict.fromkeys([*given, *(n for n in filtered if known.get(n) and n not in partitioned)]))
+
+
+def own_layout(project: Project, table: str) -> LayoutSpec:
+    """Return the layout spec that names the table. Raises SpecError ZL076 if there is none."""
+    spec = layout_of(project, known_table(project, table))
+    if spec is None:
+        hint = f"write one first: `zlayout import {table}`. A layout for many tables is not changed"
+        raise SpecError.of("ZL076", f"no layout file names {table}", hint=hint)
+    return spec
+
+
+def write_advice(project: Project, found: Study) -> Path | None:
+    """Write the best layout of a study into the layout file of its table, and read the project again.
+
+    Returns:
+        The path of the file; None if it stays as it is, because no layout is recommended or it is the declared one.
+
+    Raises:
+        SpecError: ZL076, the file cannot be changed. It then has its previous content.
+    """
+    spec = own_layout(project, found.table)
+    if found.best is None or found.best.layout == spec.layout:
+        return None
+    path, wanted = Path(spec.location.path), found.best.layout
+    try:
+        before = path.read_bytes().decode("utf-8")
+        write_atomically(path, with_layout(before, spec.layout, wanted))
+        if _declared(project, found.table) == wanted:
+            return path
+        write_atomically(path, before)
+        reason = "its text would not declare the recommended layout"
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+    raise SpecError.of(
+        "ZL076", f"cannot change {path}: {reason}", hint="copy the printed keys into the file", location=spec.location
+    )
+
+
+def _declared(project: Project, table: str) -> object:
+    try:
+        return own_layout(load_project(project.root), table).layout
+    except SpecError:
+        return None
+
+
+def sources_of(given: Sequence[str | Path], spec: LayoutSpec) -> list[Path]:
+    """Return the given workload files, or those of the layout spec. Raises SpecError ZL077 if there are none."""
+    sources = [Path(path) for path in given] or list(spec.workload)
+    if not sources:
+        hint = "use --workload FILE, or put files with queries into workloads/"
+        raise SpecError.of("ZL077", f"no workload is given for {spec.table}, and its layout has none", hint=hint)
+    return sources
+
+
+def on_table_of(workload: Workload, name: TableName, state: TableState) -> TableWorkload:
+    """Return the part of the workload on the table. Raises SpecError ZL073 if no query of it can skip files."""
+    found = queries_on(workload, name, state)
+    if found.queries:
+        return found
+    if found.coverage.queries:
+        reasons = Counter(u.reason for u in found.unused).most_common(3)
+        hint = "; ".join(f"{count} times: {reason}" for reason, count in reasons)
+        raise SpecError.of(
+            "ZL073",
+            f"no query of the workload has a condition that can skip files of {name}",
+            hint=hint or "use conditions that compare a column with a constant",
+        )
+    others = sorted({s.table for s in workload.scans})
+    hint = f"the queries read {printable(', '.join(others))[:200]}" if others else "no query could be read"
+    raise SpecError.of("ZL073", f"no query of the workload reads {name}", hint=hint)

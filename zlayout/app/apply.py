@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from random import uniform
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from zlayout.app.arguments import require
 from zlayout.app.concurrent_reads import TIMEOUT
 from zlayout.app.concurrent_tables import at_the_same_time, by_worth
-from zlayout.app.events import ApplyEvent, TableEvent, TableFinished, TableStarted
-from zlayout.app.following import Following
 from zlayout.app.history import append_and_log
+from zlayout.app.interrupts import Interrupts, cancel_in_background, ending
 from zlayout.app.plan import Planned, ProjectPlan, backends_of, plan_table_in_time
-from zlayout.app.results import Applied, new_run, result_of, with_results
+from zlayout.app.results import (
+    Applied,
+    ApplyEvent,
+    OnEvent,
+    TableEvent,
+    TableFinished,
+    TableStarted,
+    new_run,
+    recorded,
+    reporting,
+    result_of,
+    with_results,
+)
 from zlayout.app.rewrites import Announce, Verify, execute, forgets, limit_of
 from zlayout.app.sampling import sampled_in_time
 from zlayout.app.telemetry import telemetry_of
 from zlayout.app.time_limit import TableLimit, TimeLimit, left_of_window
-from zlayout.errors import EngineError, Refused, TableError, ZlayoutError
+from zlayout.errors import Refused, TableError
 from zlayout.formats.base import Backend, Commit, Event, Notify, Progress, Stage
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Status
@@ -39,11 +49,8 @@ if TYPE_CHECKING:
 MAX_ATTEMPTS = 3
 RETRY_SECONDS = 1.0
 
-OnEvent = Callable[[ApplyEvent], None]
 
-
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """What `carry_out` did: one entry per table that it started with or deferred, and whether it was interrupted."""
 
     done: tuple[Applied, ...]
@@ -110,15 +117,12 @@ def apply(
             problems = (d for table in broken or document.with_status(Status.REFUSED) for d in table.diagnostics)
             raise (TableError if broken else Refused)(*problems)
         run = Run(())
-        changing = [p.spec for p in plan.planned if p.decision.plan.status is Status.CHANGES]
-        if changing and not document.only_waits:
-            names = sorted({spec.table.catalog for spec in changing})
+        names = sorted({p.spec.table.catalog for p in plan.planned if p.decision.plan.status is Status.CHANGES})
+        if names and not document.only_waits:
             runtime = runtime_for(plan.project, spark, [plan.project.catalogs[name] for name in names])
-            following = Following(runtime, telemetry.following(on_event))
-            with runtime, following.interrupts as interrupts:
-                run = carry_out(
-                    plan, runtime, following, verify, lambda: interrupts.requested, concurrent_tables, limit
-                )
+            with runtime, Interrupts(lambda: cancel_in_background(runtime)) as interrupts:
+                follow = ending(interrupts, telemetry.following(on_event))
+                run = carry_out(plan, runtime, follow, verify, lambda: interrupts.requested, concurrent_tables, limit)
             if not run.interrupted and all(result_of(applied).succeeded for applied in run.done):
                 runtime.discard_log()
         report = with_results(document, run.done)
@@ -144,7 +148,6 @@ def carry_out(
     true. `on_event` is called in this thread, also for several concurrent tables. Tables for which `limit` leaves no
     time are deferred, without events.
     """
-    limit = limit or TimeLimit()
     changing = by_worth([p for p in plan.planned if p.decision.plan.status is Status.CHANGES])
     left, done = iter(changing), list[Applied]()  # threads take from one iterator, each table once
 
@@ -155,17 +158,18 @@ def carry_out(
             applied = new_run(planned)
             done.append(applied)
             backend = backends[planned.spec.table.catalog]
-            of_table = limit_of(planned, backend, applied, limit, plan.timeout)
+            of_table = limit_of(planned, backend, applied, limit or TimeLimit(), plan.timeout)
             if not applied.begun:
                 continue
+            told = reporting(report, applied, planned)
             try:
-                _carry_out_one(planned, plan, runtime, backend, report, applied, verify, of_table)
+                _carry_out_one(planned, plan, runtime, backend, told, applied, verify, of_table)
             except KeyboardInterrupt:
                 applied.interrupted = applied.after is None
                 raise
             applied.interrupted = stop_requested() and applied.exit_code != 0
-            with _recorded(applied, planned):
-                _reporting(report, applied, planned)(TableFinished(applied))
+            with recorded(applied, planned):
+                told(TableFinished(applied))
 
     try:
         if concurrent_tables == 1 or len(changing) == 1:
@@ -188,20 +192,19 @@ def _carry_out_one(
     limit: TableLimit,
 ) -> None:
     """Carry out the changes of one table, and record in `applied` what was done."""
-    told = _reporting(on_event, applied, planned)
 
     def report(event: ApplyEvent) -> None:
         runtime.cancellable = isinstance(event, Progress) and event.stage is Stage.REWRITING
         if isinstance(event, Progress) and event.stage is Stage.STARTING and not runtime.started:
             event = replace(event, stage=Stage.STARTING_SPARK)
-        told(event)
+        on_event(event)
 
     def announce(table: str, event: Event) -> None:
         if isinstance(event, Commit):
             runtime.committed(planned.spec.table)
         report(TableEvent(table, event))
 
-    with _recorded(applied, planned):
+    with recorded(applied, planned):
         report(TableStarted(applied.table, applied.run_id))
     if applied.error is None:
         attempts = 1 if plan.reviewed else MAX_ATTEMPTS
@@ -237,7 +240,7 @@ def apply_table(
     options = replace(options, rarely_read=planned.decision.rarely_read)
     if hot := planned.decision.plan.hot:
         options = replace(options, hot_after=hot.after)
-    with _recorded(applied, planned):
+    with recorded(applied, planned):
         notify(Progress(applied.table, Stage.SAMPLING))
         forecast = sampled_in_time(planned.spec, planned.state, planned.decision, backend, timeout)
         applied.predicted = predictions(forecast.plan)
@@ -264,37 +267,3 @@ def apply_table(
             if after.decision.plan.status in (Status.REFUSED, Status.ERROR):
                 break
             current = after
-
-
-@contextmanager
-def _recorded(applied: Applied, planned: Planned) -> Iterator[None]:
-    """Store an exception in `applied`: the commits of this and other tables must be reported whatever is raised."""
-    try:
-        yield
-    except ZlayoutError as error:
-        applied.error = applied.error or error
-    except Exception as error:
-        applied.error = applied.error or _unexpected(error, applied, planned)
-
-
-def _reporting(on_event: OnEvent, applied: Applied, planned: Planned) -> OnEvent:
-    """Make `on_event` raise ZL307, so that no error of the caller is mistaken for one of Spark."""
-
-    def report(event: ApplyEvent) -> None:
-        try:
-            on_event(event)
-        except ZlayoutError:
-            raise
-        except Exception as error:
-            raise _unexpected(error, applied, planned) from error
-
-    return report
-
-
-def _unexpected(error: Exception, applied: Applied, planned: Planned) -> ZlayoutError:
-    return EngineError.of(
-        "ZL307",
-        f"{applied.table}: unexpected {type(error).__name__}: {error}",
-        hint=f"search the history of the table for run {applied.run_id}, and report this error",
-        location=planned.spec.location,
-    )

@@ -27,6 +27,7 @@ _READER = "zlayout-reader"
 PARALLELISM = 8
 TIMEOUT = 60.0  # seconds
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -63,14 +64,24 @@ class Reading:
     on_progress: Callable[[int, int], None] | None = None
     on_read: Callable[[TableRead], None] | None = None
 
-    def reporting(self, step: Step, tables: Sequence[TableName]) -> Callable[[int, float], None]:
-        """Return the `on_done` of `read_all` that calls `on_read`."""
 
-        def report(number: int, seconds: float) -> None:
-            if self.on_read is not None:
-                self.on_read(TableRead(str(tables[number]), step, seconds))
+def read_tables(
+    items: Sequence[Item],
+    table_of: Callable[[Item], TableName],
+    read: Callable[[Item], Result],
+    late: Callable[[Item], Result],
+    reading: Reading,
+    step: Step | None = None,
+) -> list[Result]:
+    """Read the table of each item in threads, and report it to `reading.on_read` as `step`. See `read_all`."""
+    tables = [table_of(item) for item in items]
 
-        return report
+    def report(number: int, seconds: float) -> None:
+        if step is not None and reading.on_read is not None:
+            reading.on_read(TableRead(str(tables[number]), step, seconds))
+
+    lanes = [table.catalog for table in tables]
+    return read_all(lanes, lambda n: read(items[n]), lambda n: late(items[n]), reading, report)
 
 
 def read_all(

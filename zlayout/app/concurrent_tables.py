@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
-from zlayout.app.planned import Planned
+from zlayout.app.proposing import Planned
 from zlayout.errors import Refused
 from zlayout.planner.model import TablePlan
 from zlayout.spark.session import SparkRuntime

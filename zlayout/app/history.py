@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from zlayout.app.branches import require_branches, table_on
 from zlayout.app.concurrent_reads import read_one
-from zlayout.app.planned import Planned
 from zlayout.app.project import known_table, layout_of
+from zlayout.app.proposing import Planned
+from zlayout.app.rules import require_branches, table_on
 from zlayout.errors import Diagnostic, SpecError, TableError, first_line
 from zlayout.formats.registry import FORMATS
 from zlayout.planner.run_report import RunReport

@@ -1,4 +1,4 @@
-"""Make a layout spec from an existing table."""
+"""Make layout specs from existing tables."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from zlayout.app.columns import require_usable
-from zlayout.app.concurrent_reads import TIMEOUT, read_one
+from zlayout.app.concurrent_reads import TIMEOUT, Reading, no_answer, read_one, read_tables
 from zlayout.app.files import write_result
 from zlayout.app.init import SCHEMAS
 from zlayout.app.project import known_table, layout_of
-from zlayout.errors import SpecError
-from zlayout.formats.base import Backend
+from zlayout.errors import SpecError, ZlayoutError
+from zlayout.formats.base import Backend, Listed
 from zlayout.formats.registry import FORMATS, backend_for
 from zlayout.report.words import printable
 from zlayout.spark.session import SparkRuntime
@@ -25,6 +25,7 @@ from zlayout.spec.layout import CLUSTERING_CURVE
 from zlayout.spec.layouts import layout_spec
 from zlayout.spec.load import shown
 from zlayout.spec.model import Project, TableName
+from zlayout.spec.patterns import WILDCARDS
 from zlayout.spec.validation import validate
 from zlayout.spec.yaml import dump, parse
 from zlayout.sql_text import quote_identifier
@@ -220,3 +221,59 @@ def _size_text(size: int) -> int | str:
         if size % unit == 0:
             return f"{size // unit}{name}"
     return size
+
+
+@dataclass(frozen=True, slots=True)
+class NotImported:
+    """A name that matches the pattern and was not imported, and the reason."""
+
+    table: TableName
+    error: ZlayoutError
+
+
+def is_pattern(table: str) -> bool:
+    """Return whether the text is a pattern: it contains a wildcard outside of backticks."""
+    return any(character in part for part in table.split("`")[::2] for character in WILDCARDS)
+
+
+def import_tables(
+    project: Project,
+    pattern: str,
+    columns: Sequence[str] = (),
+    reading: Reading = Reading(),  # noqa: B008 - frozen
+) -> list[ImportedLayout | NotImported]:
+    """Make a layout spec for each table that a pattern matches. Reads metadata only.
+
+    Args:
+        project: The project with the catalog.
+        pattern: `catalog.namespace.table`, in which namespace and table may be globs.
+        columns: The z-order columns of all layouts. Default: those of the layout record, or of the external ordering.
+        reading: The limits on reading the tables.
+
+    Returns:
+        For each matching name, sorted, its layout or the reason why there is none: the catalog's entry is not a table
+        of the format, the table has a layout already, it has no known ordering, or it cannot be read.
+
+    Raises:
+        SpecError: ZL020 (invalid pattern), ZL021 (unknown catalog), ZL038 (no table matches).
+        TableError: The catalog cannot be reached, or is a type that cannot list.
+    """
+    globs = known_table(project, pattern)
+    backend = backend_for(project.catalogs[globs.catalog], SparkRuntime(project))
+    listed = read_one(lambda: tuple(backend.list_tables(globs)), globs, reading.timeout)
+    if not listed:
+        hint = f"check namespace and letter case; list all with {globs.catalog}.*.*"
+        raise SpecError.of("ZL038", f"no table of catalog {globs.catalog} matches {globs}", hint=hint)
+
+    def read(one: Listed) -> ImportedLayout | NotImported:
+        try:
+            if one.problem is not None:
+                raise one.problem
+            return layout_from(project, one.table, backend, columns)
+        except ZlayoutError as error:
+            return NotImported(one.table, error)
+
+    def late(one: Listed) -> ImportedLayout | NotImported:
+        return NotImported(one.table, no_answer(one.table, reading.timeout))
+
+    return read_tables(listed, lambda one: one.table, read, late, reading)

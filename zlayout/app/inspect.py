@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from zlayout.app.branches import require_branches, table_on
 from zlayout.app.concurrent_reads import TIMEOUT, read_one
 from zlayout.app.import_ import DEFAULT_SIZE
 from zlayout.app.project import known_table, layout_of
-from zlayout.app.rules import layout_of_table
+from zlayout.app.rules import layout_of_table, require_branches, table_on
 from zlayout.app.workloads import present_cost
 from zlayout.errors import SpecError
 from zlayout.formats.orphans import Orphans

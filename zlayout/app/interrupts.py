@@ -9,6 +9,8 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
+from zlayout.app.results import ApplyEvent, OnEvent, TableEvent
+from zlayout.formats.base import Progress
 from zlayout.spark.session import SparkRuntime
 
 
@@ -63,3 +65,17 @@ class Interrupts:
             raise KeyboardInterrupt
         self.requested = True
         self._stop()
+
+
+def ending(interrupts: Interrupts, on_event: OnEvent) -> OnEvent:
+    """Return `on_event` that also ends the run after Ctrl-C, at an event where that is safe: never during a commit."""
+
+    def follow(event: ApplyEvent) -> None:
+        if isinstance(event, Progress):
+            interrupts.arm()
+            interrupts.check()
+        on_event(event)
+        if isinstance(event, TableEvent):
+            interrupts.check()
+
+    return follow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zlayout.app.planned import Planned
+from zlayout.app.proposing import Planned
 from zlayout.planner.drawing import boxes_of, draw, strip
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.picture import Boxes, Picture, StripBin

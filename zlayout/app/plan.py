@@ -9,13 +9,12 @@ from datetime import timedelta
 
 import zlayout
 from zlayout.app.arguments import parse_budget, parse_duration, require_project
-from zlayout.app.branches import on_branch
-from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading, Step, no_answer, read_all, read_one
+from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading, Step, no_answer, read_one, read_tables
 from zlayout.app.history import append_and_log
-from zlayout.app.planned import Planned as Planned
-from zlayout.app.proposing import proposed, unreadable
+from zlayout.app.proposing import Observed, observe_and_propose, unreadable
+from zlayout.app.proposing import Planned as Planned
 from zlayout.app.rarely_read import with_rarely_read
-from zlayout.app.rules import Declared, selected_layouts
+from zlayout.app.rules import Declared, on_branch, selected_layouts
 from zlayout.app.same_table import shared_tables
 from zlayout.app.sampling import SAMPLE_BYTES, sampled, sampled_late
 from zlayout.app.telemetry import telemetry_of
@@ -24,18 +23,15 @@ from zlayout.app.worth import with_worth
 from zlayout.errors import TableError
 from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for
-from zlayout.planner.decision import Decision, PlanOptions
+from zlayout.planner.decision import PlanOptions
 from zlayout.planner.diff import settle
 from zlayout.planner.model import Plan, TablePlan
-from zlayout.planner.proposal import Proposal
 from zlayout.planner.run_report import RunReport
 from zlayout.records.model import Command
 from zlayout.report import closing, text
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.letter_case import in_case_of
 from zlayout.spec.maintenance import hot_after
 from zlayout.spec.model import LayoutSpec, Project
-from zlayout.table.state import TableState
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,16 +193,14 @@ def plan_tables(
     whether the workloads decide which decayed partitions wait.
     """
 
-    def read(number: int) -> tuple[LayoutSpec, TableState | None, Proposal | Decision]:
-        return observe_and_propose(specs[number], backends[specs[number].table.catalog], options)
+    def read(spec: LayoutSpec) -> Observed:
+        return observe_and_propose(spec, backends[spec.table.catalog], options)
 
-    def late(number: int) -> tuple[LayoutSpec, None, Decision]:
-        spec = specs[number]
+    def late(spec: LayoutSpec) -> Observed:
         error = no_answer(spec.table, reading.timeout, spec.location)
         return spec, None, unreadable(spec, backends[spec.table.catalog], error)
 
-    on_done = reading.reporting(Step.OBSERVING, [spec.table for spec in specs])
-    found = read_all([spec.table.catalog for spec in specs], read, late, reading, on_done)
+    found = read_tables(specs, lambda spec: spec.table, read, late, reading, Step.OBSERVING)
     specs = [spec for spec, _, _ in found]
     shared = shared_tables([(spec, state) for spec, state, _ in found])
     failed = {n: unreadable(specs[n], backends[specs[n].table.catalog], e) for n, e in shared.items()}
@@ -223,16 +217,14 @@ def _sampled(
 ) -> tuple[Planned, ...]:
     """Add forecasts from samples to the plans of tables that change."""
 
-    def sample(number: int) -> Decision:
-        spec, state, decision = planned[number].spec, planned[number].state, planned[number].decision
-        return sampled(spec, state, decision, backends[spec.table.catalog], max_bytes, planning=True)
+    def sample(one: Planned) -> Planned:
+        backend = backends[one.spec.table.catalog]
+        return replace(one, decision=sampled(one.spec, one.state, one.decision, backend, max_bytes, planning=True))
 
-    def late(number: int) -> Decision:
-        return sampled_late(planned[number].spec, planned[number].decision, reading.timeout)
+    def late(one: Planned) -> Planned:
+        return replace(one, decision=sampled_late(one.spec, one.decision, reading.timeout))
 
-    on_done = reading.reporting(Step.SAMPLING, [p.spec.table for p in planned])
-    decisions = read_all([p.spec.table.catalog for p in planned], sample, late, reading, on_done)
-    return tuple(replace(p, decision=decision) for p, decision in zip(planned, decisions, strict=True))
+    return tuple(read_tables(planned, lambda one: one.spec.table, sample, late, reading, Step.SAMPLING))
 
 
 def plan_table(spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None) -> Planned:
@@ -247,37 +239,6 @@ def plan_table_in_time(spec: LayoutSpec, backend: Backend, options: PlanOptions,
         return read_one(lambda: plan_table(spec, backend, options), spec.table, timeout)
     except TableError as error:
         return Planned(spec, None, unreadable(spec, backend, error))
-
-
-def observe_and_propose(
-    spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None
-) -> tuple[LayoutSpec, TableState | None, Proposal | Decision]:
-    """Observe one table (at an older version, if given) and find all changes that could be made to it.
-
-    Returns:
-        The spec with the column names of the table, the table state, and the changes.
-    """
-    try:
-        spec, state = _observed(spec, backend, version)
-        return spec, state, proposed(spec, state, backend, options)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:
-        return spec, None, unreadable(spec, backend, error)
-
-
-def _observed(spec: LayoutSpec, backend: Backend, version: int | None) -> tuple[LayoutSpec, TableState]:
-    """Observe one table. It is read twice if the spec writes a column in another letter case than the table."""
-    state = backend.observe(spec.table, _measured(spec), version)
-    found = in_case_of(spec, state)
-    if _measured(found) != _measured(spec):
-        state = backend.observe(spec.table, _measured(found), state.version if state.version >= 0 else version)
-    return found, state
-
-
-def _measured(spec: LayoutSpec) -> tuple[str, ...]:
-    """Return the columns whose bounds are read: the z-order columns, and the sources of the declared partitioning."""
-    return tuple(dict.fromkeys((*spec.column_names, *(field.source for field in spec.partition_by or ()))))
 
 
 def as_plan(planned: Sequence[Planned]) -> Plan:

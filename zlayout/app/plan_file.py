@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from zlayout.app.arguments import require_project
-from zlayout.app.branches import on_branch
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.app.files import write_atomically
 from zlayout.app.pictures import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
-from zlayout.app.plan import Planned, ProjectPlan, backends_of, observe_and_propose, plan_specs, plan_table
-from zlayout.app.rules import Declared, layouts_of_tables
-from zlayout.app.select import is_name, named_layouts, select_layouts
+from zlayout.app.plan import Planned, ProjectPlan, backends_of, plan_specs, plan_table
+from zlayout.app.project import is_name, named_layouts, select_layouts
+from zlayout.app.proposing import observe_and_propose
+from zlayout.app.rules import Declared, layouts_of_tables, on_branch
 from zlayout.errors import Location, Refused, SpecError, TableError
 from zlayout.formats.base import Backend
 from zlayout.planner import document

@@ -1,17 +1,21 @@
-"""Load a project, and find tables and layouts in it by name."""
+"""Load a project, find tables in it by name, and select its layouts by names, globs, tags and paths."""
 
 from __future__ import annotations
 
+import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from zlayout.app.arguments import require_project
 from zlayout.errors import Location, SpecError
+from zlayout.message_text import quote_value
 from zlayout.spec.load import find_project
 from zlayout.spec.load import load_project as load
 from zlayout.spec.model import CatalogConfig, LayoutSpec, Project, TableName
 from zlayout.spec.names import parse_table
+from zlayout.spec.patterns import WILDCARDS
 
 
 def load_project(path: str | os.PathLike[str] = ".", environ: Mapping[str, str] | None = None) -> Project:
@@ -54,3 +58,87 @@ def known_catalog(project: Project, name: str) -> CatalogConfig:
 def layout_of(project: Project, name: TableName) -> LayoutSpec | None:
     """Return the layout spec of a table; None if the project declares none."""
     return next((spec for spec in project.layouts if spec.table == name), None)
+
+
+def validate(project: Path, paths: Sequence[Path] = ()) -> tuple[LayoutSpec, ...]:
+    """Check a project and return its layouts, or those in the given files and folders.
+
+    Args:
+        project: The folder of the project. Ignored if `paths` are given: the project of the first path is used.
+        paths: Layout files and folders. Default: all layouts.
+
+    Raises:
+        SpecError: ZL044 (a path does not exist), ZL045 (a path has no layout), or all problems of all files.
+    """
+    for path in paths:
+        if not path.exists():
+            raise SpecError.of("ZL044", f"{path} does not exist", hint="use the path of a layout file or a folder")
+    start = (paths[0] if paths[0].is_dir() else paths[0].parent) if paths else project
+    loaded = load_project(start)
+    declared = (*loaded.layouts, *(rule.spec for rule in loaded.rules))
+    layouts = select_layouts(declared, (), ())
+    for path in paths:
+        if not any(_is_in(spec, path) for spec in layouts):
+            hint = "check whether `layouts:` in zlayout.yaml matches a file there"
+            raise SpecError.of("ZL045", f"expected a layout in {path}, found none", hint=hint)
+    return tuple(spec for spec in layouts if not paths or any(_is_in(spec, path) for path in paths))
+
+
+def _is_in(spec: LayoutSpec, path: Path) -> bool:
+    file = Path(spec.location.path).resolve()
+    return path.resolve() in (file, *file.parents)
+
+
+MAX_NAMES = 10  # in an error
+
+
+def select_layouts(
+    layouts: Sequence[LayoutSpec], wanted: str | Iterable[str], excluded: str | Iterable[str]
+) -> tuple[LayoutSpec, ...]:
+    """Return the layouts that match any of `wanted` (all if empty) and none of `excluded`, in their order.
+
+    A string is one pattern.
+
+    Raises SpecError ZL045 if a pattern in `wanted` or a table name in `excluded` matches nothing. Without this check, a
+    misspelled name would look like success, or would not exclude its table.
+    """
+    wanted, excluded = (((p,) if isinstance(p, str) else tuple(p)) for p in (wanted, excluded))
+    if not layouts:
+        hint = "add a file that `layouts:` in zlayout.yaml matches"
+        raise SpecError.of("ZL045", "expected at least one layout, found none", hint=hint)
+    for pattern in (*wanted, *filter(is_name, excluded)):
+        if not any(_matches(spec, pattern) for spec in layouts):
+            names = [str(spec.table) for spec in layouts]
+            close = difflib.get_close_matches(pattern, names, 1)
+            listed = ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES:,} more" * (len(names) > MAX_NAMES))
+            hint = f"did you mean {close[0]}?" if close else f"tables with a layout: {listed}"
+            if pattern.endswith(".json"):
+                hint = "there is no plan file of this name here; write one with `zlayout plan --out FILE`"
+            raise SpecError.of("ZL045", f"no layout matches {pattern!r}", hint=hint)
+    return tuple(
+        spec
+        for spec in layouts
+        if (not wanted or any(_matches(spec, p) for p in wanted)) and not any(_matches(spec, p) for p in excluded)
+    )
+
+
+def named_layouts(layouts: Sequence[LayoutSpec], tables: Collection[str]) -> tuple[LayoutSpec, ...]:
+    """Return the layouts of the named tables. Raises SpecError ZL045 for a table without a layout."""
+    chosen = tuple(spec for spec in layouts if str(spec.table) in tables)
+    for name in sorted(set(tables) - {str(spec.table) for spec in chosen}):
+        hint = "run `zlayout plan` again: the project changed"
+        raise SpecError.of("ZL045", f"expected a layout of {quote_value(name)}, found none", hint=hint)
+    return chosen
+
+
+def is_name(pattern: str) -> bool:
+    """Return whether the pattern is a table name. Tags and globs in `excluded` may match nothing."""
+    return not pattern.startswith(("tag:", "path:")) and not set(pattern) & set(WILDCARDS)
+
+
+def _matches(spec: LayoutSpec, pattern: str) -> bool:
+    if pattern.startswith("tag:"):
+        return any(fnmatchcase(tag, pattern[4:]) for tag in spec.tags)
+    if pattern.startswith("path:"):
+        return fnmatchcase(spec.location.path, pattern[5:])
+    return fnmatchcase(str(spec.table), pattern)

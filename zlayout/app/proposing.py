@@ -1,9 +1,9 @@
-"""Propose the changes of one observed table with the diagnostics of its backend."""
+"""Observe one table, and find the changes that could be made to it."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Lock
 
 from zlayout.errors import Refused, TableError, ZlayoutError
@@ -13,13 +13,59 @@ from zlayout.planner.diff import propose
 from zlayout.planner.model import Status, TablePlan
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.settings import partitioning
+from zlayout.spec.letter_case import in_case_of
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import TableState
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One table: its spec, the observed state (None if it could not be read), and the decision."""
+
+    spec: LayoutSpec
+    state: TableState | None
+    decision: Decision
+
+    @property
+    def identity(self) -> tuple[str, str] | None:
+        """The id of the table and its location, which a copy does not have; None if it could not be read."""
+        return None if self.state is None else (self.state.table_id, self.state.location)
+
+
+# The spec with the column names of the table, the state (None if it could not be read), and the changes.
+Observed = tuple[LayoutSpec, TableState | None, Proposal | Decision]
 
 # Changes to tables of at most this number of files are found one table at a time. This takes milliseconds for each, in
 # which numpy and Arrow release the interpreter lock so often that several threads together take longer.
 MAX_FILES_IN_TURN = 10_000
 _IN_TURN = Lock()
+
+
+def observe_and_propose(
+    spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None
+) -> Observed:
+    """Observe one table (at an older version, if given) and find all changes that could be made to it."""
+    try:
+        spec, state = _observed(spec, backend, version)
+        return spec, state, proposed(spec, state, backend, options)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        return spec, None, unreadable(spec, backend, error)
+
+
+def _observed(spec: LayoutSpec, backend: Backend, version: int | None) -> tuple[LayoutSpec, TableState]:
+    """Observe one table. It is read twice if the spec writes a column in another letter case than the table."""
+    state = backend.observe(spec.table, _measured(spec), version)
+    found = in_case_of(spec, state)
+    if _measured(found) != _measured(spec):
+        state = backend.observe(spec.table, _measured(found), state.version if state.version >= 0 else version)
+    return found, state
+
+
+def _measured(spec: LayoutSpec) -> tuple[str, ...]:
+    """Return the columns whose bounds are read: the z-order columns, and the sources of the declared partitioning."""
+    return tuple(dict.fromkeys((*spec.column_names, *(field.source for field in spec.partition_by or ()))))
 
 
 def proposed(spec: LayoutSpec, state: TableState, backend: Backend, options: PlanOptions) -> Proposal | Decision:

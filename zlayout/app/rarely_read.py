@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from zlayout.app.concurrent_reads import Reading, Step, no_answer, read_all
+from zlayout.app.concurrent_reads import Reading, no_answer
 from zlayout.app.proposing import proposed, unreadable
-from zlayout.app.workloads import Asked, Workloads
+from zlayout.app.workloads import Asked, Made, with_queries
 from zlayout.errors import Diagnostic
 from zlayout.formats.base import Backend
 from zlayout.planner.decision import Decision, PlanOptions
@@ -16,7 +16,6 @@ from zlayout.planner.proposal import Proposal
 from zlayout.planner.rarely_read import least_read, may_wait
 from zlayout.workload import Workload
 
-Made = Proposal | Decision
 ROUNDING = 1e-9  # of a share of a number of executions
 
 
@@ -29,26 +28,13 @@ def with_rarely_read(
     table keeps its proposal if no query of its workload can skip files of it. If the metadata of the columns of the
     queries cannot be read, the table has the status ERROR, because its plan would rewrite what should wait.
 
-    Args:
-        proposals: One per table, or the decision about a table without a proposal.
-        backends: By the name of the catalog.
-        options: The limits of the plan.
-        reading: The limits on reading.
-
-    Raises:
-        SpecError: ZL002, ZL003, ZL070 to ZL072, a workload file is invalid.
+    backends: by the name of the catalog. Raises the errors of `read_workload`.
     """
-    made = list(proposals)
-    decayed = {n: p for n, p in enumerate(made) if isinstance(p, Proposal) and _declares(p) and _decayed(p)}
-    if not decayed or options.include_rarely_read:
-        return made
-    workloads = Workloads([(p.spec, p.state) for p in made if isinstance(p, Proposal) and p.spec.workload])
-    asked = [(p, workloads.of(p.spec)) for p in decayed.values()]  # here, because an invalid file stops the plan
-    catalogs = [p.spec.table.catalog for p in decayed.values()]
+    if options.include_rarely_read:
+        return list(proposals)
 
-    def propose_again(at: int) -> Made:
-        proposal, workload = asked[at]
-        backend = backends[catalogs[at]]
+    def propose_again(proposal: Proposal, workload: Workload) -> Made:
+        backend = backends[proposal.spec.table.catalog]
         try:
             return _waiting(proposal, workload, backend, options)
         except (KeyboardInterrupt, SystemExit):
@@ -56,23 +42,17 @@ def with_rarely_read(
         except BaseException as error:
             return unreadable(proposal.spec, backend, error)
 
-    def late(at: int) -> Decision:
-        spec = asked[at][0].spec
-        return unreadable(spec, backends[catalogs[at]], no_answer(spec.table, reading.timeout, spec.location))
+    def late(proposal: Proposal) -> Decision:
+        spec = proposal.spec
+        error = no_answer(spec.table, reading.timeout, spec.location)
+        return unreadable(spec, backends[spec.table.catalog], error)
 
-    on_done = reading.reporting(Step.FORECASTING, [p.spec.table for p in decayed.values()])
-    found = read_all(catalogs, propose_again, late, reading, on_done)
-    for number, proposal in zip(decayed, found, strict=True):
-        made[number] = proposal
-    return made
+    def has_decayed(proposal: Proposal) -> bool:
+        spec = proposal.spec
+        declared = spec.tolerance.rarely_read is not None
+        return declared and bool(may_wait(spec, proposal.selection, proposal.state.files))
 
-
-def _declares(proposal: Proposal) -> bool:
-    return proposal.spec.tolerance.rarely_read is not None and bool(proposal.spec.workload)
-
-
-def _decayed(proposal: Proposal) -> bool:
-    return bool(may_wait(proposal.spec, proposal.selection, proposal.state.files))
+    return with_queries(proposals, has_decayed, propose_again, late, reading)
 
 
 def _waiting(proposal: Proposal, workload: Workload, backend: Backend, options: PlanOptions) -> Made:

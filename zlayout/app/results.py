@@ -1,15 +1,16 @@
-"""Record what apply does to each table, and make table results of it."""
+"""Record what apply does to each table, make table results of it, and define the events that its callers receive."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from zlayout.app.pictures import drawn_again
-from zlayout.app.planned import Planned
-from zlayout.errors import CommitUnknown, Diagnostic, Refused, ZlayoutError
-from zlayout.formats.base import Commit, GroupFailed, Notice
+from zlayout.app.proposing import Planned
+from zlayout.errors import CommitUnknown, Diagnostic, EngineError, Refused, ZlayoutError
+from zlayout.formats.base import Commit, Event, GroupFailed, Notice, Progress
 from zlayout.planner.actions import RewriteGroup
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.picture import Picture
@@ -187,3 +188,73 @@ def exit_code(plan: Plan, done: Sequence[Applied]) -> int:
 
 def new_run(planned: Planned) -> Applied:
     return Applied(str(planned.spec.table), uuid.uuid4().hex, planned.spec.table.branch)
+
+
+@dataclass(frozen=True, slots=True)
+class TableStarted:
+    """Apply starts with a table. The run id is stored with each commit."""
+
+    table: str
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableEvent:
+    """An event of a table: a commit, a failed group, or a notice."""
+
+    table: str
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class TableFinished:
+    """Apply is done with a table, successfully or not."""
+
+    applied: Applied
+
+    @property
+    def table(self) -> str:
+        return self.applied.table
+
+    @property
+    def result(self) -> TableResult:
+        """The table result, with the metrics after the run."""
+        return result_of(self.applied)
+
+
+ApplyEvent = TableStarted | Progress | TableEvent | TableFinished
+OnEvent = Callable[[ApplyEvent], None]
+
+
+@contextmanager
+def recorded(applied: Applied, planned: Planned) -> Iterator[None]:
+    """Store an exception in `applied`: the commits of this and other tables must be reported whatever is raised."""
+    try:
+        yield
+    except ZlayoutError as error:
+        applied.error = applied.error or error
+    except Exception as error:
+        applied.error = applied.error or _unexpected(error, applied, planned)
+
+
+def reporting(on_event: OnEvent, applied: Applied, planned: Planned) -> OnEvent:
+    """Make `on_event` raise ZL307, so that no error of the caller is mistaken for one of Spark."""
+
+    def report(event: ApplyEvent) -> None:
+        try:
+            on_event(event)
+        except ZlayoutError:
+            raise
+        except Exception as error:
+            raise _unexpected(error, applied, planned) from error
+
+    return report
+
+
+def _unexpected(error: Exception, applied: Applied, planned: Planned) -> ZlayoutError:
+    return EngineError.of(
+        "ZL307",
+        f"{applied.table}: unexpected {type(error).__name__}: {error}",
+        hint=f"search the history of the table for run {applied.run_id}, and report this error",
+        location=planned.spec.location,
+    )

@@ -1,20 +1,21 @@
-"""Find the tables that the rules of a project match, and the layout that each of them has."""
+"""Find the tables that the rules of a project match, and the layout and the branch that each of them has."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
-from zlayout.app.concurrent_reads import Reading, no_answer, read_all
-from zlayout.app.select import is_name, select_layouts
-from zlayout.errors import Diagnostic, Location, SpecError, ZlayoutError
+from zlayout.app.concurrent_reads import Reading, no_answer, read_tables
+from zlayout.app.project import is_name, select_layouts
+from zlayout.errors import Diagnostic, Location, Refused, SpecError, ZlayoutError
 from zlayout.formats.base import Backend, Listed
-from zlayout.formats.registry import backend_for
+from zlayout.formats.registry import FORMATS, backend_for
 from zlayout.message_text import quote_value
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.model import LayoutRule, LayoutSpec, Project, TableName
+from zlayout.spec.model import CatalogConfig, LayoutRule, LayoutSpec, Project, TableName
 from zlayout.spec.names import parse_table
 from zlayout.spec.rules import holds, matches, rule_of, within
 from zlayout.table.state import TableState
@@ -154,17 +155,16 @@ def _read_each(
     runtime = SparkRuntime(project)
     backends = {name: backend_for(project.catalogs[name], runtime) for name in {name.catalog for name in names}}
 
-    def result(number: int) -> Result | ZlayoutError:
-        name = names[number]
+    def result(name: TableName) -> Result | ZlayoutError:
         try:
             return read(backends[name.catalog], name)
         except ZlayoutError as error:
             return error
 
-    def late(number: int) -> Result | ZlayoutError:
-        return no_answer(names[number], reading.timeout)
+    def late(name: TableName) -> Result | ZlayoutError:
+        return no_answer(name, reading.timeout)
 
-    return dict(zip(names, read_all([name.catalog for name in names], result, late, reading), strict=True))
+    return dict(zip(names, read_tables(names, lambda name: name, result, late, reading), strict=True))
 
 
 def _may_select(rule: LayoutRule, text: str) -> bool:
@@ -199,3 +199,59 @@ def _remarks(rule: LayoutRule, names: Sequence[TableName], listed: Sequence[List
     message = f"the rule {quote_value(rule.spec.rule)} leaves out what is not a table of the catalog's format: {shown}"
     hint = "nothing needs to be done; exclude these names to remove this note"
     return [Diagnostic("ZL445", message, severity="note", hint=hint, location=rule.spec.location)]
+
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}")  # as `ref` in the schema of layouts
+
+
+def on_branch(project: Project, declared: Declared, branch: str | None) -> Declared:
+    """Return the layouts with the branch of each table: `branch`, or the declared one if that is None.
+
+    Tables of a format without branches get the error ZL237, unless the branch is main.
+
+    Raises:
+        SpecError: ZL054.
+    """
+    layouts, errors = [], {}
+    for spec in declared.layouts:
+        directed = replace(spec, table=table_on(spec.table, spec, branch))
+        error = declared.errors.get(spec.table) or _without_branches(project.catalogs[spec.table.catalog], directed)
+        if error is not None:
+            errors[directed.table] = error
+        layouts.append(directed)
+    return Declared(tuple(layouts), errors, declared.diagnostics)
+
+
+def table_on(table: TableName, spec: LayoutSpec | None, branch: str | None) -> TableName:
+    """Return the table with the branch `branch`; if that is None, with the one that its layout declares.
+
+    Raises:
+        SpecError: ZL054, if `branch` is not the name of a branch.
+    """
+    if branch is not None and not _NAME.fullmatch(branch):
+        message = f"expected the name of a branch, of letters, digits and _ . / -, found {quote_value(branch)}"
+        raise SpecError.of("ZL054", message, hint="give --branch NAME, or leave it out for the branch of the layout")
+    return table.on(branch if branch is not None else spec.ref if spec is not None else "")
+
+
+def require_branches(catalog: CatalogConfig, table: TableName) -> None:
+    """Check that the format of a table has branches, if the table is on one.
+
+    Raises:
+        Refused: ZL237.
+    """
+    traits = FORMATS[catalog.format].traits
+    if table.branch and not traits.branches:
+        raise Refused.of(
+            "ZL237",
+            f"{table.on('')}: {traits.title} tables have no branch {quote_value(table.branch)}",
+            hint="leave out the table, or --branch and ref",
+        )
+
+
+def _without_branches(catalog: CatalogConfig, spec: LayoutSpec) -> Refused | None:
+    try:
+        require_branches(catalog, spec.table)
+    except Refused as error:
+        return error
+    return None

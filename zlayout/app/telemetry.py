@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 
 from zlayout.app.concurrent_reads import TableRead
-from zlayout.app.events import ApplyEvent, TableEvent, TableFinished
+from zlayout.app.results import ApplyEvent, OnEvent, TableEvent, TableFinished
 from zlayout.errors import Diagnostic
 from zlayout.formats.base import Commit, GroupFailed, Notice, Progress
 from zlayout.planner.run_report import RunReport
@@ -30,7 +30,7 @@ class Telemetry:
             with suppress(Exception):
                 self._recorder.spans.step(read.table, read.step, read.seconds)
 
-    def following(self, on_event: Callable[[ApplyEvent], None] | None) -> Callable[[ApplyEvent], None]:
+    def following(self, on_event: OnEvent | None) -> OnEvent:
         """Return a function that records an event of apply before it calls `on_event`."""
 
         def record(event: ApplyEvent) -> None:

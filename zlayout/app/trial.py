@@ -7,16 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zlayout.app.apply import OnEvent, apply
-from zlayout.app.asked_queries import on_table_of, sources_of
-from zlayout.app.branches import on_branch
+from zlayout.app.advise import on_table_of, sources_of
+from zlayout.app.apply import apply
 from zlayout.app.concurrent_reads import TIMEOUT, Reading, read_one
 from zlayout.app.plan import Planned, ProjectPlan, as_plan, plan_specs
-from zlayout.app.replay import replay
-from zlayout.app.rules import Declared, layouts_of_tables
+from zlayout.app.publish import Place, place_of
+from zlayout.app.replay import ReplayedQuery, TrialReport, replay
+from zlayout.app.results import OnEvent
+from zlayout.app.rules import Declared, layouts_of_tables, on_branch
 from zlayout.app.sampling import SAMPLE_BYTES
-from zlayout.app.trial_place import Place, place_of
-from zlayout.app.trial_report import ReplayedQuery, TrialReport
 from zlayout.app.workloads import Expected, column_names, expected, with_forecast
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused, SpecError, TableError, ZlayoutError
 from zlayout.formats.base import Backend, Progress, Stage

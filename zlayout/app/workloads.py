@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os.path
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,14 +16,16 @@ from zlayout.advisor.model import Costs, QueryPredicates, TableQuery, Use
 from zlayout.advisor.payback import executions_per_day, payback
 from zlayout.advisor.queries import column_shares, in_partitions, queries_on
 from zlayout.advisor.study import present_files
-from zlayout.app.concurrent_reads import Reading, Step, read_all
-from zlayout.app.planned import Planned
+from zlayout.app.concurrent_reads import Reading, Step, read_tables
+from zlayout.app.proposing import Planned
 from zlayout.app.sampling import SEED
 from zlayout.errors import Diagnostic, first_line
 from zlayout.formats.base import Backend
+from zlayout.planner.decision import Decision
 from zlayout.planner.forecasts import BetterLayout, QueryCost, WorkloadForecast
 from zlayout.planner.model import UNFIT, Status
 from zlayout.planner.partition_text import partition_names
+from zlayout.planner.proposal import Proposal
 from zlayout.planner.rarely_read import unread_notes
 from zlayout.planner.sampled import columns_to_sample, files_to_sample
 from zlayout.planner.settings import partitioning
@@ -33,42 +35,59 @@ from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.state import TableState
 from zlayout.workload import Query, Workload, read_workload
 
+Made = Proposal | Decision
+
 
 def with_workloads(
     planned: Sequence[Planned], project: Project, backends: Mapping[str, Backend], max_bytes: int, reading: Reading
 ) -> tuple[Planned, ...]:
     """Return the plans with the cost of the queries on each table. A table that no query reads keeps its plan.
 
-    A table whose files cannot be read gets a warning (ZL414).
-
-    Args:
-        project: Their project.
-        backends: By the name of the catalog.
-        max_bytes: The limit of the column chunks that are read for each forecast; 0 for the present cost only.
-
-    Raises:
-        SpecError: ZL002, ZL003, ZL070 to ZL072, a workload file is invalid.
+    A table whose files cannot be read gets a warning (ZL414). backends: by the name of the catalog. max_bytes: the
+    limit of the column chunks that are read for each forecast; 0 for the present cost only. Raises the errors of
+    `read_workload`.
     """
-    numbers = [n for n, p in enumerate(planned) if p.spec.workload and _is_known(p)]
-    workloads = Workloads([(planned[n].spec, planned[n].state) for n in numbers])
-    read = [workloads.of(planned[n].spec) for n in numbers]  # here, because an invalid file stops the plan
+    known = [
+        p for p in planned if p.spec.workload and p.state is not None and p.decision.plan.status is not Status.ERROR
+    ]
+    workloads = Workloads([(p.spec, p.state) for p in known])
+    read = {p.spec.table: workloads.of(p.spec) for p in known}  # here, because an invalid file stops the plan
 
-    def forecast(at: int) -> Planned:
-        one = planned[numbers[at]]
+    def forecast(one: Planned) -> Planned:
         try:
-            return _with_workload(one, read[at], project, backends[one.spec.table.catalog], max_bytes)
+            return _with_workload(one, read[one.spec.table], project, backends[one.spec.table.catalog], max_bytes)
         except Exception as error:
             # Whatever a reader raises: a forecast is no condition of a plan.
             return _unknown(one, f"{type(error).__name__}: {first_line(error)}")
 
-    def late(at: int) -> Planned:
-        return _unknown(planned[numbers[at]], f"no answer within {reading.timeout:g} s")
+    def late(one: Planned) -> Planned:
+        return _unknown(one, f"no answer within {reading.timeout:g} s")
 
-    tables = [planned[n].spec.table for n in numbers]
-    on_done = reading.reporting(Step.FORECASTING, tables)
-    found = read_all([table.catalog for table in tables], forecast, late, reading, on_done)
-    known = dict(zip(numbers, found, strict=True))
-    return tuple(known.get(n, p) for n, p in enumerate(planned))
+    found = read_tables(known, lambda one: one.spec.table, forecast, late, reading, Step.FORECASTING)
+    by_table = {one.spec.table: one for one in found}
+    return tuple(by_table.get(p.spec.table, p) for p in planned)
+
+
+def with_queries(
+    proposals: Sequence[Made],
+    is_wanted: Callable[[Proposal], bool],
+    find: Callable[[Proposal, Workload], Made],
+    late: Callable[[Proposal], Made],
+    reading: Reading,
+) -> list[Made]:
+    """Replace the wanted proposals of tables with a workload by what `find` makes of them and of the workload.
+
+    late: makes the result for a table that cannot be read again in time. Raises the errors of `read_workload`.
+    """
+    asked = [p for p in proposals if isinstance(p, Proposal) and p.spec.workload]
+    wanted = [p for p in asked if is_wanted(p)]
+    workloads = Workloads([(p.spec, p.state) for p in asked])
+    read = {p.spec.table: workloads.of(p.spec) for p in wanted}  # here, because an invalid file stops the plan
+    found = read_tables(
+        wanted, lambda p: p.spec.table, lambda p: find(p, read[p.spec.table]), late, reading, Step.FORECASTING
+    )
+    by_table = {p.spec.table: made for p, made in zip(wanted, found, strict=True)}
+    return [by_table.get(p.spec.table, p) if isinstance(p, Proposal) else p for p in proposals]
 
 
 @dataclass(slots=True)
@@ -160,10 +179,6 @@ class Asked:
             # the values show to which partitions the rows of files of another partition spec move
             columns = tuple(dict.fromkeys((*columns, *columns_to_sample(spec, self.state.partition_fields))))
         return backend.sample_keys(spec.table, self.state, chosen, columns, max_bytes, SEED)
-
-
-def _is_known(planned: Planned) -> bool:
-    return planned.state is not None and planned.decision.plan.status is not Status.ERROR
 
 
 def _bounds(spec: LayoutSpec, queries: Sequence[QueryPredicates]) -> tuple[str, ...]:

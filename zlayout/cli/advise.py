@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from zlayout.advisor.model import Study
-from zlayout.app.advise import AdviceEvent, SampleStarted, StudyOptions, make_study
+from zlayout.app.advise import AdviceEvent, SampleStarted, StudyOptions, make_study, own_layout, write_advice
 from zlayout.app.files import write_result
 from zlayout.app.project import load_project
-from zlayout.app.write_advice import own_layout, write_advice
 from zlayout.cli.console import Console, spark_of
 from zlayout.report.words import number, plural, printable
 

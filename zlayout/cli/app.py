@@ -106,7 +106,7 @@ def validate_(
     color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Check zlayout.yaml and the layouts. Checks syntax, schema and semantics, and reads no table."""
-    from zlayout.app.validate import validate
+    from zlayout.app.project import validate
     from zlayout.report.words import plural
 
     Console(color).result(f"{plural(len(validate(project, paths or ())), 'layout')} valid\n")

@@ -9,34 +9,102 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from zlayout.app.apply import Run, carry_out
-from zlayout.app.events import ApplyEvent, TableEvent, TableFinished, TableStarted
-from zlayout.app.interrupts import Interrupts, cancel_in_background
+from zlayout.app.interrupts import Interrupts, cancel_in_background, ending
 from zlayout.app.plan import ProjectPlan
 from zlayout.app.plan_file import review
 from zlayout.app.project import load_project
-from zlayout.app.results import Applied, exit_code, result_of, with_results
+from zlayout.app.results import (
+    Applied,
+    exit_code,
+    result_of,
+    with_results,
+)
 from zlayout.app.rewrites import Verify
 from zlayout.app.telemetry import Telemetry
 from zlayout.app.time_limit import NOTHING_LEFT, TimeLimit, left_of_window
 from zlayout.cli.console import Console, name_log
+from zlayout.cli.events import Events
 from zlayout.cli.plan import PlanRequest, drawn, heading, kept
-from zlayout.cli.progress import ApplyProgress
 from zlayout.cli.reports import Reports, recording
-from zlayout.cli.shown import JsonShown, TextShown
-from zlayout.errors import SpecError
+from zlayout.cli.views import ApplyProgress, Bars, Lines, View
+from zlayout.errors import Diagnostic, SpecError
 from zlayout.planner import document
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Status, summary
 from zlayout.planner.run_report import RunReport
 from zlayout.planner.stale import Staleness
 from zlayout.records.model import Command
-from zlayout.report import closing
+from zlayout.report import closing, text
 from zlayout.report.lines import wrapped
 from zlayout.report.phrases import result_text
 from zlayout.report.text import TextOptions
 from zlayout.report.words import plural, printable, size
 from zlayout.spark.session import SparkRuntime, check_engine, check_pyspark
 from zlayout.spec.maintenance import Maintenance
+
+
+class TextShown:
+    """Prints text, unless a report goes to stdout."""
+
+    def __init__(self, console: Console, reports: Reports) -> None:
+        self.console = console
+        self._reports = reports
+
+    def plan(self, report: RunReport, heading: str) -> None:
+        """Print the plan, before apply asks for approval."""
+        if not self._reports.take_stdout:
+            self.console.result(text.render(report, self.console.text_options(), heading=heading))
+
+    def view(self) -> View:
+        """Return the view that shows the progress."""
+        return Bars() if self.console.live else Lines(self.console)
+
+    def end(self, report: RunReport, code: int, outcomes: str = "", problems: Sequence[Diagnostic] = ()) -> int:
+        """Print the results and below them the problems of the run, write the reports and return the exit code."""
+        if not self._reports.take_stdout:
+            self.console.result(outcomes)
+        self._diagnose(problems)
+        self._reports.finish(report, self.console, code)
+        return code
+
+    def _diagnose(self, problems: Sequence[Diagnostic]) -> None:
+        for diagnostic in problems:
+            self.console.diagnose(diagnostic)
+
+
+class JsonShown(TextShown):
+    """Prints events for programs, and nothing else on stdout."""
+
+    def __init__(self, console: Console, reports: Reports) -> None:
+        super().__init__(console, reports)
+        self._events = Events(console)
+        self._planned = False
+
+    def plan(self, report: RunReport, heading: str) -> None:  # noqa: ARG002 - events have no heading
+        self._events.planned(report.plan)
+        self._planned = True
+
+    def view(self) -> View:
+        return self._events
+
+    def end(
+        self,
+        report: RunReport,
+        code: int,
+        outcomes: str = "",  # noqa: ARG002 - events contain the results
+        problems: Sequence[Diagnostic] = (),
+    ) -> int:
+        self._diagnose(problems)
+        if not self._planned:
+            self._events.planned(report.plan)
+        try:
+            self._reports.finish(report, self.console, code)
+        except SpecError:
+            self._events.summary(report, SpecError.exit_code)
+            raise
+        self._events.summary(report, code)
+        return code
+
 
 INTERRUPTED = 130
 MAX_NAME_WIDTH = 40  # of the names of tables whose results stand below each other
@@ -147,22 +215,10 @@ def _carry_out(
     """Carry out the plan, show its progress, and handle Ctrl-C."""
     tables = [table.table for table in plan.document.with_status(Status.CHANGES)]
     interrupts = Interrupts(lambda: _stop(shown.console, runtime))
-    progress = ApplyProgress(shown.view(), runtime, tables, interrupts)
-
-    def show(event: ApplyEvent) -> None:
-        match event:
-            case TableStarted(table, run_id):
-                progress.start(table, run_id)
-            case TableEvent(table, what):
-                progress.announce(table, what)
-            case TableFinished(applied):
-                progress.finish(applied)
-            case _:
-                progress.notify(event)
-
+    progress = ApplyProgress(shown.view(), runtime, tables)
     with runtime, interrupts, progress:  # progress reads from the runtime, so it must end first
-        following = telemetry.following(show)
-        run = carry_out(plan, runtime, following, verify, lambda: interrupts.requested, concurrent_tables, limit)
+        follow = ending(interrupts, telemetry.following(progress))
+        run = carry_out(plan, runtime, follow, verify, lambda: interrupts.requested, concurrent_tables, limit)
     if run.interrupted:
         commits = sum(len(applied.commits) for applied in run.done)
         remain = f"{plural(commits, 'commit')} made before {'remains' if commits == 1 else 'remain'}"

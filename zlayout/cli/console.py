@@ -1,24 +1,31 @@
-"""Write results to stdout and everything else to stderr, in colour if requested or supported."""
+"""Write results to stdout, and everything else to stderr: messages, logs, progress and questions for approval."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
-from zlayout.errors import Diagnostic
+from zlayout.errors import Diagnostic, SpecError, first_line
 from zlayout.report.lines import wrapped
 from zlayout.report.text import TextOptions
-from zlayout.report.words import printable
+from zlayout.report.words import plural, printable
+from zlayout.secrets import without_secrets
+from zlayout.spark.session import check_engine
 
 if TYPE_CHECKING:
     from zlayout.spark.session import SparkRuntime
     from zlayout.spec.model import Project
+
 
 _ANSI = {
     "title": "1",
@@ -153,3 +160,91 @@ def _style(kind: str, text: str) -> str:
 
 def _plain(_kind: str, text: str) -> str:
     return text
+
+
+MIN_TABLES = 50  # fewer are read soon
+SECONDS_BETWEEN_UPDATES = 0.1
+SECONDS_BETWEEN_LINES = 30.0
+
+
+class ReadingShown:
+    """A context manager whose call shows the number of tables that have been read, and the number of all."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._shown = float("-inf")
+
+    def __enter__(self) -> ReadingShown:
+        if self._console.live:
+            self._console.status("reading the layouts ...")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._console.live:
+            self._console.status("")
+
+    def __call__(self, done: int, total: int) -> None:
+        now, live = time.monotonic(), self._console.live
+        wait = SECONDS_BETWEEN_UPDATES if live else SECONDS_BETWEEN_LINES
+        if total < MIN_TABLES or now - self._shown < wait:
+            return
+        self._shown = now
+        text = f"reading {plural(total, 'table')}" + (f": {done:,} done" if done else "")
+        self._console.status(f"{text} ...") if live else self._console.say(text)
+
+
+class _LogLines(logging.Handler):
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Leave out what the exporter of OpenTelemetry reports of each attempt: ZL452 states the result."""
+        return not record.name.startswith("opentelemetry.") and bool(super().filter(record))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        Console().say(
+            f"warning: {record.name}: {printable(first_line(without_secrets(record.getMessage())))}", "warning"
+        )
+
+
+def print_logs() -> None:
+    """Print warnings and errors of all libraries, unless another handler is installed already.
+
+    Rust libraries print errors alone, unless RUST_LOG asks for more: their warnings have hundreds of characters, and
+    the error that follows has the same cause.
+    """
+    os.environ.setdefault("RUST_LOG", "error")
+    logging.basicConfig(level=logging.WARNING, handlers=[_LogLines()])
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """Who approves a command: the options `--auto-approve` and `--dry-run`, or a person at the console."""
+
+    console: Console
+    auto_approve: bool
+    dry_run: bool
+
+    def require_possible(self, command: str) -> None:
+        """Check that somebody can approve, before anything is read. Raises SpecError ZL046."""
+        if not (self.auto_approve or self.dry_run or self.console.interactive):
+            raise SpecError.of(
+                "ZL046",
+                f"expected a terminal on which {command} can ask for approval, found none",
+                hint="use --auto-approve, or --dry-run",
+            )
+
+    def refusal(self, question: str) -> int | None:
+        """Return the exit code if nothing is to be written, and say so: 0 for a dry run, 1 if the answer is not yes.
+
+        Raises:
+            EngineError: ZL301 to ZL303, before the question, if Java or pyspark is missing.
+        """
+        if self.dry_run:
+            self.console.say("Dry run: nothing was written.")
+            return 0
+        if not self.auto_approve:
+            check_engine()
+        if not self.auto_approve and self.console.ask(f"\n{question} Only 'yes' is accepted: ") != "yes":
+            self.console.say("Not approved: nothing was written.")
+            return 1
+        return None

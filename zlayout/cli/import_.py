@@ -7,8 +7,7 @@ from pathlib import Path
 
 from zlayout.app.columns import split_columns
 from zlayout.app.concurrent_reads import Reading
-from zlayout.app.import_ import ImportedLayout, import_layout
-from zlayout.app.import_tables import NotImported, import_tables, is_pattern
+from zlayout.app.import_ import ImportedLayout, NotImported, import_layout, import_tables, is_pattern
 from zlayout.app.project import layout_of, load_project
 from zlayout.cli.console import Console
 from zlayout.errors import SpecError, TableError, ZlayoutError

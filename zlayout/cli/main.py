@@ -39,7 +39,7 @@ def _exit_at_once_if_waiting(code: int) -> None:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    from zlayout.cli.logs import print_logs
+    from zlayout.cli.console import print_logs
     from zlayout.tuning import tune_process
 
     tune_process()

@@ -17,9 +17,8 @@ from zlayout.app.plan import ProjectPlan, plan_project
 from zlayout.app.plan_file import write_document
 from zlayout.app.project import load_project
 from zlayout.app.telemetry import Telemetry
-from zlayout.cli.console import Console
+from zlayout.cli.console import Console, ReadingShown
 from zlayout.cli.options import HERE
-from zlayout.cli.reading import ReadingShown
 from zlayout.cli.reports import Reports, recording
 from zlayout.planner import document
 from zlayout.planner.decision import PlanOptions

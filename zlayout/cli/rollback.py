@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from zlayout.app.project import load_project
 from zlayout.app.rollback import RolledBack, plan_rollback, roll_back
-from zlayout.cli.approval import Approval
-from zlayout.cli.console import Console, spark_of
+from zlayout.cli.console import Approval, Console, spark_of
 from zlayout.formats.undo import Undo, total
 from zlayout.report.words import number, plural, printable, size, version_word
 

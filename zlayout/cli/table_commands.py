@@ -9,8 +9,7 @@ import typer
 
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.cli import options
-from zlayout.cli.approval import Approval
-from zlayout.cli.console import Color, Console
+from zlayout.cli.console import Approval, Color, Console
 
 
 def import_(

@@ -7,12 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from zlayout.app.events import ApplyEvent, TableEvent
 from zlayout.app.project import load_project
+from zlayout.app.replay import TrialReport
+from zlayout.app.results import ApplyEvent, TableEvent
 from zlayout.app.trial import MAX_QUERIES, PlannedTrial, carry_out_trial, plan_trial
-from zlayout.app.trial_report import TrialReport
-from zlayout.cli.approval import Approval
-from zlayout.cli.console import Console, spark_of
+from zlayout.cli.console import Approval, Console, spark_of
 from zlayout.cli.plan import heading
 from zlayout.cli.views import describe, stage_text
 from zlayout.formats.base import Progress

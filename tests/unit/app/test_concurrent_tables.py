@@ -18,7 +18,7 @@ from support.projects import memory as memory
 import zlayout
 from zlayout.app.apply import carry_out
 from zlayout.app.concurrent_tables import at_the_same_time, worth
-from zlayout.app.events import ApplyEvent, TableFinished, TableStarted
+from zlayout.app.results import ApplyEvent, TableFinished, TableStarted
 from zlayout.errors import Refused
 from zlayout.formats.base import Progress, Stage
 from zlayout.planner.result import ResultStatus

@@ -120,8 +120,8 @@ def test_a_type_checker_sees_the_types_in_a_users_script(tmp_path: Path) -> None
     done = subprocess.run([*command, *config, "script.py"], capture_output=True, text=True, cwd=tmp_path, check=False)
     lines = [line.partition(": ")[2] for line in done.stdout.splitlines()]
     assert [line for line in lines if "Revealed" in line] == [
-        'note: Revealed type is "zlayout.app.events.TableStarted | zlayout.formats.base.Progress'
-        ' | zlayout.app.events.TableEvent | zlayout.app.events.TableFinished"',
+        'note: Revealed type is "zlayout.app.results.TableStarted | zlayout.formats.base.Progress'
+        ' | zlayout.app.results.TableEvent | zlayout.app.results.TableFinished"',
         'note: Revealed type is "zlayout.spec.model.Project"',
         'note: Revealed type is "zlayout.app.plan.ProjectPlan"',
         'note: Revealed type is "zlayout.planner.run_report.RunReport"',

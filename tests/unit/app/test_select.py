@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.builders import make_layout, make_spec
 
-from zlayout.app.select import MAX_NAMES, select_layouts
+from zlayout.app.project import MAX_NAMES, select_layouts
 from zlayout.errors import SpecError
 
 

@@ -12,13 +12,12 @@ import pytest
 from support.memory_format.store import MemoryTable
 from support.projects import LAYOUT, Cli, Scripted
 
-from zlayout.app.interrupts import Interrupts, cancel_jobs
-from zlayout.app.results import Applied
+from zlayout.app.interrupts import Interrupts, cancel_jobs, ending
+from zlayout.app.results import Applied, TableStarted
 from zlayout.cli.console import Console
 from zlayout.cli.events import Events
 from zlayout.cli.main import run
-from zlayout.cli.progress import ApplyProgress
-from zlayout.cli.views import MAX_SECONDS_BETWEEN_LINES, Bars, Lines, Moment
+from zlayout.cli.views import MAX_SECONDS_BETWEEN_LINES, ApplyProgress, Bars, Lines, Moment
 from zlayout.formats.base import Commit, Progress, Stage
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, SparkConfig
@@ -182,14 +181,14 @@ class TestInterrupts:
     def test_a_handler_put_in_its_place_is_replaced_at_the_next_stage(self) -> None:
         runtime = SparkRuntime(Project(Path(), {}, SparkConfig(), ()))
         with Interrupts(lambda: None) as interrupts:
-            progress = ApplyProgress(Lines(Console()), runtime, ["t"], interrupts)
-            progress.start("t", "run")
+            follow = ending(interrupts, ApplyProgress(Lines(Console()), runtime, ["t"]))
+            follow(TableStarted("t", "run"))
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            progress.notify(Progress("t", Stage.REWRITING))
+            follow(Progress("t", Stage.REWRITING))
             self.press()
             assert interrupts.requested
             with pytest.raises(KeyboardInterrupt):
-                progress.notify(Progress("t", Stage.COMMITTING))
+                follow(Progress("t", Stage.COMMITTING))
 
     def test_jobs_are_cancelled_until_none_can_be(self) -> None:
         class Runtime(SparkRuntime):

@@ -64,7 +64,7 @@ def test_a_missing_java_is_an_error_before_the_question(
 
 def test_warnings_of_rust_libraries_are_not_printed() -> None:
     """deltalake warns with hundreds of characters if there are no credentials for S3."""
-    code = "from zlayout.cli.logs import print_logs; import os; print_logs(); print(os.environ['RUST_LOG'])"
+    code = "from zlayout.cli.console import print_logs; import os; print_logs(); print(os.environ['RUST_LOG'])"
     for given, used in ((None, "error"), ("debug", "debug")):
         environ = {k: v for k, v in os.environ.items() if k != "RUST_LOG"} | ({"RUST_LOG": given} if given else {})
         done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)

@@ -8,8 +8,7 @@ import pytest
 from support.projects import Cli
 
 from zlayout.app.concurrent_reads import Reading, read_all
-from zlayout.cli.console import Console
-from zlayout.cli.reading import MIN_TABLES, ReadingShown
+from zlayout.cli.console import MIN_TABLES, Console, ReadingShown
 
 
 def test_the_first_line_comes_before_the_first_table(capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,7 +34,7 @@ def test_a_terminal_shows_one_line_and_removes_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Console, "live", True)
-    monkeypatch.setattr("zlayout.cli.reading.SECONDS_BETWEEN_UPDATES", 0)
+    monkeypatch.setattr("zlayout.cli.console.SECONDS_BETWEEN_UPDATES", 0)
     with ReadingShown(Console()) as shown:
         for done in range(0, 101, 50):
             shown(done, 100)

@@ -21,7 +21,7 @@ from support.projects import Cli
 from support.servers import free_port
 
 import zlayout
-from zlayout.cli.logs import print_logs
+from zlayout.cli.console import print_logs
 from zlayout.telemetry.sending import Traces
 from zlayout.telemetry.spans import Spans
 
