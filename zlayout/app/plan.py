@@ -13,13 +13,12 @@ from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading, Step, no
 from zlayout.app.history import append_and_log
 from zlayout.app.proposing import Observed, observe_and_propose, unreadable
 from zlayout.app.proposing import Planned as Planned
-from zlayout.app.rarely_read import with_rarely_read
 from zlayout.app.rules import Declared, on_branch, selected_layouts
 from zlayout.app.same_table import shared_tables
 from zlayout.app.sampling import SAMPLE_BYTES, sampled, sampled_late
 from zlayout.app.telemetry import telemetry_of
+from zlayout.app.workload_choices import with_rarely_read, with_worth
 from zlayout.app.workloads import with_workloads
-from zlayout.app.worth import with_worth
 from zlayout.errors import TableError
 from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os.path
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -21,11 +21,9 @@ from zlayout.app.proposing import Planned
 from zlayout.app.sampling import SEED
 from zlayout.errors import Diagnostic, first_line
 from zlayout.formats.base import Backend
-from zlayout.planner.decision import Decision
 from zlayout.planner.forecasts import BetterLayout, QueryCost, WorkloadForecast
 from zlayout.planner.model import UNFIT, Status
 from zlayout.planner.partition_text import partition_names
-from zlayout.planner.proposal import Proposal
 from zlayout.planner.rarely_read import unread_notes
 from zlayout.planner.sampled import columns_to_sample, files_to_sample
 from zlayout.planner.settings import partitioning
@@ -34,8 +32,6 @@ from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.state import TableState
 from zlayout.workload import Query, Workload, read_workload
-
-Made = Proposal | Decision
 
 
 def with_workloads(
@@ -66,28 +62,6 @@ def with_workloads(
     found = read_tables(known, lambda one: one.spec.table, forecast, late, reading, Step.FORECASTING)
     by_table = {one.spec.table: one for one in found}
     return tuple(by_table.get(p.spec.table, p) for p in planned)
-
-
-def with_queries(
-    proposals: Sequence[Made],
-    is_wanted: Callable[[Proposal], bool],
-    find: Callable[[Proposal, Workload], Made],
-    late: Callable[[Proposal], Made],
-    reading: Reading,
-) -> list[Made]:
-    """Replace the wanted proposals of tables with a workload by what `find` makes of them and of the workload.
-
-    late: makes the result for a table that cannot be read again in time. Raises the errors of `read_workload`.
-    """
-    asked = [p for p in proposals if isinstance(p, Proposal) and p.spec.workload]
-    wanted = [p for p in asked if is_wanted(p)]
-    workloads = Workloads([(p.spec, p.state) for p in asked])
-    read = {p.spec.table: workloads.of(p.spec) for p in wanted}  # here, because an invalid file stops the plan
-    found = read_tables(
-        wanted, lambda p: p.spec.table, lambda p: find(p, read[p.spec.table]), late, reading, Step.FORECASTING
-    )
-    by_table = {p.spec.table: made for p, made in zip(wanted, found, strict=True)}
-    return [by_table.get(p.spec.table, p) if isinstance(p, Proposal) else p for p in proposals]
 
 
 @dataclass(slots=True)

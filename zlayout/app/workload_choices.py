@@ -1,22 +1,47 @@
-"""Find the decayed partitions that the queries of workloads rarely read, so that they wait. Starts no JVM."""
+"""Use the queries of workloads to choose decayed partitions that wait, and the rewrites that a budget prefers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from zlayout.app.concurrent_reads import Reading, no_answer
+from zlayout.advisor.worth import worth
+from zlayout.app.concurrent_reads import Reading, Step, no_answer, read_tables
 from zlayout.app.proposing import proposed, unreadable
-from zlayout.app.workloads import Asked, Made, with_queries
+from zlayout.app.workloads import Asked, Workloads
 from zlayout.errors import Diagnostic
 from zlayout.formats.base import Backend
 from zlayout.planner.decision import Decision, PlanOptions
+from zlayout.planner.model import Status
 from zlayout.planner.partition_text import partition_text
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.rarely_read import least_read, may_wait
 from zlayout.workload import Workload
 
+Made = Proposal | Decision
 ROUNDING = 1e-9  # of a share of a number of executions
+
+
+def with_queries(
+    proposals: Sequence[Made],
+    is_wanted: Callable[[Proposal], bool],
+    find: Callable[[Proposal, Workload], Made],
+    late: Callable[[Proposal], Made],
+    reading: Reading,
+) -> list[Made]:
+    """Replace the wanted proposals of tables with a workload by what `find` makes of them and of the workload.
+
+    late: makes the result for a table that cannot be read again in time. Raises the errors of `read_workload`.
+    """
+    asked = [p for p in proposals if isinstance(p, Proposal) and p.spec.workload]
+    wanted = [p for p in asked if is_wanted(p)]
+    workloads = Workloads([(p.spec, p.state) for p in asked])
+    read = {p.spec.table: workloads.of(p.spec) for p in wanted}  # here, because an invalid file stops the plan
+    found = read_tables(
+        wanted, lambda p: p.spec.table, lambda p: find(p, read[p.spec.table]), late, reading, Step.FORECASTING
+    )
+    by_table = {p.spec.table: made for p, made in zip(wanted, found, strict=True)}
+    return [by_table.get(p.spec.table, p) if isinstance(p, Proposal) else p for p in proposals]
 
 
 def with_rarely_read(
@@ -82,3 +107,41 @@ def _without_effect(proposal: Proposal, why: str, hint: str) -> Proposal:
     spec, key = proposal.spec, "tolerance.rarely_read"
     note = Diagnostic("ZL404", f"{key} has no effect: {why}", "note", hint, spec.location_of(key))
     return replace(proposal, notes=(*proposal.notes, note))
+
+
+def with_worth(
+    proposals: Sequence[Made], backends: Mapping[str, Backend], budget: int | None, reading: Reading
+) -> list[Made]:
+    """Return the proposals with what their candidates save the queries of the workload of their table.
+
+    Nothing is read if the budget is enough for all candidates. A table keeps its proposal, and the budget ranks its
+    candidates by touched, if it has no workload or no z-order columns, if no query of the workload can skip its files,
+    or if its files cannot be read again within the time limit.
+
+    backends: by the name of the catalog. Raises the errors of `read_workload`.
+    """
+    changing = [p for p in proposals if isinstance(p, Proposal) and p.status is Status.CHANGES]
+    if budget is None or sum(p.whole.bytes for p in changing if p.whole is not None) <= budget:
+        return list(proposals)
+
+    def find(proposal: Proposal, workload: Workload) -> Proposal:
+        try:
+            return _with_worth(proposal, workload, backends[proposal.spec.table.catalog])
+        except Exception:
+            # Whatever a reader raises: the budget ranks by touched, and the forecast of the workload gets a warning.
+            return proposal
+
+    def is_ranked(proposal: Proposal) -> bool:
+        return proposal.status is Status.CHANGES and proposal.spec.layout.orders and bool(proposal.candidates)
+
+    return with_queries(proposals, is_ranked, find, lambda proposal: proposal, reading)
+
+
+def _with_worth(proposal: Proposal, workload: Workload, backend: Backend) -> Proposal:
+    spec, state = proposal.spec, proposal.state
+    asked = Asked.of(spec, state, workload, backend)
+    if asked is None or not asked.state.files.path.equals(state.files.path):
+        return proposal
+    return replace(
+        proposal, worth=worth(spec, asked.state.files, proposal.now, proposal.selection.groups, asked.queries)
+    )
