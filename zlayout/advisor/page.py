@@ -9,9 +9,8 @@ from zlayout.advisor.compare import Change, changes, column_notes, shorten, show
 from zlayout.advisor.coverage import assumptions, other_queries, warning
 from zlayout.advisor.model import Study
 from zlayout.report import charts
-from zlayout.report.html import check_available
-from zlayout.report.line_chart import lines
-from zlayout.report.pages import environment, source_hash
+from zlayout.report.formats import check_available
+from zlayout.report.html import environment, source_hash
 from zlayout.report.words import number, plural, printable, size
 
 WORKLOAD = "the workload"
@@ -20,7 +19,7 @@ MAX_QUERY_LENGTH = 160  # characters
 
 def render(study: Study) -> str:
     """The HTML page. Raises SpecError ZL062 if a package of the extra `report` is not installed."""
-    check_available()
+    check_available("html")
     import markupsafe
 
     pages = environment({"size": lambda n: size(round(n)), "number": number, "plural": plural, "short": _short})
@@ -79,4 +78,4 @@ def _steps(study: Study) -> str:
     series = {WORKLOAD: [(n, s.costs.mean_files) for n, s in enumerate(study.steps, 1)]}
     for name in _step_columns(study):
         series[name] = [(n, s.touched[name]) for n, s in enumerate(study.steps, 1) if name in s.touched]
-    return lines(series, "z-order columns", "files opened")
+    return charts.lines(series, "z-order columns", "files opened")

@@ -58,9 +58,9 @@ def _renderer(output: str, console: Console) -> Callable[[Study], str]:
         return to_json
     if output == "html":
         from zlayout.advisor.page import render as as_page
-        from zlayout.report.html import check_available
+        from zlayout.report.formats import check_available
 
-        check_available()
+        check_available("html")
         return as_page
     from zlayout.advisor.text import render as as_text
 

@@ -35,10 +35,9 @@ from zlayout.planner.run_report import RunReport
 from zlayout.planner.stale import Staleness
 from zlayout.records.model import Command
 from zlayout.report import closing, text
-from zlayout.report.lines import wrapped
 from zlayout.report.phrases import result_text
 from zlayout.report.text import TextOptions
-from zlayout.report.words import plural, printable, size
+from zlayout.report.words import plural, printable, size, wrapped
 from zlayout.spark.session import SparkRuntime, check_engine, check_pyspark
 from zlayout.spec.maintenance import Maintenance
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from zlayout.app.doctor import Outcome, Step, doctor
 from zlayout.app.project import load_project
 from zlayout.cli.console import Console
-from zlayout.report.lines import wrapped
-from zlayout.report.words import printable
+from zlayout.report.words import printable, wrapped
 from zlayout.secrets import without_secrets
 
 _STEP_WIDTH = max(map(len, Step))

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from zlayout.app.results import Applied, ApplyEvent, TableEvent, TableFinished, TableStarted
 from zlayout.cli.console import Console
 from zlayout.formats.base import Event, GroupFailed, Notice, Progress, Stage
-from zlayout.report.lines import wrapped
-from zlayout.report.words import plural, printable, size
+from zlayout.report.words import plural, printable, size, wrapped
 from zlayout.spark.session import SparkRuntime
 
 if TYPE_CHECKING:

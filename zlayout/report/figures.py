@@ -2,116 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from zlayout.planner.model import TablePlan
 from zlayout.planner.picture import Boxes, Picture
 from zlayout.planner.result import TableResult
-from zlayout.report import charts, words
+from zlayout.report import charts
+from zlayout.report.words import plural
 
-if TYPE_CHECKING:
-    import markupsafe
+Figure = dict[str, Any]
+Histogram = Sequence[tuple[str, int]]
+_ILLUSTRATION = (
+    ". It is made from the bounds of the present files, as if their columns were independent; "
+    "`zlayout plan --sample` draws it from rows"
+)
 
 
-def charts_of(table: TablePlan, result: TableResult | None, picture: Picture | None) -> list[dict[str, Any]]:
+def charts_of(table: TablePlan, result: TableResult | None, picture: Picture | None) -> list[Figure]:
     """Return the figures in the order of the page, with `svg` as markup and `alt` and `caption` as text.
 
     A figure of kind `compare` has two maps in place of `svg`: `before` and `after`, between which the reader moves.
     """
-    maps: list[dict[str, Any]] = [
-        {**figure, "svg": safe(figure["svg"])} for figure in _maps(result, picture) if figure["svg"]
-    ]
+    maps = [figure for figure in _maps(result, picture) if figure["svg"]]
     if len(maps) == 2 and picture is not None and (picture.sampled or (result and result.boxes)):
-        caption = f"Before: {maps[0]['drawn']}. After: {maps[1]['drawn']}. {maps[1]['meaning']}".removesuffix(".")
-        sides = {"before": maps[0], "after": maps[1]}
+        before, after = maps
+        caption = f"Before: {before['drawn']}. After: {after['drawn']}. A {after['meaning']}"
+        sides = {"before": before, "after": after}
         maps = [{"kind": "compare", "title": "Files before and after", "caption": caption, **sides}]
-    bars = [{**figure, "svg": safe(figure["svg"])} for figure in _histograms(table, result, picture) if figure["svg"]]
-    return [*maps, *bars]
+    return [*maps, *(figure for figure in _histograms(table, result, picture) if figure["svg"])]
 
 
-def safe(svg: str) -> markupsafe.Markup:
-    """Mark SVG as markup that the template must not escape. It was serialised by `charts` from parsed XML."""
-    import markupsafe
-
-    return markupsafe.Markup(svg)
-
-
-def _maps(result: TableResult | None, picture: Picture | None) -> list[dict[str, str]]:
+def _maps(result: TableResult | None, picture: Picture | None) -> Iterator[Figure]:
     if picture is None:
-        return []
+        return
     measured = result.boxes if result else None
     after = measured or picture.after
-    where = f" of {picture.partition}" if picture.partition else ""
-    shown = [_map("Files before" if after else "Files now", picture, picture.before, "now", where)]
+    yield _map("Files before" if after else "Files now", picture, picture.before, "now")
     if after:
         source = "measured" if measured else "from the sample" if picture.sampled else "an illustration"
-        shown.append(_map(f"Files after, {source}", picture, after, "after", where))
-        if source == "an illustration":
-            shown[-1]["caption"] += (
-                ". It is made from the bounds of the present files, as if their columns were independent; "
-                "`zlayout plan --sample` draws it from rows"
-            )
-    return shown
+        figure = _map(f"Files after, {source}", picture, after, "after")
+        if not (measured or picture.sampled):
+            figure["caption"] += _ILLUSTRATION
+        yield figure
 
 
-def _map(title: str, picture: Picture, boxes: Boxes, color: str, where: str) -> dict[str, str]:
+def _map(title: str, picture: Picture, boxes: Boxes, color: str) -> Figure:
     over = " and ".join(picture.columns)
-    drawn = f"all {words.plural(boxes.files, 'file')}"
-    one = "one file"
+    one, drawn = "one file", f"all {plural(boxes.files, 'file')}"
     if boxes.coarse:
         one = f"about {boxes.files / max(boxes.count, 1):.0f} neighbouring files"
         drawn = f"{boxes.count:,} boxes for about {boxes.files:,} files"
     elif boxes.count < boxes.files:
         drawn = f"a sample of {boxes.count:,} of {boxes.files:,} files"
+    drawn += f" of {picture.partition}" if picture.partition else ""
+    meaning = f"box is the range of {over} in {one}, on axes in the order of rows"
     return {
         "kind": "map",
         "title": title,
         "svg": charts.file_map(boxes, picture.columns, color),
         "alt": f"{title}: the range of {over} of each file as a box.",
         "keys": "",
-        "drawn": f"{drawn}{where}",
-        "meaning": f"A box is the range of {over} in {one}, on axes in the order of rows.",
-        "caption": f"{drawn}{where}; a box is the range of {over} in {one}, on axes in the order of rows",
+        "drawn": drawn,
+        "meaning": meaning,
+        "caption": f"{drawn}; a {meaning}",
     }
 
 
-def _histograms(table: TablePlan, result: TableResult | None, picture: Picture | None) -> list[dict[str, str]]:
-    figures = []
-    predicted = picture.sizes_after if picture else ()
-    after = result.size_histogram if result else predicted
-    measured = {c.column: c.depth_histogram for c in result.columns} if result else {}
+def _histograms(table: TablePlan, result: TableResult | None, picture: Picture | None) -> Iterator[Figure]:
     if table.size_histogram:
-        figures.append(
-            {
-                "kind": "bars",
-                "title": "File sizes",
-                "svg": charts.bars(table.size_histogram, after, "size, in multiples of the target"),
-                "alt": "File sizes in multiples of the target: " + _listed(table.size_histogram, after),
-                "caption": "number of files per class of size",
-                "keys": _keys(after, measured=result is not None),
-            }
-        )
+        after = result.size_histogram if result else picture.sizes_after if picture else ()
+        sizes = _bars(table.size_histogram, after, "size, in multiples of the target", measured=result is not None)
+        alt = f"File sizes in multiples of the target: {sizes['alt']}"
+        yield {**sizes, "title": "File sizes", "alt": alt, "caption": "number of files per class of size"}
+    measured = {c.column: c.depth_histogram for c in result.columns} if result else {}
+    caption = "number of files per class of depth, the most files that share one value"
     for column in table.columns[:4]:
-        then = measured.get(column.column, ())
-        figures.append(
-            {
-                "kind": "bars",
-                "title": f"Depth of {column.column}",
-                "svg": charts.bars(column.depth_histogram, then, "files that share a value"),
-                "alt": f"Depth of {column.column}: " + _listed(column.depth_histogram, then),
-                "caption": "number of files per class of depth, the most files that share one value",
-                "keys": _keys(then, measured=True),
-            }
-        )
-    return figures
+        title, then = f"Depth of {column.column}", measured.get(column.column, ())
+        depths = _bars(column.depth_histogram, then, "files that share a value", measured=True)
+        yield {**depths, "title": title, "alt": f"{title}: {depths['alt']}", "caption": caption}
 
 
-def _keys(after: Sequence[tuple[str, int]], *, measured: bool) -> str:
-    """Return the legend of the second colour of a histogram; '' if it is not used."""
-    return ("after, measured" if measured else "after, predicted") if after else ""
-
-
-def _listed(now: Sequence[tuple[str, int]], after: Sequence[tuple[str, int]]) -> str:
-    series = [", ".join(f"{label}: {files:,}" for label, files in part if files) for part in (now, after)]
-    return f"now {series[0]}" + (f"; after {series[1]}" if series[1] else "")
+def _bars(now: Histogram, after: Histogram, axis: str, *, measured: bool) -> Figure:
+    """Return a histogram without title and caption. `keys` is the legend of its second colour."""
+    numbers = [", ".join(f"{label}: {files:,}" for label, files in part if files) for part in (now, after)]
+    return {
+        "kind": "bars",
+        "svg": charts.bars(now, after, axis),
+        "alt": f"now {numbers[0]}" + (f"; after {numbers[1]}" if numbers[1] else ""),
+        "keys": ("after, measured" if measured else "after, predicted") if after else "",
+    }

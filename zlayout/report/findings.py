@@ -11,7 +11,7 @@ from zlayout.errors import Diagnostic, Location
 from zlayout.planner.actions import ChangeClustering, ChangePartitioning, SetProperties
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.run_report import RunReport
-from zlayout.report.phrases import decay_text, drift_text, reasons_text, rewrite_text
+from zlayout.report.phrases import decay_text, drift_text, reasons_text, rewrite_text, shown_decay
 from zlayout.report.words import RESULT_STATUSES, printable, property_reason, setting
 
 Level = Literal["error", "warning", "note"]
@@ -60,30 +60,27 @@ def findings(shown: Plan | RunReport) -> tuple[Finding, ...]:
     return tuple(sorted(found, key=lambda f: LEVELS.index(f.level)))
 
 
-def _safe(finding: Finding) -> Finding:
-    """Sanitize the text of a finding, since a plan file may contain any text."""
-    rule, table, subject, message = map(printable, (finding.rule, finding.table, finding.subject, finding.message))
-    place = replace(finding.location, path=printable(finding.location.path))
-    return Finding(rule, finding.level, table, subject, message, place)
-
-
 def of_table(table: TablePlan, report: RunReport) -> tuple[Finding, ...]:
     """Return the findings of one table. A table that is as declared has only notes.
 
     After apply, the findings are the problems of the run, or one finding that the table is not as declared.
     """
-    return tuple(map(_safe, _of_table(table, report)))
-
-
-def _of_table(table: TablePlan, report: RunReport) -> Iterator[Finding]:
-    result = report.results.get(table.table)
+    result, found = report.results.get(table.table), list[Finding]()
     if result is None:
-        yield from _diagnostics(table.table, table.location, table.diagnostics)
-        yield from _changes(table)
+        found += _diagnostics(table.table, table.location, table.diagnostics)
+        found += _changes(table)
     elif report.is_open(table):
-        problems = tuple(_diagnostics(table.table, table.location, result.problems))
         text = f"run {result.run_id}: {RESULT_STATUSES[result.outcome]}"
-        yield from problems or (Finding("not-applied", "error", table.table, "run", text, table.location),)
+        found += _diagnostics(table.table, table.location, result.problems)
+        found = found or [Finding("not-applied", "error", table.table, "run", text, table.location)]
+    return tuple(map(_safe, found))
+
+
+def _safe(finding: Finding) -> Finding:
+    """Sanitize the text of a finding, since a plan file may contain any text."""
+    rule, table, subject, message = map(printable, (finding.rule, finding.table, finding.subject, finding.message))
+    place = replace(finding.location, path=printable(finding.location.path))
+    return Finding(rule, finding.level, table, subject, message, place)
 
 
 def _changes(table: TablePlan) -> Iterator[Finding]:
@@ -110,7 +107,7 @@ def _changes(table: TablePlan) -> Iterator[Finding]:
     drift = [
         finding("layout-drift", d.key, f"declared {d.key} differs: {drift_text(d)}", d.location) for d in table.drift
     ]
-    exceeded = [decay for decay in table.decay if decay.exceeded and groups]
+    exceeded = shown_decay(table, verbose=False)
     decayed = [finding("layout-decay", decay.measure, decay_text(decay), None) for decay in exceeded]
     found = [*partitioning, *drift, *decayed, *properties]
     if groups and not found:
@@ -121,8 +118,7 @@ def _changes(table: TablePlan) -> Iterator[Finding]:
 
 def _diagnostics(table: str, location: Location, diagnostics: tuple[Diagnostic, ...]) -> Iterator[Finding]:
     for d in diagnostics:
-        level: Level = "note" if d.severity == "note" else "warning" if d.severity == "warning" else "error"
-        hint = f" ({d.hint})" if d.hint else ""
-        place = d.location or location
+        level: Level = "error" if d.severity == "refused" else d.severity
         subject = _NUMBERS.sub("#", d.message)  # distinguishes findings with the same code, independent of counts
-        yield Finding(d.code, level, table, subject, f"{d.text}{hint}", place)
+        message = f"{d.text} ({d.hint})" if d.hint else d.text
+        yield Finding(d.code, level, table, subject, message, d.location or location)

@@ -29,6 +29,7 @@ MAX_ROWS = 100
 TABLES_PER_CHUNK = 25
 # The share of the map that a table has at least, so that a small table can be seen.
 MIN_TILE = 0.2
+Entry = Mapping[str, Any]  # a table as the template reads it: see `html`
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Fleet:
     """The parts of the page that only many tables have.
 
     Attributes:
-        worst: The entries (see `html`) of the tables that need attention most.
+        worst: The entries of the tables that need attention most.
         treemap: The map of all tables as SVG.
         saving: What a query reads now and after the plan, summed over tables; '' if it is not known.
         chunks: Details of tables as base64 of deflated markup, TABLES_PER_CHUNK tables each.
@@ -44,7 +45,7 @@ class Fleet:
         rows: MAX_ROWS.
     """
 
-    worst: Sequence[Mapping[str, Any]]
+    worst: Sequence[Entry]
     treemap: str
     saving: str
     chunks: Sequence[str]
@@ -60,11 +61,11 @@ def in_order(report: RunReport) -> list[TablePlan]:
     return sorted(worst_first(tables), key=lambda table: not report.is_open(table))
 
 
-def fleet(entries: Sequence[Mapping[str, Any]], sections: Sequence[str]) -> Fleet | None:
+def fleet(entries: Sequence[Entry], sections: Sequence[str]) -> Fleet | None:
     """Make the parts of the page of many tables; None for few tables.
 
     Args:
-        entries: The tables as the template reads them, in the order of the page.
+        entries: The tables in the order of the page.
         sections: The details of each table as markup.
     """
     if len(entries) <= MAX_OPEN_TABLES:
@@ -73,31 +74,31 @@ def fleet(entries: Sequence[Mapping[str, Any]], sections: Sequence[str]) -> Flee
         worst=_worst(entries),
         treemap=treemap(_tiles(entries)),
         saving=_saving(entries),
-        chunks=[
-            pack("\n".join(sections[first : first + TABLES_PER_CHUNK]))
-            for first in range(0, len(sections), TABLES_PER_CHUNK)
-        ],
+        chunks=[_pack(sections[at : at + TABLES_PER_CHUNK]) for at in range(0, len(sections), TABLES_PER_CHUNK)],
     )
 
 
-def _worst(entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    found = [entry for entry in entries if entry["kind"] != "unchanged"]
-    stuck = [entry for entry in found if entry["kind"] in ("error", "refused")]
-    others = [entry for entry in found if entry["kind"] not in ("error", "refused")]
+def _worst(entries: Sequence[Entry]) -> list[Entry]:
+    stuck = [entry for entry in entries if entry["kind"] in ("error", "refused")]
+    others = [entry for entry in entries if entry["kind"] not in ("error", "refused", "unchanged")]
     return [*stuck[: max(WORST // 2, WORST - len(others))], *others][:WORST]
 
 
-def pack(markup: str) -> str:
+def _pack(sections: Sequence[str]) -> str:
     """Compress markup to base64 of zlib's format, which browsers call `deflate`."""
-    return base64.b64encode(zlib.compress(markup.encode(), level=9)).decode()
+    return base64.b64encode(zlib.compress("\n".join(sections).encode(), level=9)).decode()
 
 
-def _tiles(entries: Sequence[Mapping[str, Any]]) -> list[Tile]:
+def _tiles(entries: Sequence[Entry]) -> list[Tile]:
     smallest = max(MIN_TILE * sum(entry["plan"].bytes for entry in entries) / len(entries), 1.0)
-    return [Tile(max(entry["plan"].bytes, smallest), _color(entry), _title(entry)) for entry in entries]
+    return [
+        Tile(max(plan.bytes, smallest), _color(entry), f"{plan.table}: {entry['state']}, {words.size(plan.bytes)}")
+        for entry in entries
+        for plan in [entry["plan"]]
+    ]
 
 
-def _color(entry: Mapping[str, Any]) -> str:
+def _color(entry: Entry) -> str:
     """Return the colour of a table: its state if it needs nothing or cannot be planned, else touched now / after."""
     if entry["kind"] in ("error", "refused"):
         return "var(--bad)"
@@ -107,12 +108,7 @@ def _color(entry: Mapping[str, Any]) -> str:
     return f"var(--heat-{max(heat(max(ratios, default=1.0)), 1)})"
 
 
-def _title(entry: Mapping[str, Any]) -> str:
-    plan: TablePlan = entry["plan"]
-    return f"{plan.table}: {entry['state']}, {words.size(plan.bytes)}"
-
-
-def _saving(entries: Sequence[Mapping[str, Any]]) -> str:
+def _saving(entries: Sequence[Entry]) -> str:
     known = [e for e in entries if e["plan"].groups and e["most_read"] and e["after"]["most_read"]]
     if not known or summary(e["plan"] for e in entries).rewrite != len(known) or any(e["result"] for e in entries):
         return ""

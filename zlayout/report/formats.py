@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 
+from zlayout.errors import SpecError
 from zlayout.planner import document
 from zlayout.planner.model import Plan
 from zlayout.planner.run_report import RunReport
@@ -19,11 +21,19 @@ REPORTERS: Mapping[str, Callable[[Plan | RunReport], str]] = {
     "html": html.render,
     "prometheus": prometheus.render,
 }
+# The extra of zlayout that a format needs, and its packages.
+_EXTRAS = {"html": ("report", "jinja2", "vl_convert"), "prometheus": ("metrics", "prometheus_client")}
 
 
 def check_available(name: str) -> None:
     """Raise SpecError ZL062 if the format needs a package that is not installed."""
-    if name == "html":
-        html.check_available()
-    if name == "prometheus":
-        prometheus.check_available()
+    extra, *packages = _EXTRAS.get(name, ("",))
+    try:
+        for package in packages:
+            import_module(package)
+    except ImportError as error:
+        raise SpecError.of(
+            "ZL062",
+            f"the {name} report needs a package that is not installed: {error.name}",
+            hint=f"run pip install 'zlayout[{extra}]'",
+        ) from error

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from zlayout.planner.model import Plan, Status, TablePlan
+from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
 from zlayout.report.words import printable
+
+Of = TypeVar("Of", TablePlan, TableResult)
+Values = Mapping[tuple[str, ...], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,94 +32,49 @@ class Gauge:
     text: str
     unit: str
     labels: tuple[str, ...]
-    values: dict[tuple[str, ...], float]
+    values: Values
 
 
 def gauges(shown: Plan | RunReport) -> Iterator[Gauge]:
     """Yield gauges of each table: its state before the run, and what apply did."""
     report = RunReport.of(shown)
-    tables, results = report.plan.tables, {printable(key): result for key, result in report.results.items()}
-    yield Gauge(
-        "tables",
-        "Number of tables by status of the plan.",
-        "{table}",
-        ("status",),
-        {(status,): len(report.plan.with_status(status)) for status in Status},
-    )
-    yield Gauge(
-        "table_not_as_declared",
-        "1 if the table is not as declared, or not known to be; else 0.",
-        "1",
-        ("table",),
-        {(printable(table.table),): int(report.is_open(table)) for table in tables},
-    )
-    yield Gauge(
-        "table_diagnostics",
-        "Number of errors, refusals, warnings and notes of the table by code.",
-        "{diagnostic}",
-        ("table", "severity", "code"),
-        dict(Counter(_diagnostics(report))),
-    )
-    read = {printable(table.table): table for table in tables if _was_read(table)}
-    yield Gauge(
-        "table_files",
-        "Number of live files when the table was planned.",
-        "{file}",
-        ("table",),
-        {(name,): table.files for name, table in read.items()},
-    )
-    yield Gauge(
-        "table_bytes",
-        "Size of the live files when the table was planned.",
-        "By",
-        ("table",),
-        {(name,): table.bytes for name, table in read.items()},
-    )
-    yield Gauge(
-        "table_planned_rewrite_bytes",
-        "Size of the files that the plan rewrites.",
-        "By",
-        ("table",),
-        {(name,): table.rewrite_bytes for name, table in read.items()},
-    )
-    yield Gauge(
-        "table_touched_files",
-        "Files that a query for one value opened before the run.",
-        "{file}",
-        ("table", "column"),
-        {(name, printable(c.column)): c.touched for name, table in read.items() for c in table.columns},
-    )
-    yield Gauge(
-        "table_commits",
-        "Number of commits of the run.",
-        "{commit}",
-        ("table", "outcome"),
-        {(name, result.outcome): result.commits for name, result in results.items()},
-    )
-    yield Gauge(
-        "table_files_removed",
-        "Number of files that the run removed.",
-        "{file}",
-        ("table",),
-        {(name,): result.files_removed for name, result in results.items()},
-    )
-    yield Gauge(
-        "table_files_added",
-        "Number of files that the run added.",
-        "{file}",
-        ("table",),
-        {(name,): result.files_added for name, result in results.items()},
-    )
-    yield Gauge(
-        "table_touched_files_after",
-        "Files that a query for one value opens now.",
-        "{file}",
-        ("table", "column"),
-        {(name, printable(c.column)): c.touched for name, result in results.items() for c in result.columns},
-    )
+    tables = {printable(table.table): table for table in report.plan.tables}
+    read = {name: table for name, table in tables.items() if _was_read(table)}
+    results = {printable(name): result for name, result in report.results.items()}
+    by_status: Values = {(status.value,): len(report.plan.with_status(status)) for status in Status}
+    yield Gauge("tables", "Number of tables by status of the plan.", "{table}", ("status",), by_status)
+    text = "1 if the table is not as declared, or not known to be; else 0."
+    yield _each("not_as_declared", text, "1", tables, lambda table: int(report.is_open(table)))
+    text = "Number of errors, refusals, warnings and notes of the table by code."
+    labels = ("table", "severity", "code")
+    yield Gauge("table_diagnostics", text, "{diagnostic}", labels, Counter(_diagnostics(report)))
+    text = "Number of live files when the table was planned."
+    yield _each("files", text, "{file}", read, lambda table: table.files)
+    text = "Size of the live files when the table was planned."
+    yield _each("bytes", text, "By", read, lambda table: table.bytes)
+    text = "Size of the files that the plan rewrites."
+    yield _each("planned_rewrite_bytes", text, "By", read, lambda table: table.rewrite_bytes)
+    yield _touched("touched_files", "Files that a query for one value opened before the run.", read)
+    commits: Values = {(name, result.outcome.value): result.commits for name, result in results.items()}
+    yield Gauge("table_commits", "Number of commits of the run.", "{commit}", ("table", "outcome"), commits)
+    text = "Number of files that the run removed."
+    yield _each("files_removed", text, "{file}", results, lambda result: result.files_removed)
+    text = "Number of files that the run added."
+    yield _each("files_added", text, "{file}", results, lambda result: result.files_added)
+    yield _touched("touched_files_after", "Files that a query for one value opens now.", results)
 
 
-def _diagnostics(report: RunReport) -> Iterator[tuple[str, str, str]]:
+def _each(name: str, text: str, unit: str, found: Mapping[str, Of], value: Callable[[Of], float]) -> Gauge:
+    """Return the gauge with one value for each table."""
+    return Gauge(f"table_{name}", text, unit, ("table",), {(table,): value(of) for table, of in found.items()})
+
+
+def _touched(name: str, text: str, found: Mapping[str, Of]) -> Gauge:
+    values: Values = {(table, printable(c.column)): c.touched for table, of in found.items() for c in of.columns}
+    return Gauge(f"table_{name}", text, "{file}", ("table", "column"), values)
+
+
+def _diagnostics(report: RunReport) -> Iterator[tuple[str, ...]]:
     for table in report.plan.tables:
         result = report.results.get(table.table)
         for diagnostic in (*table.diagnostics, *(result.problems if result else ())):

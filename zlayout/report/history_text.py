@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from zlayout.planner.trend import Trend
-from zlayout.records.model import ColumnRecord, Record, RecordState
+from zlayout.records.model import ColumnRecord, Record
 from zlayout.records.trend import Growth
-from zlayout.report.words import number, plural, printable, share, size
+from zlayout.report.phrases import measure_text
+from zlayout.report.words import number, plural, printable, size
 
 _BARS = "▁▂▃▄▅▆▇█"
-_STATES = {
-    RecordState.AS_DECLARED: "as declared",
-    RecordState.DRIFT: "drift",
-    RecordState.DECAY: "decay",
-    RecordState.FIRST_LAYOUT: "first layout",
-    RecordState.REFUSED: "refused",
-    RecordState.ERROR: "error",
-}
 
 
 def render(table: str, records: Sequence[Record], trend: Trend, growing: Sequence[Growth]) -> str:
@@ -35,8 +28,7 @@ def render(table: str, records: Sequence[Record], trend: Trend, growing: Sequenc
 
 def growth_text(growth: Growth) -> str:
     """Write when a decay measure passes its tolerance, as a range of days."""
-    times = growth.measure == "touched"
-    value, limit = (f"{v:.2f}x" if times else share(v) for v in (growth.value, growth.tolerance))
+    value, limit = (measure_text(growth.measure, v) for v in (growth.value, growth.tolerance))
     return (
         f"{growth.measure} {value} of {limit}, growing: past the tolerance in about {_days(*growth.days)} "
         f"({growth.records} records since the last rewrite)"
@@ -59,8 +51,8 @@ def _table(records: Sequence[Record], trend: Trend) -> Iterator[str]:
         columns = {column.column: column for column in record.columns}
         cells = [_touched(columns[name]) if name in columns else "" for name in names]
         rewritten = size(record.rewrite_bytes) if record.rewrote else ""
-        time = record.time.strftime("%Y-%m-%d %H:%M")
-        rows.append([time, record.command.value, _STATES[record.state], f"{record.files:,}", rewritten, *cells])
+        time, state = record.time.strftime("%Y-%m-%d %H:%M"), record.state.value.replace("_", " ")
+        rows.append([time, record.command.value, state, f"{record.files:,}", rewritten, *cells])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = [f"{c:>{w}}" if n in (3, 4) else f"{c:<{w}}" for n, (c, w) in enumerate(zip(row, widths, strict=True))]

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Callable
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from zlayout.errors import SpecError
 from zlayout.planner.actions import ChangeClustering, ChangePartitioning, SetProperties
 from zlayout.planner.forecasts import BytesRead, ColumnForecast
 from zlayout.planner.model import Plan, TablePlan, summary
-from zlayout.planner.result import TableResult
+from zlayout.planner.result import MeasuredColumn, TableResult
 from zlayout.planner.run_report import RunReport
+from zlayout.planner.trend import Trend
 from zlayout.report import charts, closing, figures, phrases, words
-from zlayout.report.fleet import MAX_HISTOGRAM_TABLES, fleet, in_order
-from zlayout.report.forecast_text import bytes_text, has_row_groups, later_text, row_groups_text
-from zlayout.report.pages import environment, source_hash
+from zlayout.report.fleet import MAX_HISTOGRAM_TABLES, Entry, fleet, in_order
+from zlayout.report.phrases import bytes_text, has_row_groups, later_text, row_groups_text, touched_text, workload_lines
 from zlayout.report.sparkline import sparkline, steepest
-from zlayout.report.workload_text import workload_lines
+from zlayout.report.words import number, printable, setting, size
+
+if TYPE_CHECKING:
+    import jinja2
 
 # The number of groups that the page lists per table. The JSON report lists all.
 MAX_GROUPS_PER_TABLE = 200
@@ -31,33 +35,18 @@ _FILTERS: dict[str, Callable[..., Any]] = {
 }
 
 
-def check_available() -> None:
-    """Raise SpecError ZL062 if a package of the extra `report` is not installed."""
-    try:
-        import jinja2  # noqa: F401
-        import vl_convert  # noqa: F401
-    except ImportError as error:
-        raise SpecError.of(
-            "ZL062",
-            f"the html report needs a package that is not installed: {error.name}",
-            hint="run pip install 'zlayout[report]'",
-        ) from error
-
-
 def render(shown: Plan | RunReport) -> str:
-    """Render the page, with charts for the tables that have a picture. Raises SpecError ZL062."""
-    check_available()
+    """Render the page, with charts for the tables that have a picture. Needs the packages of the extra `report`."""
     report = RunReport.of(shown)
     plan = report.plan
-    page = files("zlayout.report").joinpath("page")
     style, script, whole, details = (
-        page.joinpath(name).read_text(encoding="utf-8")
+        files("zlayout.report").joinpath("page", name).read_text(encoding="utf-8")
         for name in ("page.css", "page.js", "page.html.jinja", "table.html.jinja")
     )
     jinja = environment(_FILTERS)
     section = jinja.from_string(details)
     tables = [_table(n, t, report) for n, t in enumerate(in_order(report), 1)]
-    sections = [figures.safe(section.render(t=t, max_rows=MAX_GROUPS_PER_TABLE)) for t in tables]
+    sections = [charts.markup(section.render(t=t, max_rows=MAX_GROUPS_PER_TABLE)) for t in tables]
     return jinja.from_string(whole).render(
         plan=plan,
         title=f"zlayout: {closing.title(report)}",
@@ -72,6 +61,28 @@ def render(shown: Plan | RunReport) -> str:
         style_hash=source_hash(style),
         script_hash=source_hash(script),
     )
+
+
+def environment(filters: dict[str, Callable[..., Any]]) -> jinja2.Environment:
+    """Make a Jinja environment that escapes values, replaces control and bidi characters, and rejects missing names."""
+    import jinja2
+    import markupsafe
+
+    made = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # Called for each value of a page. Existing markup was made by `charts` or by this function.
+        finalize=lambda value: value if isinstance(value, markupsafe.Markup) else printable(str(value)),
+    )
+    made.filters |= filters
+    return made
+
+
+def source_hash(text: str) -> str:
+    """Return the source expression of a Content-Security-Policy that allows exactly this inline text."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _counts(report: RunReport) -> list[tuple[str, int, str]]:
@@ -91,10 +102,11 @@ def _counts(report: RunReport) -> list[tuple[str, int, str]]:
     return [tables, *(number for number in numbers if number[1])]
 
 
-def _table(index: int, table: TablePlan, report: RunReport) -> dict[str, Any]:
+def _table(index: int, table: TablePlan, report: RunReport) -> Entry:
     result, picture = report.results.get(table.table), report.pictures.get(table.table)
-    groups = table.groups
+    groups, trend = table.groups, report.trends.get(table.table)
     drawn = len(report.plan.tables) <= MAX_HISTOGRAM_TABLES or picture is not None
+    measured = {c.column: c for c in result.columns} if result else {}
     strip = (result.strip if result else ()) or (picture.strip if picture else ())
     return {
         "id": f"table-{index}",
@@ -112,17 +124,14 @@ def _table(index: int, table: TablePlan, report: RunReport) -> dict[str, Any]:
         "worst": max((c.touched for c in table.columns), default=None),
         "most_read": max((c.bytes_read.now for c in table.columns), default=None),
         "after": _after(table, result),
-        "measured": bool(result and result.columns),
-        "trend": steepest(report.trends.get(table.table)),
-        "columns": [
-            {**_column(c, table, result), "trend": sparkline(report.trends.get(table.table), c.column)}
-            for c in table.columns
-        ],
+        "measured": bool(measured),
+        "trend": steepest(trend),
+        "columns": [_column(c, measured.get(c.column), table, trend) for c in table.columns],
         "workload": list(workload_lines(table)),
         "queries": _queries(table),
         "charts": figures.charts_of(table, result, picture) if drawn else [],
         "strip": strip,
-        "strip_svg": figures.safe(charts.partition_strip(strip)),
+        "strip_svg": charts.partition_strip(strip),
     }
 
 
@@ -135,24 +144,21 @@ def _kind(table: TablePlan, report: RunReport) -> str:
 
 def _settings(table: TablePlan) -> list[tuple[str, str, str, str]]:
     """Return (name, present value, declared value, reason) of the settings that change."""
-    rows = [
-        (d.key, phrases.declared(d.before, d.key), phrases.declared(d.after, d.key), "declared") for d in table.drift
-    ]
+    declared = "declared"
+    rows = [(d.key, phrases.declared(d.before, d.key), phrases.declared(d.after, d.key), declared) for d in table.drift]
     for action in table.actions:
         match action:
             case SetProperties(changes):
-                rows += [
-                    (c.name, words.setting(c.before), words.setting(c.after), words.property_reason(c)) for c in changes
-                ]
+                rows += [(c.name, setting(c.before), setting(c.after), words.property_reason(c)) for c in changes]
             case ChangePartitioning(before, after, full_rewrite):
-                why = "declared; rewrites every file" if full_rewrite else "declared"
-                rows.append(("partition_by", words.setting(before), words.setting(after), why))
+                why = "declared; rewrites every file" if full_rewrite else declared
+                rows.append(("partition_by", setting(before), setting(after), why))
             case ChangeClustering(before, after):
-                rows.append(("cluster by", words.setting(before), words.setting(after), "declared"))
+                rows.append(("cluster by", setting(before), setting(after), declared))
     return rows
 
 
-def _queries(table: TablePlan) -> list[dict[str, Any]]:
+def _queries(table: TablePlan) -> list[Entry]:
     """Return the groups of queries of the workload, with bars of the bytes that they open now and after apply."""
     groups = table.workload.groups if table.workload else ()
     most = max((group.now.bytes for group in groups), default=0) or 1
@@ -161,7 +167,7 @@ def _queries(table: TablePlan) -> list[dict[str, Any]]:
             "columns": ", ".join(group.columns),
             "group": group,
             "share": words.share(group.share),
-            "bar": figures.safe(charts.gain(group.now.bytes / most, then.bytes / most if then else None)),
+            "bar": charts.gain(group.now.bytes / most, then.bytes / most if then else None),
         }
         for group in groups
         for then in [group.predicted if table.groups else None]
@@ -170,38 +176,23 @@ def _queries(table: TablePlan) -> list[dict[str, Any]]:
 
 def _after(table: TablePlan, result: TableResult | None) -> dict[str, float | str]:
     """Return files, touched and bytes read (of the worst column) after the rewrite, each with a number to sort by."""
-    if result and not table.columns:
+    if result and (result.columns or not table.columns):
         files = table.files - result.files_removed + result.files_added
-        nothing: dict[str, float | str] = {"touched": "", "worst": 0, "read": "", "most_read": 0}
-        return {"files": words.number(files), "most_files": files, **nothing}
-    if result and result.columns:
-        files = table.files - result.files_removed + result.files_added
-        worst = max(c.touched for c in result.columns)
-        most = max(c.bytes_read for c in result.columns)
-        return {
-            "files": words.number(files),
-            "most_files": files,
-            "touched": words.number(worst),
-            "worst": worst,
-            "read": words.size(most),
-            "most_read": most,
-        }
+        worst = max((c.touched for c in result.columns), default=0)
+        most = max((c.bytes_read for c in result.columns), default=0)
+        texts = {"touched": number(worst), "read": size(most)} if result.columns else {"touched": "", "read": ""}
+        return {"files": number(files), "most_files": files, "worst": worst, "most_read": most, **texts}
     then = table.files_after
-    files = max(then.predicted or 0, then.high or 0) if then else 0
     last = max(table.columns, key=_last, default=None)
     read = max((c.bytes_read for c in table.columns), key=_last_read, default=BytesRead(0))
     return {
         "files": words.known(then.predicted, then.low, then.high) if then else "",
-        "most_files": files,
-        "touched": _then(last) if last else "",
+        "most_files": max(then.predicted or 0, then.high or 0) if then else 0,
+        "touched": touched_text(last) if last else "",
         "worst": _last(last) if last else 0,
         "read": bytes_text(read),
         "most_read": _last_read(read),
     }
-
-
-def _then(column: ColumnForecast) -> str:
-    return words.known(column.predicted, column.low, column.high)
 
 
 def _last(column: ColumnForecast) -> float:
@@ -214,16 +205,16 @@ def _last_read(read: BytesRead) -> int:
     return next((v for v in (read.predicted, read.high, read.low) if v is not None), 0)
 
 
-def _column(column: ColumnForecast, table: TablePlan, result: TableResult | None) -> dict[str, Any]:
-    after = next((c for c in result.columns if c.column == column.column), None) if result else None
+def _column(column: ColumnForecast, after: MeasuredColumn | None, table: TablePlan, trend: Trend | None) -> Entry:
     read = column.bytes_read
     return {
         "now": column,
         "after": after,
-        "then": _then(column),
+        "then": touched_text(column),
         "last": _last(column),
         "row_groups": row_groups_text(read)[0] if has_row_groups(table) else "",
-        "read": words.size(after.bytes_read) if after else bytes_text(read),
+        "read": size(after.bytes_read) if after else bytes_text(read),
         "most_read": after.bytes_read if after else _last_read(read),
         "worse": read.grows_to(after.bytes_read if after else read.least),
+        "trend": sparkline(trend, column.column),
     }

@@ -8,10 +8,10 @@ from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
 from zlayout.report.closing import last_line, title
-from zlayout.report.forecast_text import bytes_text, written_text
 from zlayout.report.one_line import states_text, worst_first
+from zlayout.report.phrases import bytes_text, touched_text, written_text
 from zlayout.report.text import TextOptions, render_table
-from zlayout.report.words import RESULT_STATUSES, known, number, plural, printable, size, state
+from zlayout.report.words import RESULT_STATUSES, number, plural, printable, size, state
 
 # The first line of every comment, by which the next run finds the comment.
 MARKER = "<!-- zlayout-report -->"
@@ -28,8 +28,8 @@ def render(shown: Plan | RunReport, max_bytes: int = MAX_BYTES, max_tables: int 
     """
     report = RunReport.of(shown)
     tables = worst_first([t for t in report.plan.tables if not t.as_declared])
-    head = [MARKER, f"### {_headline(report)}", "", last_line(report), ""]
-    rows, details, used = [], [], len("\n".join(head).encode()) + 600
+    lines = [MARKER, f"### {_headline(report)}", "", last_line(report), ""]
+    rows, details, used = [], [], len("\n".join(lines).encode()) + 600
     for table in tables[:max_tables]:
         result = report.results.get(table.table)
         row, detail = _row(table, result), _details(table, result)
@@ -38,11 +38,9 @@ def render(shown: Plan | RunReport, max_bytes: int = MAX_BYTES, max_tables: int 
             break
         rows.append(row)
         details.append(detail)
-    lines = head
     if rows:
         lines += ["| table | | rewrites | files | touched | bytes read | declared in |"]
-        lines += ["|---|---|---|---|---|---|---|", *rows, ""]
-        lines += details
+        lines += ["|---|---|---|---|---|---|---|", *rows, "", *details]
     if left := tables[len(rows) :]:
         counted = "" if report.results else f": {states_text(left)}"
         lines += [f"And {plural(len(left), 'table')} more{counted}. The text and the HTML report show all.", ""]
@@ -52,33 +50,22 @@ def render(shown: Plan | RunReport, max_bytes: int = MAX_BYTES, max_tables: int 
 def _headline(report: RunReport) -> str:
     broken = len(report.plan.with_status(Status.ERROR))
     changing = sum(map(report.is_open, report.plan.tables)) - broken
-    if not changing and not broken:
-        return f"zlayout {title(report)}: all tables are laid out as declared"
-    parts = [f"{plural(changing, 'table')} not as declared"] if changing else []
-    parts += [f"{plural(broken, 'table')} with errors"] if broken else []
-    return f"zlayout {title(report)}: {', '.join(parts)}"
+    counts = ((changing, "not as declared"), (broken, "with errors"))
+    parts = ", ".join(f"{plural(count, 'table')} {words}" for count, words in counts if count)
+    return f"zlayout {title(report)}: {parts or 'all tables are laid out as declared'}"
 
 
 def _row(table: TablePlan, result: TableResult | None) -> str:
     groups = table.groups
     files = sum(g.files for g in groups)
-    touched = ", ".join(
-        f"{_code(c.column)} {number(c.touched)} → {after}"
-        for c in table.columns
-        if (after := known(c.predicted, c.low, c.high))
-    )
-    read = ", ".join(
-        f"{_code(c.column)} {size(c.bytes_read.now)} → {after}"
-        for c in table.columns
-        if (after := bytes_text(c.bytes_read))
-    )
+    touched = [(c.column, number(c.touched), touched_text(c)) for c in table.columns]
+    read = [(c.column, size(c.bytes_read.now), bytes_text(c.bytes_read)) for c in table.columns]
     cells = [
         _code(table.table),
         RESULT_STATUSES[result.outcome] if result else state(table),
         size(table.rewrite_bytes) if groups else "",
         f"{files:,} → {written_text(table)}" if groups else "",
-        touched,
-        read,
+        *(", ".join(f"{_code(c)} {now} → {after}" for c, now, after in cells if after) for cells in (touched, read)),
         _code(str(table.location)),
     ]
     return "| " + " | ".join(map(_cell, cells)) + " |"

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from zlayout.planner.model import Status, TablePlan
-from zlayout.report.words import known, number, plural, printable, size, state
+from zlayout.report.phrases import touched_text
+from zlayout.report.words import number, plural, printable, size, state
 
 MIN_NAME_WIDTH = 20
 # The number of tables that a plan shows in full, and of those that it shows in one line each, unless all are asked for.
@@ -26,16 +27,12 @@ def table_lines(tables: Sequence[TablePlan], width: int) -> Iterator[tuple[str, 
 
     Names are shortened in the middle, so that a line has at most `width` characters if this is possible.
     """
-    rows = [(t, printable(t.table), *_cells(t)) for t in tables]
-    state_width = max((len(words) for _, _, words, _, _ in rows), default=0)
-    size_width = max((len(text) for *_, text, _ in rows), default=0)
-    names = max((len(name) for _, name, *_ in rows), default=0)
-    name_width = min(names, max(width // 2, MIN_NAME_WIDTH))
-    for table, name, words, rewritten, rest in rows:
-        line = (
-            f"  {_shortened(name, name_width):<{name_width}}  {words:<{state_width}}  {rewritten:>{size_width}}  {rest}"
-        )
-        yield _KINDS[table.status], _cut(line.rstrip(), width)
+    rows = [(printable(table.table), *_cells(table)) for table in tables]
+    names, states, sizes = (max((len(row[at]) for row in rows), default=0) for at in range(3))
+    names = min(names, max(width // 2, MIN_NAME_WIDTH))
+    for table, (name, words, rewritten, rest) in zip(tables, rows, strict=True):
+        line = f"  {_shortened(name, names):<{names}}  {words:<{states}}  {rewritten:>{sizes}}  {rest}".rstrip()
+        yield _KINDS[table.status], line if len(line) <= width else f"{line[: width - 3]}..."
 
 
 def brief(tables: Sequence[TablePlan], width: int) -> Iterator[tuple[str, str]]:
@@ -58,15 +55,14 @@ def states_text(tables: Sequence[TablePlan]) -> str:
 
 
 def _cells(table: TablePlan) -> tuple[str, str, str]:
+    """Return the state, the bytes to rewrite, and what is known of the columns or of the first problem."""
     match table.status:
         case Status.ERROR | Status.REFUSED:
             first = next((d for d in table.diagnostics if d.severity in ("error", "refused")), None)
             return state(table), "", printable(f"{first.code} {first.message}") if first else ""
         case Status.CHANGES:
-            cells = []
-            for c in table.columns:
-                after = known(c.predicted, c.low, c.high)
-                cells.append(f"{printable(c.column)} {number(c.touched)}{after and ' -> '}{after}")
+            afters = [(c, touched_text(c)) for c in table.columns]
+            cells = [f"{printable(c.column)} {number(c.touched)}{then and ' -> '}{then}" for c, then in afters]
             return state(table), size(table.rewrite_bytes) if table.groups else "", "  ".join(cells)
         case _:
             return state(table), "", plural(table.files, "file")
@@ -77,7 +73,3 @@ def _shortened(name: str, width: int) -> str:
         return name
     end = (width - 3) // 2
     return f"{name[: width - 3 - end]}...{name[-end:]}"
-
-
-def _cut(line: str, width: int) -> str:
-    return line if len(line) <= width else f"{line[: width - 3]}..."

@@ -1,20 +1,38 @@
-"""The phrases of one table that several reports use: drift, decay, layout, rewrite, partitions, reasons, result."""
+"""The phrases of one table that several reports use: drift, decay, rewrite, forecasts, the workload and the result."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 from zlayout.planner.actions import RewriteGroup
-from zlayout.planner.model import Decay, Measure, SettingDrift, TablePlan
+from zlayout.planner.deferred import DeferredGroups, HotGroups, RankedBy
+from zlayout.planner.forecasts import BytesRead, ColumnForecast, Payback, QueryCost, SampleFacts, TouchedRange
+from zlayout.planner.model import Decay, Measure, SettingDrift, Status, TablePlan
 from zlayout.planner.parts import parts_of
 from zlayout.planner.result import TableResult
-from zlayout.report.forecast_text import written_text
-from zlayout.report.words import REASONS, RESULT_STATUSES, cleanup, plural, printable, setting, share, size
+from zlayout.report.words import (
+    REASONS,
+    RESULT_STATUSES,
+    cleanup,
+    duration,
+    known,
+    number,
+    plural,
+    printable,
+    setting,
+    share,
+    size,
+)
 
 # The number of partitions that the screen names without -v.
 MAX_PARTITIONS = 6
+# The number of workload files that are named.
+MAX_SOURCES = 3
 _SIZES = ("files.target_size",)
+NARROW = "`zlayout plan --sample` narrows the forecast"
 
 
 def drift_text(drift: SettingDrift) -> str:
@@ -49,6 +67,15 @@ def rewrite_text(table: TablePlan) -> str:
     )
 
 
+def written_text(table: TablePlan) -> str:
+    """Write the number of files that replace the rewritten ones: a prediction, or a range."""
+    after, kept = table.files_after, table.files - sum(g.files for g in table.groups)
+    if after is None:
+        return f"~{sum(g.target_files for g in table.groups):,}"
+    predicted, low, high = (None if n is None else n - kept for n in (after.predicted, after.low, after.high))
+    return known(predicted, low, high) or "?"
+
+
 def partitions_text(groups: tuple[RewriteGroup, ...], limit: int | None) -> str:
     """List the partitions that the plan rewrites, in the order of their numbers, at most `limit` of them."""
     ordered = sorted(groups, key=lambda group: group.partition_number)
@@ -72,25 +99,100 @@ def shown_decay(table: TablePlan, *, verbose: bool) -> tuple[Decay, ...]:
 
 def decay_text(decay: Decay) -> str:
     """Write one decay measure and its tolerance."""
-    times = decay.measure is Measure.TOUCHED
-    value, limit = (f"{v:.2f}x" if times else share(v) for v in (decay.value, decay.tolerance))
+    value, limit = (measure_text(decay.measure, v) for v in (decay.value, decay.tolerance))
     where = f" ({plural(decay.partitions, 'partition')})" if decay.partitions > 1 else ""
     return f"{decay.measure} {value}, tolerance {limit}" + (where if decay.exceeded else " (within)")
+
+
+def measure_text(measure: str, value: float) -> str:
+    """Write the value of a decay measure: a ratio for touched, else a share."""
+    return f"{value:.2f}x" if measure == Measure.TOUCHED else share(value)
+
+
+def touched_text(column: ColumnForecast | TouchedRange) -> str:
+    """Write what is known of touched after apply; '' if nothing is."""
+    return known(column.predicted, column.low, column.high)
+
+
+def bytes_text(read: BytesRead) -> str:
+    """Write what is known of the bytes that a query reads after apply; '' if nothing is."""
+    return known(read.predicted, read.low, read.high, size)
+
+
+def has_row_groups(table: TablePlan) -> bool:
+    """Return whether a file of the sample has several row groups, so that queries may skip some of them."""
+    return table.sample is not None and (table.sample.row_groups_in_files or 0) > table.sample.files
+
+
+def row_groups_text(read: BytesRead) -> tuple[str, str]:
+    """Write the bytes in row groups that a query cannot skip, now and after apply; '' if nothing is known.
+
+    The number of row groups of a new file is unknown before it is written. Its size is the limit of the bytes read.
+    """
+    now = "" if read.in_row_groups is None else f"~{size(read.in_row_groups)}"
+    return now, "" if read.high is None else f"at most {size(read.high)}"
+
+
+def is_vague(table: TablePlan) -> bool:
+    """Return whether a forecast of the plan is a range that a sample narrows. A refused plan is not sampled."""
+    return table.status is not Status.REFUSED and any(
+        c.predicted is None and c.low is not None and c.low != c.high for c in table.columns
+    )
+
+
+def sample_text(sample: SampleFacts) -> str:
+    """Write what the forecast was made from."""
+    each = (sample.row_groups_in_files or 0) / max(sample.files, 1)
+    parts = f"; files have {number(each)} row groups each" if each > 1 else ""
+    return (
+        f"forecast from {plural(sample.rows, 'sampled row')}: {plural(sample.row_groups, 'row group')} of "
+        f"{plural(sample.files, 'file')}, {size(sample.bytes_read)} read, seed {sample.seed}{parts}"
+    )
+
+
+def later_text(table: TablePlan) -> str:
+    """Write what is left for a later run, by the budget and because partitions are hot; '' if nothing is."""
+    deferred = left_over_text(table.left_over) if table.left_over else ""
+    return "; ".join(filter(None, (deferred, hot_text(table.hot) if table.hot else "")))
+
+
+def left_over_text(left: DeferredGroups) -> str:
+    """Write what the budget defers, and what is known of touched after it is rewritten too."""
+    touched = "   ".join(f"{printable(c.column)} {text}" for c in left.columns if (text := touched_text(c)))
+    then = f"; then touched {touched}" if touched else ""
+    ranked = ", ranked by the workload" if left.ranked_by is RankedBy.WORKLOAD else ""
+    return f"{plural(left.groups, 'group')} of {size(left.bytes)}, {plural(left.files, 'file')}{ranked}{then}"
+
+
+def hot_text(hot: HotGroups) -> str:
+    """Write what waits because its partitions are hot, and the time of the last write from which on they are hot."""
+    since = datetime.fromtimestamp(hot.after // 1000, UTC)
+    return (
+        f"{plural(hot.groups, 'group')} of {size(hot.bytes)}, {plural(hot.files, 'file')}, in "
+        f"{plural(hot.partitions, 'partition')} written after {since:%Y-%m-%d %H:%M} UTC"
+    )
 
 
 def result_text(result: TableResult) -> str:
     """Write the result of one table: status, commits, files, bytes and run id."""
     made = plural(result.commits, "commit")
     if result.files_removed or result.files_added:
-        made += f", {result.files_removed:,} -> {result.files_added:,} files, {_written(result)}"
+        before = f"{size(result.bytes_removed)} -> " if result.bytes_removed else ""
+        written = f"{before}{size(result.bytes_added)} written"
+        made += f", {result.files_removed:,} -> {result.files_added:,} files, {written}"
     if result.deferred_groups:
         made += f", {plural(result.deferred_groups, 'group')} ({size(result.deferred_bytes)}) left for a later run"
     return f"{RESULT_STATUSES[result.outcome]}; {made}; run {result.run_id}"
 
 
-def _written(result: TableResult) -> str:
-    before = f"{size(result.bytes_removed)} -> " if result.bytes_removed else ""
-    return f"{before}{size(result.bytes_added)} written"
+def measured_text(result: TableResult) -> str:
+    """Write the measured touched of each column beside the prediction, and the bytes that a query reads."""
+    return "   ".join(
+        f"{printable(c.column)} {number(c.touched)}"
+        + ("" if c.predicted is None else f" (predicted {number(c.predicted)})")
+        + (f", {size(c.bytes_read)}" if c.bytes_read else "")
+        for c in result.columns
+    )
 
 
 def storage_text(table: TablePlan, result: TableResult | None) -> str:
@@ -100,3 +202,55 @@ def storage_text(table: TablePlan, result: TableResult | None) -> str:
         return ""
     stay = f"the replaced {size(replaced)} stay until {cleanup(table.format)}"
     return stay if result is None else f"grew by {size(result.bytes_added)}; {stay}"
+
+
+def workload_lines(table: TablePlan) -> Iterator[str]:
+    """Yield what a query of the workload opens now, after apply and at least, and which queries these are."""
+    workload = table.workload
+    if workload is None:
+        return
+    predicted, low, high, floor = workload.predicted, workload.low, workload.high, workload.floor
+    then = limit = ""
+    if table.groups and predicted and low and high:
+        files = known(predicted.files, low.files, high.files)
+        then = f" -> {_cost(files, known(predicted.bytes, low.bytes, high.bytes, size))}"
+    if floor is not None:
+        limit = f" (floor {cost_text(floor)})"
+    yield f"{cost_text(workload.now)} a query{then}{limit}"
+    sources = ", ".join(workload.sources[:MAX_SOURCES])
+    if (left := len(workload.sources) - MAX_SOURCES) > 0:
+        sources += f" and {left:,} more"
+    queries = "1 query" if workload.queries == 1 else f"{workload.queries:,} queries"
+    of = "" if workload.share > 0.995 else f", {share(workload.share)} of the weight"
+    unknown = "what they open after apply" if table.groups else "the floor"
+    hint = f"; --sample predicts {unknown}" if floor is None else ""
+    yield f"{queries} of {sources}{of}{hint}"
+    if workload.payback is not None:
+        yield _payback(workload.payback)
+
+
+def cost_text(cost: QueryCost) -> str:
+    """Write the files and bytes that a query opens."""
+    return _cost(number(cost.files), size(cost.bytes))
+
+
+def _cost(files: str, size_: str) -> str:
+    return f"{files} {'file' if files == '1' else 'files'}, {size_}"
+
+
+def _payback(pay: Payback) -> str:
+    """Write what the rewrite costs, and when it has paid back."""
+    seconds, price = pay.seconds, "" if pay.cost is None else f" for {pay.cost:,.2f}"
+    time = "time unknown until the first apply" if seconds is None else f"about {duration(seconds)}{price}"
+    text = f"the rewrite reads and writes {size(pay.rewrite_bytes)}, {time}"
+    if pay.queries is None:
+        return f"{text}; it is not known whether it pays back"
+    if pay.days is None or pay.saved_per_day is None:
+        return f"{text}; paid back after {number(pay.queries)} queries"
+    worth = "" if pay.worth_per_day is None else f" ({pay.worth_per_day:,.2f})"
+    money = "" if pay.money_days is None else f", in money after {_days(pay.money_days)}"
+    return f"{text}; {size(pay.saved_per_day)}{worth} less read a day, paid back after {_days(pay.days)}{money}"
+
+
+def _days(days: float) -> str:
+    return "less than 0.1 days" if days < 0.1 else f"{number(days)} days"

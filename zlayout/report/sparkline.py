@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zlayout.planner.trend import ColumnTrend, Trend
-from zlayout.report import figures
+from zlayout.report.charts import markup
 from zlayout.report.words import number, plural
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def sparkline(trend: Trend | None, column: str) -> Sparkline | None:
     days = (last - first) / _DAY
     over = plural(round(days), "day") if days >= 1 else "less than a day"
     alt = f"Touched of {column} from {number(start)} to {number(end)} over {over}, {plural(len(points), 'record')}"
-    return Sparkline(figures.safe(_svg(points)), alt, end / start if start else 1.0)
+    return Sparkline(_svg(points), alt, end / start if start else 1.0)
 
 
 def steepest(trend: Trend | None) -> Sparkline | None:
@@ -48,14 +48,15 @@ def _points(trend: Trend, column: ColumnTrend) -> list[tuple[float, float]]:
     return [(time, value) for time, value in zip(trend.times, column.touched, strict=True) if value is not None]
 
 
-def _svg(points: list[tuple[float, float]]) -> str:
+def _svg(points: list[tuple[float, float]]) -> markupsafe.Markup:
     """Return the line, from the first to the last time and from the lowest to the highest value."""
     times, values = zip(*points, strict=True)
     at = [_scaled(time, times[0], times[-1], WIDTH) for time in times]
     up = [HEIGHT - _scaled(value, min(values), max(values), HEIGHT) for value in values]
-    path = "L".join(f"{x:.4g} {y:.4g}" for x, y in zip(at, up, strict=True))
+    path = "M" + "L".join(f"{x:.4g} {y:.4g}" for x, y in zip(at, up, strict=True))
     end = f'<circle cx="{at[-1]:.4g}" cy="{up[-1]:.4g}" r="2"/>'
-    return f'<svg class="trend" viewBox="0 0 {WIDTH} {HEIGHT}" aria-hidden="true"><path d="M{path}"/>{end}</svg>'
+    box = f'class="trend" viewBox="0 0 {WIDTH} {HEIGHT}" aria-hidden="true"'
+    return markup(f'<svg {box}><path d="{path}"/>{end}</svg>')
 
 
 def _scaled(value: float, low: float, high: float, size: int) -> float:

@@ -7,52 +7,13 @@ from dataclasses import dataclass, replace
 
 from zlayout.errors import Diagnostic
 from zlayout.planner.actions import ChangeClustering, ChangePartitioning, SetProperties
-from zlayout.planner.model import (
-    ColumnForecast,
-    Plan,
-    Status,
-    TablePlan,
-)
+from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
+from zlayout.report import phrases
 from zlayout.report.closing import last_line
-from zlayout.report.forecast_text import (
-    NARROW,
-    bytes_text,
-    has_row_groups,
-    hot_text,
-    is_vague,
-    left_over_text,
-    measured_text,
-    row_groups_text,
-    sample_text,
-)
-from zlayout.report.legend import legend
-from zlayout.report.lines import wrapped
 from zlayout.report.one_line import MAX_TABLES, brief, table_lines, worst_first
-from zlayout.report.phrases import (
-    MAX_PARTITIONS,
-    decay_text,
-    drift_text,
-    layout_text,
-    partitions_text,
-    reasons_text,
-    result_text,
-    rewrite_text,
-    shown_decay,
-    storage_text,
-)
-from zlayout.report.words import (
-    known,
-    number,
-    plural,
-    printable,
-    property_reason,
-    setting,
-    size,
-    version_word,
-)
-from zlayout.report.workload_text import workload_lines
+from zlayout.report.words import number, plural, printable, property_reason, setting, size, version_word, wrapped
 
 Style = Callable[[str, str], str]
 
@@ -60,6 +21,7 @@ Style = Callable[[str, str], str]
 _ORDER = (Status.UNCHANGED, Status.CHANGES, Status.REFUSED, Status.ERROR)
 _LABEL_WIDTH = 16
 _TEXT_INDENT = 6 + _LABEL_WIDTH
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +48,8 @@ def render(shown: Plan | RunReport, options: TextOptions | None = None, *, headi
     report = RunReport.of(shown)
     lines = [printable(heading), ""] if heading else []
     if options.summary:
-        lines += [
-            options.style(*item)
-            for item in (*table_lines(worst_first(report.plan.tables)[::-1], options.width), ("", ""))
-        ]
+        ordered = worst_first(report.plan.tables)[::-1]
+        lines += [options.style(*item) for item in (*table_lines(ordered, options.width), ("", ""))]
     else:
         lines += _tables(report, options)
     for kind, line, indent in _diagnosed(report.plan.diagnostics):
@@ -101,21 +61,45 @@ def render(shown: Plan | RunReport, options: TextOptions | None = None, *, headi
 
 def _tables(report: RunReport, options: TextOptions) -> Iterator[str]:
     tables = [t for t in report.plan.tables if options.verbose or t.status is not Status.UNCHANGED or t.diagnostics]
-    for kind, line in legend(tables, options.width, verbose=options.verbose):
+    for kind, line in _legend(tables, options):
         yield options.style(kind, line) if line else ""
-    full = len(tables) <= MAX_TABLES or options.verbose or bool(report.results)
-    shown, others = (tables, []) if full else _parted(tables)
-    yield from (options.style(kind, line) for kind, line in brief(others, options.width) if others)
+    if len(tables) > MAX_TABLES and not options.verbose and not report.results:
+        ordered = worst_first(tables)
+        tables = ordered[MAX_TABLES - 1 :: -1]  # the worst last
+        yield from (options.style(kind, line) for kind, line in brief(ordered[MAX_TABLES:], options.width))
     failed = report.failed if report.results else {}
-    for table in sorted(shown, key=lambda t: (_ORDER.index(t.status), t.table in failed)):
+    for table in sorted(tables, key=lambda t: (_ORDER.index(t.status), t.table in failed)):
         yield from _table(table, report.results.get(table.table), options)
         yield ""
 
 
-def _parted(tables: list[TablePlan]) -> tuple[list[TablePlan], list[TablePlan]]:
-    """Return the worst MAX_TABLES tables, the worst last, and the others."""
-    ordered = worst_first(tables)
-    return ordered[MAX_TABLES - 1 :: -1], ordered[MAX_TABLES:]
+def _legend(tables: Sequence[TablePlan], options: TextOptions) -> Iterator[tuple[str, str]]:
+    """Yield (style, line) of the signs and the terms that the text of these tables uses; nothing if none changes."""
+    changing = [t for t in tables if t.status is Status.CHANGES]
+    if not changing:
+        return
+    signs = {
+        "+ first layout": any(t.is_first for t in changing),
+        "~ alter settings": any(t.alters or t.drift for t in changing),
+        "-/+ rewrite files": any(t.groups for t in changing),
+    }
+    columns = [column for table in tables for column in table.columns]
+    curves = {dict(t.settings).get("zorder.curve") for t in changing if t.is_first}
+    terms = {
+        "touched: files opened for one value": bool(columns),
+        "floor: fewest possible": any(column.floor is not None for column in columns),
+        "hot: partitions with recent writes": any(t.hot for t in changing),
+        "decay: data changed since": any(phrases.shown_decay(t, verbose=options.verbose) for t in tables),
+        "kd: k-d tree": "kd" in curves,
+        "curve workload: files end at constants of queries": "workload" in curves,
+    }
+    if any(signs.values()):
+        yield "", "  " + "    ".join(sign for sign, used in signs.items() if used)
+    # The words of a term stay in one line.
+    line = "    ".join(term.replace(" ", _NO_BREAK) for term, used in terms.items() if used)
+    for piece in wrapped(f"  {line}", options.width, 2) if line else ():
+        yield "dim", piece.replace(_NO_BREAK, " ")
+    yield "", ""
 
 
 def render_table(table: TablePlan, result: TableResult | None, options: TextOptions) -> str:
@@ -135,17 +119,12 @@ def _table(table: TablePlan, result: TableResult | None, options: TextOptions) -
         yield style("dim", printable(_labelled("", "location", table.storage_location)))
     if table.rule:
         yield style("dim", printable(_labelled("", "rule", table.rule)))
-    for kind, line, indent in _parts(table, result, options):
+    lines = ((kind, line, _TEXT_INDENT) for kind, line in _lines(table, result, options))
+    diagnostics = _diagnosed((*table.diagnostics, *(result.problems if result else ())))
+    for kind, line, indent in (*lines, *diagnostics):
         # A plan file may contain any text, so characters that are not printable are replaced.
         for piece in wrapped(printable(line), options.width, indent):
             yield style(kind, piece) if kind else piece
-
-
-def _parts(table: TablePlan, result: TableResult | None, options: TextOptions) -> Iterator[tuple[str, str, int]]:
-    """Yield (style, line, indent of continuation lines) for each line of a table below its title."""
-    for kind, line in _lines(table, result, options):
-        yield kind, line, _TEXT_INDENT
-    yield from _diagnosed((*table.diagnostics, *(result.problems if result else ())))
 
 
 def _diagnosed(diagnostics: Iterable[Diagnostic]) -> Iterator[tuple[str, str, int]]:
@@ -161,7 +140,7 @@ def _lines(table: TablePlan, result: TableResult | None, options: TextOptions) -
     if table.status is Status.UNCHANGED:
         yield "", _labelled("", "unchanged", f"{plural(table.files, 'file')}, {size(table.bytes)}")
     for drift in table.drift:
-        yield "alter", _labelled("~", drift.key, drift_text(drift))
+        yield "alter", _labelled("~", drift.key, phrases.drift_text(drift))
     if table.drift and (hidden := len(table.settings) - len(table.drift)) > 0:
         yield "dim", f"      # ({plural(hidden, 'unchanged setting')} hidden)"
     for action in table.actions:
@@ -175,32 +154,32 @@ def _lines(table: TablePlan, result: TableResult | None, options: TextOptions) -
             case ChangeClustering(before, after):
                 yield "alter", _labelled("~", "cluster by", f"{setting(before)} -> {setting(after)}")
     if table.is_first:
-        yield "first", _labelled("+", "layout", layout_text(table))
+        yield "first", _labelled("+", "layout", phrases.layout_text(table))
     groups = table.groups
     if groups:
-        yield "rewrite", _labelled("-/+", "rewrite", rewrite_text(table))
+        yield "rewrite", _labelled("-/+", "rewrite", phrases.rewrite_text(table))
         if any(group.partition for group in groups):
-            yield "", _labelled("", "partitions", partitions_text(groups, None if options.verbose else MAX_PARTITIONS))
-        yield "", _labelled("", "because", reasons_text(groups))
+            limit = None if options.verbose else phrases.MAX_PARTITIONS
+            yield "", _labelled("", "partitions", phrases.partitions_text(groups, limit))
+        yield "", _labelled("", "because", phrases.reasons_text(groups))
     if table.left_over:
-        yield "", _labelled("", "left over", left_over_text(table.left_over))
+        yield "", _labelled("", "left over", phrases.left_over_text(table.left_over))
     if table.hot:
-        yield "", _labelled("", "hot", hot_text(table.hot))
-    for decay in shown_decay(table, verbose=options.verbose):
-        yield "", _labelled("", "decay", decay_text(decay))
-    for line in (*_touched(table.columns, options.width), *_reads(table, options.width)):
-        yield "", line
-    for at, line in enumerate(workload_lines(table)):
+        yield "", _labelled("", "hot", phrases.hot_text(table.hot))
+    for decay in phrases.shown_decay(table, verbose=options.verbose):
+        yield "", _labelled("", "decay", phrases.decay_text(decay))
+    yield from (("", line) for line in _columns(table, options.width))
+    for at, line in enumerate(phrases.workload_lines(table)):
         yield "dim" if at else "", _labelled("", "" if at else "workload", line)
     if table.sample:
-        yield "dim", _labelled("", "", sample_text(table.sample))
-    elif groups and not result and is_vague(table):
-        yield "dim", _labelled("", "", NARROW)
+        yield "dim", _labelled("", "", phrases.sample_text(table.sample))
+    elif groups and not result and phrases.is_vague(table):
+        yield "dim", _labelled("", "", phrases.NARROW)
     if result:
-        yield "", _labelled("", "result", result_text(result))
+        yield "", _labelled("", "result", phrases.result_text(result))
         if result.columns and groups:
-            yield "", _labelled("", "measured", measured_text(result))
-    if stored := storage_text(table, result):
+            yield "", _labelled("", "measured", phrases.measured_text(result))
+    if stored := phrases.storage_text(table, result):
         yield "", _labelled("", "storage", stored)
     if result and result.rollback:
         yield "", _labelled("", "roll back", result.rollback)
@@ -211,33 +190,25 @@ def _labelled(sign: str, label: str, text: str) -> str:
     return f"  {sign:<3} {label:<{_LABEL_WIDTH - 1}}{' ' * gap}{text}"
 
 
-def _touched(columns: tuple[ColumnForecast, ...], width: int) -> Iterator[str]:
-    cells = [
-        (
-            printable(c.column),
-            number(c.touched),
-            known(c.predicted, c.low, c.high),
-            "" if c.floor is None else f"(floor {number(c.floor)})",
-        )
-        for c in columns
-    ]
-    yield from _by_column("touched", cells, width)
+def _columns(table: TablePlan, width: int) -> Iterator[str]:
+    """Yield the lines of touched, and of the bytes that a query for one value reads, unless a plan file has none."""
+    columns = [(printable(c.column), c, c.bytes_read) for c in table.columns]
+    floors = ["" if c.floor is None else f"(floor {number(c.floor)})" for c in table.columns]
+    touched = [(name, number(c.touched), phrases.touched_text(c)) for name, c, _ in columns]
+    yield from _by_column("touched", touched, floors, width)
+    if any(read.now for _, _, read in columns):
+        in_files = [(name, size(read.now), phrases.bytes_text(read)) for name, _, read in columns]
+        yield from _by_column("bytes read", in_files, [""] * len(columns), width)
+    if phrases.has_row_groups(table):
+        in_groups = [(name, *phrases.row_groups_text(read)) for name, _, read in columns]
+        yield from _by_column("in row groups", in_groups, [""] * len(columns), width)
 
 
-def _reads(table: TablePlan, width: int) -> Iterator[str]:
-    """Yield the bytes that a query for one value reads, unless a plan file has none: of files, and of row groups."""
-    if any(c.bytes_read.now for c in table.columns):
-        cells = [(printable(c.column), size(c.bytes_read.now), bytes_text(c.bytes_read), "") for c in table.columns]
-        yield from _by_column("bytes read", cells, width)
-    if has_row_groups(table):
-        cells = [(printable(c.column), *row_groups_text(c.bytes_read), "") for c in table.columns]
-        yield from _by_column("in row groups", cells, width)
-
-
-def _by_column(label: str, cells: Sequence[tuple[str, str, str, str]], width: int) -> Iterator[str]:
+def _by_column(label: str, values: Sequence[tuple[str, str, str]], limits: Sequence[str], width: int) -> Iterator[str]:
     """Yield column, present value, value after apply and limit of each column: one line if it fits, else one each."""
-    if not cells:
+    if not values:
         return
+    cells = [(*value, limit) for value, limit in zip(values, limits, strict=True)]
     line = "   ".join(
         f"{name} {now}{after and ' -> '}{after}{limit and ' '}{limit}" for name, now, after, limit in cells
     )

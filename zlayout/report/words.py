@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 import unicodedata
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -150,6 +151,15 @@ def printable(text: str) -> str:
     if not text.isprintable():  # nearly all text is, and this is a hundred times as fast
         text = "".join(_REPLACED if unicodedata.category(c) in _UNSAFE else c for c in text)
     return _COMMAND.sub(lambda begin: begin[0].replace("##", f"#{_REPLACED}").replace("::", f":{_REPLACED}"), text)
+
+
+def wrapped(line: str, width: int, indent: int) -> list[str]:
+    """Wrap a line at `width` characters. Longer words, such as paths, are not divided."""
+    if len(line) <= width:
+        return [line]
+    wrapper = textwrap.TextWrapper(width, subsequent_indent=" " * indent, replace_whitespace=False)
+    wrapper.break_long_words = wrapper.break_on_hyphens = False
+    return wrapper.wrap(line)
 
 
 # Control, format (bidi marks and overrides among them), surrogate, private use, line and paragraph separators.

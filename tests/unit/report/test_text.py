@@ -13,7 +13,7 @@ from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.run_report import RunReport
 from zlayout.report import html
 from zlayout.report.closing import drift_line, last_line
-from zlayout.report.forecast_text import sample_text
+from zlayout.report.phrases import sample_text
 from zlayout.report.redact import without_values
 from zlayout.report.text import TextOptions, render
 
