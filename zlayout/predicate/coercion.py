@@ -12,6 +12,7 @@ import pyarrow.types as pt
 
 from zlayout.predicate.literals import instant_or_none, utc
 from zlayout.predicate.model import TextOnly, Value
+from zlayout.predicate.periods import as_datetime
 
 _INSTANT = pa.timestamp("us")
 _EPOCH = datetime(1970, 1, 1)
@@ -114,7 +115,7 @@ def from_printed(value: Value, type_: pa.DataType) -> Value:
 
 def instant_of(value: date) -> datetime:
     """A timestamp in UTC without a time zone. For a date it is the midnight."""
-    return utc(value) if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+    return utc(as_datetime(value))
 
 
 def depends_on_type(literal: Value, instant: date) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import InvalidOperation
 from enum import StrEnum
@@ -11,19 +11,9 @@ from enum import StrEnum
 from sqlglot import exp
 
 from zlayout.predicate.constants import constant
-from zlayout.predicate.inverse import Inverse, inverse_of
-from zlayout.predicate.model import (
-    MIRRORED,
-    Compare,
-    Operator,
-    Or,
-    Predicate,
-    TextOnly,
-    Value,
-    conjunction,
-    starts_with,
-)
-from zlayout.predicate.sql_tree import COMPARISONS, Comparisons, convert, is_column
+from zlayout.predicate.inverse import inverse_of
+from zlayout.predicate.model import Compare, Or, Predicate, TextOnly, Value, conjunction, starts_with
+from zlayout.predicate.sql_tree import COMPARISONS, Comparisons, compared, convert, is_column
 
 MAX_IN_VALUES = 10_000  # values of one IN
 _COMPARISONS: Comparisons = {**COMPARISONS, exp.NullSafeEQ: "="}
@@ -95,6 +85,8 @@ def condition(node: exp.Expr, name: Callable[[exp.Expr], str]) -> Converted:
         raise UnusableError(Reason.NEGATED)
     rules = _WorkloadRules(node, name)
     exact = isinstance(node, NEGATABLE)
+    if isinstance(node, exp.In) and len(node.expressions) > MAX_IN_VALUES:
+        raise rules.rejection(node)
     if found := _inverted(node, rules):
         predicate, equivalent = found
         return Converted(predicate, exact and equivalent, inverted=True)
@@ -103,8 +95,6 @@ def condition(node: exp.Expr, name: Callable[[exp.Expr], str]) -> Converted:
 
 def _plain(node: exp.Expr, rules: _WorkloadRules) -> Predicate:
     match node:
-        case exp.In() if len(node.expressions) > MAX_IN_VALUES:
-            raise rules.rejection(node)
         case exp.Escape() if isinstance(node.this, exp.Like) and isinstance(node.expression, exp.Literal):
             return _like(node.this, node.expression.name, rules)
         case exp.Like():
@@ -118,42 +108,21 @@ def _plain(node: exp.Expr, rules: _WorkloadRules) -> Predicate:
 
 def _inverted(node: exp.Expr, rules: _WorkloadRules) -> tuple[Predicate, bool] | None:
     """The predicate of a comparison of a function of a column with constants, and whether it is exact."""
-    found: list[Predicate | None] = []
-    inverse: Inverse | None = None
     try:
-        if type(node) in COMPARISONS:
-            inverse, operator, other = _function_side(node)
-            if inverse:
-                found = _solved(inverse, [(operator, other)], rules)
-        elif type(node) is exp.Between and not node.args.get("symmetric") and (inverse := inverse_of(node.this)):
-            found = _solved(inverse, [(">=", node.args["low"]), ("<=", node.args["high"])], rules)
-        elif type(node) is exp.In and 0 < len(node.expressions) <= MAX_IN_VALUES and (inverse := inverse_of(node.this)):
-            found = _solved(inverse, [("=", value) for value in node.expressions], rules)
+        subject, sides = compared(node, lambda side: inverse_of(side) is not None)
+        inverse = inverse_of(subject) if sides else None
+        values = [(operator, constant(side)) for operator, side in sides]
+        if inverse is None or any(value is None for _, value in values):
+            return None
+        name = rules.column(inverse.column)
+        found = [inverse.solve(name, operator, value) for operator, value in values if value is not None]
     except (ValueError, OverflowError, InvalidOperation):
         return None
     parts = [part for part in found if part is not None]
-    if inverse is None or not parts or len(parts) < len(found):
+    if not parts or len(parts) < len(found):
         return None
     whole = Or(tuple(parts)) if type(node) is exp.In and len(parts) > 1 else conjunction(parts)
     return None if whole is None else (whole, inverse.exact)
-
-
-def _function_side(node: exp.Expr) -> tuple[Inverse | None, Operator, exp.Expr]:
-    """How the side of a comparison with the function is inverted, the operator after it, and the other side."""
-    operator = COMPARISONS[type(node)]
-    if inverse := inverse_of(node.this):
-        return inverse, operator, node.expression
-    return inverse_of(node.expression), MIRRORED[operator], node.this
-
-
-def _solved(
-    inverse: Inverse, sides: Sequence[tuple[Operator, exp.Expr]], rules: _WorkloadRules
-) -> list[Predicate | None]:
-    values = [(operator, constant(side)) for operator, side in sides]
-    if any(value is None for _, value in values):
-        return []
-    name = rules.column(inverse.column)
-    return [None if value is None else inverse.solve(name, operator, value) for operator, value in values]
 
 
 @dataclass(frozen=True)

@@ -44,25 +44,21 @@ def _constant(node: exp.Expr) -> Value | None:
             return None if node.args.get("format") else as_day(_constant(node.this))
         case exp.TsOrDsAdd():
             unit = str(node.args.get("unit") or "DAY").upper()
-            return _shift(as_day(_constant(node.this)), _constant(node.expression), unit)
-        case exp.TimestampAdd() if unit_named(str(node.args.get("unit") or "")):
-            instant = as_instant(_constant(node.this))
-            return _shift(instant, _constant(node.expression), unit_named(str(node.args["unit"])) or "")
+            return shifted(as_day(_constant(node.this)), _constant(node.expression), unit)
+        case exp.TimestampAdd() if named := unit_named(str(node.args.get("unit") or "")):
+            return shifted(as_instant(_constant(node.this)), _constant(node.expression), named)
         case exp.DateTrunc():
             return _truncated(as_day(_constant(node.this)), truncation_unit(node))
         case exp.TimestampTrunc():
             value = as_instant(_constant(node.this))
             return None if value is None else _truncated(as_datetime(value), truncation_unit(node))
         case exp.LastDay():
-            month = as_day(_constant(node.this))
-            return None if month is None else _shift(_shift(begin(month, "MONTH"), 1, "MONTH"), -1, "DAY")
+            return shifted(shifted(_truncated(as_day(_constant(node.this)), "MONTH"), 1, "MONTH"), -1, "DAY")
         case exp.Anonymous() if str(node.this).lower() == "make_date" and len(node.expressions) == 3:
-            match [_constant(part) for part in node.expressions]:
-                case [int(year), int(number), int(day)]:
-                    return date(year, number, day)
-            return None
+            parts = [_constant(part) for part in node.expressions]
+            return date(*parts) if all(isinstance(part, int) for part in parts) else None  # type: ignore[arg-type]
         case exp.AddMonths():
-            return _shift(as_day(_constant(node.this)), _constant(node.expression), "MONTH")
+            return shifted(as_day(_constant(node.this)), _constant(node.expression), "MONTH")
         case exp.Mul():
             return _times(_constant(node.this), _constant(node.expression))
         case exp.Add():
@@ -82,15 +78,11 @@ def _sum(node: exp.Expr, sign: int) -> Value | None:
     if _is_number(left) and _is_number(right):
         # int + Decimal is exact. float + Decimal raises TypeError, so that it counts as not supported.
         return left + right  # type: ignore[operator]
-    if isinstance(left, date) and not isinstance(left, datetime):
-        return _shift(left, right, "DAY")
-    return None
+    return None if isinstance(left, datetime) else shifted(left, right, "DAY")
 
 
-def _times(left: Value | None, right: Value | int | None) -> Value | None:
-    if not (_is_number(left) and _is_number(right)):
-        return None
-    return left * right  # type: ignore[operator]
+def _times(left: Value | None, right: Value | None) -> Value | None:
+    return left * right if _is_number(left) and _is_number(right) else None  # type: ignore[operator]
 
 
 def _is_number(value: object) -> bool:
@@ -136,7 +128,7 @@ def as_day(value: Value | None) -> date | None:
 
 def _add_interval(value: Value | None, interval: exp.Interval, sign: int) -> date | None:
     found = interval_of(interval)
-    return None if found is None else _shift(value, sign * found[0], found[1])
+    return None if found is None else shifted(value, sign * found[0], found[1])
 
 
 def interval_of(node: exp.Interval) -> tuple[int, str] | None:
@@ -148,10 +140,9 @@ def interval_of(node: exp.Interval) -> tuple[int, str] | None:
     return int(amount), unit
 
 
-def _shift(value: Value | None, amount: object, unit: str) -> date | None:
-    if not isinstance(value, date) or not isinstance(amount, int):
-        return None
-    return shift(value, amount, unit)
+def shifted(value: Value | None, amount: object, unit: str) -> date | None:
+    """A date or timestamp plus a number of units; None for values of other types. It raises as `shift`."""
+    return shift(value, amount, unit) if isinstance(value, date) and isinstance(amount, int) else None
 
 
 def truncation_unit(node: exp.Expr) -> str | None:

@@ -14,7 +14,7 @@ from typing import Any
 from zlayout.predicate.coercion import aligned, coerce, depends_on_type
 from zlayout.predicate.facts import Fact, NotNull, Null, Prefix, Range, fact
 from zlayout.predicate.membership import membership
-from zlayout.predicate.model import And, Compare, In, IsNull, Not, Operator, Or, Predicate, Value, columns
+from zlayout.predicate.model import OPPOSITE, And, Compare, In, IsNull, Not, Operator, Or, Predicate, Value, columns
 from zlayout.predicate.truth_values import ANY, EITHER, FALSE, NULL, TRUE, TruthValues, all_of, any_of, meet, negated
 from zlayout.table.partition import Partition, PartitionField
 
@@ -95,6 +95,8 @@ def _null_values(fact: Fact) -> TruthValues:
 
 
 def _compared(fact: Fact, operator: Operator, literal: Value) -> TruthValues:
+    if operator in ("!=", ">", ">="):
+        return negated(_compared(fact, OPPOSITE[operator], literal))
     match fact:
         case None:
             return ANY
@@ -112,40 +114,21 @@ def _compared(fact: Fact, operator: Operator, literal: Value) -> TruthValues:
 
 
 def _compared_range(low: Any, high: Any, value: Any, is_open: bool, operator: Operator) -> TruthValues:
+    """The possible truth values of =, < or <= for values from low to high; `is_open` excludes high."""
     below = high <= value if is_open else high < value
     match operator:
         case "=":
-            if low == high == value:
-                return TRUE
-            return FALSE if below or value < low else EITHER
-        case "!=":
-            return negated(_compared_range(low, high, value, is_open, "="))
+            return TRUE if low == high == value else FALSE if below or value < low else EITHER
         case "<":
             return TRUE if below else FALSE if low >= value else EITHER
-        case "<=":
+        case _:
             return TRUE if high <= value else FALSE if low > value else EITHER
-        case ">":
-            return negated(_compared_range(low, high, value, is_open, "<="))
-        case ">=":
-            return negated(_compared_range(low, high, value, is_open, "<"))
 
 
 def _compared_prefix(text: str, operator: Operator, literal: Value) -> TruthValues:
-    """Compare values that begin with `text` with a literal. They can equal it only if it begins with `text` too."""
+    """The same for values that begin with `text`. They can equal a literal only if it begins with `text` too."""
     if not isinstance(literal, str):
         return EITHER
-    match operator:
-        case "=":
-            return EITHER if literal.startswith(text) else FALSE
-        case "<":
-            if literal.startswith(text):
-                return FALSE if literal == text else EITHER
-            return TRUE if text < literal else FALSE
-        case "<=":
-            return EITHER if literal.startswith(text) else TRUE if text < literal else FALSE
-        case "!=":
-            return negated(_compared_prefix(text, "=", literal))
-        case ">":
-            return negated(_compared_prefix(text, "<=", literal))
-        case ">=":
-            return negated(_compared_prefix(text, "<", literal))
+    if literal.startswith(text):
+        return FALSE if operator == "<" and literal == text else EITHER
+    return TRUE if operator != "=" and text < literal else FALSE

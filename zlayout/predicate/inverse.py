@@ -23,6 +23,7 @@ from zlayout.predicate.constants import (
     as_instant,
     constant,
     interval_of,
+    shifted,
     truncation_unit,
 )
 from zlayout.predicate.model import MIRRORED, And, Compare, Not, Operator, Predicate, Value, starts_with
@@ -91,16 +92,18 @@ def inverse_of(node: exp.Expr) -> Inverse | None:
 
 def _period(unit: str, read: Callable[[Value], date | None]) -> Solve:
     """Comparisons of the begin of the period that contains the column. read: converts the constant."""
+    # a timestamp is not rounded to the day of a date
+    return lambda column, operator, value: _compared_to(
+        column, operator, unit, (as_instant if isinstance(value, datetime) else read)(value)
+    )
 
-    def solve(column: str, operator: Operator, value: Value) -> Predicate | None:
-        # a timestamp is not rounded to the day of a date
-        at = (as_instant if isinstance(value, datetime) else read)(value)
-        if at is None:
-            return None
-        low, high = begin(at, unit), end(at, unit)
-        return compared_period(column, operator, low, high, begins=_same(low, at))
 
-    return solve
+def _compared_to(column: str, operator: Operator, unit: str, at: date | None) -> Predicate | None:
+    """A comparison of the begin of the period that contains the column with `at`; None if that is None."""
+    if at is None:
+        return None
+    low, high = begin(at, unit), end(at, unit)
+    return compared_period(column, operator, low, high, begins=as_datetime(low) == as_datetime(at))
 
 
 def compared_period(column: str, operator: Operator, low: Value, high: Value, *, begins: bool) -> Predicate:
@@ -122,23 +125,13 @@ def compared_period(column: str, operator: Operator, low: Value, high: Value, *,
             return Compare(column, "<", high)
 
 
-def _same(left: date, right: date) -> bool:
-    return as_datetime(left) == as_datetime(right)
-
-
 def _year(column: str, operator: Operator, value: Value) -> Predicate | None:
-    year = int(value) if isinstance(value, int | str) else None
-    return None if year is None else _period("YEAR", as_day)(column, operator, date(year, 1, 1))
+    return _compared_to(column, operator, "YEAR", date(int(value), 1, 1)) if isinstance(value, int | str) else None
 
 
 def _days_later(days: int) -> Solve:
     """Comparisons of the day of the column plus days."""
-
-    def solve(column: str, operator: Operator, value: Value) -> Predicate | None:
-        day = as_day(value)
-        return None if day is None else _period("DAY", as_day)(column, operator, shift(day, -days, "DAY"))
-
-    return solve
+    return lambda column, operator, value: _compared_to(column, operator, "DAY", shifted(as_day(value), -days, "DAY"))
 
 
 def _later(column: exp.Expr, amount: int, unit: str | None) -> Inverse | None:
@@ -147,8 +140,8 @@ def _later(column: exp.Expr, amount: int, unit: str | None) -> Inverse | None:
         return None
 
     def solve(name: str, operator: Operator, value: Value) -> Predicate | None:
-        instant = as_instant(value)
-        return None if instant is None else Compare(name, operator, shift(instant, -amount, unit))
+        instant = shifted(as_instant(value), -amount, unit)
+        return None if instant is None else Compare(name, operator, instant)
 
     return Inverse(column, solve)
 
@@ -159,19 +152,16 @@ def _date_difference(node: exp.Expr) -> Inverse | None:
     last, first = (side.unnest() for side in ends)
     if str(node.args.get("unit") or "DAY").upper() != "DAY":
         return None
-    if is_column(first) and (day := as_day(constant(last))):
-        return Inverse(first, _days_from(day, -1))
-    if is_column(last) and (day := as_day(constant(first))):
-        return Inverse(last, _days_from(day, 1))
+    for column, other, sign in ((first, last, -1), (last, first, 1)):
+        if is_column(column) and (day := as_day(constant(other))):
+            return Inverse(column, _days_from(day, sign))
     return None
 
 
 def _days_from(day: date, sign: int) -> Solve:
     def solve(column: str, operator: Operator, value: Value) -> Predicate | None:
-        if type(value) is not int:
-            return None
         compared = operator if sign > 0 else MIRRORED[operator]
-        return _period("DAY", as_day)(column, compared, shift(day, sign * value, "DAY"))
+        return _compared_to(column, compared, "DAY", shift(day, sign * value, "DAY")) if type(value) is int else None
 
     return solve
 
@@ -186,7 +176,7 @@ def _formatted(column: exp.Expr, node: exp.Expr) -> Inverse | None:
             return None
         day = datetime.strptime(value, form).date()
         # strptime accepts more forms, which do not sort as dates do
-        return _period(unit, as_day)(name, operator, day) if day.strftime(form) == value else None
+        return _compared_to(name, operator, unit, day) if day.strftime(form) == value else None
 
     return Inverse(column, solve)
 

@@ -12,6 +12,8 @@ Value = str | int | float | bool | Decimal | date | datetime
 Operator = Literal["=", "!=", "<", "<=", ">", ">="]
 # The operator if both sides are exchanged: `5 < a` is `a > 5`.
 MIRRORED: dict[Operator, Operator] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+# The operator of the negation.
+OPPOSITE: dict[Operator, Operator] = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 class TextOnly(str):

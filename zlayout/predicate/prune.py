@@ -14,11 +14,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from zlayout.predicate.coercion import arrow_aligned
-from zlayout.predicate.model import And, Compare, In, IsNull, Not, Operator, Or, Predicate, Value
+from zlayout.predicate.model import OPPOSITE, And, Compare, In, IsNull, Not, Operator, Or, Predicate, Value
 from zlayout.table.state import ColumnBounds, Int64
 
 Bools = NDArray[np.bool_]
-_OPPOSITE: dict[Operator, Operator] = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 def may_match(predicate: Predicate, bounds: Mapping[str, ColumnBounds], rows: Int64) -> Bools:
@@ -64,7 +63,7 @@ def _negated(predicate: Predicate) -> Predicate:
         case In(column, values):
             return And(tuple(Compare(column, "!=", v) for v in values))
         case Compare(column, operator, value):
-            return Compare(column, _OPPOSITE[operator], value)
+            return Compare(column, OPPOSITE[operator], value)
         case IsNull():
             return Not(predicate)
 

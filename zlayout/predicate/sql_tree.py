@@ -6,7 +6,7 @@ workloads, which also evaluate constant expressions. Importing this module impor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from sqlglot import exp
@@ -45,26 +45,38 @@ class Rules(Protocol):
 
 def convert(node: exp.Expr, rules: Rules, comparisons: Comparisons = COMPARISONS) -> Predicate:
     """Convert a condition on one column: a comparison, IN, BETWEEN or IS NULL. Raises the exceptions of `rules`."""
-    kind = type(node)
-    if kind in comparisons:
-        left, right = node.this.unnest(), node.expression.unnest()
-        if is_column(left) and is_column(right):
-            raise rules.rejection(node)
-        operator = comparisons[kind]
-        if is_column(right):
-            left, right, operator = right, left, MIRRORED[operator]
-        value = rules.value(right)
-        return Compare(rules.column(left), operator, value)
-    if kind is exp.Between and not node.args.get("symmetric"):
-        low, high = rules.value(node.args["low"]), rules.value(node.args["high"])
-        column = rules.column(node.this)
-        return And((Compare(column, ">=", low), Compare(column, "<=", high)))
-    if kind is exp.In and node.expressions and not further_arguments(node):
-        values = tuple(map(rules.value, node.expressions))
-        return In(rules.column(node.this), values)
-    if kind is exp.Is and type(node.expression) is exp.Null and not node.args.get("negate"):
+    if type(node) is exp.Is and type(node.expression) is exp.Null and not node.args.get("negate"):
         return IsNull(rules.column(node.this))
-    raise rules.rejection(node)
+    subject, sides = compared(node, is_column, comparisons)
+    if not sides or (type(node) in comparisons and is_column(subject) and is_column(sides[0][1])):
+        raise rules.rejection(node)
+    values = [(operator, rules.value(side)) for operator, side in sides]
+    column = rules.column(subject)
+    if type(node) is exp.In:
+        return In(column, tuple(value for _, value in values))
+    parts = tuple(Compare(column, operator, value) for operator, value in values)
+    return parts[0] if len(parts) == 1 else And(parts)
+
+
+def compared(
+    node: exp.Expr, is_subject: Callable[[exp.Expr], bool], comparisons: Comparisons = COMPARISONS
+) -> tuple[exp.Expr, list[tuple[Operator, exp.Expr]]]:
+    """The subject of a comparison, BETWEEN or IN, and the operators and values that it is compared with.
+
+    The subject is on the left, unless `is_subject` is true for the right side alone. There are no values for a
+    condition of another type.
+    """
+    if type(node) in comparisons:
+        left, right, operator = node.this.unnest(), node.expression.unnest(), comparisons[type(node)]
+        if not is_subject(left) and is_subject(right):
+            return right, [(MIRRORED[operator], left)]
+        return left, [(operator, right)]
+    subject = node.this.unnest() if isinstance(node.this, exp.Expr) else node
+    if type(node) is exp.Between and not node.args.get("symmetric"):
+        return subject, [(">=", node.args["low"]), ("<=", node.args["high"])]
+    if type(node) is exp.In and not further_arguments(node):
+        return subject, [("=", value) for value in node.expressions]
+    return subject, []
 
 
 def further_arguments(node: exp.Expr) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -11,6 +13,7 @@ from sqlglot import exp
 
 from zlayout.message_text import quote_value
 from zlayout.predicate.constants import TIMESTAMP_TYPES
+from zlayout.predicate.inverse import compared_period
 from zlayout.predicate.literals import RejectedError, day, instant, number
 from zlayout.predicate.model import (
     And,
@@ -25,9 +28,11 @@ from zlayout.predicate.model import (
     conjunction,
     starts_with,
 )
+from zlayout.predicate.periods import end
 from zlayout.predicate.sql_tree import (
     COMPARISONS,
     column_parts,
+    compared,
     convert,
     further_arguments,
     is_column,
@@ -35,7 +40,6 @@ from zlayout.predicate.sql_tree import (
     operands,
     root,
 )
-from zlayout.predicate.where_transforms import transformed
 
 ALLOWED = "allowed: AND OR NOT, = != < <= > >= <=>, IN, BETWEEN, LIKE 'prefix%', IS NULL, columns, days(c) and literals"
 _SUFFIXED = {"TINYINT": int, "SMALLINT": int, "INT": int, "BIGINT": int, "DOUBLE": float, "DECIMAL": Decimal}
@@ -47,9 +51,13 @@ _NAMES = {
     "RegexpLike": "RLIKE",
     "Literal": "a literal by itself",
 }
-
-
 ALWAYS, NEVER = And(()), Or(())
+_PERIODS = {
+    "years": ("YEAR", r"(\d{4})", "2026"),
+    "months": ("MONTH", r"(\d{4})-(\d{2})", "2026-01"),
+    "days": ("DAY", r"(\d{4})-(\d{2})-(\d{2})", "2026-01-31"),
+    "hours": ("HOUR", r"(\d{4})-(\d{2})-(\d{2})-(\d{2})", "2026-01-31-23"),
+}
 _PATTERN = "use LIKE with a prefix followed by %, for example c LIKE 'eu-%'"
 _COMPARED: dict[Operator, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
@@ -79,7 +87,7 @@ def strict_predicate(node: exp.Expr) -> Predicate:
         return _null_safe(node, rules)
     if type(node) in COMPARISONS and (found := _constant(node)) is not None:
         return ALWAYS if found else NEVER
-    return transformed(node, rules) or convert(node, rules)
+    return _transformed(node, rules) or convert(node, rules)
 
 
 def _like(node: exp.Expr, rules: _WhereRules) -> Predicate:
@@ -188,3 +196,44 @@ def _typed(node: exp.Expr) -> Value:
     if target in _SUFFIXED and (not node.this.is_string or target == "DECIMAL"):
         return number(text, _SUFFIXED[target])
     raise _not_allowed(f"a literal of type {target}")
+
+
+def _transformed(node: exp.Expr, rules: _WhereRules) -> Predicate | None:
+    """Convert a comparison, IN or BETWEEN of `years(c)`, `months(c)`, `days(c)` or `hours(c)`, else return None.
+
+    A transform is the period that contains the value, so that each comparison is equivalent to a range of the column.
+    The literal is a period as Iceberg writes partitions: '2026', '2026-01', '2026-01-31' or '2026-01-31-23'.
+    """
+    call, sides = compared(node, lambda side: _transform_of(side) != "")
+    name = _transform_of(call)
+    if not (name and sides):
+        return None
+    column, (unit, _, example) = rules.column(call.expressions[0]), _PERIODS[name]
+    parts = []
+    for operator_, side in sides:
+        value = rules.value(side)
+        try:
+            low = _begin(name, value)
+            parts.append(compared_period(column, operator_, low, end(low, unit), begins=True))
+        except (ValueError, OverflowError):
+            message = f"expected a period like '{example}' for {name}(), found {quote_value(str(value))}"
+            raise RejectedError("ZL032", message) from None
+    return Or(tuple(parts)) if type(node) is exp.In else conjunction(parts)
+
+
+def _transform_of(node: exp.Expr) -> str:
+    """The name of the transform that the node calls, '' if it does not call one."""
+    name = str(node.this).lower() if isinstance(node, exp.Anonymous) and len(node.expressions) == 1 else ""
+    return name if name in _PERIODS else ""
+
+
+def _begin(name: str, value: Value) -> date:
+    """The begin of the period that a literal names. Raises ValueError."""
+    if name == "days" and isinstance(value, date) and not isinstance(value, datetime):
+        return value
+    found = re.fullmatch(_PERIODS[name][1], value, re.ASCII) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError(value)
+    parts = [int(part) for part in found.groups()]
+    year, month, day = (*parts[:3], 1, 1)[:3]
+    return datetime(year, month, day, parts[3]) if len(parts) == 4 else date(year, month, day)
