@@ -46,10 +46,21 @@ def is_event_log(path: Path) -> bool:
     """Whether the path is an event log of Spark: a file, or the folder of a rolling log."""
     try:
         parts = _parts(path)
-        with _open(parts[0]) as stream:
+        with open_unpacked(parts[0]) as stream:
             return _FIRST.match(stream.read(64)) is not None
     except (OSError, ValueError, EOFError, IndexError, zlib.error):
         return False
+
+
+@contextmanager
+def open_unpacked(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
+    """Open a file for reading, unpacked if its name ends in `.gz`. Raises as `open_file`."""
+    with open_file(path) as file:
+        if path.suffix != ".gz":
+            yield file
+            return
+        with gzip.GzipFile(fileobj=file) as unpacked:
+            yield unpacked
 
 
 def read_event_log(
@@ -106,22 +117,12 @@ def _parts(path: Path) -> list[Path]:
     return sorted(files, key=lambda p: [int(n) for n in re.findall(r"\d+", p.name)[:1]])
 
 
-@contextmanager
-def _open(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
-    with open_file(path) as file:
-        if path.suffix != ".gz":
-            yield file
-            return
-        with gzip.GzipFile(fileobj=file) as unpacked:
-            yield unpacked
-
-
 def _events(path: Path, on_broken: Callable[[int], None]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number, event) for the start of each execution."""
     number = 0
     try:
         for part in _parts(path):
-            with _open(part) as stream:
+            with open_unpacked(part) as stream:
                 while line := stream.readline(MAX_LINE_BYTES):
                     number += 1
                     if START.encode() not in line[:200]:

@@ -8,10 +8,10 @@ unbalanced brackets is not used.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Operator, Or, Predicate, starts_with
-from zlayout.workload.model import Query
+from zlayout.workload.model import Query, UnreadableError
 
 NOT_READ = "a pushed filter that cannot be parsed"
 NO_BOUNDS = "a pushed filter that min and max cannot decide"
@@ -54,7 +54,7 @@ def pushed_filters(text: str) -> tuple[list[Predicate], Unread]:
         The predicates, and (text, reason) of each unused filter.
     """
     found, left = [], []
-    for item in _split(text.strip()[1:-1], ", "):
+    for item in _split(text.strip()[1:-1], ", ", _BEGIN):
         try:
             found.append(_pushed(item, 0))
         except _UnreadableError as error:
@@ -69,7 +69,7 @@ def partition_filters(text: str) -> tuple[list[Predicate], Unread]:
     """
     found: list[Predicate] = []
     left = []
-    for item in _split(text.strip()[1:-1], ", "):
+    for item in _split(text.strip()[1:-1], ", ", _BEGIN):
         if null := _PARTITION_NULL.fullmatch(item):
             test = IsNull(null[2])
             found.append(test if null[1] == "isnull" else Not(test))
@@ -92,22 +92,20 @@ def sql_filters(text: str) -> tuple[list[Predicate], Unread]:
 
     They are SQL with dates as days and timestamps as microseconds since 1970.
     """
-    from sqlglot import exp, parse_one
-    from sqlglot.errors import SqlglotError
+    from sqlglot import exp
 
-    from zlayout.predicate.sql_tree import PARSER_DEFECTS
-    from zlayout.workload.statements import read_query, silent
+    from zlayout.workload.statements import parse, parsing, read_query
 
     if not text.strip():
         return [], ()
     try:
-        with silent():
-            parsed = parse_one(f"SELECT {text}", read="spark")
-    except (SqlglotError, RecursionError, *PARSER_DEFECTS):
+        with parsing(NOT_READ):
+            tree = parse(f"SELECT {text}")
+    except UnreadableError:
+        tree = None
+    if not isinstance(tree, exp.Select):
         return [], ((text, NOT_READ),)
-    if not isinstance(parsed, exp.Select):
-        return [], ((text, NOT_READ),)
-    where = " AND ".join(f"({part.sql('spark')})" for part in parsed.selects)
+    where = " AND ".join(f"({part.sql('spark')})" for part in tree.selects)
     # the filters of a plan do not refer to the current time, because Spark replaces it before
     read = read_query(Query(f"SELECT 1 FROM t WHERE {where}", ""), {})
     found = [s.predicate for s in read.scans if s.predicate is not None]
@@ -120,29 +118,13 @@ def not_pushed(text: str) -> Unread:
     Args:
         text: The description of the node, such as `Filter (isnotnull(a#1) AND (length(a#1) = 3))`.
     """
-    parts, depth, begin = [], 0, 0
     inner = text.removeprefix("Filter").strip()
-    while inner.startswith("(") and inner.endswith(")") and _closes_at_end(inner):
+    while inner.startswith("(") and next(_outside_brackets(inner), -1) == len(inner) - 1:
         inner = inner[1:-1]
-    for at, character in enumerate(inner):
-        depth += (character == "(") - (character == ")")
-        if depth == 0 and inner.startswith(" AND ", at):
-            parts.append(inner[begin:at])
-            begin = at + len(" AND ")
-    parts.append(inner[begin:])
-    if len(parts) > 1 and len(parts) <= MAX_DEPTH:
+    parts = _split(inner, " AND ")
+    if 1 < len(parts) <= MAX_DEPTH:
         return tuple(found for part in parts for found in not_pushed(part))
     return tuple((_ID.sub("", part).strip("()"), NOT_PUSHED) for part in parts if _COMPUTED.search(part))
-
-
-def _closes_at_end(text: str) -> bool:
-    """Whether the first bracket is closed by the last character."""
-    depth = 0
-    for at, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
-        if depth == 0:
-            return at == len(text) - 1
-    return False
 
 
 def _pushed(text: str, depth: int) -> Predicate:
@@ -153,7 +135,7 @@ def _pushed(text: str, depth: int) -> Predicate:
     if name in _OTHERS:
         raise _UnreadableError(NO_BOUNDS)
     if name in ("And", "Or"):
-        parts = tuple(_pushed(part, depth + 1) for part in _split(inner, ","))
+        parts = tuple(_pushed(part, depth + 1) for part in _split(inner, ",", _BEGIN))
         if len(parts) != 2:
             raise _UnreadableError(NOT_READ)
         return And(parts) if name == "And" else Or(parts)
@@ -164,25 +146,19 @@ def _pushed(text: str, depth: int) -> Predicate:
 
 def _leaf(name: str, inner: str) -> Predicate:
     column = _COLUMN.match(inner)
-    if column is None:
-        raise _UnreadableError(NOT_READ)
-    at = column[1].replace("``", "`") if column[1] else column[2]
-    rest = inner[column.end() :]
-    if name in ("IsNull", "IsNotNull"):
-        if rest:
-            raise _UnreadableError(NOT_READ)
+    at = "" if column is None else column[1].replace("``", "`") if column[1] else column[2]
+    rest = inner[column.end() :] if column else ""
+    if at and not rest and name in ("IsNull", "IsNotNull"):
         return IsNull(at) if name == "IsNull" else Not(IsNull(at))
-    if not rest.startswith(","):
+    if not rest.startswith(",") or name in ("IsNull", "IsNotNull"):
         raise _UnreadableError(NOT_READ)
     value = rest[1:]
     if name == "In":
-        values = value.strip()
-        if not (values.startswith("[") and values.endswith("]")):
+        listed = re.fullmatch(r"\s*\[(.*)\]\s*", value, re.DOTALL)
+        values = tuple(v for v in listed[1].split(",") if v != "null") if listed else ()
+        if not values:
             raise _UnreadableError(NOT_READ)
-        listed = tuple(v for v in values[1:-1].split(",") if v != "null")
-        if not listed:
-            raise _UnreadableError(NOT_READ)
-        return In(at, listed)
+        return In(at, values)
     if name == "StringStartsWith":
         return starts_with(at, value)
     if value == "null":
@@ -193,14 +169,22 @@ def _leaf(name: str, inner: str) -> Predicate:
     return Compare(at, _OPERATORS[name], value)
 
 
-def _split(text: str, separator: str) -> Sequence[str]:
-    """Split a list of filters at the separators that are outside brackets and followed by a filter."""
+def _split(text: str, separator: str, item: re.Pattern[str] = re.compile("")) -> list[str]:
+    """Split a text at the separators that are outside brackets and followed by what `item` matches."""
     if not text:
         return []
-    parts, depth, begin = [], 0, 0
-    for at, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
-        if depth == 0 and text.startswith(separator, at) and _BEGIN.match(text, at + len(separator)):
+    parts, begin = [], 0
+    for at in _outside_brackets(text):
+        if text.startswith(separator, at) and item.match(text, at + len(separator)):
             parts.append(text[begin:at])
             begin = at + len(separator)
     return [*parts, text[begin:]]
+
+
+def _outside_brackets(text: str) -> Iterator[int]:
+    """Yield the positions of the characters outside brackets, and of the brackets that close the outermost ones."""
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            yield at

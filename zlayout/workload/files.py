@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 from zlayout.errors import Location, SpecError
-from zlayout.reading import read_at_most
+from zlayout.reading import open_file
 from zlayout.workload.event_log import is_event_log, read_event_log
-from zlayout.workload.model import Inverted, Query, Scan, Unused, Workload
-from zlayout.workload.statements import MAX_STATEMENT, read_query, split, weight_of
+from zlayout.workload.model import Query, Workload
+from zlayout.workload.statements import MAX_STATEMENT, Read, read_query, split, weight_of
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_QUERIES = 10_000
+Opened = AbstractContextManager[BinaryIO | gzip.GzipFile]
 
 
 def read_workload(
@@ -36,52 +41,46 @@ def read_workload(
     """
     known = {name.lower(): names for name, names in (columns or {}).items()}
     now = now or datetime.now(UTC).replace(tzinfo=None, microsecond=0)
-    scans: list[Scan] = []
-    unused: list[Unused] = []
-    inverted: list[Inverted] = []
-    unread: list[Query] = []
-    uses_time = False
+    found: list[Read] = []
     in_files = in_logs = 0  # queries in SQL and CSV files; distinct queries in logs, whose number is not limited
     for path in paths:
         if is_event_log(path):
-            logged, left, different = read_event_log(path)
-            scans, unused, in_logs = [*scans, *logged], [*unused, *left], in_logs + different
+            scans, unused, different = read_event_log(path)
+            found.append(Read(tuple(scans), tuple(unused)))
+            in_logs += different
             continue
         for query in read_queries(path):
             in_files += 1
             if in_files > MAX_QUERIES:
                 raise SpecError.of("ZL070", f"expected at most {MAX_QUERIES} queries", location=Location(str(path)))
-            read = read_query(query, known, now)
-            scans += read.scans
-            unused += read.unused
-            inverted += read.inverted
-            unread += () if read.readable else (query,)
-            uses_time |= read.uses_time
+            found.append(read_query(query, known, now))
     return Workload(
-        scans=tuple(scans),
-        unused=tuple(unused),
+        scans=tuple(scan for read in found for scan in read.scans),
+        unused=tuple(unused for read in found for unused in read.unused),
         queries=in_files + in_logs,
-        inverted=tuple(inverted),
-        unread=tuple(unread),
-        assumed_time=now if uses_time else None,
+        inverted=tuple(inverted for read in found for inverted in read.inverted),
+        unread=tuple(unused.query for read in found if not read.readable for unused in read.unused),
+        assumed_time=now if any(read.uses_time for read in found) else None,
     )
 
 
 def read_queries(path: Path) -> Iterator[Query]:
     """The statements of one SQL or CSV file, with locations and weights. Errors are those of `read_workload`."""
-    text = _text(path)
+    text = read_text(path, MAX_BYTES, open_file)
     return _rows(text, str(path)) if path.suffix.lower() == ".csv" else split(text, str(path))
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path, max_bytes: int, opened: Callable[[Path], Opened]) -> str:
+    """The text of a file, which `opened` opens. Raises SpecError ZL002, ZL003 and ZL070, as `read_workload`."""
     location = Location(str(path))
     try:
-        data = read_at_most(path, MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
+        with opened(path) as file:
+            data = file.read(max_bytes + 1)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise SpecError.of("ZL002", f"cannot read the file: {reason}", location=location) from None
-    if len(data) > MAX_BYTES:
-        raise SpecError.of("ZL070", f"expected at most {MAX_BYTES} bytes", hint="split the file", location=location)
+    if len(data) > max_bytes:
+        raise SpecError.of("ZL070", f"expected at most {max_bytes:,} bytes", hint="split the file", location=location)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:

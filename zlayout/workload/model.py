@@ -11,6 +11,10 @@ from zlayout.predicate.model import Predicate
 MAX_TEXT = 200  # characters of an unused condition
 
 
+class UnreadableError(Exception):
+    """A statement cannot be read, for the reason in the message."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
     """One statement of a workload. Two queries are equal only if they are the same object.

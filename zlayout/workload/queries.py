@@ -16,7 +16,7 @@ from zlayout.predicate.model import Not, Or, Predicate, columns, conjunction, re
 from zlayout.predicate.parse import to_sql
 from zlayout.predicate.sql_tree import operands
 from zlayout.workload.joins import Clauses, filters, join_key, limited_sources, spread, using_keys
-from zlayout.workload.model import MAX_TEXT, Inverted, Query, Scan, Unused
+from zlayout.workload.model import MAX_TEXT, Inverted, Query, Scan, UnreadableError, Unused
 from zlayout.workload.sources import (
     Ctes,
     Source,
@@ -36,12 +36,9 @@ from zlayout.workload.sources import (
     with_ctes,
 )
 
-MAX_SCANS = 1_000
+MAX_SCANS = 1_000  # of one query, whose CTEs may each read the previous one twice
+TOO_MANY = "too many tables"
 Leaves = dict[int, tuple[Source, Converted]]  # owner and predicate of each comparison, by id() of its node
-
-
-class TooManyScansError(Exception):
-    """A query has more than MAX_SCANS scans, for example because each of its CTEs reads the previous one twice."""
 
 
 class Reader:
@@ -64,7 +61,7 @@ class Reader:
         """
         self.visits += 1
         if self.visits > MAX_SCANS:
-            raise TooManyScansError
+            raise UnreadableError(TOO_MANY)
         ctes = with_ctes(node, ctes)
         if node.args.get("limit") or node.args.get("offset"):
             self._lost(given, Reason.LIMIT)
@@ -92,7 +89,7 @@ class Reader:
             before, side, kind = list(sources), join.side if join else "", join.kind if join else ""
             sources.append(one)
             if len(sources) > MAX_SCANS:
-                raise TooManyScansError
+                raise UnreadableError(TOO_MANY)
             limited = limited_sources(before, one, side, kind)
             outer = one if side == "LEFT" and not kind else None
             if join and join.args.get("on"):
@@ -138,7 +135,7 @@ class Reader:
             self.read(one.query, one.visible or {}, [] if one.renamed else predicates)
         elif one.table:
             if len(self.scans) >= MAX_SCANS:
-                raise TooManyScansError
+                raise UnreadableError(TOO_MANY)
             self.scans.append(Scan(self.query, one.table, conjunction(predicates)))
         else:
             self._lost(predicates, Reason.TABLE_FUNCTION, frozenset())

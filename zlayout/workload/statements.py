@@ -10,9 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from zlayout.errors import Location, SpecError
-from zlayout.workload.model import Inverted, Query, Scan, Unused
+from zlayout.workload.model import MAX_TEXT, Inverted, Query, Scan, UnreadableError, Unused
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+    from sqlglot.tokenizer_core import Token
 
 EPOCH = datetime(1970, 1, 1)
 MAX_STATEMENT = 100_000  # characters
@@ -90,56 +95,57 @@ class Read:
 
 
 def read_query(query: Query, known: Mapping[str, Sequence[str]], now: datetime = EPOCH) -> Read:
-    """The scans and unused conditions of one statement. A statement that cannot be parsed is an unused condition.
+    """The scans and unused conditions of one statement. A statement that cannot be read is an unused condition.
 
     Args:
         known: the column names of tables, by table name in lower case.
         now: the current time (UTC, naive) of a query without a time.
     """
     from sqlglot import exp
-    from sqlglot.dialects.dialect import Dialect
-    from sqlglot.errors import SqlglotError
 
     from zlayout.predicate.constants import fix_current_time
-    from zlayout.predicate.sql_tree import PARSER_DEFECTS
-    from zlayout.workload.queries import Reader, TooManyScansError
+    from zlayout.workload.queries import Reader
 
-    def unusable(reason: str) -> Read:
-        text = " ".join(query.text[:400].split())[:200]
-        return Read(unused=(Unused(query, text, reason),), readable=False)
-
-    if len(query.text) > MAX_STATEMENT:
-        return unusable(f"a statement of more than {MAX_STATEMENT} characters")
+    reader = Reader(query, known)
     try:
-        with silent():
-            spark = Dialect.get_or_raise("spark")
-            if too_deep(spark.tokenize(query.text)):
-                return unusable(f"nested deeper than {MAX_DEPTH} levels")
-            trees = spark.parse(query.text)
-            tree = trees[0] if len(trees) == 1 else None
-            if isinstance(tree, exp.Insert | exp.Create) and isinstance(tree.expression, exp.Query):
-                tree = tree.expression
+        with parsing("not Spark SQL that can be parsed"):
+            tree = parse(query.text)
             if not isinstance(tree, exp.Query):
-                return unusable("not a query")
+                raise UnreadableError("not a query")
             if any(clause.args.get("recursive") for clause in tree.find_all(exp.With)):
-                return unusable("a recursive query")
+                raise UnreadableError("a recursive query")
             uses_time = fix_current_time(tree, query.time or now) > 0
-            reader = Reader(query, known)
             reader.read(tree, {})
-    except TooManyScansError:
-        return unusable("too many tables")
-    except RecursionError:
-        return unusable(f"nested deeper than {MAX_DEPTH} levels")
-    except (SqlglotError, *PARSER_DEFECTS):
-        return unusable("not Spark SQL that can be parsed")
+    except UnreadableError as error:
+        text = " ".join(query.text[:400].split())[:MAX_TEXT]
+        return Read(unused=(Unused(query, text, str(error)),), readable=False)
     return Read(tuple(reader.scans), tuple(reader.unused.values()), tuple(reader.inverted), uses_time=uses_time)
 
 
-def too_deep(tokens: Sequence[object]) -> bool:
+def parse(text: str, dialect: str = "spark") -> exp.Expr | None:
+    """The tree of a statement; of an INSERT or CREATE the query in it. None if the text is not one statement.
+
+    Raises UnreadableError for long and deeply nested text, and errors of the parser: call it within `parsing`.
+    """
+    from sqlglot import exp
+    from sqlglot.dialects.dialect import Dialect
+
+    if len(text) > MAX_STATEMENT:
+        raise UnreadableError(f"a statement of more than {MAX_STATEMENT} characters")
+    parser = Dialect.get_or_raise(dialect)
+    if _too_deep(parser.tokenize(text)):
+        raise RecursionError
+    trees = [tree for tree in parser.parse(text) if tree is not None]
+    tree = trees[0] if len(trees) == 1 else None
+    inner = tree.expression if isinstance(tree, exp.Insert | exp.Create) else None
+    return inner if isinstance(inner, exp.Query) else tree
+
+
+def _too_deep(tokens: Sequence[Token]) -> bool:
     """Whether the tokens are nested too deeply for the parser, which recurses."""
     depth = prefixes = 0
     for token in tokens:
-        name = token.token_type.name  # type: ignore[attr-defined]
+        name = token.token_type.name
         depth = max(0, depth + _NESTING.get(name, 0))
         prefixes = prefixes + 1 if name in _PREFIXES else 0
         if max(depth, prefixes) > MAX_DEPTH:
@@ -148,11 +154,22 @@ def too_deep(tokens: Sequence[object]) -> bool:
 
 
 @contextmanager
-def silent() -> Iterator[None]:
-    """Disable the log of sqlglot, since unsupported SQL is reported in the result."""
+def parsing(failure: str) -> Iterator[None]:
+    """Convert errors of sqlglot to UnreadableError, and disable its log, since results state what is unsupported.
+
+    failure: the message for text that cannot be parsed.
+    """
+    from sqlglot.errors import SqlglotError
+
+    from zlayout.predicate.sql_tree import PARSER_DEFECTS
+
     log = logging.getLogger("sqlglot")
     before, log.disabled = log.disabled, True
     try:
         yield
+    except RecursionError:
+        raise UnreadableError(f"nested deeper than {MAX_DEPTH} levels") from None
+    except (SqlglotError, *PARSER_DEFECTS):
+        raise UnreadableError(failure) from None
     finally:
         log.disabled = before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from zlayout.errors import Location
@@ -47,7 +48,4 @@ class History:
 
     executed: list[Executed] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-    left_out: dict[str, int] = field(default_factory=dict)
-
-    def leave_out(self, reason: str) -> None:
-        self.left_out[reason] = self.left_out.get(reason, 0) + 1
+    left_out: Counter[str] = field(default_factory=Counter)

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from zlayout.errors import Location, SpecError
 from zlayout.predicate.parse import to_sql
-from zlayout.reading import open_file, parse_json
+from zlayout.reading import parse_json
 from zlayout.sql_text import quote_path
-from zlayout.workload.event_log import is_event_log, read_event_log
-from zlayout.workload.files import read_queries
+from zlayout.workload.event_log import is_event_log, open_unpacked, read_event_log
+from zlayout.workload.files import read_queries, read_text
 from zlayout.workload.history.model import Executed, History, Problem
-from zlayout.workload.history.scan_reports import is_scan_report, query_of
+from zlayout.workload.history.scan_reports import is_scan_report, query_of, select
 from zlayout.workload.history.sources import SOURCES, add, flattened, source_of
+from zlayout.workload.model import Query
 
 MAX_BYTES = 1024 * 1024 * 1024
 MAX_FIELD = 4 * 1024 * 1024
@@ -38,13 +37,16 @@ def read_history(paths: Iterable[Path]) -> History:
         if is_event_log(path):
             _event_log(path, history)
         elif path.suffix.lower() == ".sql":
-            for query in read_queries(path):
-                name, _, line = query.location.rpartition(":")
-                history.executed.append(Executed(query.text, "spark", Location(name, int(line), 1), query.weight))
+            history.executed += [_executed(query, query.text) for query in read_queries(path)]
         else:
-            text = _text(path)
+            text = read_text(path, MAX_BYTES, open_unpacked)
             (_json if _is_json(text) else _csv)(text, str(path), history)
     return history
+
+
+def _executed(query: Query, text: str) -> Executed:
+    path, _, line = query.location.rpartition(":")
+    return Executed(text, "spark", Location(path, int(line), 1), query.weight)
 
 
 def _event_log(path: Path, history: History) -> None:
@@ -53,30 +55,9 @@ def _event_log(path: Path, history: History) -> None:
     scans, _, _ = read_event_log(path, broken.append)
     history.problems += [Problem(Location(str(path), line, 1), "not a JSON object") for line in broken]
     for scan in scans:
-        name, _, line = scan.query.location.rpartition(":")
-        named = "/" not in scan.table
-        table = quote_path(scan.table.split(".")) if named else f"delta.{quote_path([scan.table])}"
-        where = f" WHERE {to_sql(scan.predicate)}" if scan.predicate is not None else ""
-        history.executed.append(
-            Executed(f"SELECT * FROM {table}{where}", "spark", Location(name, int(line), 1), scan.query.weight)
-        )
-
-
-def _text(path: Path) -> str:
-    location = Location(str(path))
-    try:
-        with open_file(path) as file:
-            packed = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
-            data = packed.read(MAX_BYTES + 1)
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise SpecError.of("ZL002", f"cannot read the file: {reason}", location=location) from None
-    if len(data) > MAX_BYTES:
-        raise SpecError.of("ZL070", f"expected at most {MAX_BYTES:,} bytes", hint="split the file", location=location)
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise SpecError.of("ZL003", "expected UTF-8 text", location=location) from None
+        table = f"delta.{quote_path([scan.table])}" if "/" in scan.table else quote_path(scan.table.split("."))
+        condition = "" if scan.predicate is None else to_sql(scan.predicate)
+        history.executed.append(_executed(scan.query, select(table, condition)))
 
 
 def _is_json(text: str) -> bool:
@@ -112,18 +93,20 @@ def _records(value: Any, location: Location, history: History) -> None:
     if isinstance(value, list):
         for item in value:
             _records(item, location, history)
-        return None
+        return
     if isinstance(value, Mapping) and (key := next((k for k in _LISTS if isinstance(value.get(k), list | dict)), None)):
-        return _records(value[key], location, history)
+        _records(value[key], location, history)
+        return
     try:
         if not isinstance(value, Mapping):
             raise ValueError("expected a JSON object")
         if is_scan_report(value):
             query = query_of(value)
             if query is None:
-                return history.leave_out("reports of commits and other operations")
-            history.executed.append(Executed(query, "spark", location))
-            return None
+                history.left_out["reports of commits and other operations"] += 1
+            else:
+                history.executed.append(Executed(query, "spark", location))
+            return
         record = flattened(value)
         source = source_of(record)
         if source is None:

@@ -35,15 +35,16 @@ def query_of(record: Mapping[str, Any]) -> str | None:
         location, found = record["tablePath"], record.get("filter")
         if not isinstance(location, str) or not (found is None or isinstance(found, str)):
             raise ValueError("expected the texts tablePath and filter in the scan report of Delta")
-        return _select(f"delta.{quote_path([location])}", _kernel(found) if found else "")
+        return select(f"delta.{quote_path([location])}", _kernel(found) if found else "")
     name = record.get("table-name")
     if not isinstance(name, str) or not name:
         raise ValueError("expected a table-name in the scan report of Iceberg")
     condition = _iceberg(record["filter"], 0)
-    return _select(quote_path(name.split(".")), "" if condition == "TRUE" else condition)
+    return select(quote_path(name.split(".")), "" if condition == "TRUE" else condition)
 
 
-def _select(table: str, condition: str) -> str:
+def select(table: str, condition: str) -> str:
+    """Return the SQL of a query on one table; the condition may be empty."""
     return f"SELECT * FROM {table}" + (f" WHERE {condition}" if condition else "")
 
 

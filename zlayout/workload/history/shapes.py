@@ -6,17 +6,16 @@ its executions: those at the quantiles of the constants. Left out, each constant
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import SqlglotError
 
-from zlayout.predicate.sql_tree import PARSER_DEFECTS
 from zlayout.workload.history.model import Executed, History, Problem
-from zlayout.workload.statements import MAX_STATEMENT, silent, too_deep
+from zlayout.workload.model import UnreadableError
+from zlayout.workload.statements import parse, parsing
 
 BINS = 10
 Constants = tuple[tuple[float, str], ...]
@@ -38,16 +37,6 @@ class Merged:
     count: float
 
 
-@dataclass(slots=True)
-class _Shape:
-    """The statements of one shape: the number of executions by constants and text."""
-
-    found: dict[tuple[Constants, str], float] = field(default_factory=dict)
-
-    def add(self, constants: Constants, text: str, count: float) -> None:
-        self.found[constants, text] = self.found.get((constants, text), 0.0) + count
-
-
 def merge(history: History, catalogs: frozenset[str], values: Values, bins: int = BINS) -> tuple[Merged, ...]:
     """Merge the statements of a history; those that cannot be parsed become its problems.
 
@@ -60,20 +49,21 @@ def merge(history: History, catalogs: frozenset[str], values: Values, bins: int 
     Returns:
         The statements, the most frequent first.
     """
-    shapes: dict[str, _Shape] = {}
+    shapes: dict[str, dict[tuple[Constants, str], float]] = defaultdict(lambda: defaultdict(float))
     for one in history.executed:
         try:
-            tree = _query(one, history)
-        except ValueError as error:
-            history.problems.append(Problem(one.location, str(error)))
-            continue
-        if tree is not None:
-            with silent():
+            with parsing(f"a statement that cannot be parsed as {one.dialect} SQL"):
+                tree = parse(one.text, one.dialect)
+                if not isinstance(tree, exp.Query) or tree.find(exp.Table) is None:
+                    history.left_out["statements that read no table by a query"] += 1
+                    continue
                 _qualify(tree, one, catalogs)
                 text = _sql(tree)
                 constants = _omit_constants(tree)
-                shapes.setdefault(_sql(tree), _Shape()).add(constants, text, one.count)
-    merged = (m for shape, of in shapes.items() for m in _statements(shape, of.found, values, bins))
+                shapes[_sql(tree)][constants, text] += one.count
+        except UnreadableError as error:
+            history.problems.append(Problem(one.location, str(error)))
+    merged = (m for shape, found in shapes.items() for m in _statements(shape, found, values, bins))
     return tuple(sorted(merged, key=lambda m: (-m.count, m.text)))
 
 
@@ -91,35 +81,14 @@ def _statements(
 def _binned(found: Sequence[tuple[Constants, str, float]], bins: int) -> Iterator[Merged]:
     """Yield the statements in the middle of `bins` equal shares of the executions, in the order of the constants."""
     total = sum(count for _, _, count in found)
-    chosen: dict[str, float] = {}
+    chosen: dict[str, float] = defaultdict(float)
     end, at = 0.0, 0
     for _, text, count in found:
         end += count
         while at < bins and (at + 0.5) * total / bins <= end:
-            chosen[text] = chosen.get(text, 0.0) + total / bins
+            chosen[text] += total / bins
             at += 1
     yield from (Merged(text, count) for text, count in chosen.items())
-
-
-def _query(one: Executed, history: History) -> exp.Query | None:
-    """Return the query of a statement; None if it is not one. Raises ValueError if it cannot be parsed."""
-    if len(one.text) > MAX_STATEMENT:
-        raise ValueError(f"a statement of more than {MAX_STATEMENT:,} characters")
-    try:
-        with silent():
-            dialect = Dialect.get_or_raise(one.dialect)
-            if too_deep(dialect.tokenize(one.text)):
-                raise ValueError("a statement that is nested too deeply")
-            trees = [tree for tree in dialect.parse(one.text) if tree is not None]
-    except (SqlglotError, RecursionError, *PARSER_DEFECTS):
-        raise ValueError(f"a statement that cannot be parsed as {one.dialect} SQL") from None
-    tree: exp.Expr | None = trees[0] if len(trees) == 1 else None
-    if isinstance(tree, exp.Insert | exp.Create) and isinstance(tree.expression, exp.Query):
-        tree = tree.expression
-    if isinstance(tree, exp.Query) and any(tree.find_all(exp.Table)):
-        return tree
-    history.leave_out("statements that read no table by a query")
-    return None
 
 
 def _qualify(tree: exp.Query, one: Executed, catalogs: frozenset[str]) -> None:
@@ -140,12 +109,10 @@ def _omit_constants(tree: exp.Query) -> Constants:
     """Replace each constant by a parameter, and return the constants in their order."""
     found: list[tuple[float, str]] = []
     for node in list(tree.find_all(exp.Literal, exp.Boolean)):
-        if isinstance(node, exp.Literal) and not node.is_string:
-            try:
-                found.append((float(node.this), ""))
-            except ValueError:
-                found.append((0.0, str(node.this)))
-        else:
+        is_number = isinstance(node, exp.Literal) and not node.is_string
+        try:
+            found.append((float(node.this), "") if is_number else (0.0, str(node.this)))
+        except ValueError:
             found.append((0.0, str(node.this)))
         node.replace(exp.Placeholder())
     for values in list(tree.find_all(exp.In)):

@@ -103,6 +103,8 @@ SOURCES = (
     Source("CSV with query and count", "spark", "query", requires="count", count="count"),
 )
 
+_NOT_ENDED = ("queued", "planning", "starting", "running", "finishing", "pending", "resuming_warehouse")
+
 
 def source_of(fields: Mapping[str, object]) -> Source | None:
     """Return the history that has records with these fields; None if it is unknown."""
@@ -111,24 +113,26 @@ def source_of(fields: Mapping[str, object]) -> Source | None:
 
 def add(record: Mapping[str, object], source: Source, location: Location, history: History) -> None:
     """Add one record to a history. Raises ValueError if it cannot be read."""
-    state = str(record.get(source.state) or "").lower() if source.state else ""
-    if source.failed and record.get(source.failed):
-        return history.leave_out("failed or cancelled queries")
-    if state in ("queued", "planning", "starting", "running", "finishing", "pending", "resuming_warehouse"):
-        return history.leave_out("queries that had not ended")
-    if source.state and state not in source.done:
-        if not state:
-            raise ValueError(f"expected a state in {source.state} ({source.title}), found none")
-        return history.leave_out("failed or cancelled queries")
-    text = record.get(source.text)
-    if not isinstance(text, str) or not text.strip():
-        raise ValueError(f"expected a SQL text in {source.text} ({source.title}), found none")
-    count = float(str(record.get(source.count) or "1")) if source.count else 1.0
-    if not 0 < count <= 1e12:
-        raise ValueError(f"expected a count above 0, found {count:g}")
-    catalog, schema = (str(record.get(key) or "") if key else "" for key in (source.catalog, source.schema))
-    history.executed.append(Executed(text.strip().rstrip(";"), source.dialect, location, count, catalog, schema))
-    return None
+
+    def text_of(key: str) -> str:
+        return str(record.get(key) or "") if key else ""
+
+    state = text_of(source.state).lower()
+    if state in _NOT_ENDED and not text_of(source.failed):
+        history.left_out["queries that had not ended"] += 1
+    elif text_of(source.failed) or (state and state not in source.done):
+        history.left_out["failed or cancelled queries"] += 1
+    elif source.state and not state:
+        raise ValueError(f"expected a state in {source.state} ({source.title}), found none")
+    else:
+        text = record.get(source.text)
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError(f"expected a SQL text in {source.text} ({source.title}), found none")
+        count = float(text_of(source.count) or 1)
+        if not 0 < count <= 1e12:
+            raise ValueError(f"expected a count above 0, found {count:g}")
+        session = text_of(source.catalog), text_of(source.schema)
+        history.executed.append(Executed(text.strip().rstrip(";"), source.dialect, location, count, *session))
 
 
 def flattened(value: Mapping[str, object], prefix: str = "") -> dict[str, object]:
