@@ -28,7 +28,7 @@ from zlayout.formats.base import Work
 from zlayout.formats.iceberg import backend as product
 from zlayout.formats.iceberg.read import history, manifests
 from zlayout.formats.iceberg.read import state_property as recorded
-from zlayout.formats.iceberg.write import commit, jvm, record, scan, staging, types
+from zlayout.formats.iceberg.write import commit, jvm, record, refusals, snapshots, staging
 from zlayout.formats.iceberg.write.record import known_state
 from zlayout.formats.kernel.commits import NewFiles, Rewritten
 from zlayout.spec.model import TableName
@@ -84,7 +84,7 @@ def _state(base: Metadata) -> TableState:
 
 
 def tasks_of(client: StandIn, table: Loaded, snapshot: int, paths: pa.Array) -> Seq:
-    """Stands in for `scan.tasks_of`."""
+    """Stands in for `snapshots.tasks_of`."""
     base = client.table.as_of(table.base.history[table.base.by_version[snapshot]])
     found = (base.files.get(path) for path in paths.to_pylist())
     lineage = client.table.lineage
@@ -152,9 +152,9 @@ def stand_in() -> Iterator[None]:
     with ExitStack() as stack:
         for module, name, value in (
             (jvm, "IcebergJvm", StandIn),
-            (types, "require_types", lambda *_: None),
-            (scan, "tasks_of", tasks_of),
-            (scan, "is_ancestor", lambda *_: True),
+            (refusals, "require_types", lambda *_: None),
+            (snapshots, "tasks_of", tasks_of),
+            (snapshots, "is_ancestor", lambda *_: True),
             (staging, "tasks_of", tasks_of),
             (staging, "stage", lambda *_: None),
             (commit, "write_groups", write_groups),

@@ -19,7 +19,7 @@ from zlayout.errors import EngineError, Refused
 from zlayout.formats.base import Commit, Notice
 from zlayout.formats.iceberg.write import commit, staging
 from zlayout.formats.iceberg.write.commit import Committer, write_groups
-from zlayout.formats.iceberg.write.scan import tasks_of
+from zlayout.formats.iceberg.write.snapshots import tasks_of
 from zlayout.formats.iceberg.write.staging import staged
 from zlayout.planner.work import Group
 from zlayout.spark import versions

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from zlayout.errors import CommitConflict, Refused
-from zlayout.formats.iceberg.read.branches import head, heads
-from zlayout.formats.iceberg.write import branches
+from zlayout.formats.iceberg.read.snapshots import head, heads
+from zlayout.formats.iceberg.write import snapshots as java
 from zlayout.spec.model import TableName
 
 NAME = TableName("ice", ("db",), "t")
@@ -52,7 +52,7 @@ def test_the_branches_that_a_refusal_names_are_few() -> None:
 
 @pytest.mark.parametrize("methods", [frozenset({"toBranch/1"}), frozenset({"execute/0"}), None])
 def test_an_action_without_branches_is_refused(methods: frozenset[str] | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(branches, "JavaClasses", lambda _: SimpleNamespace(find=lambda _: methods))
+    monkeypatch.setattr(java, "JavaClasses", lambda _: SimpleNamespace(find=lambda _: methods))
     build = SimpleNamespace(version=lambda: "1.10.1")
     table = SimpleNamespace(currentSnapshot=lambda: "newest of main")
     jvm: Any = SimpleNamespace(
@@ -60,15 +60,15 @@ def test_an_action_without_branches_is_refused(methods: frozenset[str] | None, m
         iceberg=SimpleNamespace(IcebergBuild=build),
         load=lambda _: table,
     )
-    branches.require_native(jvm, NAME)
+    java.require_native(jvm, NAME)
     if methods == frozenset({"toBranch/1"}):
-        branches.require_native(jvm, NAME.on("audit"))
+        java.require_native(jvm, NAME.on("audit"))
         table.currentSnapshot = lambda: None
         with pytest.raises(Refused, match=r"ZL229 .* while main has no snapshot"):
-            branches.require_native(jvm, NAME.on("audit"))
+            java.require_native(jvm, NAME.on("audit"))
         return
     with pytest.raises(Refused, match=r"ZL229 ice\.db\.t@audit: rewrite_data_files of Iceberg 1\.10\.1"):
-        branches.require_native(jvm, NAME.on("audit"))
+        java.require_native(jvm, NAME.on("audit"))
 
 
 def test_a_change_is_directed_to_a_branch_that_exists() -> None:
@@ -76,11 +76,11 @@ def test_a_change_is_directed_to_a_branch_that_exists() -> None:
     change = SimpleNamespace(toBranch=to.append)
     kinds = {"audit": SimpleNamespace(isBranch=lambda: True), "v1": SimpleNamespace(isBranch=lambda: False)}
     table = SimpleNamespace(refs=lambda: kinds)
-    branches.to_branch(change, table, NAME)
+    java.to_branch(change, table, NAME)
     assert to == []
-    branches.to_branch(change, table, NAME.on("audit"))
+    java.to_branch(change, table, NAME.on("audit"))
     assert to == ["audit"]
     for name in ("v1", "gone"):
         with pytest.raises(CommitConflict, match="ZL320"):
-            branches.to_branch(change, table, NAME.on(name))
+            java.to_branch(change, table, NAME.on(name))
     assert to == ["audit"]

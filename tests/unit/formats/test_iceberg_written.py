@@ -17,8 +17,8 @@ from zlayout.formats.iceberg.read.manifests import (
     PartitionKey,
     read_live,
 )
+from zlayout.formats.iceberg.read.snapshots import written_by_others
 from zlayout.formats.iceberg.read.state_property import RUN, LaidOut, State
-from zlayout.formats.iceberg.read.written import written_by_others
 
 CITY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city"), spec_id=0)
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
 from zlayout.errors import Diagnostic
 from zlayout.formats.base import Capabilities, Commit, Event, Listed, Notify, Progress, SampleSource, Stage, Work
 from zlayout.formats.iceberg.internals import INTERNALS
-from zlayout.formats.iceberg.read.catalog import list_tables, list_warehouse
+from zlayout.formats.iceberg.read.catalog import list_tables, list_warehouse, load_table
 from zlayout.formats.iceberg.read.history import last_run
 from zlayout.formats.iceberg.read.observe import observe
+from zlayout.formats.iceberg.read.schema import leaf_fields
 from zlayout.formats.iceberg.read.support import has_row_ids_in_orc, needs_row_reader, partition_refusals
 from zlayout.formats.kernel.requirements import require_allowed, require_no_settings, require_table
 from zlayout.formats.orphans import Orphans
@@ -24,7 +26,7 @@ from zlayout.spark.session import SparkRuntime
 from zlayout.spec.layout import Layout
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.sql_text import quote_path
-from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.key_sample import NotParquetError, RowGroupSample
 from zlayout.table.state import Int64, PartitionField, TableState
 
 DRAW_BITS = 31
@@ -102,10 +104,27 @@ class IcebergBackend:
     def sample_keys(
         self, table: TableName, state: TableState, chosen: Int64, columns: Sequence[str], max_bytes: int, seed: int
     ) -> RowGroupSample:
-        """See `zlayout.formats.base.Backend`."""
-        from zlayout.formats.iceberg.read.key_sample import sample_iceberg
+        """See `zlayout.formats.base.Backend`. Raises NotParquetError, if a chosen file is not a Parquet file."""
+        from zlayout.formats.row_groups import KeyFiles, by_field_id, sample_row_groups
 
-        return sample_iceberg(self._catalog, table, state, chosen, columns, max_bytes, seed)
+        loaded, files = load_table(self._catalog, table), state.files
+
+        def open_file(path: str) -> pa.NativeFile:
+            if path.endswith((".orc", ".avro")):
+                raise NotParquetError(path.rpartition(".")[2].upper())
+            opened = loaded.io.new_input(path).open(seekable=True)
+            # PythonFile would seek to the end to learn the size, where GCS has nothing to read, which is an error.
+            return opened if isinstance(opened, pa.NativeFile) else pa.PythonFile(opened, mode="r")
+
+        def constant(column: str, file: int) -> Any:
+            partition = files.partitions[files.partition[file]]
+            values = {str(field): value for field, value in zip(partition.fields, partition.values, strict=True)}
+            return values.get(column)
+
+        fields = {leaf: field.field_id for leaf, field in leaf_fields(loaded.schema().fields)}
+        source = KeyFiles(open_file, by_field_id(fields, {leaf: tuple(leaf.split(".")) for leaf in fields}), constant)
+        wanted = [column for column in state.columns if column.name in columns]
+        return sample_row_groups(source, files, chosen, wanted, max_bytes, seed)
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
         """Return ZL401 for each layout setting, and ZL223 for each column type, that engine native does not support."""
@@ -148,11 +167,10 @@ class IcebergBackend:
         """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL225, ZL227 to ZL229 before any write."""
         from zlayout.formats.iceberg.write import commit
         from zlayout.formats.iceberg.write import native as by_iceberg
-        from zlayout.formats.iceberg.write.branches import require_native
         from zlayout.formats.iceberg.write.jvm import IcebergJvm
-        from zlayout.formats.iceberg.write.lineage import require_row_ids_of_orc
+        from zlayout.formats.iceberg.write.refusals import require_row_ids_of_orc, require_types
         from zlayout.formats.iceberg.write.settings import change_settings
-        from zlayout.formats.iceberg.write.types import require_types
+        from zlayout.formats.iceberg.write.snapshots import require_native
 
         jvm = IcebergJvm(self.runtime.session)
         require_types(jvm, work.table)

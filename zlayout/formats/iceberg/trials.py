@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from zlayout.formats.iceberg.read.trial import live_rows, read_trial
-from zlayout.formats.trial import Trial
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from zlayout.formats.iceberg.read import state_property as recorded
+from zlayout.formats.iceberg.read.catalog import load_table
+from zlayout.formats.iceberg.read.observe import observe
+from zlayout.formats.iceberg.read.snapshots import ancestors, head, operation_of, summary_of, trial_property
+from zlayout.formats.iceberg.read.undo import why_unknown
+from zlayout.formats.trial import Made, Trial
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.state import TableState
+
+if TYPE_CHECKING:
+    from pyiceberg.table.snapshots import Snapshot
 
 
 class IcebergTrials:
@@ -21,11 +32,36 @@ class IcebergTrials:
 
     def read(self, table: TableName, where: str) -> Trial | None:
         """Raises Refused ZL238; TableError ZL121 to ZL123."""
-        return read_trial(self._catalog, table.on(where))
+        name = table.on(where)
+        metadata = load_table(self._catalog, name).metadata
+        if name.branch not in metadata.refs:
+            return None
+        newest, current = head(metadata, name), metadata.current_snapshot()
+        assert newest is not None
+        line, main = list(ancestors(metadata, newest)), list(ancestors(metadata, current))
+        of_main = {one.snapshot_id for one in main}
+        fork = next((one.snapshot_id for one in line if one.snapshot_id in of_main), None)
+        marker = metadata.properties.get(trial_property(name), "")
+        return Trial(
+            table=name,
+            format="iceberg",
+            table_id=str(metadata.table_uuid),
+            location="",
+            marked=any(str(one.snapshot_id) == marker for one in line),
+            main=-1 if current is None else current.snapshot_id,
+            version=newest.snapshot_id,
+            commits=_since(line, fork),
+            moved=_since(main, fork) if fork is not None else (),
+            known=fork is not None,
+        )
 
     def rows(self, trial: Trial) -> tuple[int, int] | None:
         """Raises TableError ZL121 to ZL125."""
-        return live_rows(self._catalog, trial)
+        main = observe(self._catalog, trial.table.on(""), (), trial.main)
+        branch = observe(self._catalog, trial.table, (), trial.version)
+        if why_unknown([main, branch]):
+            return None
+        return int(main.files.live_rows.sum()), int(branch.files.live_rows.sum())
 
     def begin(self, table: TableName, state: TableState, where: str) -> None:
         """Raises CommitConflict ZL320, ZL321; CommitUnknown ZL331."""
@@ -47,3 +83,12 @@ class IcebergTrials:
         from zlayout.formats.iceberg.write.trial import drop
 
         drop(IcebergJvm(self._runtime.session), trial)
+
+
+def _since(newest_first: Sequence[Snapshot], fork: int | None) -> tuple[Made, ...]:
+    """Return the commits after the snapshot `fork`, the oldest first; all of them for None."""
+    found = []
+    for one in takewhile(lambda one: one.snapshot_id != fork, newest_first):
+        operation = operation_of(one)
+        found.append(Made(one.snapshot_id, operation, summary_of(one).get(recorded.RUN, ""), operation == "replace"))
+    return tuple(reversed(found))

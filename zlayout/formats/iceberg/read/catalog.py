@@ -11,10 +11,13 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from pyarrow.fs import AwsStandardS3RetryStrategy, FileSelector
+
 from zlayout.errors import TableError, ZlayoutError, first_line
 from zlayout.formats.access import cause_of, explained
 from zlayout.formats.base import Listed
 from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties
+from zlayout.formats.storage import S3_READ_ATTEMPTS
 from zlayout.spec.model import CatalogConfig, TableName
 
 # The packages by which pyiceberg asks catalogs, and itself: it reads files through pyarrow.
@@ -31,8 +34,15 @@ MAX_SECONDS_OF_USE = 60.0
 _idle: dict[tuple[str, tuple[tuple[str, str], ...]], SimpleQueue[tuple[float, Catalog]]] = {}
 
 # The only classes that pyiceberg imports by their names.
-_S3_RETRIES = {"s3.retry-strategy-impl": "zlayout.formats.iceberg.read.s3_retries.S3Retries"}
+_S3_RETRIES = {"s3.retry-strategy-impl": "zlayout.formats.iceberg.read.catalog.S3Retries"}
 _METADATA_IO = {"py-io-impl": "zlayout.formats.iceberg.read.unread_types.MetadataIO"}
+
+
+class S3Retries(AwsStandardS3RetryStrategy):  # type: ignore[misc]
+    """The S3 retries of pyiceberg, as many as for Delta tables: Arrow's default of 3 attempts ends within 3 seconds."""
+
+    def __init__(self) -> None:
+        super().__init__(max_attempts=S3_READ_ATTEMPTS)
 
 
 def load_table(catalog: CatalogConfig, name: TableName) -> Table:
@@ -102,7 +112,6 @@ def list_warehouse(catalog: CatalogConfig) -> str | None:
         TableError: ZL127, if there is nothing at the location.
         Exception: Of pyarrow, if it cannot be listed.
     """
-    from pyarrow.fs import FileSelector
     from pyiceberg.io.pyarrow import PyArrowFileIO
 
     warehouse = str(catalog.options.get("warehouse", ""))

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from zlayout.formats.base import Commit, Group
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.avro import manifests_of
-from zlayout.formats.iceberg.read.branches import head, heads
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
-from zlayout.formats.iceberg.read.external import ancestors
 from zlayout.formats.iceberg.read.manifests import Change, read_change, read_live
+from zlayout.formats.iceberg.read.snapshots import ancestors, head, heads, summary_of
 from zlayout.formats.run_metrics import TOUCHED, RunMetrics, parse_touched, run_metrics
 from zlayout.spec.model import CatalogConfig, TableName
 
@@ -70,16 +69,14 @@ def run_snapshots(catalog: CatalogConfig, name: TableName, run_id: str) -> froze
 
 
 def _of_run(table: Table, run_id: str) -> list[Snapshot]:
-    return [
-        s for s in table.metadata.snapshots if s.summary and s.summary.additional_properties.get(recorded.RUN) == run_id
-    ]
+    return [s for s in table.metadata.snapshots if summary_of(s).get(recorded.RUN) == run_id]
 
 
 def last_run(catalog: CatalogConfig, name: TableName) -> RunMetrics | None:
     """See `zlayout.formats.base.Backend`. Raises TableError ZL121 to ZL123, Refused ZL238."""
     metadata = load_table(catalog, name).metadata
     for snapshot in ancestors(metadata, head(metadata, name)):
-        summary = snapshot.summary.additional_properties if snapshot.summary else {}
+        summary = summary_of(snapshot)
         columns = parse_touched(summary.get(TOUCHED))
         if recorded.RUN in summary and columns:
             return run_metrics(summary[recorded.RUN], snapshot.snapshot_id, columns, summary)

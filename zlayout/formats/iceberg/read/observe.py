@@ -10,20 +10,23 @@ import numpy as np
 
 from zlayout.errors import Diagnostic, TableError
 from zlayout.formats.iceberg.read import state_property as recorded
-from zlayout.formats.iceberg.read.arrow_types import arrow_type, leaf_fields
 from zlayout.formats.iceberg.read.avro import manifests_of
 from zlayout.formats.iceberg.read.bounds import column_bounds
-from zlayout.formats.iceberg.read.branches import head
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
 from zlayout.formats.iceberg.read.deletes import attribute_deletes
 from zlayout.formats.iceberg.read.equality import EqualityField
-from zlayout.formats.iceberg.read.external import ancestors, external_rewrites_of
 from zlayout.formats.iceberg.read.manifests import DataColumns, read_live
 from zlayout.formats.iceberg.read.metrics_config import MetricsConfig, truncated_lengths
-from zlayout.formats.iceberg.read.partitions import PartitionReader, spec_fields
-from zlayout.formats.iceberg.read.statistics_files import distinct_counts
+from zlayout.formats.iceberg.read.schema import arrow_type, leaf_fields, read_partitions, schema_with, spec_fields
+from zlayout.formats.iceberg.read.snapshots import (
+    ancestors,
+    distinct_counts,
+    external_rewrites_of,
+    head,
+    summary_of,
+    written_by_others,
+)
 from zlayout.formats.iceberg.read.support import features, refusals
-from zlayout.formats.iceberg.read.written import written_by_others
 from zlayout.planner import accepted
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.spec.renames import present_records
@@ -82,7 +85,8 @@ def observe_table(table: Table, name: TableName, columns: Sequence[str], version
         wanted = {c.name: schema.find_field(c.name).field_id for c in leaves if c.name in needed and c.orderable}
         data = read_live(manifests, table.io, list(wanted.values()))
     state, notes = read_state(metadata.properties)
-    state = recorded.from_summaries(state, summaries(metadata), recorded.undone(metadata.properties))
+    summaries = [(s.snapshot_id, summary_of(s)) for s in metadata.snapshots]
+    state = recorded.from_summaries(state, summaries, recorded.undone(metadata.properties))
     elsewhere = {s.snapshot_id for s in metadata.snapshots} - {s.snapshot_id for s in ancestors(metadata, snapshot)}
     files = _files(data, metadata, schema, leaves, wanted, config, state)
     return TableState(
@@ -136,8 +140,7 @@ def _files(
     unpartitioned = frozenset(s.spec_id for s in metadata.partition_specs if not s.fields)
     deletes = attribute_deletes(data, unpartitioned, _equality_fields(data, metadata, schema))
     rows = data.int64("rows")
-    reader = PartitionReader(metadata, schema)
-    partitions = tuple(reader.partition(spec_id, raw) for spec_id, raw in data.partitions)
+    partitions = read_partitions(data.partitions, metadata, schema)
     layout, layouts, group, baselines = _laid_out(data, partitions, state)
     return FileTable(
         path=data.paths(),
@@ -160,13 +163,11 @@ def _equality_fields(data: DataColumns, metadata: TableMetadata, schema: Schema)
     """Return the columns of equality delete files, by field id, whose bounds can be compared."""
     fields = {}
     for field_id in sorted({i for delete in data.deletes for i in delete.equality if i in data.lower}):
-        for known in (schema, *reversed(metadata.schemas)):  # the column may have been dropped
-            if known.find_column_name(field_id) is not None:
-                field = known.find_field(field_id)
-                kind, orderable = arrow_type(field.field_type)
-                if orderable and str(field.field_type) != "uuid":  # Iceberg versions differ in the order of uuids
-                    fields[field_id] = EqualityField(kind, field.required)
-                break
+        if (known := schema_with(field_id, schema, metadata)) is not None:
+            field = known.find_field(field_id)
+            kind, orderable = arrow_type(field.field_type)
+            if orderable and str(field.field_type) != "uuid":  # Iceberg versions differ in the order of uuids
+                fields[field_id] = EqualityField(kind, field.required)
     return fields
 
 
@@ -195,11 +196,6 @@ def read_state(properties: Mapping[str, str]) -> tuple[recorded.State, tuple[Dia
         return {}, (note,)
 
 
-def summaries(metadata: TableMetadata) -> list[tuple[int, Mapping[str, str]]]:
-    """Return id and summary of every snapshot that has not expired."""
-    return [(s.snapshot_id, s.summary.additional_properties) for s in metadata.snapshots if s.summary]
-
-
 def _snapshot(metadata: TableMetadata, name: TableName, version: int) -> Snapshot | None:
     if version == NO_SNAPSHOT:
         return None
@@ -223,7 +219,7 @@ def _schema(metadata: TableMetadata, snapshot: Snapshot | None, newest: Snapshot
 
 def _columns(schema: Schema, config: MetricsConfig, distinct: Mapping[int, int]) -> tuple[Column, ...]:
     columns = []
-    for name, field in leaf_fields(schema):
+    for name, field in leaf_fields(schema.fields):
         kind, orderable = arrow_type(field.field_type)
         mode = config.mode(name, field.field_id)
         stats = orderable and mode.bounds

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from zlayout.errors import Diagnostic
 from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, DataColumns
-from zlayout.formats.iceberg.read.partitions import ORDINALS, argument, transform_name
+from zlayout.formats.iceberg.read.schema import ORDINALS, argument, transform_name
 from zlayout.table.state import PartitionField, TableState
 
 if TYPE_CHECKING:
@@ -97,46 +97,20 @@ def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ..
     """
     found = []
     if data.encrypted or "encryption.key-id" in metadata.properties:
-        found.append(
-            Diagnostic(
-                "ZL221",
-                "the table is encrypted, and zlayout does not have its keys",
-                "refused",
-                "rewrite the table with the engine that has the keys",
-            )
-        )
+        message = "the table is encrypted, and zlayout does not have its keys"
+        found.append(("ZL221", message, "rewrite the table with the engine that has the keys"))
     if metadata.properties.get("write.format.default", "parquet").lower() == "avro":
-        found.append(
-            Diagnostic(
-                "ZL222",
-                "the table writes Avro files, which have no bounds",
-                "refused",
-                "set write.format.default to parquet; zlayout then rewrites the Avro files as Parquet",
-            )
-        )
-    if unread := [f"{name} ({kind})" for name, kind in _types(metadata.schema()) if not _is_in_spark(kind)]:
-        found.append(
-            Diagnostic(
-                "ZL227",
-                f"Iceberg's Spark module cannot read columns of these types: {', '.join(unread)}",
-                "refused",
-                "rewrite the table with the engine that writes it",
-            )
-        )
+        hint = "set write.format.default to parquet; zlayout then rewrites the Avro files as Parquet"
+        found.append(("ZL222", "the table writes Avro files, which have no bounds", hint))
+    # pyiceberg quotes coordinate reference systems
+    types = ((name, kind) for name, kind in _types(metadata.schema()) if not _IN_SPARK.fullmatch(kind.replace("'", "")))
+    if unread := [f"{name} ({kind})" for name, kind in types]:
+        message = f"Iceberg's Spark module cannot read columns of these types: {', '.join(unread)}"
+        found.append(("ZL227", message, "rewrite the table with the engine that writes it"))
     if reserved := [f.name for f in metadata.schema().fields if f.name.lower() in _METADATA_COLUMNS]:
-        found.append(
-            Diagnostic(
-                "ZL227",
-                f"Iceberg's Spark module cannot read columns with names of metadata columns: {', '.join(reserved)}",
-                "refused",
-                "rename them by ALTER TABLE ... RENAME COLUMN, which changes no files",
-            )
-        )
-    return tuple(found)
-
-
-def _is_in_spark(kind: str) -> bool:
-    return _IN_SPARK.fullmatch(kind.replace("'", "")) is not None  # pyiceberg quotes coordinate reference systems
+        message = f"Iceberg's Spark module cannot read columns with names of metadata columns: {', '.join(reserved)}"
+        found.append(("ZL227", message, "rename them by ALTER TABLE ... RENAME COLUMN, which changes no files"))
+    return tuple(Diagnostic(code, message, "refused", hint) for code, message, hint in found)
 
 
 def _types(schema: Schema) -> list[tuple[str, str]]:

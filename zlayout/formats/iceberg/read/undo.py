@@ -17,10 +17,9 @@ import pyarrow as pa
 from zlayout.errors import Refused
 from zlayout.formats import undo
 from zlayout.formats.iceberg.read import state_property as stored
-from zlayout.formats.iceberg.read.branches import is_branch
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
-from zlayout.formats.iceberg.read.external import ancestors
 from zlayout.formats.iceberg.read.manifests import read_change
+from zlayout.formats.iceberg.read.snapshots import ancestors, is_branch, operation_of, summary_of
 from zlayout.formats.stored_files import missing_files
 from zlayout.formats.undo import Change, Recorded, Undo
 from zlayout.spec.model import CatalogConfig, TableName
@@ -91,16 +90,8 @@ def undo_run(
     )
 
 
-def _summary(snapshot: Snapshot) -> Mapping[str, str]:
-    return snapshot.summary.additional_properties if snapshot.summary else {}
-
-
 def _run(snapshot: Snapshot) -> str:
-    return _summary(snapshot).get(stored.RUN, "")
-
-
-def _operation(snapshot: Snapshot) -> str:
-    return str(snapshot.summary.operation.value) if snapshot.summary else "unknown operation"
+    return summary_of(snapshot).get(stored.RUN, "")
 
 
 def _chosen(name: TableName, table: Table, history: Sequence[Snapshot], wanted: str | None) -> tuple[str, list[Change]]:
@@ -147,10 +138,10 @@ def _require_picks(
         Refused: ZL232, if one of them changed files of the run; ZL236.
     """
     for snapshot in kept:
-        what = f"{_operation(snapshot)} of run {_run(snapshot)}" if _run(snapshot) else _operation(snapshot)
+        what = f"{operation_of(snapshot)} of run {_run(snapshot)}" if _run(snapshot) else operation_of(snapshot)
         by = f"snapshot {snapshot.snapshot_id} ({what})"
-        summary = _summary(snapshot)
-        if _operation(snapshot) == "append" and not _run(snapshot):
+        summary = summary_of(snapshot)
+        if operation_of(snapshot) == "append" and not _run(snapshot):
             if other := sorted(key for key in summary if not _PLAIN.fullmatch(key)):
                 raise _cannot_keep(name, f"{by} stores {other[0]}, which a writer may need to find again")
             continue

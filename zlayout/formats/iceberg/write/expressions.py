@@ -7,7 +7,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from zlayout.formats.iceberg.read.partitions import argument, transform_name
+from zlayout.formats.iceberg.read.schema import argument, transform_name
 from zlayout.table.state import Partition, PartitionField
 
 if TYPE_CHECKING:

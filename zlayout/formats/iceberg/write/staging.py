@@ -25,8 +25,8 @@ from pyspark.sql import functions as F
 from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Group, Work
 from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
-from zlayout.formats.iceberg.write.lineage import require_sequence_numbers
-from zlayout.formats.iceberg.write.scan import tasks_of
+from zlayout.formats.iceberg.write.refusals import require_sequence_numbers
+from zlayout.formats.iceberg.write.snapshots import tasks_of
 from zlayout.formats.kernel.commits import NewFiles, positions_among
 from zlayout.formats.kernel.new_files import FileName, require_sizes, spark_partitions
 from zlayout.formats.kernel.requirements import paths_of

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from zlayout.errors import CommitConflict
-from zlayout.formats.iceberg.read.trial import property_of
+from zlayout.formats.iceberg.read.snapshots import trial_property
 from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, java_errors
 from zlayout.formats.kernel.outcome import settled
 from zlayout.formats.trial import Trial
@@ -35,7 +35,7 @@ def begin(jvm: IcebergJvm, name: TableName, table_id: str, snapshot: int) -> Non
             message = f"{name}: the branch exists already, or snapshot {snapshot} has expired"
             raise CommitConflict.of("ZL320", message, hint="nothing was written; run trial again")
         transaction.manageSnapshots().createBranch(name.branch, snapshot).commit()
-        _set(transaction, {property_of(name): str(snapshot), accepted.property_of(name): None})
+        _set(transaction, {trial_property(name): str(snapshot), accepted.property_of(name): None})
 
     _swap(jvm, f"creating branch {name.branch} of {name.on('')}", name, change, lambda now: _at(now, name) == snapshot)
 
@@ -73,7 +73,7 @@ def drop(jvm: IcebergJvm, trial: Trial) -> None:
         # A REST catalog checks the snapshot of a branch that is set, and of a branch that is removed it checks nothing.
         transaction.manageSnapshots().setMaxRefAgeMs(name.branch, 1).commit()
         transaction.manageSnapshots().removeBranch(name.branch).commit()
-        _set(transaction, {property_of(name): None, accepted.property_of(name): None})
+        _set(transaction, {trial_property(name): None, accepted.property_of(name): None})
 
     _swap(jvm, f"dropping branch {name.branch} of {name.on('')}", name, change, lambda now: _at(now, name) is None)
 

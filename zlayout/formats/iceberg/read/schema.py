@@ -1,0 +1,164 @@
+"""Converts schemas, partition specs and partition values of an Iceberg table to Arrow and to `zlayout.table.state`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pyarrow as pa
+
+from zlayout.table.python_values import far_date, far_time
+from zlayout.table.state import Partition, PartitionField
+
+if TYPE_CHECKING:
+    from pyiceberg.partitioning import PartitionField as SpecField
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.types import IcebergType, NestedField
+
+ORDINALS = frozenset({"year", "month", "day", "hour"})
+_EPOCH = date(1970, 1, 1)
+_EPOCH_TIME = datetime(1970, 1, 1)
+_ARROW_TYPES = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "time": pa.time64("us"),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", tz="UTC"),
+    "timestamp_ns": pa.timestamp("ns"),
+    "timestamptz_ns": pa.timestamp("ns", tz="UTC"),
+    "string": pa.string(),
+    "uuid": pa.binary(),
+    "binary": pa.binary(),
+}
+
+
+def arrow_type(iceberg: IcebergType) -> tuple[pa.DataType, bool]:
+    """Return the Arrow type of a column's bounds, and whether the type is orderable.
+
+    uuid and fixed are converted to pa.binary(). Lists, maps, structs and all other types, which are converted to
+    pa.null(), are not orderable.
+    """
+    from pyiceberg.types import DecimalType, FixedType, ListType, MapType, PrimitiveType, StructType
+
+    match iceberg:
+        case DecimalType():
+            return pa.decimal128(iceberg.precision, iceberg.scale), True
+        case FixedType():
+            return pa.binary(), True
+        case ListType():
+            return pa.list_(arrow_type(iceberg.element_type)[0]), False
+        case MapType():
+            return pa.map_(arrow_type(iceberg.key_type)[0], arrow_type(iceberg.value_type)[0]), False
+        case StructType():
+            return pa.struct([(f.name, arrow_type(f.field_type)[0]) for f in iceberg.fields]), False
+        case PrimitiveType() if str(iceberg) in _ARROW_TYPES:
+            return _ARROW_TYPES[str(iceberg)], True
+        case _:
+            return pa.null(), False
+
+
+def leaf_fields(fields: Iterable[NestedField], prefix: str = "") -> Iterator[tuple[str, NestedField]]:
+    """Yield dotted name and field of each leaf column in schema order. Lists and maps are leaves."""
+    from pyiceberg.types import StructType
+
+    for field in fields:
+        name = f"{prefix}{field.name}"
+        if isinstance(field.field_type, StructType):
+            yield from leaf_fields(field.field_type.fields, f"{name}.")
+        else:
+            yield name, field
+
+
+def schema_with(field_id: int, schema: Schema, metadata: TableMetadata) -> Schema | None:
+    """Return `schema` if it has the field, else the newest schema of the table that has it; None if none has it."""
+    every = (schema, *reversed(metadata.schemas))
+    return next((known for known in every if known.find_column_name(field_id) is not None), None)
+
+
+def spec_fields(spec: PartitionSpec, schema: Schema) -> tuple[PartitionField, ...]:
+    """Return the partition fields of a spec, without fields of transform void."""
+    return tuple(
+        PartitionField(schema.find_column_name(f.source_id) or f.name, str(f.transform)) for _, f in _live_fields(spec)
+    )
+
+
+def read_partitions(
+    raw: Iterable[tuple[int, tuple[Any, ...]]], metadata: TableMetadata, schema: Schema
+) -> tuple[Partition, ...]:
+    """Return partitions without fields of transform void.
+
+    A source column has its name in `schema`, or its last name if it was dropped.
+
+    Args:
+        raw: The ids of partition specs, with the partition values as manifest entries have them.
+    """
+    specs = {}
+    for spec in metadata.partition_specs:
+        live = [(i, f, schema_with(f.source_id, schema, metadata) or schema) for i, f in _live_fields(spec)]
+        names = (known.find_column_name(f.source_id) or f.name for _, f, known in live)
+        fields = tuple(PartitionField(name, str(f.transform)) for name, (_, f, _) in zip(names, live, strict=True))
+        specs[spec.spec_id] = fields, [(i, _converter(f, known)) for i, f, known in live]
+    found = []
+    for spec_id, values in raw:
+        fields, slots = specs[spec_id]
+        own = tuple(None if values[i] is None else convert(values[i]) for i, convert in slots)
+        found.append(Partition(spec_id, fields, own))
+    return tuple(found)
+
+
+def _live_fields(spec: PartitionSpec) -> list[tuple[int, SpecField]]:
+    return [(i, field) for i, field in enumerate(spec.fields) if str(field.transform) != "void"]
+
+
+def transform_name(field: PartitionField) -> str:
+    """Return the name of the field's transform without its argument: `bucket` for `bucket[16]`."""
+    return field.transform.partition("[")[0]
+
+
+def argument(field: PartitionField) -> int | None:
+    """Return the argument of the field's transform, None if it has none: 16 for `bucket[16]`."""
+    text = field.transform.partition("[")[2].rstrip("]")
+    return int(text) if text else None
+
+
+def _converter(field: SpecField, schema: Schema) -> Callable[[Any], Any]:
+    transform = str(field.transform)
+    if transform in ORDINALS or transform.startswith("bucket") or schema.find_column_name(field.source_id) is None:
+        return _as_is
+    return _CONVERTERS.get(str(schema.find_type(field.source_id)), _as_is)
+
+
+def _as_is(value: Any) -> Any:
+    return str(value) if isinstance(value, UUID) else value
+
+
+def _date(days: Any) -> Any:
+    try:
+        return days if isinstance(days, date) else _EPOCH + timedelta(days=days)
+    except OverflowError:
+        return far_date(days)
+
+
+def _timestamp(micros: Any) -> Any:
+    try:
+        return _EPOCH_TIME + timedelta(microseconds=micros)
+    except OverflowError:
+        return far_time(micros, utc=False)
+
+
+def _timestamptz(micros: Any) -> Any:
+    try:
+        return (_EPOCH_TIME + timedelta(microseconds=micros)).replace(tzinfo=UTC)
+    except OverflowError:
+        return far_time(micros, utc=True)
+
+
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {"date": _date, "timestamp": _timestamp, "timestamptz": _timestamptz}

@@ -1,0 +1,155 @@
+"""Reads the snapshots of an Iceberg table: its branches, and what writers other than zlayout did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zlayout.errors import Refused
+from zlayout.formats.iceberg.read import state_property as recorded
+from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, DataColumns
+from zlayout.formats.trial import TRIAL
+from zlayout.formats.undo import ROLLBACK
+from zlayout.message_text import quote_value
+from zlayout.spec.model import MAIN, TableName
+from zlayout.table.last_written import last_written
+from zlayout.table.state import ExternalRewrite, Int64, external_rewrites, instant_of_milliseconds
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.refs import SnapshotRef
+    from pyiceberg.table.snapshots import Snapshot
+
+MAX_NAMED = 5  # branches that a message names
+MAX_SNAPSHOTS = 1000  # that are searched for rewrites by other writers
+# The operations of snapshots that remove data files, as shown to users.
+_REMOVALS = {"replace": "replace (a rewrite of data files)", "overwrite": "overwrite", "delete": "delete"}
+_THETA_SKETCH = "apache-datasketches-theta-v1"
+
+
+def head(metadata: TableMetadata, name: TableName) -> Snapshot | None:
+    """Return the newest snapshot of the branch of `name`, None for a table without a snapshot.
+
+    Raises:
+        Refused: ZL238, if the table has no such branch, or a tag of this name.
+    """
+    if not name.branch:
+        return metadata.current_snapshot()
+    ref = metadata.refs.get(name.branch)
+    if ref is None or not is_branch(ref):
+        found = "no such branch" if ref is None else "a tag of this name"
+        branches = [MAIN, *sorted(other for other, it in metadata.refs.items() if other != MAIN and is_branch(it))]
+        more = f" and {len(branches) - MAX_NAMED} more" if len(branches) > MAX_NAMED else ""
+        raise Refused.of(
+            "ZL238",
+            f"expected branch {quote_value(name.branch)} of {name.on('')}, found {found}",
+            hint=f"use a branch of the table: {', '.join(branches[:MAX_NAMED])}{more}",
+        )
+    return metadata.snapshot_by_id(ref.snapshot_id)
+
+
+def heads(metadata: TableMetadata) -> list[Snapshot]:
+    """Return the newest snapshots of all branches, each once."""
+    ids = {ref.snapshot_id for ref in metadata.refs.values() if is_branch(ref)} | {metadata.current_snapshot_id}
+    return [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id in ids]
+
+
+def is_branch(ref: SnapshotRef) -> bool:
+    """Return whether a reference is a branch, and not a tag."""
+    return str(ref.snapshot_ref_type.value) == "branch"
+
+
+def ancestors(metadata: TableMetadata, snapshot: Snapshot | None) -> Iterator[Snapshot]:
+    """Yield a snapshot and its ancestors, the newest first, as far as they have not expired."""
+    by_id = {s.snapshot_id: s for s in metadata.snapshots}
+    while snapshot is not None:
+        yield snapshot
+        by_id.pop(snapshot.snapshot_id, None)  # so that invalid metadata with a cycle end
+        parent = snapshot.parent_snapshot_id
+        snapshot = None if parent is None else by_id.get(parent)
+
+
+def summary_of(snapshot: Snapshot) -> Mapping[str, str]:
+    """Return the summary of a snapshot, empty if it has none."""
+    return snapshot.summary.additional_properties if snapshot.summary else {}
+
+
+def operation_of(snapshot: Snapshot) -> str:
+    """Return the operation of a snapshot, as Iceberg names it."""
+    return str(snapshot.summary.operation.value) if snapshot.summary else "unknown operation"
+
+
+def trial_property(table: TableName) -> str:
+    """Return the name of the property that marks the branch of a trial. Its value is the snapshot it was made from."""
+    return f"{TRIAL}.{table.branch}"
+
+
+def external_rewrites_of(
+    metadata: TableMetadata, snapshot: Snapshot | None, *, known: bool
+) -> tuple[ExternalRewrite, ...]:
+    """Return what other writers rewrote since the last snapshot by zlayout, up to a snapshot.
+
+    Args:
+        metadata: The metadata of the table, whose snapshots may have expired in part.
+        snapshot: The newest snapshot to consider.
+        known: Whether the table has layout records, so that zlayout has rewritten it.
+    """
+    found: list[ExternalRewrite] = []
+    for number, one in enumerate(ancestors(metadata, snapshot)):
+        summary = summary_of(one)
+        if recorded.LAYOUT_ID in summary or recorded.RUN in summary:
+            return external_rewrites(found)
+        if number >= MAX_SNAPSHOTS:
+            break
+        removed = summary.get("deleted-data-files", "0")
+        if (operation := _REMOVALS.get(operation_of(one))) and removed.isdecimal() and int(removed):
+            time = instant_of_milliseconds(one.timestamp_ms)
+            found.append(ExternalRewrite(operation, one.snapshot_id, _engine(summary), time))
+    return external_rewrites(found) if known else ()
+
+
+def _engine(summary: Mapping[str, str]) -> str:
+    """Return the engine that made a snapshot, with its version. Trino writes its name in no property."""
+    name, version = summary.get("engine-name", ""), summary.get("engine-version", "")
+    if not name:
+        return "Trino" if "trino_query_id" in summary else ""
+    return f"{name} {version}".strip()
+
+
+def written_by_others(data: DataColumns, metadata: TableMetadata, state: recorded.State) -> Int64:
+    """Return the time of the last write to each partition of `data.partitions`, int64[P], in milliseconds since 1970.
+
+    A data file, or a delete file for files of the partition, was written when its snapshot was committed. Snapshots
+    that have expired and those of zlayout are not counted.
+    """
+    own = {s.snapshot_id for s in metadata.snapshots if not {recorded.RUN, ROLLBACK}.isdisjoint(summary_of(s))}
+    own |= recorded.listed(state)
+    times = {s.snapshot_id: s.timestamp_ms for s in metadata.snapshots if s.snapshot_id not in own}
+    snapshots, inverse = np.unique(data.int64("snapshot"), return_inverse=True)
+    of_files = np.array([times.get(snapshot, 0) for snapshot in snapshots.tolist()], np.int64)[inverse]
+    latest = last_written(of_files, data.partition_index(), len(data.partitions))
+    unpartitioned = {spec.spec_id for spec in metadata.partition_specs if not spec.fields}
+    for delete in data.deletes:
+        time = times.get(delete.snapshot, 0)
+        if delete.content == EQUALITY_DELETES and delete.partition[0] in unpartitioned:  # applies to all partitions
+            latest = np.maximum(latest, time)
+        elif (at := data.partitions.get(delete.partition)) is not None:
+            latest[at] = max(latest[at], time)
+    return latest
+
+
+def distinct_counts(metadata: TableMetadata, snapshot: Snapshot | None) -> Mapping[int, int]:
+    """Return the number of distinct values by field id, as the statistics files (Puffin) of the snapshot state it.
+
+    The number is a property of the sketch in the table metadata, so that no statistics file is opened. Statistics of
+    other snapshots are ignored, because values may have been added since.
+    """
+    found: dict[int, int] = {}
+    for file in metadata.statistics if snapshot is not None else ():
+        for blob in file.blob_metadata if snapshot and file.snapshot_id == snapshot.snapshot_id else ():
+            text = (blob.properties or {}).get("ndv", "")
+            if blob.type == _THETA_SKETCH and len(blob.fields) == 1 and text.isdecimal():
+                found[blob.fields[0]] = int(text)
+    return found
