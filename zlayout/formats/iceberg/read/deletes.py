@@ -83,15 +83,13 @@ def attribute_deletes(
     by_position = _whole_rows(deleted, targets.rows)
     for scope, deletes in equality.items():
         rows = targets.inside(scope)
-        found = estimate(data, rows, deletes, fields)
-        deleted[rows] += found.rows
-        shared[rows] |= found.shared
-        for row, name in zip(rows.tolist(), found.key, strict=True):
+        by_equality, with_others, names = estimate(data, rows, deletes, fields)
+        deleted[rows] += by_equality
+        shared[rows] |= with_others
+        for row, name in zip(rows.tolist(), names, strict=True):
             if name:
                 keys[row].append(name)
-    version_key = np.full(len(data.path), "", object)
-    for row, names in keys.items():
-        version_key[row] = "\n".join(sorted(names))
+    version_key = ["\n".join(sorted(keys.get(row, ()))) for row in range(len(data.path))]
     return Deletes(_whole_rows(deleted, targets.rows), by_position, shared, pa.array(version_key, pa.string()))
 
 

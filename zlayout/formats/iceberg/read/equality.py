@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zlayout.formats.iceberg.read.bounds import Bytes, decode
+from zlayout.formats.iceberg.read.bounds import decode
 from zlayout.formats.iceberg.read.manifests import DataColumns, DeleteFile
 from zlayout.table.state import Int64
 
@@ -39,70 +39,53 @@ class EqualityField:
     required: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """What the equality delete files of one scope may delete from its N data files.
-
-    Attributes:
-        rows: float64[N], the estimated number of deleted rows; more than the rows of a file if they are deleted often.
-        shared: bool[N], whether a delete file that may apply may also apply to another data file.
-        key: One string per file, which identifies the delete files of the scope that are newer than the file.
-    """
-
-    rows: Floats
-    shared: Bools
-    key: list[str]
-
-
 def estimate(
     data: DataColumns, rows: Int64, deletes: Sequence[DeleteFile], fields: Mapping[int, EqualityField]
-) -> Estimate:
-    """Estimate the deletes of the data files of one scope.
+) -> tuple[Floats, Bools, list[str]]:
+    """Estimate what the equality delete files of one scope delete from its data files.
 
     Args:
         data: All data files, with the bounds of the equality columns.
         rows: int64[N], the data files of the scope.
         deletes: The equality delete files of the scope.
         fields: The equality columns of a primitive type, by field id.
+
+    Returns:
+        float64[N], the estimated number of deleted rows; more than the rows of a file if they are deleted often.
+        bool[N], whether a delete file that may apply may also apply to another data file.
+        One key per file, which identifies the delete files of the scope that are newer than the file; '' for none.
     """
-    files = _Files(data, rows, fields)
+    scope = _Scope(data, rows)
+    ordered = sorted(deletes, key=lambda delete: (delete.sequence, delete.key))
     sets: dict[tuple[int, ...], list[DeleteFile]] = defaultdict(list)
     for delete in deletes:
         sets[tuple(f for f in delete.equality if f in fields)].append(delete)
-    deleted, shared = np.zeros(len(rows)), np.zeros(len(rows), np.bool_)
-    anywhere = list(sets.pop((), ()))
+    anywhere = sets.pop((), [])
     for ids, some in sets.items():
-        anywhere += files.apply_within_bounds(ids, some, deleted, shared)
-    first, digests = _by_age(files, deletes)
-    files.apply_by_age(anywhere, deleted, shared)
-    return Estimate(deleted, shared, [digests[at] for at in first.tolist()])
-
-
-def _by_age(files: _Files, deletes: Sequence[DeleteFile]) -> tuple[Int64, list[str]]:
-    """Return the index of the first delete file, by sequence number, that is newer than each data file.
-
-    Returns:
-        int64[N], and for each index a digest of the delete files from this index on; an empty string for none.
-    """
-    ordered = sorted(deletes, key=lambda delete: (delete.sequence, delete.key))
-    since = np.array([delete.sequence for delete in ordered], np.int64)
-    digests = accumulate(reversed(ordered), lambda after, delete: _digest(after, delete.key), initial="")
-    return np.searchsorted(since, files.sequence, side="right"), list(digests)[::-1]
+        anywhere += scope.apply_within_bounds({field: fields[field] for field in ids}, some)
+    scope.apply_by_age(anywhere)
+    digests = [*accumulate(reversed(ordered), lambda after, delete: _digest(after, delete.key), initial="")][::-1]
+    return scope.deleted, scope.shared, [digests[at] for at in scope.first_newer(ordered).tolist()]
 
 
 def _digest(after: str, key: str) -> str:
     return hashlib.sha256(f"{after}\0{key}".encode()).hexdigest()[:32]
 
 
-class _Files:
-    """The data files of one scope, with the ranks of their bounds."""
+class _Scope:
+    """The data files of one scope, with the deletes that were applied to them."""
 
-    def __init__(self, data: DataColumns, rows: Int64, fields: Mapping[int, EqualityField]) -> None:
-        self.rows = data.int64("rows")[rows]
-        self.sequence = data.int64("sequence")[rows]
-        self._data, self._index, self._fields = data, rows, fields
+    def __init__(self, data: DataColumns, index: Int64) -> None:
+        self.rows = data.int64("rows")[index]
+        self.sequence = data.int64("sequence")[index]
+        self.deleted, self.shared = np.zeros(len(index)), np.zeros(len(index), np.bool_)
+        self._data, self._index = data, index.tolist()
 
-    def apply_by_age(self, deletes: Sequence[DeleteFile], deleted: Floats, shared: Bools) -> None:
+    def first_newer(self, ordered: Sequence[DeleteFile]) -> Int64:
+        """Return the index of the first delete file, ordered by sequence number, that is newer than each data file."""
+        return np.searchsorted([delete.sequence for delete in ordered], self.sequence, side="right")
+
+    def apply_by_age(self, deletes: Sequence[DeleteFile]) -> None:
         """Add the deletes of files without usable bounds, which may apply to all older data files."""
         if not deletes:
             return
@@ -113,16 +96,16 @@ class _Files:
         older = so_far[np.searchsorted(self.sequence[by_age], since, side="left")]
         share = np.minimum(np.array([delete.rows for delete in ordered]) / np.maximum(older, 1), 1.0)
         shares = np.append(np.cumsum(share[::-1])[::-1], 0.0)
-        first = np.searchsorted(since, self.sequence, side="right")
-        deleted += self.rows * shares[first]
+        first = self.first_newer(ordered)
+        self.deleted += self.rows * shares[first]
         hit = first < len(ordered)
-        shared |= hit & (hit.sum() > 1)
+        self.shared |= hit & (hit.sum() > 1)
 
     def apply_within_bounds(
-        self, ids: tuple[int, ...], deletes: Sequence[DeleteFile], deleted: Floats, shared: Bools
+        self, fields: Mapping[int, EqualityField], deletes: Sequence[DeleteFile]
     ) -> list[DeleteFile]:
         """Add the deletes of files with these equality columns. Return the delete files that are too many for that."""
-        columns = [_Column(self, field, deletes) for field in ids]
+        columns = [self._column(field, kind, deletes) for field, kind in fields.items()]
         order, ends = columns[0].order, columns[0].slices()
         left, beyond = MAX_PAIRS, []
         for number in np.argsort(ends[1] - ends[0], kind="stable").tolist():
@@ -137,18 +120,20 @@ class _Files:
                 some = some[column.may_match(number, some)]
             if len(some):
                 share = min(deletes[number].rows / max(1, int(self.rows[some].sum())), 1.0)
-                deleted[some] += share * self.rows[some]
-                shared[some] |= len(some) > 1
+                self.deleted[some] += share * self.rows[some]
+                self.shared[some] |= len(some) > 1
         return beyond
 
-    def bounds(self, field: int) -> tuple[Bytes, Bytes, Int64]:
-        """Return the serialized bounds of a column, and its null counts (int64[N], -1 for unknown)."""
-        lower, upper, nulls = self._data.lower[field], self._data.upper[field], self._data.nulls[field]
-        index = self._index.tolist()
-        return [lower[i] for i in index], [upper[i] for i in index], np.array([nulls[i] for i in index], np.int64)
-
-    def field(self, field: int) -> EqualityField:
-        return self._fields[field]
+    def _column(self, field: int, kind: EqualityField, deletes: Sequence[DeleteFile]) -> _Column:
+        stored = (self._data.lower, self._data.upper, self._data.nulls)
+        lower, upper, nulls = ([by_field[field][i] for i in self._index] for by_field in stored)
+        of_deletes = ([delete.lower.get(field) for delete in deletes], [delete.upper.get(field) for delete in deletes])
+        deleted_nulls = np.array([delete.nulls.get(field, -1) for delete in deletes], np.int64)
+        return _Column(
+            [decode(side, kind.type) for side in (lower, upper, *of_deletes)],
+            _nulls(np.array(nulls, np.int64), self.rows, kind.required),
+            _nulls(deleted_nulls, np.array([delete.rows for delete in deletes], np.int64), kind.required),
+        )
 
 
 class _Column:
@@ -157,15 +142,11 @@ class _Column:
     Bounds are ranks; a file without both bounds has the range of all ranks.
     """
 
-    def __init__(self, files: _Files, field: int, deletes: Sequence[DeleteFile]) -> None:
-        kind = files.field(field)
-        lower, upper, nulls = files.bounds(field)
-        sides = (lower, upper, _side(deletes, field, "lower"), _side(deletes, field, "upper"))
-        self._low, self._high, self._from, self._to = _ranks([decode(side, kind.type) for side in sides])
-        gone = np.array([delete.nulls.get(field, -1) for delete in deletes], np.int64)
-        stored = np.array([delete.rows for delete in deletes], np.int64)
-        self._has_null, self._no_null, self._all_null = _nulls(nulls, files.rows, kind.required)
-        self._of_null, self._not_of_null, self._only_of_null = _nulls(gone, stored, kind.required)
+    def __init__(self, sides: Sequence[pa.Array], nulls: Sequence[Bools], of_deletes: Sequence[Bools]) -> None:
+        """Store lower and upper bounds of data files, then of delete files, and the results of `_nulls` for both."""
+        self._low, self._high, self._from, self._to = _ranks(sides)
+        self._has_null, self._no_null, self._all_null = nulls
+        self._of_null, self._not_of_null, self._only_of_null = of_deletes
         self.order = np.argsort(self._low, kind="stable")
 
     def slices(self) -> tuple[Int64, Int64]:
@@ -186,18 +167,14 @@ class _Column:
         return matches
 
 
-def _side(deletes: Iterable[DeleteFile], field: int, side: str) -> Bytes:
-    return [getattr(delete, side).get(field) for delete in deletes]
-
-
 def _ranks(sides: Sequence[pa.Array]) -> list[Int64]:
     """Return the dense ranks of bounds, given as lower and upper bounds of data files, then of delete files."""
     ranks = pc.rank(pa.concat_arrays(sides), sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
-    found = []
     parts = np.split(ranks, np.cumsum([len(side) for side in sides])[:-1])
-    for (low, low_ranks), (high, high_ranks) in zip(*[iter(zip(sides, parts, strict=True))] * 2, strict=True):
-        known = pc.and_(low.is_valid(), high.is_valid()).to_numpy(zero_copy_only=False)
-        found += [np.where(known, low_ranks, -1), np.where(known, high_ranks, np.iinfo(np.int64).max)]
+    found = []
+    for low, high in ((0, 1), (2, 3)):
+        known = pc.and_(sides[low].is_valid(), sides[high].is_valid()).to_numpy(zero_copy_only=False)
+        found += [np.where(known, parts[low], -1), np.where(known, parts[high], np.iinfo(np.int64).max)]
     return found
 
 

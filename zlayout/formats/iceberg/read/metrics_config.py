@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from zlayout.table.state import LONG_BOUND
@@ -50,15 +51,12 @@ class MetricsConfig:
     """Determines the metrics mode of each column from the table properties."""
 
     def __init__(self, properties: Mapping[str, str], schema: Schema, order: SortOrder) -> None:
-        self._by_name = {
-            key.removeprefix(PREFIX + "column."): value
-            for key, value in properties.items()
-            if key.startswith(PREFIX + "column.")
-        }
-        self._declared = PREFIX + "default" in properties
+        self._properties = properties
         self._default = parse_mode(properties.get(PREFIX + "default", ""), DEFAULT)
-        limit = _limit(properties.get(PREFIX + "max-inferred-column-defaults", ""))
-        self._inferred = None if self._declared else frozenset(_first_columns(schema, limit))
+        declared = properties.get(PREFIX + "max-inferred-column-defaults", "")
+        limit = int(declared) if declared.strip().isdecimal() else DEFAULT_MAX_COLUMNS
+        first = frozenset(islice(_level_order(schema.as_struct()), limit))
+        self._inferred = None if PREFIX + "default" in properties else first
         self._sorted = {
             f.source_id for f in order.fields if str(f.transform) == "identity" or "truncate" in str(f.transform)
         }
@@ -69,7 +67,7 @@ class MetricsConfig:
             default = NO_BOUNDS
         if field_id in self._sorted and not default.bounds:
             default = DEFAULT
-        return parse_mode(self._by_name[name], default) if name in self._by_name else default
+        return parse_mode(self._properties.get(f"{PREFIX}column.{name}", ""), default)
 
     def enable(self, name: str, *, long: bool = False) -> tuple[tuple[str, str], ...]:
         """Return the table properties with which writers store bounds for a column, up to LONG_BOUND if `long`."""
@@ -91,21 +89,8 @@ def truncated_lengths(mode: MetricsMode) -> frozenset[int]:
     return frozenset({mode.length})
 
 
-def _limit(text: str) -> int:
-    return int(text) if text.strip().isdecimal() else DEFAULT_MAX_COLUMNS
-
-
-def _first_columns(schema: Schema, limit: int) -> list[int]:
-    """Return the ids of the first `limit` leaf columns. Those of a struct come before those of nested structs."""
-    ids: list[int] = []
-    for field_id in _level_order(schema.as_struct()):
-        if len(ids) >= limit:
-            break
-        ids.append(field_id)
-    return ids
-
-
 def _level_order(struct: StructType) -> Iterator[int]:
+    """Yield the ids of leaf columns. The columns of a struct come before those of nested structs."""
     from pyiceberg.types import ListType, MapType, StructType
 
     for field in struct.fields:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from zlayout.formats.undo import ROLLBACK
@@ -116,15 +116,12 @@ def drop_dead(state: State, dead: frozenset[int]) -> State:
 
     Without dead snapshots, the property has at most one id per live file.
     """
-    kept = {
-        name: LaidOut(
-            entry.settings,
-            entry.snapshots - dead,
-            {at: baseline for at, baseline in entry.baselines.items() if at[0] not in dead},
-        )
-        for name, entry in state.items()
-    }
-    return {name: entry for name, entry in kept.items() if entry.snapshots}
+    kept = {}
+    for name, entry in state.items():
+        if live := entry.snapshots - dead:
+            baselines = {at: baseline for at, baseline in entry.baselines.items() if at[0] not in dead}
+            kept[name] = replace(entry, snapshots=live, baselines=baselines)
+    return kept
 
 
 def from_summaries(
@@ -204,11 +201,7 @@ def _limited(state: State) -> State:
         return state
     kept = {tuple(of) for _, *of in sorted(every)[:MAX_BASELINES]}
     return {
-        name: LaidOut(
-            entry.settings,
-            entry.snapshots,
-            {at: baseline for at, baseline in entry.baselines.items() if (name, *at) in kept},
-        )
+        name: replace(entry, baselines={at: b for at, b in entry.baselines.items() if (name, *at) in kept})
         for name, entry in state.items()
     }
 
