@@ -13,8 +13,8 @@ from zlayout.planner.diff import propose
 from zlayout.planner.model import Status, TablePlan
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.settings import partitioning
-from zlayout.spec.letter_case import in_case_of
 from zlayout.spec.model import LayoutSpec
+from zlayout.spec.renames import in_case_of
 from zlayout.table.state import TableState
 
 

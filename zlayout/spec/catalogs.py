@@ -1,70 +1,76 @@
-"""The catalogs of a project: check the keys of each catalog type, and resolve relative paths."""
+"""The catalogs of a project: keys of each catalog type, addresses that fit it, and relative paths."""
 
 from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from zlayout.errors import Diagnostic, Location
 from zlayout.formats.registry import FORMATS
-from zlayout.spec.addresses import check_addresses, check_locations
 from zlayout.spec.model import CatalogConfig
 from zlayout.spec.validation import Violation
+from zlayout.table.location import GCS_SCHEME, S3_ENDPOINT_VARIABLES, S3_SCHEMES
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _SQLITE = re.compile(r"(?P<scheme>sqlite(?:\+\w+)?):(?P<rest>.*)", re.DOTALL)
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+_NAMED = ("rest", "unity")  # catalog types whose warehouse is often a name
+_REMOTE = ("rest", "unity", "hive", "glue")  # services that have no working directory
+_WEB_TYPES = ("rest", "unity", "glue")
+_WEB = ("http", "https")
+_OF_S3 = frozenset({"region", "path_style"})  # keys of storage that GCS does not have
+_PLAIN_HTTP = "expected https to another machine, found http"
+_USE_HTTPS = "use https, or set allow_http: true in the catalog, which sends credentials without encryption"
 
 
 def check_catalog(name: str, data: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Violation]:
     """Check the keys of a catalog against its type, and its addresses.
 
+    Args:
+        name: The name of the catalog.
+        data: Its keys and values, with variables replaced.
+        environ: Environment variables. Their endpoint of S3 is used if the catalog has none.
+
     Yields:
-        ZL029 for each key that is missing, not allowed or of another catalog type, ZL037 for a storage that is not S3,
-        and for an address that sends data without encryption.
+        ZL029 for each key that is missing, not allowed or of another catalog type, and for a warehouse or an address of
+        another type; ZL037 for a storage that does not fit the tables, an endpoint that is no URL, and an address that
+        sends data without encryption.
     """
     key = f"catalogs.{name}"
     types = FORMATS[data["format"]].traits.catalog_types
     type_ = _type(data)
     if type_ is None or type_ not in types:
-        found = f"'{type_}'" if type_ else "none"
-        expected = " or ".join(types)
-        place = f"{key}.type" if type_ else key
-        yield place, Diagnostic("ZL029", f"expected type {expected} for format {data['format']}, found {found}")
+        message = f"expected type {' or '.join(types)} for format {data['format']}, found "
+        yield _misfit(f"{key}.type" if type_ else key, message + (f"'{type_}'" if type_ else "none"))
         return
     keys = types[type_]
     for wanted in keys.required:
         if wanted not in data:
-            yield key, Diagnostic("ZL029", f"key '{wanted}' is missing in {key}", hint=f"add it for type {type_}")
+            yield _misfit(key, f"key '{wanted}' is missing in {key}", f"add it for type {type_}")
     for other in ("warehouse", "uri", "tables", "yield_to_writers"):
         if other in data and other not in keys.required + keys.optional:
-            yield (
-                f"{key}.{other}",
-                Diagnostic("ZL029", f"key '{other}' is not allowed for type {type_}", hint="remove it"),
-            )
+            yield _misfit(f"{key}.{other}", f"key '{other}' is not allowed for type {type_}", "remove it")
     if keys.any_of and not any(data.get(name) for name in keys.any_of):
         message = f"expected {' or '.join(keys.any_of)} in {key}, found neither"
-        yield key, Diagnostic("ZL029", message, hint="add the storage location of the tables")
-    yield from check_locations(key, type_, data)
-    yield from check_addresses(key, type_, data, environ)
-    if type_ == "sql" and "uri" in data and _in_memory(data["uri"]):
-        hint = "use a file, for example sqlite:///catalog.db"
-        yield (
-            f"{key}.uri",
-            Diagnostic("ZL029", "expected a catalog that Spark can read, found one in memory", hint=hint),
-        )
+        yield _misfit(key, message, "add the storage location of the tables")
+    yield from _check_uri(f"{key}.uri", type_, data)
+    yield from _check_warehouse(f"{key}.warehouse", type_, data)
+    yield from _check_rest(f"{key}.properties", type_, data)
+    yield from _check_storage(key, type_, data, environ)
 
 
 def catalog(name: str, data: Mapping[str, Any], root: Path, location: Location) -> CatalogConfig:
-    """The configuration of a catalog whose data `check_catalog` accepted.
+    """Return the configuration of a catalog whose data `check_catalog` accepted.
 
     Args:
-        name: the catalog's name in `catalogs:`.
-        data: its keys and values, with variables replaced.
-        root: the folder of the project, absolute. Relative paths are resolved against it.
-        location: the location of the catalog in `zlayout.yaml`.
+        name: The name of the catalog.
+        data: Its keys and values, with variables replaced.
+        root: The folder of the project, absolute. Relative paths are resolved against it.
+        location: The location of the catalog in `zlayout.yaml`.
     """
     traits, type_ = FORMATS[data["format"]].traits, _type(data) or ""
     options: dict[str, Any] = {}
@@ -84,12 +90,12 @@ def catalog(name: str, data: Mapping[str, Any], root: Path, location: Location) 
 
 
 def java_string(value: Any) -> str:
-    """A scalar as the string that Java and Spark use for it."""
+    """Return a scalar as the string that Java and Spark use for it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _type(data: Mapping[str, Any]) -> str | None:
-    """The catalog's type; without a declared type the first one of its format, if the format allows that."""
+    """Return the catalog's type; without a declared one the first type of its format, if the format allows that."""
     traits = FORMATS[data["format"]].traits
     default = next(iter(traits.catalog_types)) if traits.type_is_optional else None
     type_: str | None = data.get("type", default)
@@ -114,6 +120,117 @@ def _uri(value: str, root: Path) -> str:
     return f"{sqlite['scheme']}:///{os.path.normpath(root / path)}{mark}{query}"
 
 
-def _in_memory(uri: str) -> bool:
-    sqlite = _SQLITE.fullmatch(uri)
-    return bool(sqlite) and uri.partition(":///")[2].partition("?")[0] in ("", ":memory:")
+def _misfit(key: str, message: str, hint: str = "") -> Violation:
+    return key, Diagnostic("ZL029", message, hint=hint)
+
+
+def _unsafe(key: str, message: str, hint: str = "") -> Violation:
+    return key, Diagnostic("ZL037", message, hint=hint)
+
+
+def _check_uri(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[Violation]:
+    """Yield ZL029 for an address of another type of catalog, or in memory, ZL037 for plain http."""
+    uri, of_type = data.get("uri", ""), FORMATS[data["format"]].traits.catalog_types
+    scheme, expected = _scheme(uri).partition("+")[0], of_type[type_].uri_schemes
+    others = [name for name, keys in of_type.items() if scheme in keys.uri_schemes]
+    if scheme and expected and scheme not in expected and others:
+        message = f"expected {' or '.join(f'{name}:' for name in expected)} for type {type_}, found {scheme}:"
+        yield _misfit(key, message, f"use type {others[0]}, or correct the address")
+    if type_ in _WEB_TYPES and _is_plain(uri) and not data.get("allow_http"):
+        yield _unsafe(key, _PLAIN_HTTP, _USE_HTTPS)
+    if type_ == "sql" and _SQLITE.fullmatch(uri) and _file_of(uri) in ("", ":memory:"):
+        hint = "use a file, for example sqlite:///catalog.db"
+        yield _misfit(key, "expected a catalog that Spark can read, found one in memory", hint)
+
+
+def _file_of(uri: str) -> str:
+    return uri.partition(":///")[2].partition("?")[0]
+
+
+def _check_warehouse(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[Violation]:
+    """Yield ZL029 for a warehouse that is a relative path or the address of a service, or not on S3 for type glue."""
+    warehouse = data.get("warehouse", "")
+    if type_ in _NAMED:
+        # A name, or a location of the server. A relative folder of this project cannot be either.
+        scheme, is_relative = "", warehouse.startswith(("./", "../"))
+    else:
+        scheme = _scheme(warehouse)
+        is_relative = type_ in _REMOTE and bool(warehouse) and not scheme and not os.path.isabs(warehouse)
+    if is_relative:
+        message = f"expected an absolute location for type {type_}, found a relative path"
+        yield _misfit(key, message, "use the URL of an object store, or remove it if the catalog knows its warehouse")
+    elif scheme.partition("+")[0] in _service_schemes(data["format"]):
+        message = f"expected a folder or the URL of an object store, found the address of a service, {scheme}:"
+        yield _misfit(key, message, "use the location below which tables are stored")
+    elif type_ == "glue" and scheme and scheme not in S3_SCHEMES:
+        yield _misfit(key, f"expected a warehouse on S3 for type glue, found {scheme}:", "use s3://BUCKET/PATH")
+
+
+def _service_schemes(format_: str) -> frozenset[str]:
+    """Return the schemes of catalogs. deltalake reads https://ACCOUNT.blob.core.windows.net as a storage location."""
+    types = [keys for each in FORMATS.values() for keys in each.traits.catalog_types.values()]
+    found = frozenset(scheme for keys in types for scheme in keys.uri_schemes) | {"jdbc"}
+    return found - {*_WEB} if format_ == "delta" else found
+
+
+def _check_rest(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[Violation]:
+    """Yield ZL037 for an OAuth2 server that gets the credential in plain http, ZL029 for remote signing alone."""
+    for name, value in data.get("properties", {}).items() if type_ == "rest" else ():
+        if name == "oauth2-server-uri" and _is_plain(str(value)) and not data.get("allow_http"):
+            yield _unsafe(f"{key}.{name}", _PLAIN_HTTP, _USE_HTTPS)
+        elif name.lower() == "header.x-iceberg-access-delegation" and "vended-credentials" not in str(value):
+            message = "expected vended-credentials, because pyiceberg reads no table whose requests the catalog signs"
+            yield _misfit(f"{key}.{name}", message, "remove the property")
+
+
+def _check_storage(key: str, type_: str, data: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Violation]:
+    """Yield ZL037 for a storage that does not fit the tables, and for an endpoint that is no URL or plain http."""
+    storage = data.get("storage")
+    places = (data.get("warehouse", ""), *data.get("tables", {}).values())
+    schemes = {place.partition("://")[0] for place in places if "://" in place}
+    on_gcs = GCS_SCHEME in schemes
+    if storage is not None:
+        yield from _check_store(f"{key}.storage", storage, schemes)
+    if storage is not None and "endpoint" in storage:
+        yield from _check_endpoint(f"{key}.storage.endpoint", storage, on_gcs)
+    elif (storage is not None and not on_gcs) or schemes & S3_SCHEMES or type_ == "glue":
+        variable = next((name for name in S3_ENDPOINT_VARIABLES if environ.get(name)), None)
+        allowed = (storage or {}).get("allow_http") or environ.get("AWS_ALLOW_HTTP", "").lower() in ("true", "1")
+        if variable and _is_plain(environ[variable]) and not allowed:
+            hint = "use https, or set storage.allow_http: true in the catalog, which sends data without encryption"
+            yield _unsafe(key, f"{_PLAIN_HTTP} in {variable} of the environment", hint)
+
+
+def _check_store(key: str, storage: Mapping[str, Any], schemes: Set[str]) -> Iterator[Violation]:
+    """Yield ZL037 for a storage that describes another object store than that of the tables, or several of them."""
+    if other := sorted(schemes - S3_SCHEMES - {GCS_SCHEME}):
+        message = f"expected tables on S3 or GCS for storage, found {other[0]}://"
+        yield _unsafe(key, message, "remove storage, or use s3:// or gs:// for the warehouse")
+    elif GCS_SCHEME in schemes and schemes & S3_SCHEMES:
+        message = "expected tables on one object store for storage, found S3 and GCS"
+        yield _unsafe(key, message, "declare one catalog for each object store")
+    elif GCS_SCHEME in schemes:
+        for name in sorted(_OF_S3 & storage.keys()):
+            yield _unsafe(f"{key}.{name}", f"key '{name}' is not allowed for tables on GCS", "remove it")
+
+
+def _check_endpoint(key: str, storage: Mapping[str, Any], on_gcs: bool) -> Iterator[Violation]:
+    endpoint = urlsplit(storage["endpoint"])
+    if endpoint.scheme not in _WEB or not endpoint.hostname or endpoint.query or endpoint.fragment:
+        yield _unsafe(key, "expected https://HOST[:PORT], found another form of text")
+    elif endpoint.username or endpoint.password:
+        variables = "GOOGLE_APPLICATION_CREDENTIALS" if on_gcs else "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        hint = f"remove them, and set {variables} in the environment"
+        yield _unsafe(key, "an endpoint must not contain credentials", hint)
+    elif _is_plain(storage["endpoint"]) and not storage.get("allow_http"):
+        yield _unsafe(key, _PLAIN_HTTP, "use https, or set allow_http: true, which sends data without encryption")
+
+
+def _is_plain(address: str) -> bool:
+    url = urlsplit(address)
+    return url.scheme == "http" and url.hostname not in _THIS_MACHINE
+
+
+def _scheme(text: str) -> str:
+    scheme, colon, rest = text.partition(":")
+    return scheme.lower() if colon and rest.startswith("/") else ""

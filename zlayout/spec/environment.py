@@ -38,7 +38,7 @@ MIN_UNNAMED_LENGTH = 8
 
 def literal_only(document: Document) -> Iterator[Violation]:
     """Yield ZL017 for each `${` in a layout spec."""
-    for path, key, text in _strings(document.data):
+    for path, key, text, _ in _strings(document.data):
         if "${" in text:
             yield key, _misplaced(path)
 
@@ -51,45 +51,43 @@ def substitute(data: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dic
     """
     problems: list[Violation] = []
     values: dict[Path, str] = {}
-    for path, key, text in _strings(data):
+    for path, key, text, is_name in _strings(data):
         if "${" not in text or path == WEBHOOK:
             continue
-        if not _is_identity(path) or key.endswith("\x00"):
-            problems.append((key.rstrip("\x00"), _misplaced(path)))
+        if is_name or not _is_identity(path):
+            problems.append((key, _misplaced(path)))
             continue
-        value, found = _expand(text, environ)
+        values[path], found = _expand(text, environ)
         problems.extend((key, diagnostic) for diagnostic in found)
-        values[path] = value
     return _replaced(data, values), problems
 
 
 def written_secrets(document: Document) -> Iterator[Violation]:
     """Yield ZL042 for each password, key and token that a project contains and that is not the value of a variable."""
     hint = "replace it with ${NAME} and set NAME in the environment, or use a profile or the role of the machine"
-    for path, key, text in _strings(document.data):
-        if path[0] == "commit" and not key.endswith("\x00") and is_secret(path[-1]):
+    for path, key, text, is_name in _strings(document.data):
+        if is_name:
+            continue
+        if path[0] == "commit" and is_secret(path[-1]):
             hint_of_commit = "remove it: every reader of the table can read what a commit stores"
             yield key, Diagnostic("ZL042", f"{quote_value(key)} would store a secret", hint=hint_of_commit)
-            continue
-        if path == WEBHOOK and not key.endswith("\x00"):
+        elif path == WEBHOOK:
             variable = _VARIABLE.fullmatch(text)
             if variable is None or variable["how"]:
                 hint_of_url = "write ${NAME}, and set NAME in the environment to the URL"
                 yield key, Diagnostic("ZL042", f"{quote_value(key)} must be ${{NAME}} alone", hint=hint_of_url)
-            continue
-        # ZL037 reports a storage with credentials.
-        if key.endswith("\x00") or not _is_identity(path) or "storage" in path or text.lower() in ("true", "false"):
-            continue
-        literal = _VARIABLE.sub(lambda m: m["text"] if m["how"] == ":-" else "", text)
-        has_variable = any(m["how"] != ":-" for m in _VARIABLE.finditer(text))
-        if passwords(literal) or (is_secret(path[-1]) and literal and not has_variable):
-            yield key, Diagnostic("ZL042", f"{quote_value(key)} contains a secret", hint=hint)
+        elif _is_identity(path) and "storage" not in path and text.lower() not in ("true", "false"):
+            # ZL037 reports a storage with credentials.
+            literal = _VARIABLE.sub(lambda m: m["text"] if m["how"] == ":-" else "", text)
+            has_variable = any(m["how"] != ":-" for m in _VARIABLE.finditer(text))
+            if passwords(literal) or (is_secret(path[-1]) and literal and not has_variable):
+                yield key, Diagnostic("ZL042", f"{quote_value(key)} contains a secret", hint=hint)
 
 
 def configuration_values(
     data: Mapping[str, Any], values: Mapping[str, Any], environ: Mapping[str, str]
 ) -> Iterator[Named]:
-    """The configuration values of a project with the names that show which of them are secrets.
+    """Return the configuration values of a project with the names that show which of them are secrets.
 
     Args:
         data: the project's data as written.
@@ -99,9 +97,9 @@ def configuration_values(
         (name, value) of each string in `values` and of each variable in `data`. A catalog property or an entry of
         `spark.conf` that consists of one variable is also yielded under a name that begins with "secret".
     """
-    written = {path: text for path, _, text in _strings(data)}
-    for path, key, text in _strings(values):
-        if key.endswith("\x00"):
+    written = {path: text for path, _, text, is_name in _strings(data) if not is_name}
+    for path, _, text, is_name in _strings(values):
+        if is_name:
             continue
         name = path[-1]
         yield name, text
@@ -151,17 +149,17 @@ def _expand(text: str, environ: Mapping[str, str]) -> tuple[str, list[Diagnostic
     return expanded, problems
 
 
-def _strings(data: Any, path: Path = (), key: str = "") -> Iterator[tuple[Path, str, str]]:
-    """(path, dotted key, string) of every string and of the name of every key; for the latter the key ends in NUL."""
+def _strings(data: Any, path: Path = (), key: str = "") -> Iterator[tuple[Path, str, str, bool]]:
+    """Yield path, dotted key and text of every string and of the name of every key, and whether it is such a name."""
     if isinstance(data, str):
-        yield path, key, data
+        yield path, key, data, False
     elif isinstance(data, list):
         for index, item in enumerate(data):
             yield from _strings(item, (*path, f"[{index}]"), f"{key}[{index}]")
     elif isinstance(data, dict):
         for name, item in data.items():
             below = f"{key}.{name}" if key else name
-            yield (*path, name), below + "\x00", name
+            yield (*path, name), below, name, True
             yield from _strings(item, (*path, name), below)
 
 

@@ -7,7 +7,7 @@ import os.path
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from zlayout.errors import Diagnostic, Location, SpecError
@@ -16,18 +16,26 @@ from zlayout.secrets import remember
 from zlayout.spec.catalogs import catalog, check_catalog, java_string
 from zlayout.spec.defaults import LAYOUT_PATTERNS, WORKLOAD_PATTERNS
 from zlayout.spec.environment import configuration_values, literal_only, substitute, written_secrets
-from zlayout.spec.history import HistoryConfig, history_config
 from zlayout.spec.layouts import layout_spec
 from zlayout.spec.maintenance import Maintenance, maintenance_of
-from zlayout.spec.model import CatalogConfig, LayoutRule, LayoutSpec, Prices, Project, SparkConfig
+from zlayout.spec.model import (
+    CatalogConfig,
+    HistoryConfig,
+    LayoutRule,
+    LayoutSpec,
+    NotifyConfig,
+    Prices,
+    Project,
+    SparkConfig,
+)
 from zlayout.spec.names import parse_table
-from zlayout.spec.notify import notify_config
 from zlayout.spec.patterns import WILDCARDS, matching
 from zlayout.spec.rules import layout_rule
 from zlayout.spec.validation import located, validate
 from zlayout.spec.yaml import Document, read
 
 PROJECT_FILE = "zlayout.yaml"
+HISTORY_PATH, HISTORY_KEEP = ".zlayout/history.db", "400d"
 
 
 def find_project(start: Path) -> Path:
@@ -81,54 +89,59 @@ class _Loading:
         self.root = path.parent
         self.environ = environ
         self.errors: list[Diagnostic] = []
-        self._commit_properties: Mapping[str, str] = {}
 
     def project(self) -> Project:
         document, data = self._document()
-        valid = document is not None and not self.errors
-        catalogs = self._catalogs(document, data) if valid and document else {}
-        spark = data.get("spark", {}) if valid else {}
-        known = catalogs if valid else None
-        defaults = data.get("defaults", {}) if valid else {}
-        default_locations = _below("defaults.", document.locations) if document else {}
-        self._commit_properties = data.get("commit", {}).get("properties", {}) if valid else {}
-        declared = self._layouts(self._patterns(document), defaults, default_locations, known)
-        layouts = tuple(one for one in declared if isinstance(one, LayoutSpec))
-        rules = tuple(one for one in declared if isinstance(one, LayoutRule))
-        conf = {key: java_string(value) for key, value in spark.get("conf", {}).items()}
-        sample = bool(defaults.get("sample", False))
-        declared_prices = data.get("prices") if valid else None
-        prices = Prices(**{k: float(v) for k, v in declared_prices.items()}) if declared_prices else None
-        entry = data.get("history") if valid else None
-        history = self._history(document, entry, catalogs) if document and entry is not None else None
-        config = SparkConfig(spark.get("master"), conf)
-        notify = notify_config(data["notify"]) if valid and "notify" in data else None
-        entry = data.get("maintenance") if valid else None
-        maintenance = self._maintenance(document, entry) if document and entry is not None else None
-        return Project(self.root, catalogs, config, layouts, sample, rules, prices, history, notify, maintenance)
+        locations = document.locations
+        if self.errors:
+            data = {}  # Layouts are read without the rest of an invalid zlayout.yaml, to find their errors too.
+        catalogs = {name: self._catalog(name, entry, document) for name, entry in data.get("catalogs", {}).items()}
+        defaults = data.get("defaults", {})
+        self._known = (defaults, _below("defaults.", locations), catalogs if data else None)
+        self._commit_properties = data.get("commit", {}).get("properties", {})
+        declared = self._layouts(self._patterns(document))
+        spark, notify, prices = data.get("spark", {}), data.get("notify"), data.get("prices")
+        return Project(
+            root=self.root,
+            catalogs=catalogs,
+            spark=SparkConfig(
+                spark.get("master"), {key: java_string(value) for key, value in spark.get("conf", {}).items()}
+            ),
+            layouts=tuple(one for one in declared if isinstance(one, LayoutSpec)),
+            sample=bool(defaults.get("sample", False)),
+            rules=tuple(one for one in declared if isinstance(one, LayoutRule)),
+            prices=Prices(**{key: float(value) for key, value in prices.items()}) if prices else None,
+            history=self._history(data["history"], locations, catalogs) if "history" in data else None,
+            # The schema and `written_secrets` accept ${NAME} only.
+            notify=NotifyConfig(notify["webhook"][2:-1], notify.get("template", "")) if notify else None,
+            maintenance=self._maintenance(data["maintenance"], locations) if "maintenance" in data else None,
+        )
 
-    def _maintenance(self, document: Document, entry: Mapping[str, Any]) -> Maintenance | None:
+    def _maintenance(self, entry: Mapping[str, Any], locations: Mapping[str, Location]) -> Maintenance | None:
         try:
             return maintenance_of(entry)
         except ValueError as error:
             key, found = error.args
             what = "the IANA name of a time zone" if key == "timezone" else "days and times"
             hint = "write Europe/Berlin or UTC" if key == "timezone" else "write Mon-Fri 22:00-05:00, or 22:00-05:00"
-            at = document.locations[f"maintenance.{key}"]
+            at = locations[f"maintenance.{key}"]
             self._error("ZL053", f"expected {what}, found {quote_value(found)}", at, hint)
             return None
 
     def _history(
-        self, document: Document, entry: Mapping[str, Any], catalogs: Mapping[str, CatalogConfig]
+        self, entry: Mapping[str, Any], locations: Mapping[str, Location], catalogs: Mapping[str, CatalogConfig]
     ) -> HistoryConfig | None:
-        config = history_config(entry, self.root)
-        if config is None:
+        table = entry.get("table", "")
+        written = PurePosixPath(entry.get("path", HISTORY_PATH))
+        path = self.root / written
+        if written.is_absolute() or ".." in written.parts or not path.resolve().is_relative_to(self.root.resolve()):
             message = "expected a path of the history in the folder of the project, found another one"
-            at = document.locations.get("history.path", document.locations["history"])
+            at = locations.get("history.path", locations["history"])
             self._error("ZL051", message, at, "use a relative path without '..', such as .zlayout/history.db")
-        elif config.table:
-            self._check_history_table(config.table, entry, document.locations["history.table"], catalogs)
-        return config
+            return None
+        if table:
+            self._check_history_table(table, entry, locations["history.table"], catalogs)
+        return HistoryConfig(path, int(entry.get("keep", HISTORY_KEEP).removesuffix("d")), table)
 
     def _check_history_table(
         self, table: str, entry: Mapping[str, Any], at: Location, catalogs: Mapping[str, CatalogConfig]
@@ -146,14 +159,16 @@ class _Loading:
         elif not name.namespace:
             self._error("ZL051", "expected catalog.namespace.table for the history", at, "add a namespace")
 
-    def _document(self) -> tuple[Document | None, dict[str, Any]]:
+    def _document(self) -> tuple[Document, dict[str, Any]]:
+        """Read `zlayout.yaml`. Return it as written, and with variables replaced."""
+        unread = Document({}, {}, Location(shown(self.path), 1, 1))
         if not self._is_in_project(self.path, "keep zlayout.yaml and the target of its link in the same folder"):
-            return None, {}
+            return unread, {}
         try:
             document = read(self.path, shown(self.path))
         except SpecError as error:
             self.errors.extend(error.diagnostics)
-            return None, {}
+            return unread, {}
         self.errors.extend(validate(document, "project"))
         data, problems = substitute(document.data, self.environ)
         remember(configuration_values(document.data, data, self.environ))
@@ -161,45 +176,34 @@ class _Loading:
         self.errors.extend(located(document, key, diagnostic) for key, diagnostic in problems)
         return document, data
 
-    def _catalogs(self, document: Document, data: Mapping[str, Any]) -> dict[str, CatalogConfig]:
-        catalogs = {}
-        for name, entry in data["catalogs"].items():
-            problems = check_catalog(name, entry, self.environ)
-            self.errors.extend(located(document, key, diagnostic) for key, diagnostic in problems)
-            catalogs[name] = catalog(name, entry, self.root, document.locations[f"catalogs.{name}"])
-        return catalogs
+    def _catalog(self, name: str, entry: Mapping[str, Any], document: Document) -> CatalogConfig:
+        problems = check_catalog(name, entry, self.environ)
+        self.errors.extend(located(document, key, diagnostic) for key, diagnostic in problems)
+        return catalog(name, entry, self.root, document.locations[f"catalogs.{name}"])
 
-    def _patterns(self, document: Document | None) -> Iterable[tuple[str, Location]]:
-        written = document.data.get("layouts") if document else None
-        if document is None or not isinstance(written, list):
-            return [(pattern, Location(shown(self.path), 1, 1)) for pattern in LAYOUT_PATTERNS]
+    def _patterns(self, document: Document) -> Iterable[tuple[str, Location]]:
+        written = document.data.get("layouts")
+        if not isinstance(written, list):
+            return [(pattern, document.location) for pattern in LAYOUT_PATTERNS]
         return [
             (pattern, document.locations[f"layouts[{index}]"])
             for index, pattern in enumerate(written)
             if isinstance(pattern, str) and "${" not in pattern
         ]
 
-    def _layouts(
-        self,
-        patterns: Iterable[tuple[str, Location]],
-        defaults: Mapping[str, Any],
-        default_locations: Mapping[str, Location],
-        catalogs: Mapping[str, CatalogConfig] | None,
-    ) -> tuple[LayoutSpec | LayoutRule, ...]:
+    def _layouts(self, patterns: Iterable[tuple[str, Location]]) -> list[LayoutSpec | LayoutRule]:
         found: dict[object, LayoutSpec | LayoutRule] = {}
         for path in sorted({path for pattern, at in patterns for path in self._files(pattern, at)}):
-            declared = self._layout(path, defaults, default_locations, catalogs)
-            if declared is None:
+            if (declared := self._layout(path)) is None:
                 continue
-            spec = declared.spec if isinstance(declared, LayoutRule) else declared
+            spec = _spec_of(declared)
             key = (spec.table, declared.only) if isinstance(declared, LayoutRule) else spec.table
             first = found.setdefault(key, declared)
             if first is not declared:
-                at = first.spec.location if isinstance(first, LayoutRule) else first.location
                 name = f"{'tables' if spec.rule else 'table'} {quote_value(str(spec.table))}"
-                message = f"duplicate layout for {name} (first defined in {at})"
+                message = f"duplicate layout for {name} (first defined in {_spec_of(first).location})"
                 self._error("ZL022", message, spec.location, "keep one of the two")
-        return tuple(sorted(found.values(), key=_name))
+        return sorted(found.values(), key=lambda declared: str(_spec_of(declared).table))
 
     def _files(self, pattern: str, at: Location) -> Iterator[Path]:
         if not pattern or os.path.isabs(pattern) or ".." in pattern.split("/") or not pattern.isprintable():
@@ -215,23 +219,16 @@ class _Loading:
             self._error("ZL002", f"file {quote_value(pattern)} does not exist", at)
         yield from found
 
-    def _layout(
-        self,
-        path: Path,
-        defaults: Mapping[str, Any],
-        default_locations: Mapping[str, Location],
-        catalogs: Mapping[str, CatalogConfig] | None,
-    ) -> LayoutSpec | LayoutRule | None:
-        name = shown(path)
+    def _layout(self, path: Path) -> LayoutSpec | LayoutRule | None:
         if not self._is_in_project(path, "keep a layout and the target of its link in the folder of the project"):
             return None
         try:
-            document = read(path, name)
+            document = read(path, shown(path))
             problems = [*validate(document, "layout")]
-            problems += [located(document, key.rstrip("\x00"), d) for key, d in literal_only(document)]
+            problems += [located(document, key, d) for key, d in literal_only(document)]
             if problems:
                 raise SpecError(*problems)
-            spec = layout_spec(document, defaults, default_locations, catalogs)
+            spec = layout_spec(document, *self._known)
             spec = replace(spec, workload=self._workload(document), commit_properties=self._commit_properties)
             return layout_rule(document, spec) if spec.rule else spec
         except SpecError as error:
@@ -275,8 +272,8 @@ def _inside(path: Path, root: Path) -> bool:
         return True
 
 
-def _name(declared: LayoutSpec | LayoutRule) -> str:
-    return str(declared.pattern if isinstance(declared, LayoutRule) else declared.table)
+def _spec_of(declared: LayoutSpec | LayoutRule) -> LayoutSpec:
+    return declared.spec if isinstance(declared, LayoutRule) else declared
 
 
 def _below(prefix: str, locations: Mapping[str, Location]) -> dict[str, Location]:

@@ -90,13 +90,9 @@ def maintenance_of(entry: Mapping[str, Any]) -> Maintenance:
         ZoneInfo(timezone)
     except (OSError, ValueError, KeyError) as error:
         raise ValueError("timezone", timezone) from error
-    written = entry.get("windows", ())
-    windows = [_window(text) for text in written]
-    for number, window in enumerate(windows):
-        if window is None:
-            raise ValueError(f"windows[{number}]", written[number])
+    windows = tuple(_window(number, text) for number, text in enumerate(entry.get("windows", ())))
     hot = entry.get("avoid_hot")
-    return Maintenance(tuple(window for window in windows if window), timezone, duration_of(hot) if hot else None)
+    return Maintenance(windows, timezone, duration_of(hot) if hot else None)
 
 
 def duration_of(text: str) -> timedelta:
@@ -120,15 +116,13 @@ def hot_after(avoid_hot: timedelta | None, maintenance: Maintenance | None, now:
     return max(int(((now or datetime.now(UTC)) - duration).timestamp() * 1000), 0) if duration else None
 
 
-def _window(text: str) -> Window | None:
-    """Parse `Mon-Fri 22:00-05:00` or `22:00-05:00`; None if it is neither."""
-    found = _WINDOW.fullmatch(text)
-    if found is None:
-        return None
-    start, end = (60 * int(found[at]) + int(found[at + 1]) for at in (2, 4))
-    if start >= _DAY_MINUTES or end > _DAY_MINUTES or start == end:
-        return None
-    return Window(_days(found[1]), start, end if end > start else end + _DAY_MINUTES)
+def _window(number: int, text: str) -> Window:
+    """Parse `Mon-Fri 22:00-05:00` or `22:00-05:00`. Raises the ValueError of `maintenance_of`."""
+    if found := _WINDOW.fullmatch(text):
+        start, end = (60 * int(found[at]) + int(found[at + 1]) for at in (2, 4))
+        if start < _DAY_MINUTES and end <= _DAY_MINUTES and start != end:
+            return Window(_days(found[1]), start, end if end > start else end + _DAY_MINUTES)
+    raise ValueError(f"windows[{number}]", text)
 
 
 def _days(text: str | None) -> frozenset[int]:

@@ -9,10 +9,8 @@ from typing import Any
 
 from zlayout.errors import Location
 from zlayout.predicate.model import Predicate
-from zlayout.spec.history import HistoryConfig
 from zlayout.spec.layout import Layout
 from zlayout.spec.maintenance import Maintenance
-from zlayout.spec.notify import NotifyConfig
 from zlayout.table.partition import PartitionField
 
 MAIN = "main"  # the branch that every Iceberg table has
@@ -78,7 +76,7 @@ class LayoutSpec:
     commit_properties: `commit.properties` of the project, which each commit stores for audits.
     rule: the pattern of the rule that the table has this layout by; empty if the layout names the table itself.
     ref: the branch of the table that the layout is for.
-        partition_timezone: the time zone of timestamps in partition values without one; empty if it is not declared.
+    partition_timezone: the time zone of timestamps in partition values without one; empty if it is not declared.
     """
 
     table: TableName
@@ -155,8 +153,7 @@ class CatalogConfig:
     """One entry of `catalogs:`.
 
     options: the keys besides format and type, with variables replaced, and with the relative paths in `warehouse`,
-    `uri` and `tables` resolved against the root of the project. They may hold
-    secrets, so they are not in the representation.
+    `uri` and `tables` resolved against the root of the project. They may hold secrets, so they are not shown by `repr`.
     """
 
     name: str
@@ -180,6 +177,31 @@ class Prices:
 
     scan_per_tib: float
     compute_per_hour: float
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryConfig:
+    """`history:` of `zlayout.yaml`: the SQLite file, or the Delta or Iceberg table, with the history records.
+
+    path: the SQLite file; ignored if there is a table. table: the name of the table as declared; empty for the file.
+    keep_days: records that are older are removed.
+    """
+
+    path: Path
+    keep_days: int
+    table: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyConfig:
+    """`notify:` of `zlayout.yaml`.
+
+    variable: the environment variable with the URL to send notifications to, which is a secret. template: the path of a
+    Jinja template below the project; empty for the built-in message.
+    """
+
+    variable: str
+    template: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,28 +20,21 @@ def parse_table(text: str, location: Location) -> TableName:
     """Parse `catalog.namespace.table`, in which parts with dots are in backticks. Raises SpecError ZL020."""
     parts = _parts(text)
     if parts is None:
-        raise SpecError.of(
-            "ZL020",
-            f"expected a table name such as lake.sales.orders, found {quote_value(text)}",
-            hint="put a part with a dot in backticks, and double a backtick inside it",
-            location=location,
-        )
-    for part in parts:
-        if not part.isprintable() or part in (".", "..") or "/" in part or "\\" in part or part != part.strip():
-            raise SpecError.of(
-                "ZL020",
-                f"invalid part {quote_value(part)} in a table name",
-                hint="remove '/', '\\', '.', '..', outer blanks and unprintable characters",
-                location=location,
-            )
-    if len(parts) < 2:
-        raise SpecError.of(
-            "ZL020",
-            f"expected catalog.namespace.table, found {quote_value(text)}",
-            hint="the first part is a catalog of zlayout.yaml",
-            location=location,
-        )
-    return TableName(parts[0], tuple(parts[1:-1]), parts[-1])
+        message = f"expected a table name such as lake.sales.orders, found {quote_value(text)}"
+        hint = "put a part with a dot in backticks, and double a backtick inside it"
+    elif invalid := [part for part in parts if not _is_valid(part)]:
+        message = f"invalid part {quote_value(invalid[0])} in a table name"
+        hint = "remove '/', '\\', '.', '..', outer blanks and unprintable characters"
+    elif len(parts) < 2:
+        message = f"expected catalog.namespace.table, found {quote_value(text)}"
+        hint = "the first part is a catalog of zlayout.yaml"
+    else:
+        return TableName(parts[0], tuple(parts[1:-1]), parts[-1])
+    raise SpecError.of("ZL020", message, hint=hint, location=location)
+
+
+def _is_valid(part: str) -> bool:
+    return part.isprintable() and part not in (".", "..") and not set("/\\") & set(part) and part == part.strip()
 
 
 def _parts(text: str) -> list[str] | None:
@@ -60,34 +53,26 @@ def _parts(text: str) -> list[str] | None:
 
 def parse_partition_key(text: str, location: Location) -> PartitionField:
     """Parse a partition key such as `region`, `month(ts)` or `bucket(16, id)`. Raises SpecError ZL023."""
-    if not text.isprintable() or not text.strip():
-        raise _wrong_key(text, "", location)
-    if "(" not in text and ")" not in text and "," not in text:
+    call = _CALL.fullmatch(text) if text.isprintable() else None
+    hint = ""
+    if text.isprintable() and text.strip() and not set("(),") & set(text):
         return PartitionField(_column(text.strip()))
-    call = _CALL.fullmatch(text)
-    if call is None or not call[3].strip():
-        raise _wrong_key(text, "", location)
-    name, argument, source = call.groups()
-    if name in _PLAIN_TRANSFORMS and argument is None:
-        return PartitionField(_column(source), name)
-    width = argument if argument is not None and re.fullmatch(r"[1-9][0-9]{0,8}", argument) else None
-    if name in _NUMBERED_TRANSFORMS and width:
-        return PartitionField(_column(source), f"{name}[{width}]")
-    hint = suggestion(name, (*_PLAIN_TRANSFORMS, *_NUMBERED_TRANSFORMS))
-    if name in _NUMBERED_TRANSFORMS:
-        hint = f"write {name}(16, column)"
-    elif name in _PLAIN_TRANSFORMS:
-        hint = f"write {name}(column)"
-    raise _wrong_key(text, hint, location)
+    if call is not None and call[3].strip():
+        name, argument, source = call.groups()
+        if name in _PLAIN_TRANSFORMS:
+            if argument is None:
+                return PartitionField(_column(source), name)
+            hint = f"write {name}(column)"
+        elif name in _NUMBERED_TRANSFORMS:
+            if argument is not None and re.fullmatch(r"[1-9][0-9]{0,8}", argument):
+                return PartitionField(_column(source), f"{name}[{argument}]")
+            hint = f"write {name}(16, column)"
+        else:
+            hint = suggestion(name, (*_PLAIN_TRANSFORMS, *_NUMBERED_TRANSFORMS))
+    expected = "expected a column, identity, year, month, day or hour of one, bucket(n, c) or truncate(n, c)"
+    raise SpecError.of("ZL023", f"{expected}, found {quote_value(text)}", hint=hint, location=location)
 
 
 def _column(text: str) -> str:
     backticked = re.fullmatch(r"`((?:[^`]|``)+)`", text)
     return backticked[1].replace("``", "`") if backticked else text
-
-
-def _wrong_key(text: str, hint: str, location: Location) -> SpecError:
-    expected = "expected a column, identity, year, month, day or hour of one, bucket(n, c) or truncate(n, c)"
-    error = SpecError.of("ZL023", f"{expected}, found {quote_value(text)}", hint=hint, location=location)
-    assert isinstance(error, SpecError)
-    return error

@@ -1,25 +1,59 @@
-"""Express layout records in terms of the present column names, if columns were renamed since.
+"""Writes layout specs and layout records with the present column names of their table.
 
-A column keeps its id when it is renamed: on Iceberg the field id, on Delta with column mapping the physical name.
-Layout records have these ids. Without them, a renamed column would look like another layout, and two columns that
-swapped their names would hide that files are laid out by the wrong one.
+Spark resolves names in any letter case, and columns may have been renamed since files were laid out. A renamed column
+keeps its id: on Iceberg the field id, on Delta with column mapping the physical name. Layout records have these ids.
+Without them, a renamed column would look like another layout, and two columns that swapped their names would hide that
+files are laid out by the wrong one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from zlayout.predicate.model import columns as columns_of
+from zlayout.predicate.model import renamed
 from zlayout.predicate.parse import to_sql
 from zlayout.spec.cuts import parsed_cuts
 from zlayout.spec.layout import COLUMN_IDS, Layout, ZorderColumn
+from zlayout.spec.model import LayoutSpec
 
 if TYPE_CHECKING:
-    from zlayout.table.state import Column, LayoutRecord
+    from zlayout.table.state import Column, LayoutRecord, TableState
 
 _COLUMNS, _CUTS = "zorder.columns", "zorder.cuts"
 _DROPPED = "(dropped)"
+
+
+def in_case_of(spec: LayoutSpec, state: TableState) -> LayoutSpec:
+    """Return the spec with each column name as the table spells it.
+
+    A name that the table has is kept. Another name is replaced by the only one of the table that differs in letter case
+    alone. The spec is returned as it is if two of its z-order columns would be the same column.
+    """
+    present = _present_name([column.name for column in state.columns])
+    keys = tuple(replace(column, name=present(column.name)) for column in spec.layout.columns)
+    if len({key.name for key in keys}) < len(keys):
+        return spec
+    fields = spec.partition_by and tuple(replace(field, source=present(field.source)) for field in spec.partition_by)
+    where = spec.where and renamed(spec.where, {name: present(name) for name in columns_of(spec.where)})
+    cuts = tuple(replace(cut, column=present(cut.column)) for cut in spec.layout.cuts)
+    layout = replace(spec.layout, columns=keys, cuts=cuts)
+    return replace(spec, layout=layout, partition_by=fields, where=where)
+
+
+def _present_name(names: Iterable[str]) -> Callable[[str], str]:
+    exact = frozenset(names)
+    folded: dict[str, list[str]] = {}
+    for name in sorted(exact):
+        folded.setdefault(name.lower(), []).append(name)
+
+    def present(name: str) -> str:
+        found = [] if name in exact else folded.get(name.lower(), [])
+        return found[0] if len(found) == 1 else name
+
+    return present
 
 
 def present_records(records: Iterable[LayoutRecord], columns: Sequence[Column]) -> tuple[LayoutRecord, ...]:
@@ -47,8 +81,8 @@ def _present(record: LayoutRecord, names: Mapping[str, str]) -> LayoutRecord:
     if old is None or new is None or old.layout_id != record.layout_id:
         # of another version of the algorithm: outdated under any name
         return replace(record, layout_id=f"{record.layout_id} renamed", settings=settings)
-    renamed = {a: b for a, b, one in zip(known, now, ids, strict=True) if a != b and one in names}
-    return replace(record, layout_id=new.layout_id, settings=settings, renamed=renamed)
+    changed = {a: b for a, b, one in zip(known, now, ids, strict=True) if a != b and one in names}
+    return replace(record, layout_id=new.layout_id, settings=settings, renamed=changed)
 
 
 def _name(column: Any) -> str:

@@ -11,12 +11,25 @@ from zlayout.predicate.coercion import comparable
 from zlayout.predicate.literals import literal
 from zlayout.predicate.model import Compare, TextOnly, columns, leaves
 from zlayout.spec.model import LayoutSpec
-from zlayout.spec.transforms import applies_to
 from zlayout.spec.validation import column_hint
 from zlayout.table.partition import PartitionField
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from zlayout.table.state import Column, TableState
+
+_WHOLE, _TEXT = ("int32", "int64", "decimal"), ("string", "binary")
+_WITHOUT_ORDER = ("list", "struct", "map", "null")  # null is used for types without an order
+# The types that each transform can be applied to ("Partition Transforms" of the Iceberg specification).
+_TYPES = {
+    "year": ("date", "timestamp"),
+    "month": ("date", "timestamp"),
+    "day": ("date", "timestamp"),
+    "hour": ("timestamp",),
+    "truncate": (*_WHOLE, *_TEXT),
+    "bucket": (*_WHOLE, *_TEXT, "date", "time"),
+}
 
 
 def check(spec: LayoutSpec, state: TableState) -> tuple[Diagnostic, ...]:
@@ -29,54 +42,53 @@ def check(spec: LayoutSpec, state: TableState) -> tuple[Diagnostic, ...]:
     return (*_partition_columns(spec, state), *_zorder_columns(spec, state), *of_cuts, *_where_columns(spec, state))
 
 
+def _error(spec: LayoutSpec, key: str, code: str, message: str, hint: str) -> Diagnostic:
+    return Diagnostic(code, message, hint=hint, location=spec.location_of(key))
+
+
 def _partition_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
     for index, field in enumerate(spec.partition_by or ()):
         key, column = f"partition_by[{index}]", state.column(field.source)
         if column is None:
             yield _unknown(spec, state, field.source, key)
-        elif field not in state.partition_fields and not applies_to(field, column.type):
+        elif field not in state.partition_fields and not _applies_to(field, column.type):
             name, found = field.transform.partition("[")[0], f"column {quote_value(field.source)} ({_type(column)})"
-            yield Diagnostic(
-                "ZL036",
-                f"cannot apply transform {name} to {found} in partition_by",
-                hint="use year, month and day on dates and timestamps, hour on timestamps, truncate and bucket on "
-                "strings, binary, integers and decimals",
-                location=spec.location_of(key),
+            hint = (
+                "use year, month and day on dates and timestamps, hour on timestamps, truncate and bucket on "
+                "strings, binary, integers and decimals"
             )
+            yield _error(spec, key, "ZL036", f"cannot apply transform {name} to {found} in partition_by", hint)
+
+
+def _applies_to(field: PartitionField, type: pa.DataType) -> bool:
+    """Return whether the transform of the field can be applied to a column of this type."""
+    transform, name = field.transform.partition("[")[0], str(type)
+    return not name.startswith(_WITHOUT_ORDER) if transform == "identity" else name.startswith(_TYPES[transform])
 
 
 def _zorder_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
     fields = state.partition_fields if spec.partition_by is None else spec.partition_by
     keys = {f.source for f in fields if f.transform == "identity"}
     for index, name in enumerate(spec.column_names):
-        key = f"zorder.columns[{index}]"
-        column = state.column(name)
+        key, column = f"zorder.columns[{index}]", state.column(name)
         if column is None:
             yield _unknown(spec, state, name, key)
         elif name in keys:
-            yield Diagnostic(
-                "ZL035",
-                f"column {quote_value(name)} in zorder.columns is a partition column, and has one value in each file",
-                hint="remove it from zorder.columns",
-                location=spec.location_of(key),
-            )
+            found = f"column {quote_value(name)} in zorder.columns is a partition column"
+            message = f"{found}, and has one value in each file"
+            yield _error(spec, key, "ZL035", message, "remove it from zorder.columns")
         elif not column.orderable:
-            yield Diagnostic(
-                "ZL034",
-                f"expected an orderable column in zorder.columns, found {quote_value(name)} ({_type(column)})",
-                hint="use a column of numbers, strings, dates, timestamps or booleans",
-                location=spec.location_of(key),
-            )
+            message = f"expected an orderable column in zorder.columns, found {quote_value(name)} ({_type(column)})"
+            hint = "use a column of numbers, strings, dates, timestamps or booleans"
+            yield _error(spec, key, "ZL034", message, hint)
         elif lacks_bounds(column, state):
-            yield Diagnostic(
-                "ZL405",
-                f"column {quote_value(name)} has no min and max in the metadata: queries cannot skip files by it",
-                severity="note",
-                hint="run zlayout apply, which enables them"
+            message = f"column {quote_value(name)} has no min and max in the metadata: queries cannot skip files by it"
+            hint = (
+                "run zlayout apply, which enables them"
                 if column.enable_stats
-                else f"use another column: the format stores none for {column.type}",
-                location=spec.location_of(key),
+                else f"use another column: the format stores none for {column.type}"
             )
+            yield Diagnostic("ZL405", message, "note", hint, spec.location_of(key))
 
 
 def lacks_bounds(column: Column, state: TableState) -> bool:
@@ -94,23 +106,16 @@ def _where_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
         if state.column(name) is None:
             yield _unknown(spec, state, name, "where")
         elif name not in keys:
-            known = ", ".join(map(quote_value, keys)) or "none"
-            yield Diagnostic(
-                "ZL033",
-                f"expected partition columns in where, found {quote_value(name)}",
-                hint=f"partition columns: {known}",
-                location=spec.location_of("where"),
-            )
+            message = f"expected partition columns in where, found {quote_value(name)}"
+            hint = f"partition columns: {', '.join(map(quote_value, keys)) or 'none'}"
+            yield _error(spec, "where", "ZL033", message, hint)
     for leaf in leaves(spec.where):
         column = state.column(leaf.column)
         is_like = isinstance(leaf, Compare) and isinstance(leaf.value, TextOnly)
-        if is_like and column is not None and not _is_text(column):
-            yield Diagnostic(
-                "ZL033",
-                f"expected a string column for LIKE in where, found {quote_value(leaf.column)} ({_type(column)})",
-                hint="compare the column with a literal of its type",
-                location=spec.location_of("where"),
-            )
+        if is_like and column is not None and str(column.type) not in ("string", "large_string"):
+            found = f"{quote_value(leaf.column)} ({_type(column)})"
+            message = f"expected a string column for LIKE in where, found {found}"
+            yield _error(spec, "where", "ZL033", message, "compare the column with a literal of its type")
             break
 
 
@@ -119,21 +124,13 @@ def _cut_types(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
     for index, cut in enumerate(spec.layout.cuts):
         column = state.column(cut.column)
         if column is not None and column.orderable and not comparable(cut.value, column.type):
-            yield Diagnostic(
-                "ZL057",
-                f"cannot compare column {quote_value(cut.column)} (type {column.type}) with {literal(cut.value)} "
-                "in zorder.cuts",
-                hint="write a literal of the type of the column",
-                location=spec.location_of(f"zorder.cuts[{index}]"),
-            )
-
-
-def _is_text(column: Column) -> bool:
-    return str(column.type) in ("string", "large_string")
+            found = f"column {quote_value(cut.column)} (type {column.type}) with {literal(cut.value)}"
+            hint = "write a literal of the type of the column"
+            yield _error(spec, f"zorder.cuts[{index}]", "ZL057", f"cannot compare {found} in zorder.cuts", hint)
 
 
 def _type(column: Column) -> str:
-    """The type as messages show it. Types without an order, such as variant, are read as Arrow's null type."""
+    """Return the type as messages show it. Types without an order, such as variant, are read as Arrow's null type."""
     return "a type without an order" if str(column.type) == "null" else f"type {column.type}"
 
 
@@ -141,9 +138,4 @@ def _unknown(spec: LayoutSpec, state: TableState, name: str, key: str) -> Diagno
     renamed = next((r.renamed[name] for r in state.files.layouts if name in r.renamed), None)
     known = [c.name for c in state.columns]
     hint = f"it was renamed to {quote_value(renamed)}" if renamed is not None else column_hint(name, known)
-    return Diagnostic(
-        "ZL012",
-        f"unknown column {quote_value(name)} in {key.partition('[')[0]}",
-        hint=hint,
-        location=spec.location_of(key),
-    )
+    return _error(spec, key, "ZL012", f"unknown column {quote_value(name)} in {key.partition('[')[0]}", hint)

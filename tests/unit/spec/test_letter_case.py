@@ -11,7 +11,7 @@ from support.runs import plan_and_apply
 from zlayout.errors import Location
 from zlayout.predicate.model import Compare
 from zlayout.predicate.parse import parse_where
-from zlayout.spec.letter_case import in_case_of
+from zlayout.spec.renames import in_case_of
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import Column, TableState
 
