@@ -71,58 +71,51 @@ def read(path: Path, shown: str) -> Document:
     """
     try:
         content = read_at_most(path, MAX_BYTES + 1)
-    except IsADirectoryError as error:
-        raise _error("ZL002", str(error.strerror), Location(shown)) from error
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise _error("ZL002", f"cannot read the file: {reason}", Location(shown)) from error
+        message = reason if isinstance(error, IsADirectoryError) else f"cannot read the file: {reason}"
+        raise SpecError.of("ZL002", message, location=Location(shown)) from error
     return parse(content, shown)
 
 
 def parse(content: bytes, shown: str) -> Document:
     """Parse the content of a file. Arguments and errors are those of `read`."""
     text = _text(content, shown)
-    if _PLAIN.fullmatch(text) and (document := _fast(text, shown)) is not None:
-        return document
-    builder = _Builder(shown)
+    if _PLAIN.fullmatch(text):  # libyaml is 20 times as fast, but only PyYAML describes errors well
+        document, errors = _parsed(text, shown, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        if not errors:
+            return document
+    document, errors = _parsed(text, shown, yaml.SafeLoader)
+    if errors:
+        raise SpecError(*errors)
+    return document
+
+
+def _parsed(text: str, shown: str, reader: type[yaml.SafeLoader]) -> tuple[Document, list[Diagnostic]]:
+    """Return the document as one reader of YAML reads it, and its errors."""
+    builder, data = _Builder(shown, reader), {}
     try:
         data = builder.document(text)
     except _TooManyError:
-        data = {}
-    except yaml.MarkedYAMLError as error:
-        builder.errors.append(_syntax(error, shown))
-        data = {}
+        pass  # the builder has reported them
     except yaml.YAMLError as error:
-        builder.errors.append(Diagnostic("ZL005", f"invalid YAML: {error}", location=Location(shown)))
-        data = {}
-    if builder.errors:
-        raise SpecError(*builder.errors)
-    return Document(data, builder.locations, Location(shown, 1, 1))
-
-
-def _fast(text: str, shown: str) -> Document | None:
-    """Parse with libyaml, which is 20 times as fast. None if the text has errors: only PyYAML describes them well."""
-    builder = _Builder(shown, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    try:
-        data = builder.document(text)
-    except (yaml.YAMLError, _TooManyError):
-        return None
-    return None if builder.errors else Document(data, builder.locations, Location(shown, 1, 1))
+        builder.errors.append(_syntax(error, shown))
+    return Document(data, builder.locations, Location(shown, 1, 1)), builder.errors
 
 
 def _text(content: bytes, shown: str) -> str:
     if len(content) > MAX_BYTES:
-        raise _error("ZL004", f"expected a file of at most {MAX_BYTES // 1024} KiB, found more", Location(shown))
+        message = f"expected a file of at most {MAX_BYTES // 1024} KiB, found more"
+        raise SpecError.of("ZL004", message, location=Location(shown))
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        before = content[: error.start].decode("utf-8", "replace")
-        raise _error(
-            "ZL003", f"expected UTF-8 text, found byte 0x{content[error.start]:02x}", _location(before, shown)
-        ) from error
+        at = _location(content[: error.start].decode("utf-8", "replace"), shown)
+        message = f"expected UTF-8 text, found byte 0x{content[error.start]:02x}"
+        raise SpecError.of("ZL003", message, location=at) from error
     if invalid := _INVALID.search(text):
-        found = f"U+{ord(invalid[0]):04X}"
-        raise _error("ZL003", f"expected text, found the character {found}", _location(text[: invalid.start()], shown))
+        message = f"expected text, found the character U+{ord(invalid[0]):04X}"
+        raise SpecError.of("ZL003", message, location=_location(text[: invalid.start()], shown))
     return text
 
 
@@ -131,14 +124,16 @@ def _location(before: str, shown: str) -> Location:
     return Location(shown, len(lines), len(lines[-1]) + 1)
 
 
-def _error(code: str, message: str, location: Location, hint: str = "") -> SpecError:
-    return SpecError(Diagnostic(code, message, hint=hint, location=location))
+def _at(mark: Any, shown: str) -> Location:
+    """Return the location of a mark of PyYAML or libyaml; the file alone for None."""
+    return Location(shown, mark.line + 1, mark.column + 1) if mark else Location(shown)
 
 
-def _syntax(error: yaml.MarkedYAMLError, shown: str) -> Diagnostic:
-    mark = error.problem_mark or error.context_mark
-    location = Location(shown, mark.line + 1, mark.column + 1) if mark else Location(shown)
-    problem = ", ".join(part for part in (error.context, error.problem) if part)
+def _syntax(error: yaml.YAMLError, shown: str) -> Diagnostic:
+    location, problem = Location(shown), str(error)
+    if isinstance(error, yaml.MarkedYAMLError):
+        location = _at(error.problem_mark or error.context_mark, shown)
+        problem = ", ".join(part for part in (error.context, error.problem) if part)
     if "'\\t'" in problem:
         message = "expected spaces as indentation, found a tab"
         return Diagnostic("ZL005", message, hint="indent with spaces", location=location)
@@ -162,7 +157,7 @@ class _TooManyError(Exception):
 class _Builder:
     """Builds data from events. It continues after an error, so that it finds all errors."""
 
-    def __init__(self, shown: str, reader: type[yaml.SafeLoader] = yaml.SafeLoader) -> None:
+    def __init__(self, shown: str, reader: type[yaml.SafeLoader]) -> None:
         self.shown = shown
         self.reader = reader
         self.locations: dict[str, Location] = {}
@@ -171,14 +166,11 @@ class _Builder:
     def document(self, text: str) -> dict[str, Any]:
         events = _events(text, self.reader)
         data: Any = None
-        documents = 0
-        for event in events:
-            if isinstance(event, DocumentStartEvent):
-                documents += 1
-                if documents > 1:
-                    self._report("ZL006", "expected one YAML document, found several", event, "use one file for each")
-                    break
-                data = self._value(next(events), events, "", 1)
+        for number, event in enumerate(event for event in events if isinstance(event, DocumentStartEvent)):
+            if number:
+                self._report("ZL006", "expected one YAML document, found several", event, "use one file for each")
+                break
+            data = self._value(next(events), events, "", 1)
         if not self.errors and not isinstance(data, dict):
             found = "nothing" if data is None else describe_value(data)
             self.errors.append(
@@ -211,16 +203,11 @@ class _Builder:
             name = self._key(event, events, depth)
             path = f"{key}.{name}" if key else name
             if name in data:
-                first = self.locations[path].line
-                self._report(
-                    "ZL007",
-                    f"duplicate key {quote_value(name)} (first defined on line {first})",
-                    event,
-                    "keep one of them",
-                )
+                message = f"duplicate key {quote_value(name)} (first defined on line {self.locations[path].line})"
+                self._report("ZL007", message, event, "keep one of them")
                 self._value(next(events), events, path, depth + 1)
                 continue
-            self.locations[path] = self._at(event)
+            self.locations[path] = _at(event.start_mark, self.shown)
             data[name] = self._value(next(events), events, path, depth + 1)
         return data
 
@@ -248,16 +235,12 @@ class _Builder:
         data: list[Any] = []
         while not isinstance(event := next(events), SequenceEndEvent):
             path = f"{key}[{len(data)}]"
-            self.locations[path] = self._at(event)
+            self.locations[path] = _at(event.start_mark, self.shown)
             data.append(self._value(event, events, path, depth + 1))
         return data
 
-    def _at(self, event: Event) -> Location:
-        mark = event.start_mark
-        return Location(self.shown, mark.line + 1, mark.column + 1) if mark else Location(self.shown)
-
     def _report(self, code: str, message: str, event: Event, hint: str = "") -> None:
-        self.errors.append(Diagnostic(code, message, hint=hint, location=self._at(event)))
+        self.errors.append(Diagnostic(code, message, hint=hint, location=_at(event.start_mark, self.shown)))
         if len(self.errors) >= MAX_ERRORS:
             raise _TooManyError
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from zlayout.errors import Location, SpecError
 from zlayout.message_text import quote_value
-from zlayout.spec.yaml import _PLAIN, MAX_BYTES, _Builder, _fast, dump, parse, plain_value, read
+from zlayout.spec.yaml import _PLAIN, MAX_BYTES, _parsed, dump, parse, plain_value, read
 
 
 def load(text: str) -> Any:
@@ -209,10 +209,9 @@ PIECES = st.sampled_from(
 @given(st.lists(PIECES, max_size=20).map("".join))
 def test_libyaml_reads_what_it_accepts_as_pyyaml_does(text: str) -> None:
     assert _PLAIN.fullmatch(text)
-    if (fast := _fast(text, "f")) is not None:
-        builder = _Builder("f")
-        assert (fast.data, fast.locations) == (builder.document(text), builder.locations)
-        assert not builder.errors
+    fast, errors = _parsed(text, "f", yaml.CSafeLoader)
+    if not errors:
+        assert _parsed(text, "f", yaml.SafeLoader) == (fast, [])
 
 
 def test_a_usual_layout_is_read_by_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
