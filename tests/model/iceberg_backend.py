@@ -28,8 +28,8 @@ from zlayout.formats.base import Work
 from zlayout.formats.iceberg import backend as product
 from zlayout.formats.iceberg.read import history, manifests
 from zlayout.formats.iceberg.read import state_property as recorded
-from zlayout.formats.iceberg.write import commit, jvm, record, refusals, snapshots, staging
-from zlayout.formats.iceberg.write.record import known_state
+from zlayout.formats.iceberg.write import commit, jvm, refusals, settings, snapshots, staging
+from zlayout.formats.iceberg.write.settings import known_state
 from zlayout.formats.kernel.commits import NewFiles, Rewritten
 from zlayout.spec.model import TableName
 from zlayout.table.state import TableState
@@ -158,7 +158,7 @@ def stand_in() -> Iterator[None]:
             (staging, "tasks_of", tasks_of),
             (staging, "stage", lambda *_: None),
             (commit, "write_groups", write_groups),
-            (record, "live_snapshots", live_snapshots),
+            (settings, "live_snapshots", live_snapshots),
             (commit, "run_commits", run_commits),
         ):
             stack.enter_context(patch.object(module, name, value))

@@ -39,7 +39,7 @@ class Task:
 
 
 class Content:
-    """The methods of `zlayout.formats.iceberg.write.content_files.ContentFiles` that a rewrite uses."""
+    """The methods of `zlayout.formats.iceberg.write.jvm.ContentFiles` that a rewrite uses."""
 
     def missing(self, tasks: Sequence[Task | None]) -> int:
         return tasks.count(None)

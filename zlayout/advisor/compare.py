@@ -12,8 +12,7 @@ from zlayout.advisor.coverage import whole_workload
 from zlayout.advisor.model import Choice, Costs, Study, TableQuery
 from zlayout.predicate.parse import to_sql
 from zlayout.report.words import printable
-from zlayout.spec.cuts import cut_texts
-from zlayout.spec.layout import Layout
+from zlayout.spec.layout import Layout, cut_texts
 from zlayout.spec.yaml import dump
 
 # A query counts as faster or slower if the bytes that it reads change by more than this factor.

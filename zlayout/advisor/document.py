@@ -10,7 +10,7 @@ from zlayout.advisor.compare import changes, shown_choice, verdict, zorder_block
 from zlayout.advisor.coverage import assumptions, warning
 from zlayout.advisor.model import Choice, Costs, Study, Use
 from zlayout.errors import Diagnostic
-from zlayout.spec.cuts import cut_texts
+from zlayout.spec.layout import cut_texts
 
 FORMAT_VERSION = 1
 

@@ -138,13 +138,9 @@ def _check_uri(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[Violat
         yield _misfit(key, message, f"use type {others[0]}, or correct the address")
     if type_ in _WEB_TYPES and _is_plain(uri) and not data.get("allow_http"):
         yield _unsafe(key, _PLAIN_HTTP, _USE_HTTPS)
-    if type_ == "sql" and _SQLITE.fullmatch(uri) and _file_of(uri) in ("", ":memory:"):
+    if type_ == "sql" and _SQLITE.fullmatch(uri) and uri.partition(":///")[2].partition("?")[0] in ("", ":memory:"):
         hint = "use a file, for example sqlite:///catalog.db"
         yield _misfit(key, "expected a catalog that Spark can read, found one in memory", hint)
-
-
-def _file_of(uri: str) -> str:
-    return uri.partition(":///")[2].partition("?")[0]
 
 
 def _check_warehouse(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[Violation]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 import yaml
 
-from zlayout.spec.cuts import cut_texts
-from zlayout.spec.layout import Layout, ZorderColumn
+from zlayout.spec.layout import Layout, ZorderColumn, cut_texts
 
 _COMMENT = re.compile(r"[ \t]+#[^\r\n]*")
 _PLAIN = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
@@ -28,18 +28,13 @@ def with_layout(text: str, declared: Layout, wanted: Layout) -> str:
     """
     root = yaml.compose(text, yaml.SafeLoader)
     assert isinstance(root, yaml.MappingNode)
-    if "zorder" not in _values(root):
-        edits = [_zorder(root, wanted), *_scalar(root, "engine", declared.engine, wanted.engine)]
-        return _edited(text, edits)
-    zorder = _values(root)["zorder"]
-    assert isinstance(zorder, yaml.MappingNode)
-    edits = [_columns(text, _values(zorder)["columns"], wanted), *_cuts(text, zorder, declared, wanted)]
-    edits += _scalar(zorder, "curve", declared.curve, wanted.curve)
-    edits += _scalar(root, "engine", declared.engine, wanted.engine)
-    return _edited(text, edits)
-
-
-def _edited(text: str, edits: list[Edit]) -> str:
+    edits = [*_scalar(root, "engine", declared.engine, wanted.engine)]
+    if (zorder := _values(root).get("zorder")) is None:
+        edits.append(_zorder(root, wanted))
+    else:
+        assert isinstance(zorder, yaml.MappingNode)
+        edits += [_columns(text, _values(zorder)["columns"], wanted), *_cuts(text, zorder, declared, wanted)]
+        edits += _scalar(zorder, "curve", declared.curve, wanted.curve)
     for begin, end, new in sorted(edits, reverse=True):
         text = text[:begin] + new + text[end:]
     return text
@@ -95,21 +90,21 @@ def _cuts(text: str, zorder: yaml.MappingNode, declared: Layout, wanted: Layout)
 
 def _cut_texts(layout: Layout) -> list[str]:
     texts = cut_texts(layout.cuts)
-    if any(mark in text for text in texts for mark in ",[]{}"):
-        return [json.dumps(text, ensure_ascii=False) for text in texts]
-    return [text if _is_plain(text) else json.dumps(text, ensure_ascii=False) for text in texts]
+    if not any(mark in text for text in texts for mark in ",[]{}"):
+        return [_quoted(text) for text in texts]
+    return [json.dumps(text, ensure_ascii=False) for text in texts]
 
 
-def _is_plain(text: str) -> bool:
-    """Whether YAML reads a text as this string without quotes."""
-    try:
-        return bool(yaml.safe_load(text) == text)
-    except yaml.YAMLError:
-        return False
+def _quoted(text: str) -> str:
+    """Return the text in double quotes, if YAML would not read it as this string without quotes."""
+    with suppress(yaml.YAMLError):
+        if yaml.safe_load(text) == text:
+            return text
+    return json.dumps(text, ensure_ascii=False)  # a string of JSON is one of YAML
 
 
 def _end(node: yaml.Node) -> int:
-    """The index behind the last character of a node. The end of a block includes the lines below it."""
+    """Return the index behind the last character of a node. For YAML, a block ends behind the lines below it."""
     if isinstance(node, yaml.MappingNode) and not node.flow_style:
         return _end(node.value[-1][1])
     if isinstance(node, yaml.SequenceNode) and not node.flow_style:
@@ -122,9 +117,7 @@ def _name(item: yaml.Node) -> str:
 
 
 def _column(column: ZorderColumn) -> str:
-    name = column.name
-    if not _PLAIN.fullmatch(name) or yaml.safe_load(name) != name:
-        name = json.dumps(name, ensure_ascii=False)  # a string of JSON is one of YAML
+    name = _quoted(column.name) if _PLAIN.fullmatch(column.name) else json.dumps(column.name, ensure_ascii=False)
     return name if column.weight == 1 else f"{{name: {name}, weight: {column.weight:g}}}"
 
 

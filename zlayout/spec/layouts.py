@@ -11,9 +11,8 @@ from zlayout.formats.format import Traits
 from zlayout.formats.registry import FORMATS
 from zlayout.message_text import quote_value
 from zlayout.predicate.parse import parse_where
-from zlayout.spec.cuts import cut_problems, parse_cut
 from zlayout.spec.defaults import CURVE_OF_COMPACTION, DEFAULT_CURVE, DEFAULTS, merge
-from zlayout.spec.layout import Layout, ZorderColumn
+from zlayout.spec.layout import Layout, ZorderColumn, cut_problems, parse_cut
 from zlayout.spec.model import MAIN, CatalogConfig, LayoutSpec, TableName, Tolerance
 from zlayout.spec.names import parse_partition_key, parse_table
 from zlayout.spec.validation import suggestion
@@ -36,16 +35,16 @@ def layout_spec(
     default_locations: Mapping[str, Location],
     catalogs: Mapping[str, CatalogConfig] | None,
 ) -> LayoutSpec:
-    """The layout spec of a document that conforms to the schema. With `match:`, its table is the pattern.
+    """Return the layout spec of a document that conforms to the schema. With `match:`, its table is the pattern.
 
     Args:
-        document: the layout document.
+        document: The layout document.
         defaults: `defaults:` of the project.
-        default_locations: the locations of the defaults, by the dotted keys of a layout.
-        catalogs: by name; None if they could not be read, and so cannot be checked.
+        default_locations: The locations of the defaults, by the dotted keys of a layout.
+        catalogs: The catalogs by name; None if they could not be read. The catalog of the table is then not checked.
 
     Raises:
-        SpecError: with every error in the document.
+        SpecError: With every error in the document.
     """
     errors = _Errors()
     data = merge(DEFAULTS, defaults, document.data)
@@ -63,15 +62,14 @@ def layout_spec(
         errors.add(*_duplicate_columns(layout, locations), *cut_problems(layout, merged_locations, locations[key]))
         if catalogs is not None:  # else the defaults, and so the engine and the curve, are not known either
             errors.add(*_curve_problems(document, layout, default_locations, traits))
-        max_group_size = _max_group_size(data["files"], layout, merged_locations)
-    partition_by = None
-    if "partition_by" in data:
-        partition_by = tuple(_partition_fields(document, traits, errors))
-    where = None
-    if "where" in data:
-        with errors:
-            where = parse_where(data["where"], locations["where"])
-    errors.raise_any()
+        max_group_size, shown = None, f"files.target_size, {data['files']['target_size']},"
+        if "max_group_size" in data["files"]:
+            max_group_size = _size(data["files"], "max_group_size", layout.target_size, shown, merged_locations)
+    partition_by = tuple(_partition_fields(document, traits, errors)) if "partition_by" in data else None
+    with errors:
+        where = parse_where(data["where"], locations["where"]) if "where" in data else None
+    if errors.found:
+        raise SpecError(*errors.found)
     return LayoutSpec(
         table=table,
         layout=layout,
@@ -79,7 +77,7 @@ def layout_spec(
         partition_by=partition_by,
         where=where,
         where_may_be_empty=data.get("where_may_be_empty", False),
-        tolerance=_tolerance(data["tolerance"]),
+        tolerance=Tolerance(**{k: (factor if k == "touched" else share)(v) for k, v in data["tolerance"].items()}),
         max_group_size=max_group_size,
         tags=tuple(data.get("tags", ())),
         description=data.get("description", ""),
@@ -107,10 +105,6 @@ class _Errors:
             self.add(*error.diagnostics)
             return True
         return False
-
-    def raise_any(self) -> None:
-        if self.found:
-            raise SpecError(*self.found)
 
 
 def size_in_bytes(value: str | int) -> int:
@@ -150,12 +144,6 @@ def _layout(data: Mapping[str, Any], locations: Mapping[str, Location]) -> Layou
     )
 
 
-def _max_group_size(files: Mapping[str, Any], layout: Layout, locations: Mapping[str, Location]) -> int | None:
-    if "max_group_size" not in files:
-        return None
-    return _size(files, "max_group_size", layout.target_size, f"files.target_size, {files['target_size']},", locations)
-
-
 def _size(files: Mapping[str, Any], key: str, minimum: int, shown: str, locations: Mapping[str, Location]) -> int:
     """The size under `key` in bytes. The schema cannot check its minimum, which messages show as `shown`."""
     size = size_in_bytes(files[key])
@@ -163,17 +151,6 @@ def _size(files: Mapping[str, Any], key: str, minimum: int, shown: str, location
         expected, found = f"expected files.{key} from {shown} to 1024TiB", quote_value(str(files[key]))
         raise SpecError.of("ZL013", f"{expected}, found {found}", location=locations.get(f"files.{key}"))
     return size
-
-
-def _tolerance(data: Mapping[str, Any]) -> Tolerance:
-    return Tolerance(
-        unclustered=share(data["unclustered"]),
-        touched=factor(data["touched"]),
-        small_files=share(data["small_files"]),
-        deleted_rows=share(data["deleted_rows"]),
-        workload=share(data["workload"]),
-        rarely_read=share(data["rarely_read"]) if "rarely_read" in data else None,
-    )
 
 
 def _table_problems(

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from zlayout.predicate.model import columns as columns_of
 from zlayout.predicate.model import renamed
 from zlayout.predicate.parse import to_sql
-from zlayout.spec.cuts import parsed_cuts
-from zlayout.spec.layout import COLUMN_IDS, Layout, ZorderColumn
+from zlayout.spec.layout import COLUMN_IDS, Layout, ZorderColumn, parsed_cuts
 from zlayout.spec.model import LayoutSpec
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from support.builders import make_layout
 
 from zlayout.errors import Location
 from zlayout.predicate.model import Compare
-from zlayout.spec.cuts import parse_cut
 from zlayout.spec.edit import with_layout
-from zlayout.spec.layout import Layout, ZorderColumn
+from zlayout.spec.layout import Layout, ZorderColumn, parse_cut
 
 DECLARED = make_layout("day", "part")
 WANTED = replace(DECLARED, columns=(ZorderColumn("part", 2.5), ZorderColumn("id")))

@@ -20,7 +20,7 @@ from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties
 from zlayout.formats.storage import S3_READ_ATTEMPTS
 from zlayout.spec.model import CatalogConfig, TableName
 
-# The packages by which pyiceberg asks catalogs, and itself: it reads files through pyarrow.
+# The packages whose errors are those of a catalog: pyiceberg and its clients. It reads files through pyarrow.
 _CATALOG_CLIENTS = ("requests", "urllib3", "botocore", "sqlalchemy", "thrift", "hive_metastore", "pyiceberg")
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
             hint="check that the table has Iceberg format version 1, 2 or 3, and restore its metadata if it is damaged",
         ) from error
     except Exception as error:
-        raise (_unreachable(catalog, error) if _is_of_catalog(error) else _no_store(name, error)) from error
+        is_of_catalog = type(error).__module__.partition(".")[0] in _CATALOG_CLIENTS
+        raise (_unreachable(catalog, error) if is_of_catalog else _no_store(name, error)) from error
 
 
 def list_tables(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]:
@@ -130,10 +131,10 @@ def list_warehouse(catalog: CatalogConfig) -> str | None:
 
 @contextmanager
 def loaded_catalog(catalog: CatalogConfig) -> Iterator[Catalog]:
-    """Give the catalog to the block, which alone uses it. Raises TableError ZL121.
+    """Yield a catalog, which no other thread uses at the same time. Raises TableError ZL121.
 
-    A catalog that the block leaves without an error is given to later blocks for MAX_SECONDS_OF_USE: loading it asks
-    its service several times, which takes as long as reading a small table.
+    Loading a catalog sends several requests to its service, which takes as long as reading a small table. Therefore a
+    catalog is used again for MAX_SECONDS_OF_USE, unless the block raised an error.
     """
     _require_sqlite_file(catalog)
     # Without this, pyiceberg would create the tables of a catalog that does not exist.
@@ -233,11 +234,6 @@ def _only_signed(name: TableName, error: Exception) -> ZlayoutError:
         "(remote signing), which the reader of pyiceberg does not support",
         hint="let the catalog vend credentials, or give this machine credentials for the storage",
     )
-
-
-def _is_of_catalog(error: Exception) -> bool:
-    """Return whether the client of a catalog raised an error, and not the reader of files."""
-    return type(error).__module__.partition(".")[0] in _CATALOG_CLIENTS
 
 
 def _require_sqlite_file(catalog: CatalogConfig) -> None:

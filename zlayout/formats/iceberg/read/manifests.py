@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyiceberg.typedef import Record
 
 MAX_CONCURRENT_READS = 16
-MIN_BYTES_FOR_THREADS = 1 << 18  # of manifests on this machine: fewer are read sooner than threads start
+MIN_BYTES_FOR_THREADS = 1 << 18  # of local manifests: fewer bytes are read in less time than threads need to start
 DELETED, ADDED = 2, 1
 DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
 FILE_PATH_FIELD = 2147483546  # the reserved field id of `file_path` in a position delete file
@@ -165,20 +165,15 @@ def read_change(manifests: Iterable[ManifestFile], io: FileIO, snapshot_id: int)
 
 
 def _opened(manifests: Sequence[ManifestFile], io: FileIO) -> Iterator[tuple[ManifestFile, Iterator[Record]]]:
-    """Yield manifests with their entries, in order. Several manifests are fetched at the same time, unless it is slower
-    to start threads.
-    """
-    if all(map(_is_local, manifests)) and sum(m.manifest_length for m in manifests) < MIN_BYTES_FOR_THREADS:
+    """Yield manifests with their entries, in order. Threads fetch them, unless they are local and small."""
+    is_local = all(manifest.manifest_path.startswith(("file:", "/")) for manifest in manifests)
+    if is_local and sum(manifest.manifest_length for manifest in manifests) < MIN_BYTES_FOR_THREADS:
         yield from ((manifest, entries(manifest, io)) for manifest in manifests)
         return
     with ThreadPoolExecutor(MAX_CONCURRENT_READS) as pool:
         for first in range(0, len(manifests), MAX_CONCURRENT_READS):
             batch = manifests[first : first + MAX_CONCURRENT_READS]
             yield from zip(batch, pool.map(lambda manifest: entries(manifest, io), batch), strict=True)
-
-
-def _is_local(manifest: ManifestFile) -> bool:
-    return manifest.manifest_path.startswith(("file:", "/"))
 
 
 def entries(manifest: ManifestFile, io: FileIO) -> Iterator[Record]:

@@ -16,7 +16,7 @@ from zlayout.sql_text import quote_path, string_literal
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-# By this property, a REST catalog says that it is Nessie. The metadata that it gives has the newest snapshot alone.
+# A REST catalog has this property if it is Nessie. The table metadata that Nessie returns has the newest snapshot only.
 _NESSIE = "nessie.is-nessie-catalog"
 
 

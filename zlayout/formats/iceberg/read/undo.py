@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
 _GONE_HINT = "the replaced files cannot return; change the layout and apply instead"
-# What a summary may say that need not be kept: what Iceberg counts, and the engine. Other entries may be the state of a
-# streaming writer, which would write its rows again if it did not find them.
+# Entries of a summary that a rollback may lose: numbers that Iceberg computes, and the engine. Other entries may be the
+# state of a streaming writer, which would write its rows again if it did not find them.
 _PLAIN = re.compile(
     r"(added|deleted|removed|total)-[a-z-]+|changed-partition-count|manifests-[a-z]+|entries-processed"
     r"|engine-(name|version)|iceberg-version|app-(id|name)|spark\.app\.id|trino_query_id"

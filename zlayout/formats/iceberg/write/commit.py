@@ -27,8 +27,7 @@ from zlayout.formats.iceberg.read.schema import argument, transform_name
 from zlayout.formats.iceberg.write.expressions import changes_partition_spec
 from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, java_errors
 from zlayout.formats.iceberg.write.new_bounds import written_files
-from zlayout.formats.iceberg.write.record import dead_snapshots, known_state
-from zlayout.formats.iceberg.write.settings import current_fields
+from zlayout.formats.iceberg.write.settings import current_fields, dead_snapshots, known_state
 from zlayout.formats.iceberg.write.snapshots import Swap, head, still_live, to_branch
 from zlayout.formats.iceberg.write.staging import Staged, staged
 from zlayout.formats.kernel.commits import BusyTable, Rewritten, commit_apart, new_files, require_paths, rewrite_commit

@@ -1,21 +1,35 @@
-"""Provides Iceberg's Java API through py4j, and describes how it reports that a commit failed."""
+"""Provides Iceberg's Java API through py4j, and describes how it reports that a commit failed.
+
+One call through py4j takes up to a millisecond, and its objects stay in Python. `ContentFiles.java` therefore does in
+the JVM what would take several calls for each file, by the public methods of Iceberg that Python would call.
+"""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from importlib.resources import files as resources
+from typing import TYPE_CHECKING, Any, Literal
 
-from zlayout.formats.iceberg.write.content_files import ContentFiles
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
 from zlayout.formats.kernel import failures
 from zlayout.formats.kernel.failures import Failures
+from zlayout.formats.stored_files import MAX_CONCURRENT_REQUESTS
+from zlayout.spark.compile import java_object
 from zlayout.spark.jvm import java_class, java_list, jvm_of
+from zlayout.spark.transfer import SEPARATOR, from_bytes, parts, texts, to_bytes
 from zlayout.spec.model import TableName
 from zlayout.sql_text import quote_path
+from zlayout.table.state import Int64
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_CONTENT_FILES = "io.zlayout.iceberg.ContentFiles"
 _EXCEPTIONS = "org.apache.iceberg.exceptions"
 FAILURES = Failures(
     # REST catalogs on Iceberg before 1.11 answer a stale sequence number with 400.
@@ -31,6 +45,8 @@ FAILURES = Failures(
         "Spark gets the jars; with spark-submit, name the jars",
     },
 )
+
+Field = Literal["bytes", "rows", "data sequence number", "file sequence number"]
 
 
 class IcebergJvm:
@@ -78,3 +94,104 @@ class IcebergJvm:
 def java_errors(doing: str) -> AbstractContextManager[None]:
     """Translate the errors of Spark and Iceberg that the block raises. See `kernel.failures.translated`."""
     return failures.java_errors(doing, FAILURES)
+
+
+class ContentFiles:
+    """Operations on java.util.Lists of DataFile (`files`) and of FileScanTask (`tasks`), which are py4j references."""
+
+    def __init__(self, session: SparkSession) -> None:
+        """Compile the Java class, once for each application."""
+        source = resources(__package__).joinpath("ContentFiles.java").read_text(encoding="utf-8")
+        self._java = java_object(session, _CONTENT_FILES, source)
+        self._jvm = jvm_of(session)
+
+    def tasks(self, scan: Any, paths: pa.Array) -> Any:
+        """Return the scan task of each path, null for a path that the scan does not have, and close the scan.
+
+        Java raises IllegalArgumentException if a path is a duplicate, in `paths` or in the scan.
+
+        Args:
+            scan: A CloseableIterable of scan tasks of whole files.
+            paths: string[paths].
+        """
+        return self._java.tasks(scan, self._strings(paths))
+
+    def missing(self, tasks: Any) -> int:
+        """Return the number of paths without a scan task."""
+        return int(self._jvm.java.util.Collections.frequency(tasks, None))
+
+    def files(self, tasks: Any) -> Any:
+        """Return the data file of each task."""
+        return self._java.files(tasks)
+
+    def same_deletes(self, before: Any, after: Any) -> NDArray[np.bool_]:
+        """Return whether both lists have a task for a path with the same delete files: bool[paths]."""
+        return from_bytes(self._java.sameDeletes(before, after)).astype(np.bool_)
+
+    def have_only_vectors(self, tasks: Any) -> bool:
+        """Return whether all delete files of the tasks are deletion vectors."""
+        return bool(self._java.hasOnlyVectors(tasks))
+
+    def select(self, items: Any, at: Int64) -> Any:
+        """Return a list of the files or tasks at these positions."""
+        return self._java.select(items, to_bytes(at))
+
+    def paths(self, files: Any) -> pa.Array:
+        return texts(partial(self._java.paths, files), len(files))
+
+    def numbers(self, files: Any, field: Field) -> Int64:
+        """Return one number of each file: int64[files].
+
+        Sequence numbers are known of live files only, file sequence numbers not of all: -1 for an unknown one.
+        """
+        return from_bytes(self._java.numbers(files, field))
+
+    def documents(self, files: Any, spec: Any) -> list[str]:
+        """Return each file as JSON without statistics. spec: the Java partition spec of all these files."""
+        return list(texts(partial(self._java.documents, files, spec), len(files)).to_pylist())
+
+    def null_counts(self, files: Any, field_id: int) -> Int64:
+        """Return the null counts of a column, -1 where unknown: int64[files]."""
+        return from_bytes(self._java.nullCounts(files, field_id))
+
+    def bounds(self, files: Any, field_id: int, *, upper: bool) -> list[bytes | None]:
+        """Return the serialized lower or upper bound of a column in each file, None where there is none."""
+        content, count = self._java.bounds(files, field_id, upper), len(files)
+        lengths = from_bytes(content[: 8 * count])
+        ends = 8 * count + np.cumsum(np.maximum(lengths, 0))
+        return [
+            None if length < 0 else content[end - length : end]
+            for length, end in zip(lengths.tolist(), ends.tolist(), strict=True)
+        ]
+
+    def new_tasks(self, files: Any, schema: str, spec: str, residuals: Any, *, row_ids: bool) -> Any:
+        """Return scan tasks that read the rows of new files.
+
+        Args:
+            schema: The schema of the table as JSON.
+            spec: The partition spec of the files as JSON.
+            residuals: A Java ResidualEvaluator.
+            row_ids: Whether the files contain row ids, which are read.
+        """
+        return self._java.newTasks(files, row_ids, schema, spec, residuals)
+
+    def replace(self, change: Any, removed: Any, added: Any, *, deletes: bool) -> None:
+        """Add to a Java RewriteFiles the removal of the tasks' files, and the added files.
+
+        Args:
+            deletes: Whether to remove delete files that apply to one of the removed files only.
+        """
+        self._java.replace(change, removed, added, deletes)
+
+    def stored(self, paths: pa.Array, io: Any) -> Int64:
+        """Return the sizes of files on storage, -1 for a file that does not exist. io: a Java FileIO."""
+        return from_bytes(self._java.stored(self._strings(paths), io, MAX_CONCURRENT_REQUESTS))
+
+    def _strings(self, values: pa.Array) -> Any:
+        """Return a java.util.List of strings. Raises ValueError if a string contains the character 0."""
+        listed = self._jvm.java.util.ArrayList()
+        for start, end in parts(pc.binary_length(values).cast(pa.int64()).to_numpy(zero_copy_only=False)):
+            self._java.split(SEPARATOR.join(values[start:end].to_pylist()), listed)
+        if len(listed) != len(values):
+            raise ValueError("a path contains the character 0")
+        return listed

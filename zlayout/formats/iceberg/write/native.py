@@ -17,7 +17,7 @@ from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import RunCommit, commits_to, run_commits, run_snapshots
 from zlayout.formats.iceberg.write.expressions import also_selected, changes_partition_spec, partition_filter
 from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm
-from zlayout.formats.iceberg.write.record import dead_snapshots, write_state
+from zlayout.formats.iceberg.write.settings import dead_snapshots, write_state
 from zlayout.formats.iceberg.write.snapshots import head, to_branch
 from zlayout.formats.kernel.outcome import ran
 from zlayout.formats.kernel.requirements import partitions_of
@@ -34,23 +34,22 @@ MAX_COMMITS = 10
 
 def native_diagnostics(layout: Layout) -> tuple[Diagnostic, ...]:
     """Return ZL401 for each layout setting that `rewrite_data_files` does not support."""
-    unsupported = []
     if not layout.orders:
         stay = "deleted rows stay: engine native without zorder combines small files only"
         return (Diagnostic("ZL401", stay, "note", "use engine zlayout"),)
-    if layout.curve not in CURVES:
-        unsupported.append((f"zorder.curve {layout.curve}", "it uses zorder instead"))
-    if layout.range_ids != DEFAULT_RANGE_IDS and layout.curve != "linear":
-        unsupported.append((f"zorder.range_ids {layout.range_ids}", "it interleaves the bytes of the values"))
-    if layout.noise:
-        unsupported.append(("zorder.noise true", "it keeps equal keys together"))
-    if any(c.weight != 1.0 for c in layout.columns):
-        unsupported.append(("weights of zorder.columns", "it gives every column the same weight"))
-    if not layout.sort_within:
-        unsupported.append(("files.sort_within false", "it always sorts within files"))
+    other_ids = layout.range_ids != DEFAULT_RANGE_IDS and layout.curve != "linear"
+    weighs = any(c.weight != 1.0 for c in layout.columns)
+    unsupported = (
+        (layout.curve not in CURVES, f"zorder.curve {layout.curve}: it uses zorder instead"),
+        (other_ids, f"zorder.range_ids {layout.range_ids}: it interleaves the bytes of the values"),
+        (layout.noise, "zorder.noise true: it keeps equal keys together"),
+        (weighs, "weights of zorder.columns: it gives every column the same weight"),
+        (not layout.sort_within, "files.sort_within false: it always sorts within files"),
+    )
     return tuple(
-        Diagnostic("ZL401", f"engine native on Iceberg does not support {name}: {what}", "note", "use engine zlayout")
-        for name, what in unsupported
+        Diagnostic("ZL401", f"engine native on Iceberg does not support {what}", "note", "use engine zlayout")
+        for declared, what in unsupported
+        if declared
     )
 
 
@@ -240,14 +239,8 @@ def unordered_columns(layout: Layout, state: TableState) -> list[Diagnostic]:
             continue
         why = "a decimal" if str(column.type).startswith("decimal") else "nested" if "." in column.name else ""
         if why:
-            found.append(
-                Diagnostic(
-                    "ZL223",
-                    f"Iceberg's own {_order(layout)} cannot order by {column.name}, which is {why}",
-                    "refused",
-                    "use engine zlayout, or curve linear",
-                )
-            )
+            message = f"Iceberg's own {_order(layout)} cannot order by {column.name}, which is {why}"
+            found.append(Diagnostic("ZL223", message, "refused", "use engine zlayout, or curve linear"))
     return found
 
 
@@ -256,13 +249,6 @@ def _outside_files(work: Work, state: TableState) -> list[Diagnostic]:
     selected = np.isin(state.files.partition, also_selected(state.files.partitions, partitions_of(work.groups)))
     paths = state.files.path.to_pylist()
     outside = [paths[row] for row in np.flatnonzero(selected).tolist() if paths[row] not in planned]
-    if not outside:
-        return []
-    return [
-        Diagnostic(
-            "ZL224",
-            f"engine native rewrites whole partitions, and {len(outside)} files in them are not part of this work",
-            "refused",
-            "use engine zlayout, or plan all files of these partitions and of older partition specs",
-        )
-    ]
+    message = f"engine native rewrites whole partitions, and {len(outside)} files in them are not part of this work"
+    hint = "use engine zlayout, or plan all files of these partitions and of older partition specs"
+    return [Diagnostic("ZL224", message, "refused", hint)] if outside else []
