@@ -215,7 +215,6 @@ class Reconciler(RuleBasedStateMachine):
     @rule()
     def apply(self) -> None:
         applied = self.run(self.plan(), OPTIONS)
-        assert applied.after is not None
         assert applied.after.status == "unchanged", (applied.after.groups, applied.after.decay)
         self.check_rows()
 

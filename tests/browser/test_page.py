@@ -181,7 +181,6 @@ def test_pictures_are_drawn_at_five_thousand_files(show: Callable[..., Page]) ->
     assert "a sample of 500 of 5,000 files" in figure.inner_text()
     assert figure.locator("path[fill^='var']").count() == 500
     box = figure.locator("svg").bounding_box()
-    assert box is not None
     assert box["width"] > 200
     assert box["height"] > 200
 
@@ -216,8 +215,6 @@ def test_without_a_slider_the_maps_stand_one_above_the_other(show: Callable[...,
     assert page.get_by_role("slider").count() == 0
     before, after = (page.locator(f".maps .{side} [role=img]") for side in ("before", "after"))
     upper, lower = before.bounding_box(), after.bounding_box()
-    assert upper is not None
-    assert lower is not None
     assert upper["y"] + upper["height"] <= lower["y"]
     assert [e.evaluate("e => getComputedStyle(e).clipPath") for e in (before, after)] == ["none", "none"]
 
@@ -264,7 +261,6 @@ def test_a_tile_of_the_map_opens_its_table(show: Callable[..., Page], fleet_page
     page = show(fleet_page)
     tile = page.locator(".treemap path").nth(25)
     name = tile.locator("title").text_content()
-    assert name is not None
     tile.dispatch_event("click")
     expect(page.locator("section.table h2")).to_contain_text(name.split(":", maxsplit=1)[0])
 

@@ -58,7 +58,6 @@ class Server:
         self._process.communicate()
 
     def _send(self, message: dict[str, Any]) -> None:
-        assert self._process.stdin is not None
         body = json.dumps({"jsonrpc": "2.0", **message}).encode()
         self._process.stdin.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
         self._process.stdin.flush()

@@ -134,7 +134,6 @@ class Run:
     def take(self, choice: Choice) -> None:
         process = self.processes[choice.process]
         stop = process.at
-        assert stop is not None
         process.learn((process.name, stop.label, choice.option, self.shared.log_id if stop.reads else -1))
         self.budget -= choice.costs
         self.trace.append(f"{process.name} {stop.label}" + ("" if choice.option == OK else f": {choice.option}"))

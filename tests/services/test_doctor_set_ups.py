@@ -189,7 +189,6 @@ def test_no_permission_to_write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         with pytest.raises(Exception, match="AccessDenied") as error:
             require_writable(catalog, "s3://lake/delta/db/t")
     cause = cause_of(error.value)
-    assert cause is not None
     assert cause.reason == "access is denied"
     with pytest.raises(NotChecked, match="gs://"):
         require_writable(catalog, "gs://lake/t")

@@ -86,7 +86,6 @@ def test_a_branch_is_laid_out_and_main_is_not_touched(main: IcebergSubject) -> N
         assert of_main.state is not None
         assert main.backend.last_run(main.name, of_main.state) is None
         run = audit.backend.last_run(audit.name, after)
-        assert run is not None
         assert run.run_id == applied.run_id
     with pytest.raises(Refused, match=f"ZL230 .* run {applied.run_id} rewrote branch audit"):
         main.backend.undo(main.name, applied.run_id)
@@ -113,7 +112,6 @@ def test_records_of_branches_and_of_main_live_side_by_side(main: IcebergSubject)
     main.sql(f"call ice.system.fast_forward('{main.identifier}', 'main', 'audit')")
     published = plan_table(spec_of(main), main.backend, OPTIONS)
     assert published.decision.plan.status is Status.UNCHANGED
-    assert published.state is not None
     assert (published.state.version, len(published.state.files.baselines)) == (first.commits[0].version, 1)
 
 

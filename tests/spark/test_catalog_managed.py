@@ -97,7 +97,6 @@ def test_the_newest_published_version_is_measured_and_the_table_is_refused_by_na
     assert {d.code for d in plan.diagnostics} >= {"ZL212", "ZL418"}
     assert "measured at version 3, the newest one in the log" in str(plan.diagnostics)
     columns = planned.state.files.bounds["a"] if planned.state else None
-    assert columns is not None
     assert columns.lower.null_count == 0
     log = sorted((managed.path / "_delta_log").rglob("*"))
     with pytest.raises(Refused, match="ZL212"):

@@ -51,7 +51,6 @@ def test_one_apply_makes_bounds_distinct(arena: SparkArena) -> None:
     arena.create(ROWS, FILES)
     spec = contract.spec(arena, ("url",))
     before = contract.plan(arena, spec)
-    assert before.state is not None
     assert _queried(arena, before.state) == [FILES] * 3
 
     name, value = PROPERTY[before.state.format]
@@ -61,10 +60,8 @@ def test_one_apply_makes_bounds_distinct(arena: SparkArena) -> None:
 
     contract.apply(arena, before)
     after = contract.plan(arena, spec)
-    assert after.state is not None
     assert after.state.properties[name] == value
     url = after.state.column("url")
-    assert url is not None
     assert url.bound_length == 256
     assert after.decision.plan.status == "unchanged"
     assert _codes(after.decision.plan) == set()
@@ -84,14 +81,12 @@ def test_a_sample_makes_bounds_as_long_as_they_need_to_be(arena: SparkArena) -> 
     arena.create(ROWS, FILES)
     spec = contract.spec(arena, ("url",))
     before = contract.plan(arena, spec)
-    assert before.state is not None
     decision = sampled(spec, before.state, before.decision, arena.backend, SAMPLE_BYTES, planning=True)
     (change,) = decision.plan.properties
     name, value = PROPERTY[before.state.format]
     assert (change.name, change.after) == (name, value.replace("256", "112"))  # 84 characters differ, and a margin
     contract.apply(arena, replace(before, decision=decision))
     after = contract.plan(arena, spec)
-    assert after.state is not None
     assert after.state.properties[name] == change.after
     assert after.decision.plan.status == "unchanged"
     assert _queried(arena, after.state) == [1, 1, 1]
@@ -106,7 +101,6 @@ def test_identical_beginnings_of_a_thousand_characters_end_in_an_empty_plan(aren
     spec = contract.spec(arena, ("url",))
     contract.apply(arena, contract.plan(arena, spec))
     after = contract.plan(arena, spec)
-    assert after.state is not None
     assert after.decision.plan.status == "unchanged"
     assert _codes(after.decision.plan) == {"ZL406"}
     assert _queried(arena, after.state, long)[0] == len(after.state.files)
@@ -123,7 +117,6 @@ def test_a_laid_out_table_is_rewritten_once_for_its_bounds(arena: SparkArena) ->
     short = replace(first, decision=replace(first.decision, plan=replace(plan, actions=plan.groups)))
     contract.apply(arena, short)
     cut = contract.plan(arena, spec)
-    assert cut.state is not None
     assert _queried(arena, cut.state) == [len(cut.state.files)] * 3
     assert {g.reason for g in cut.decision.plan.groups} == {Reason.BOUNDS_TRUNCATED}
     assert len(cut.decision.plan.properties) == 1

@@ -94,7 +94,6 @@ def fitted(table: SparkSubject, cli: Cli, folder: Path) -> Any:
 
 def require_better(report: zlayout.TrialReport) -> None:
     """Spark read less of the trial, and as much as was predicted."""
-    assert report.predicted is not None
     assert report.measured.files < 0.5 * report.main.files
     assert report.measured.files == pytest.approx(report.predicted.files, rel=0.35)
 
@@ -118,8 +117,6 @@ def test_from_queries_to_a_published_layout_and_back(
     assert planned(table)[0] is Status.UNCHANGED
     assert table.rows() == rows
     run = zlayout.inspect(zlayout.load_project(), name).last_run
-    assert run is not None
-    assert report.result is not None
     assert run.run_id == report.result.run_id
     assert run.columns[0].predicted == pytest.approx(run.columns[0].measured, rel=0.35)
     assert "predicted" in cli("inspect", name).out

@@ -32,7 +32,6 @@ REGION = (PartitionField("region"),)
 def polaris(runtime: SparkRuntime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A `CatalogHandlerUtils` of Polaris (py4j) that undoes rewrites."""
     jvm, gateway = runtime.session._jvm, runtime.session.sparkContext._gateway
-    assert jvm is not None
     urls = gateway.new_array(jvm.java.net.URL, 1)
     urls[0] = jvm.java.io.File(str(for_java_17(jars_of("polaris"), tmp_path_factory.mktemp("polaris")))).toURI().toURL()
     loader = jvm.java.net.URLClassLoader(urls, jvm.java.lang.Thread.currentThread().getContextClassLoader())

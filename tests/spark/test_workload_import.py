@@ -16,7 +16,6 @@ def test_a_scan_report_of_iceberg(
     spark.sql(f"CREATE TABLE {iceberg_table} (id BIGINT, city STRING) USING iceberg")
     spark.sql(f"INSERT INTO {iceberg_table} VALUES (4711, 'a-secret'), (2, 'b')")
     jvm = spark._jvm
-    assert jvm is not None
     iceberg = jvm.org.apache.iceberg
     table = iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, str(iceberg_table))
     conditions = iceberg.expressions.Expressions

@@ -41,7 +41,6 @@ def run_at_once(script: str, arguments: list[list[str]]) -> None:
         for given in arguments
     ]
     for process in running:
-        assert process.stdin is not None
         process.stdin.write("x")
         process.stdin.close()
     assert [process.wait(120) for process in running] == [0] * len(running)

@@ -121,17 +121,14 @@ class S3Delta(Delta):
         return f"s3://{BUCKET}/delta/db/{self.name.name}"
 
     def create(self) -> None:
-        assert self.store is not None
         self.store.upload(self.template(), f"delta/db/{self.name.name}")
 
     def opened(self) -> DeltaTable:
         """Not through the proxy, because a query of deltalake lets no other thread of this process run."""
-        assert self.store is not None
         options = {**deltalake_options(self.catalog), "aws_endpoint_url": self.store.url}
         return DeltaTable(self.location, storage_options=options)
 
     def stored_size(self, place: str) -> int | None:
-        assert self.store is not None
         return self.store.size(place)
 
 
@@ -142,7 +139,6 @@ class S3Iceberg(Iceberg):
     store: Store | None = None
 
     def create(self) -> None:
-        assert self.store is not None
         made = self.store.made.get(self.variant)
         if made is None:
             template = type(self)(
@@ -160,5 +156,4 @@ class S3Iceberg(Iceberg):
         load_catalog(self.catalog.name, **properties).register_table(self.name.identifier, made)
 
     def stored_size(self, place: str) -> int | None:
-        assert self.store is not None
         return self.store.size(place)

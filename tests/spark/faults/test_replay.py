@@ -74,7 +74,6 @@ def test_nothing_is_lost(table: Table, monkeypatch: pytest.MonkeyPatch, disturba
 
 def check_outcome(applied: Applied, expected: str, disturbance: str) -> None:
     if expected.startswith("ZL"):
-        assert applied.error is not None
         assert applied.error.diagnostics[0].code == expected
         assert applied.commits == []
         return

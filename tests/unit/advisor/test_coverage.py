@@ -119,7 +119,6 @@ def test_advice_that_rests_on_little_of_the_workload_says_so_first(tmp_path: Pat
 
 def test_the_verdict_weighs_the_queries_that_are_not_simulated(tmp_path: Path) -> None:
     found = studied(tmp_path, LITTLE)
-    assert found.best is not None
     now, then = found.now.mean_bytes, found.best.costs.mean_bytes
     whole = (0.3 * then + 0.7 * found.bytes) / (0.3 * now + 0.7 * found.bytes)
     document = to_document(found)

@@ -108,7 +108,6 @@ def test_partitions_that_a_query_does_not_read_have_no_gain() -> None:
 
 def test_cuts_at_the_months_that_are_asked_for_are_better_than_quantiles_for_other_queries_too() -> None:
     found = checked(MONTHS)
-    assert found is not None
     assert found.share < 0.8
     assert found.is_better
     assert {cut.column for cut in found.layout.cuts} == {"day"}
@@ -145,12 +144,10 @@ def test_the_study_recommends_cuts_and_says_how_they_were_checked() -> None:
     state: TableState = table_state(SAMPLE.keys, shuffled)
     question = Question((), None, make_layout(), search=True, cuts=True)
     found = study(state, tuple(MONTHS), SAMPLE, TARGET, {}, question)
-    assert found.best is not None
     assert found.best.layout.curve == "workload"
     (note,) = found.notes
     assert note.endswith("of the bytes that they read without the cuts.")
     without = study(state, tuple(MONTHS), SAMPLE, TARGET, {}, replace(question, cuts=False))
-    assert without.best is not None
     assert found.best.costs.mean_bytes < 0.9 * without.best.costs.mean_bytes
 
 
@@ -164,7 +161,6 @@ def test_the_note_counts_in_the_singular() -> None:
 
 def test_cuts_are_printed_one_in_a_line() -> None:
     found = checked(MONTHS)
-    assert found is not None
     block = zorder_block(Choice(found.layout, FILES, Costs(np.zeros(1), np.zeros(1), np.ones(1)), {}))
     lines = block.splitlines()
     assert lines[:4] == ["zorder:", "  columns:", "  - day", "  - status"]

@@ -79,7 +79,6 @@ def run(backend: Disturbed, attempts: int = 3) -> Applied:
 
 def test_a_rewrite_has_the_declared_time_zone_of_partition_values(table: MemoryTable) -> None:
     planned = plan_table(replace(SPEC, partition_timezone="UTC"), Disturbed(table), OPTIONS)
-    assert planned.decision is not None
     assert planned.decision.work(planned.spec, "run").partition_timezone == "UTC"
 
 
@@ -131,7 +130,6 @@ def test_a_reviewed_plan_is_never_replaced_by_another(table: MemoryTable) -> Non
 def test_whatever_an_engine_throws_is_reported_with_the_run(table: MemoryTable) -> None:
     applied = run(Disturbed(table, breaks=ZeroDivisionError("odd")))
     assert applied.exit_code == 1
-    assert applied.error is not None
     (diagnostic,) = applied.error.diagnostics
     assert diagnostic.code == "ZL307"
     assert "ZeroDivisionError: odd" in diagnostic.message
@@ -159,7 +157,6 @@ def test_a_table_that_cannot_be_read_after_the_commit_is_an_error_beside_the_com
     applied = apply_planned(planned, backend, timeout=0.5)
     backend.release.set()
     assert [commit.kind for commit in applied.commits] == ["rewrite"]
-    assert applied.after is not None
     assert applied.after.status is Status.ERROR
     assert [d.code for d in applied.after.diagnostics] == ["ZL105"]
     assert applied.exit_code == 1
@@ -224,7 +221,6 @@ def test_a_saved_plan_with_hot_partitions_is_carried_out_and_they_wait() -> None
     table.append(rows.filter(pc.field("region") != "east"), files=4)
     backend, options = MemoryBackend(MemoryCatalog({"db.t": table})), PlanOptions(hot_after=1)
     saved = document.from_json(document.to_json(as_plan([plan_table(SPEC, backend, options)])), "p.json").plan.tables[0]
-    assert saved.hot is not None
     assert (saved.hot.groups, len(saved.groups)) == (2, 1)
     checked = check_saved(saved, plan_table(SPEC, backend, OPTIONS), backend, OPTIONS, "compatible")
     applied = apply_planned(checked, backend, attempts=1)
@@ -278,7 +274,6 @@ def test_a_group_that_a_conflict_leaves_with_short_bounds_is_a_failure(table: Me
         run(Disturbed(table))
     backend = Conflicting(table)
     now = plan_table(SPEC, backend, OPTIONS)
-    assert now.state is not None
     plan = replace(first.plan, actions=tuple(replace(g, reason=Reason.BOUNDS_TRUNCATED) for g in first.plan.groups))
     indistinct = replace(first, plan=plan, pinned={first.groups[0].id: now.state.files})
     applied = apply_planned(replace(now, decision=indistinct), backend)

@@ -22,7 +22,6 @@ def test_a_run_stores_the_forecast_of_its_sample_and_what_it_measured() -> None:
     assert backend.last_run(spec.table, backend.observe(spec.table, ())) is None
     _, applied = plan_and_apply(spec, backend)
     stored = backend.last_run(spec.table, backend.observe(spec.table, ()))
-    assert stored is not None
     assert stored.run_id == applied.run_id
     assert applied.after is not None
     assert [c.measured for c in stored.columns] == pytest.approx([c.touched for c in applied.after.columns])

@@ -61,9 +61,7 @@ def planned(*, sample: bool = True) -> TablePlan:
 @pytest.mark.usefixtures("table")
 def test_the_warning_names_the_saving_and_the_change_of_the_layout_file() -> None:
     found = planned()
-    assert found.workload is not None
     better = found.workload.better
-    assert better is not None
     # By hand: a file of 2,000 of 40,000 rows by c alone has 50 of the 1,000 values, and every file by a and b has all.
     assert (better.columns, better.declared.files) == (("c",), 20)
     assert better.cost.files == pytest.approx(1, abs=0.4)
@@ -77,15 +75,12 @@ def test_the_warning_names_the_saving_and_the_change_of_the_layout_file() -> Non
 
 def test_the_declared_change_ends_the_warning(table: MemoryBackend) -> None:
     found = planned().workload
-    assert found is not None
-    assert found.better is not None
     path = Path("layouts/orders.yaml")
     text = path.read_text().splitlines()
     path.write_text("\n".join([*text[:2], found.better.yaml, *text[3:], ""]))
     assert planned().fits
     lay_out(table)
     after = planned().workload
-    assert after is not None
     assert after.better is None
     assert after.now.bytes == pytest.approx(found.better.cost.bytes, rel=0.15)
 

@@ -36,7 +36,6 @@ def test_the_drawn_files_are_those_that_the_rewrite_writes(shape: str) -> None:
     again = table.plan()
     (after,) = with_pictures(Plan("0.1.0", (again.decision.plan,)), [again]).pictures.values()
     assert picture.sampled
-    assert picture.after is not None
     assert picture.after.files == after.before.files
     assert _area(picture.after) == pytest.approx(_area(after.before), rel=0.15)
 

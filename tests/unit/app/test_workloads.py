@@ -70,8 +70,6 @@ def test_the_present_cost_is_the_weighted_mean_of_the_files_that_bounds_do_not_e
 def test_the_cost_after_apply_is_as_a_sample_predicted(table: MemoryBackend) -> None:
     before = zlayout.plan(zlayout.load_project(), sample=True)
     found, one = before.tables[0].workload, before.planned[0]
-    assert found is not None
-    assert found.predicted is not None
     assert found.floor is not None
     list(table.execute(one.decision.work(one.spec, "run"), lambda _: None))
     then = forecast(sample=True)
@@ -121,9 +119,6 @@ def test_the_plan_states_when_the_rewrite_has_paid_back(table: MemoryBackend) ->
     lines = render(plan, TextOptions(width=200))
     size = sum(g.bytes for g in plan.tables[0].groups)
     found = plan.tables[0].workload
-    assert found is not None
-    assert found.predicted is not None
-    assert found.payback is not None
     saved = found.now.bytes - found.predicted.bytes
     # 4 executions in 2 days
     assert (found.payback.rewrite_bytes, found.payback.saved_per_day) == (size, 2 * saved)
@@ -136,8 +131,6 @@ def test_the_plan_states_when_the_rewrite_has_paid_back(table: MemoryBackend) ->
     project.write_text(project.read_text() + "prices: {scan_per_tib: 5, compute_per_hour: 12}\n")
     plan = zlayout.plan(zlayout.load_project(), sample=True).document
     found = plan.tables[0].workload
-    assert found is not None
-    assert found.payback is not None
     assert found.payback.seconds == pytest.approx(30)
     assert found.payback.cost == pytest.approx(0.1)
     assert found.payback.worth_per_day == pytest.approx(5 * 2 * saved / 2**40)
@@ -149,14 +142,12 @@ def test_inspect_has_the_cost_beside_the_prediction(table: MemoryBackend, monkey
     monkeypatch.setattr("zlayout.app.inspect.backend_for", lambda *_: table)
     plan = zlayout.plan(zlayout.load_project(), sample=True)
     one, found = plan.planned[0], plan.tables[0].workload
-    assert found is not None
     work = one.decision.work(one.spec, "run")
     assert work.asked == found.predicted
     assert zlayout.inspect(zlayout.load_project(), "lake.db.orders").asked is None  # it is not laid out
     list(table.execute(work, lambda _: None))
     # By hand, as above: three queries on a, of weight 3, open 4 files each, and the query on the time opens 20.
     now = zlayout.inspect(zlayout.load_project(), "lake.db.orders").asked
-    assert now is not None
     assert now.files == (3 * 4 + 1 * 20) / 4
 
 

@@ -49,7 +49,6 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Table]:
     table.append(rows(0))
     table.append(rows(500))
     first = table.current_snapshot()
-    assert first is not None
     table.manage_snapshots().create_branch(first.snapshot_id, "audit").create_tag(first.snapshot_id, "v1").commit()
     table.append(rows(1000), branch="audit")
     yield table
@@ -62,7 +61,6 @@ def declare(table: str, more: str = "") -> None:
 
 def head(table: Table, branch: str) -> int:
     snapshot = table.refresh().snapshot_by_name(branch)
-    assert snapshot is not None
     return snapshot.snapshot_id
 
 
@@ -135,7 +133,6 @@ def test_a_plan_file_is_for_one_branch_as_it_was(table: Table, cli: Cli, monkeyp
     applied: list[tuple[str, int]] = []
 
     def succeed(planned: Planned, _backend: Backend, _options: PlanOptions, run: Applied, *_: object) -> None:
-        assert planned.state is not None
         applied.append((run.table, planned.state.version))
         run.commits.append(Commit("rewrite", 9))
         run.after = replace(planned.decision.plan, status=Status.UNCHANGED)

@@ -71,7 +71,6 @@ def test_the_newest_optimize_with_an_order_counts() -> None:
     write = {"operation": "WRITE", "operationParameters": {}, "version": 10}
     other = {"operation": "RESTORE", "operationParameters": {"zOrderBy": '["z"]'}, "version": 11}
     found = external([other, write, compaction, older, {**older, "version": 2}]).ordering
-    assert found is not None
     assert (found.columns, found.source) == (("a",), "OPTIMIZE ZORDER BY at version 5")
     assert external([write]).ordering is None
 

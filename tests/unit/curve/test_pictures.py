@@ -11,8 +11,6 @@ PICTURES = Path(__file__).parents[3] / "docs" / "pictures"
 @pytest.mark.parametrize("name", ["grid.svg", "boxes.svg"])
 def test_the_picture_is_up_to_date(name: str) -> None:
     spec = importlib.util.spec_from_file_location("make_pictures", PICTURES / "make.py")
-    assert spec is not None
-    assert spec.loader is not None
     make = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(make)
     assert make.PICTURES[name]() == (PICTURES / name).read_text()

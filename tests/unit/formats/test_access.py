@@ -105,7 +105,6 @@ def test_texts_of_libraries(text: str, reason: str) -> None:
     outer.__cause__ = inner
     for error in (inner, outer):
         cause = cause_of(error)
-        assert cause is not None
         assert cause.reason == reason
 
 
@@ -115,7 +114,6 @@ def test_texts_of_libraries(text: str, reason: str) -> None:
 )
 def test_a_missing_package_has_the_extra_that_installs_it(module: str, extra: str) -> None:
     cause = cause_of(ModuleNotFoundError(f"No module named '{module}'"))
-    assert cause is not None
     assert cause.hint == f"run pip install 'zlayout[{extra}]'"
     assert f"\n{extra} = [" in (Path(__file__).parents[3] / "pyproject.toml").read_text()
 

@@ -61,7 +61,6 @@ def test_delta_columns_are_known_by_their_physical_names(tmp_path: Path) -> None
     assert [c.id for c in state.columns] == ["col-1", "col-2"]
     assert plan(make_layout("customer"), state).status == "unchanged"
     settings = recorded_settings(state)
-    assert settings is not None
     assert settings["zorder.columns"] == ["customer"]
 
 

@@ -49,7 +49,6 @@ def test_types_nested_names_and_names_with_dots(tmp_path: Path) -> None:
     assert upper["ts"] == datetime(1970, 1, 1, 0, 0, 0, 0, UTC), "as Spark reads it: a millisecond later"
     assert upper["n"] == datetime(2020, 1, 1, 0, 0, 0, 501000)
     yes = state.column("yes")
-    assert yes is not None
     assert (yes.orderable, yes.stats, yes.enable_stats) == (True, False, ())
     for name, kind in (("dec", pa.decimal128(20, 2)), ("ts", pa.timestamp("us", "UTC")), ("n", pa.timestamp("us"))):
         assert state.files.bounds[name].lower.type == kind == state.column(name).type  # type: ignore[union-attr]

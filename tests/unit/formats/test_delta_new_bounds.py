@@ -32,7 +32,6 @@ def files(number: int, size: int, rows: int) -> NewFiles:
 def bounds(kind: pa.DataType, low: Any, high: Any) -> tuple[Any, Any]:
     stats = json.dumps({"numRecords": 5, "minValues": {"k": low}, "maxValues": {"k": high}, "nullCount": {"k": 1}})
     found = written_files(files(1, 100, 5), pa.array([stats]), [leaf(kind)], PARTITION, 32)
-    assert found is not None
     assert (found.rows.tolist(), found.bytes.tolist(), found.partitions) == ([5], [100], (PARTITION,))
     column = found.bounds["k"]
     assert column.null_count.tolist() == [1]
@@ -66,7 +65,6 @@ def test_times_end_a_millisecond_later_as_for_all_readers() -> None:
 def test_a_nested_column_has_the_bounds_under_its_physical_name() -> None:
     stats = json.dumps({"minValues": {"col-1": {"col-2": 3}}, "maxValues": {"col-1": {"col-2": 4}}})
     found = written_files(files(1, 1, 1), pa.array([stats]), [leaf(pa.int64(), "col-1", "col-2")], PARTITION, 32)
-    assert found is not None
     assert found.bounds["k"].upper.to_pylist() == [4]
     assert found.bounds["k"].null_count.tolist() == [-1]
 
@@ -86,6 +84,5 @@ def test_files_are_parsed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(new_bounds, "_READ_AT_ONCE", 2)
     stats = pa.array([json.dumps({"minValues": {"k": n}, "maxValues": {"k": n + 10}}) for n in range(5)])
     found = written_files(files(5, 1, 1), stats, [leaf(pa.int64())], PARTITION, 32)
-    assert found is not None
     assert found.bounds["k"].lower.to_pylist() == [0, 1, 2, 3, 4]
     assert found.bounds["k"].upper.to_pylist() == [10, 11, 12, 13, 14]

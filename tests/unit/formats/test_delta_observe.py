@@ -199,7 +199,6 @@ def test_partitions_have_python_values_and_the_log_path_is_kept(tmp_path: Path) 
     assert state.files.path.to_pylist() == sorted(logged)
     assert state.files.bounds["d"].lower.null_count == 2, "a partition column has no bounds of its own"
     partition_column = state.column("d")
-    assert partition_column is not None
     assert (partition_column.stats, partition_column.enable_stats) == (False, ())
 
 

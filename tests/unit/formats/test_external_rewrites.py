@@ -148,7 +148,6 @@ def test_operations_of_a_history() -> None:
     assert found.rewrites[3].time is None
     assert found.rewrites[1].engine == SPARK
     assert found.known
-    assert found.ordering is not None
     assert found.ordering.columns == ("b", "c")
     assert external([commit(3, "OPTIMIZE", tags=RUN, operationParameters={"zOrderBy": '["a"]'})]).ordering is None
 
@@ -190,7 +189,6 @@ def test_what_was_rewritten_before_a_branch_of_zlayout_is_no_rewrite_of_main(tmp
     table = catalog.create_table("db.t", rows(0).schema)
     table.append(rows(0))
     first = table.current_snapshot()
-    assert first is not None
     table.manage_snapshots().create_branch(first.snapshot_id, "audit").commit()
     table.append(rows(9), snapshot_properties={"zlayout.layout_id": LAYOUT.layout_id}, branch="audit")
     table.overwrite(rows(1), branch="audit")

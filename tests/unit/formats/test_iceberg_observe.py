@@ -125,7 +125,6 @@ def test_empty_table_and_metrics_switched_off(catalog: Catalog, config: CatalogC
     assert (state.version, len(state.files)) == (-1, 0)
     assert state.files.bounds["id"].lower.type == pa.int64()
     column = state.column("id")
-    assert column is not None
     assert column.stats is False
     assert column.enable_stats == (("write.metadata.metrics.column.id", "truncate(16)"),)
     assert [r.code for r in state.refusals] == ["ZL221", "ZL222"]
@@ -231,6 +230,5 @@ def test_statistics_of_the_snapshot_state_distinct_values(catalog: Catalog, conf
     table.append(rows(10, 10, "Rome"))
     assert [c.distinct for c in observe(config, NAME, ["id"]).columns] == [None] * 4, "values may have been added"
     second = table.current_snapshot()
-    assert second is not None
     state(second.snapshot_id, ndv="many")
     assert observe(config, NAME, ["id"]).columns[0].distinct is None

@@ -35,7 +35,6 @@ def table(catalog: Catalog) -> Table:
 
 def live(table: Table) -> DataColumns:
     snapshot = table.current_snapshot()
-    assert snapshot is not None
     return read_live(snapshot.manifests(table.io), table.io, [])
 
 

@@ -65,7 +65,6 @@ def matches(state: TableState, found: RowGroupSample, *columns: str) -> None:
         assert bounds.lower[file].as_py() <= id <= bounds.upper[file].as_py()
     for column in columns:
         declared = state.column(column)
-        assert declared is not None
         assert found.keys[column].type == declared.type
 
 

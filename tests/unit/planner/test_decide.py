@@ -216,7 +216,6 @@ def test_new_partitioning_is_refused_on_delta_unless_allowed() -> None:
     assert [d.code for d in refused.plan.diagnostics] == ["ZL201"]
     allowed = decide(spec, files, DELTA, options=PlanOptions(allow_full_rewrite=True))
     assert allowed.plan.status == "changes"
-    assert allowed.plan.partitioning is not None
     assert allowed.plan.partitioning.full_rewrite
     assert len(allowed.groups[0].files) == 2
 

@@ -41,7 +41,6 @@ def test_a_longer_prefix_is_one_of_every_text_column() -> None:
     growth = log_growth(
         SPEC, state(text("s"), text("t"), text("u", stats=False), Column("n", pa.int64(), True)), [LONGER]
     )
-    assert growth is not None
     assert (growth.columns, growth.per_file) == (2, 2 * 2 * (256 - 32))
     (note,) = growth_notes(SPEC, state(text("s"), text("t")), [LONGER])
     assert note.code == "ZL432"
@@ -60,7 +59,6 @@ def test_iceberg_lengthens_one_column() -> None:
     columns = [Column(c, pa.string(), True, True, (), ((names[c], "truncate(256)"),), 16) for c in "st"]
     change = changed(names["s"], "truncate(256)", PropertyReason.BOUNDS_TRUNCATED)
     growth = log_growth(SPEC, state(*columns), [change])
-    assert growth is not None
     assert (growth.columns, growth.per_file) == (1, 2 * (256 - 16))
 
 
@@ -69,7 +67,6 @@ def test_new_statistics_have_a_name_three_times_and_two_values(kind: pa.DataType
     column = Column("s", kind, True, False, ((LIST, "`a`,`s`"),))
     change = changed(LIST, "`a`,`s`", PropertyReason.NO_STATISTICS)
     growth = log_growth(SPEC, state(column), [change])
-    assert growth is not None
     assert growth.per_file == 3 * 1 + 2 * width + 22
 
 
@@ -79,7 +76,6 @@ def test_new_statistics_of_text_are_long_and_lengthen_those_of_other_columns() -
         changed(PREFIX, "256", PropertyReason.NO_STATISTICS),
     ]
     growth = log_growth(SPEC, state(text("s", stats=False), text("t")), changes)
-    assert growth is not None
     assert (growth.columns, growth.per_file) == (2, 3 + 2 * 256 + 22 + 2 * (256 - 32))
 
 

@@ -88,7 +88,6 @@ def test_junit_fits_its_schema_and_counts_right(plan: Plan | RunReport) -> None:
     tree = etree.fromstring(junit.render(plan).encode())
     JUNIT_SCHEMA.assertValid(tree)
     suite = tree.find("testsuite")
-    assert suite is not None
     assert int(suite.get("tests", "")) == len(suite.findall("testcase")) == len(RunReport.of(plan).plan.tables)
     assert int(suite.get("failures", "")) == len(suite.findall("testcase/failure"))
     assert int(suite.get("errors", "")) == len(suite.findall("testcase/error"))
@@ -149,7 +148,6 @@ def test_markdown_leaves_out_whole_tables_and_says_how_many() -> None:
     assert 50_000 < len(text.encode()) <= markdown.MAX_BYTES
     assert text.count("<details>") == text.count("</details>") == len(re.findall(r"^\| `table", text, re.MULTILINE))
     left = re.search(r"^And (\d+) tables more: \1 drift\.", text, re.MULTILINE)
-    assert left is not None
     assert int(left[1]) + text.count("<details>") == 500
     assert text.startswith(markdown.MARKER)
 

@@ -81,7 +81,6 @@ TREND = Trend((0.0, DAY, 2 * DAY), (ColumnTrend("a", (4.0, None, 8.0)), ColumnTr
 
 def test_a_line_goes_from_the_first_to_the_last_record_that_knows_the_column() -> None:
     line = sparkline.sparkline(TREND, "a")
-    assert line is not None
     assert (line.alt, line.growth) == ("Touched of a from 4 to 8 over 2 days, 2 records", 2.0)
     path, circle = etree.fromstring(str(line.svg))
     assert path.get("d") == "M3 19L93 3"  # from the lower left to the upper right, inside of the margin
@@ -90,7 +89,6 @@ def test_a_line_goes_from_the_first_to_the_last_record_that_knows_the_column() -
 
 def test_a_constant_is_a_line_in_the_middle() -> None:
     line = sparkline.sparkline(TREND, "b")
-    assert line is not None
     assert etree.fromstring(str(line.svg))[0].get("d") == "M3 11L48 11L93 11"
 
 
@@ -103,6 +101,5 @@ def test_without_two_values_there_is_no_line() -> None:
 
 def test_a_table_shows_the_column_that_grew_most() -> None:
     line = sparkline.steepest(TREND)
-    assert line is not None
     assert line.alt.startswith("Touched of a ")
     assert sparkline.steepest(None) is None

@@ -112,7 +112,6 @@ def test_import_finds_the_present_names_and_a_layout_under_the_old_ones_is_told(
     layout = make_layout("a", ZorderColumn("b", 2.0))
     observed = table(record(layout, "1", "2"), *columns(customer="1", b="2"))
     settings = recorded_settings(observed)
-    assert settings is not None
     assert settings["zorder.columns"] == ["customer", {"name": "b", "weight": 2.0}]
     (error,) = check(make_spec(layout), observed)
     assert (error.code, error.hint) == ("ZL012", "it was renamed to 'customer'")
