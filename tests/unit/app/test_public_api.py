@@ -1,4 +1,4 @@
-"""`import zlayout`: which names it has, what they cost, and what type checkers see of them."""
+"""`import zlayout`: which names it has and what they cost. What type checkers see: tests/public_types.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.projects import Scripted, write_project
+from support.projects import write_project
 
 import zlayout
 from zlayout.errors import Diagnostic, Refused, SpecError, TableError, ZlayoutError
@@ -43,29 +43,6 @@ FUNCTIONS = {
     "write_plan",
     "z_ranges",
 }
-SCRIPT = """\
-from pathlib import Path
-
-import zlayout
-
-project = zlayout.load_project(Path("."))
-plan = zlayout.plan(project, ["lake.*"], max_rewrite_bytes=10)
-
-
-def show(event: zlayout.ApplyEvent) -> None:
-    reveal_type(event)
-
-
-reveal_type(project)
-reveal_type(plan)
-reveal_type(zlayout.apply(plan, on_event=show))
-reveal_type(zlayout.drift(project).drifted)
-reveal_type(zlayout.inspect(project, "lake.db.t").columns)
-reveal_type(zlayout.z_ranges(0, 3))
-zlayout.apply(zlayout.drift(project).plan)
-zlayout.plan("nothing")
-zlayout.nothing
-"""
 
 
 def test_every_name_of_all_is_there_and_is_the_one_that_type_checkers_see() -> None:
@@ -105,39 +82,9 @@ def test_importing_the_package_loads_nothing_else() -> None:
     assert not {"numpy", "pyarrow", "typer"} & set(done.stdout.split())
 
 
-def test_a_type_checker_sees_the_types_in_a_users_script(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(SCRIPT)
-    command = [
-        sys.executable,
-        "-m",
-        "mypy",
-        "--strict",
-        "--no-error-summary",
-        "--cache-dir",
-        str(PACKAGE.parent / ".mypy_cache"),
-    ]
-    config = ["--config-file", str(PACKAGE.parent / "pyproject.toml")]
-    done = subprocess.run([*command, *config, "script.py"], capture_output=True, text=True, cwd=tmp_path, check=False)
-    lines = [line.partition(": ")[2] for line in done.stdout.splitlines()]
-    assert [line for line in lines if "Revealed" in line] == [
-        'note: Revealed type is "zlayout.app.results.TableStarted | zlayout.formats.base.Progress'
-        ' | zlayout.app.results.TableEvent | zlayout.app.results.TableFinished"',
-        'note: Revealed type is "zlayout.spec.model.Project"',
-        'note: Revealed type is "zlayout.app.plan.ProjectPlan"',
-        'note: Revealed type is "zlayout.planner.run_report.RunReport"',
-        'note: Revealed type is "tuple[zlayout.planner.model.TablePlan, ...]"',
-        'note: Revealed type is "tuple[zlayout.table.metrics.ColumnMetrics, ...]"',
-        next(line for line in lines if "ndarray" in line),
-    ]
-    errors = [line for line in lines if line.startswith("error")]
-    assert len(errors) == 3, done.stdout
-    assert 'has incompatible type "Plan"; expected "ProjectPlan"' in errors[0]
-    assert 'has incompatible type "str"; expected "Project"' in errors[1]
-    assert 'Module has no attribute "nothing"' in errors[2]
-
-
 class TestUse:
-    def test_plan_apply_and_plan_again(self, memory: Scripted) -> None:
+    @pytest.mark.usefixtures("memory")
+    def test_plan_apply_and_plan_again(self) -> None:
         events: list[object] = []
         plan = zlayout.plan(zlayout.load_project())
         report = zlayout.apply(plan, on_event=events.append)
@@ -150,9 +97,9 @@ class TestUse:
         assert kinds == ["TableStarted", "TableEvent", "TableFinished"]
         assert not zlayout.plan(plan.project).has_changes
         assert zlayout.apply(zlayout.plan(plan.project)).results == {}
-        assert memory is not None
 
-    def test_a_plan_file_is_checked_when_it_is_read(self, memory: Scripted, tmp_path: Path) -> None:
+    @pytest.mark.usefixtures("memory")
+    def test_a_plan_file_is_checked_when_it_is_read(self, tmp_path: Path) -> None:
         project = zlayout.load_project()
         zlayout.write_plan(zlayout.plan(project), tmp_path / "p.json")
         read = zlayout.read_plan(project, tmp_path / "p.json")
@@ -162,7 +109,6 @@ class TestUse:
         assert [t.status for t in stale.tables] == [zlayout.Status.REFUSED]
         with pytest.raises(Refused, match="ZL203"):
             zlayout.apply(stale)
-        assert memory is not None
 
     @pytest.mark.parametrize(("status", "error"), [("refused", Refused), ("error", TableError)])
     @pytest.mark.usefixtures("memory")
@@ -212,14 +158,14 @@ class TestUse:
         inspection = zlayout.inspect(project, "lake.db.orders")
         assert repr(inspection).startswith("<Inspection of lake.db.orders: delta, version 1, 2 files, ")
 
-    def test_an_interrupt_is_raised_again(self, memory: Scripted) -> None:
+    @pytest.mark.usefixtures("memory")
+    def test_an_interrupt_is_raised_again(self) -> None:
         def interrupt(_event: object) -> None:
             raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
             zlayout.apply(zlayout.plan(zlayout.load_project()), on_event=interrupt)
         assert zlayout.plan(zlayout.load_project()).has_changes
-        assert memory is not None
 
     @pytest.mark.usefixtures("root")
     def test_drift_inspect_and_import(self) -> None:
