@@ -13,28 +13,15 @@ import pyarrow as pa
 from zlayout.records.model import Record
 
 Made = TypeVar("Made")
-_COLUMN = pa.struct(
-    [
-        ("column", pa.string()),
-        ("touched", pa.float64()),
-        ("floor", pa.float64()),
-        ("predicted", pa.float64()),
-        ("measured", pa.float64()),
-    ]
-)
+_METRICS = [(name, pa.float64()) for name in ("touched", "floor", "predicted", "measured")]
+_COLUMN = pa.struct([("column", pa.string()), *_METRICS])
 _DECAY = pa.struct([("measure", pa.string()), ("value", pa.float64()), ("tolerance", pa.float64())])
 SCHEMA = pa.schema(
     [
         ("record_version", pa.int32()),
         ("time", pa.timestamp("us", "UTC")),
-        ("run_id", pa.string()),
-        ("command", pa.string()),
-        ("table", pa.string()),
-        ("layout_id", pa.string()),
-        ("state", pa.string()),
-        ("files", pa.int64()),
-        ("bytes", pa.int64()),
-        ("rewrite_bytes", pa.int64()),
+        *((name, pa.string()) for name in ("run_id", "command", "table", "layout_id", "state")),
+        *((name, pa.int64()) for name in ("files", "bytes", "rewrite_bytes")),
         ("columns", pa.list_(_COLUMN)),
         ("decay", pa.list_(_DECAY)),
     ]

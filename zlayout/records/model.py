@@ -36,7 +36,6 @@ class ColumnRecord:
     """The metrics of one z-order column.
 
     Attributes:
-        column: The name of the column.
         touched: Touched at the beginning of the command.
         floor: The lowest touched of any layout; None if it is unknown.
         predicted: The forecast of touched after a rewrite; None without a sample.
@@ -99,29 +98,22 @@ class Record:
 
     def row(self) -> dict[str, Any]:
         """Return the record as a row of a store: plain values, and lists of maps for columns and decay measures."""
-        return {
-            "record_version": RECORD_VERSION,
-            **asdict(self),
-            "command": self.command.value,
-            "state": self.state.value,
-        }
+        plain = {"command": self.command.value, "state": self.state.value}
+        return {"record_version": RECORD_VERSION, **asdict(self), **plain}
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Record:
         """Return the record of a row. Raises ValueError, TypeError or KeyError if it is none."""
         if row["record_version"] != RECORD_VERSION:
             raise ValueError(f"expected record version {RECORD_VERSION}, found {row['record_version']}")
-        values = {key: value for key, value in row.items() if key != "record_version"}
-        return cls(
-            **values
-            | {
-                "time": values["time"].astimezone(UTC),
-                "command": Command(values["command"]),
-                "state": RecordState(values["state"]),
-                "columns": tuple(ColumnRecord(**column) for column in values["columns"]),
-                "decay": tuple(DecayRecord(**decay) for decay in values["decay"]),
-            }
-        )
+        parsed = {
+            "time": row["time"].astimezone(UTC),
+            "command": Command(row["command"]),
+            "state": RecordState(row["state"]),
+            "columns": tuple(ColumnRecord(**column) for column in row["columns"]),
+            "decay": tuple(DecayRecord(**decay) for decay in row["decay"]),
+        }
+        return cls(**{key: parsed.get(key, value) for key, value in row.items() if key != "record_version"})
 
 
 class HistoryStore(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from zlayout.planner.actions import Reason
@@ -30,35 +30,33 @@ def records_of(
         run_id: The id of the records of tables that `apply` did not start with.
         time: The end of the command, in UTC.
     """
-    return [
-        _record(table, report.results.get(table.table), layout_ids.get(table.table, ""), command, run_id, time)
-        for table in report.plan.tables
-    ]
+    records = []
+    for table in report.plan.tables:
+        result = report.results.get(table.table)
+        rewritten = result.bytes_removed if result else 0
+        record = Record(
+            time=time,
+            run_id=result.run_id if result else run_id,
+            command=command,
+            table=table.table,
+            layout_id=layout_ids.get(table.table, ""),
+            state=state_of(table, result),
+            files=table.files + (result.files_added - result.files_removed if result else 0),
+            bytes=table.bytes + (result.bytes_added - rewritten if result else 0),
+            rewrite_bytes=rewritten if command is Command.APPLY else table.rewrite_bytes,
+            columns=tuple(_columns(table, result)),
+            decay=tuple(DecayRecord(decay.measure.value, decay.value, decay.tolerance) for decay in table.decay),
+        )
+        records.append(record)
+    return records
 
 
-def _record(
-    table: TablePlan, result: TableResult | None, layout_id: str, command: Command, run_id: str, time: datetime
-) -> Record:
+def _columns(table: TablePlan, result: TableResult | None) -> Iterator[ColumnRecord]:
     measured = {column.column: column for column in result.columns} if result else {}
-    columns = []
     for column in table.columns:
         after = measured.get(column.column)
         predicted = after.predicted if after and after.predicted is not None else column.predicted
-        now = ColumnRecord(column.column, column.touched, column.floor, predicted, after.touched if after else None)
-        columns.append(now)
-    return Record(
-        time=time,
-        run_id=result.run_id if result else run_id,
-        command=command,
-        table=table.table,
-        layout_id=layout_id,
-        state=state_of(table, result),
-        files=table.files + (result.files_added - result.files_removed if result else 0),
-        bytes=table.bytes + (result.bytes_added - result.bytes_removed if result else 0),
-        rewrite_bytes=_rewritten(result) if command is Command.APPLY else table.rewrite_bytes,
-        columns=tuple(columns),
-        decay=tuple(DecayRecord(decay.measure.value, decay.value, decay.tolerance) for decay in table.decay),
-    )
+        yield ColumnRecord(column.column, column.touched, column.floor, predicted, after.touched if after else None)
 
 
 def state_of(table: TablePlan, result: TableResult | None = None) -> RecordState:
@@ -75,7 +73,3 @@ def state_of(table: TablePlan, result: TableResult | None = None) -> RecordState
     if drifted or any(group.reason in _DRIFTED for group in table.groups):
         return RecordState.DRIFT
     return RecordState.DECAY
-
-
-def _rewritten(result: TableResult | None) -> int:
-    return result.bytes_removed if result else 0

@@ -53,20 +53,14 @@ class SqliteStore:
     def read(self, tables: Iterable[str], limit: int) -> dict[str, list[Record]]:
         if not self._path.exists():
             return {}
-        found: dict[str, list[Record]] = {}
         with self._open() as database:
             if not _version(database):
                 return {}
-            for table in tables:
-                rows = database.execute(_NEWEST, (table, limit)).fetchall()
-                if rows:
-                    found[table] = [_record(row) for row in reversed(rows)]
-        return found
+            rows = ((table, database.execute(_NEWEST, (table, limit)).fetchall()) for table in tables)
+            return {table: [_record(row) for row in reversed(newest)] for table, newest in rows if newest}
 
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self._path, timeout=self._max_wait, isolation_level=None)) as database:
-            yield database
+    def _open(self) -> closing[sqlite3.Connection]:
+        return closing(sqlite3.connect(self._path, timeout=self._max_wait, isolation_level=None))
 
     @contextmanager
     def _writing(self, database: sqlite3.Connection) -> Iterator[None]:

@@ -30,9 +30,7 @@ class Growth:
     """A decay measure that grows towards its tolerance.
 
     Attributes:
-        measure: The decay measure.
         value: The newest value.
-        tolerance: Its tolerance.
         per_day: The slope: the median of the slopes between all pairs of records (Theil-Sen).
         days: The days from now until the value passes the tolerance: from the steepest and the flattest slope of the
             confidence interval of 90%.

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import zlayout
 from zlayout.errors import Diagnostic
 from zlayout.planner.run_report import RunReport
+from zlayout.report.gauges import Gauge, gauges
 from zlayout.telemetry.environment import Signal, not_installed, not_sent, wanted
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Meter
+    from opentelemetry.sdk.metrics.export import Metric
     from opentelemetry.trace import Span
 
-    from zlayout.telemetry.sending import Metrics, Traces
+    from zlayout.telemetry.sending import Metrics
 
 
 def start(command: str, environ: Mapping[str, str]) -> tuple[Recorder | None, tuple[Diagnostic, ...]]:
@@ -24,6 +27,7 @@ def start(command: str, environ: Mapping[str, str]) -> tuple[Recorder | None, tu
 
     Args:
         command: The name of the command.
+        environ: The environment variables.
 
     Returns:
         The recorder; None if neither the application nor the environment asks for traces or metrics. And the notes and
@@ -34,52 +38,52 @@ def start(command: str, environ: Mapping[str, str]) -> tuple[Recorder | None, tu
     own = signals - given
     if not (own or given):
         return None, problems
-    traces = metrics = None
     try:
-        if own:
-            from zlayout.telemetry.sending import Metrics, Traces
-
-            traces = Traces() if Signal.TRACES in own else None
-            metrics = Metrics() if Signal.METRICS in own else None
-        return Recorder(command, environ, given, traces, metrics), problems
+        return Recorder(command, environ, given, own), problems
     except ImportError as error:
         problems += (not_installed(error),)
     except Exception as error:  # of a variable that is invalid; its text may contain the value
         problems += (not_sent(own or given, f"{type(error).__name__} at the start"),)
-    return (Recorder(command, environ, given, None, None) if own and given else None), problems
+    return (Recorder(command, environ, given, frozenset()) if own and given else None), problems
 
 
 class Recorder:
     """The spans and the metrics of one command."""
 
     def __init__(
-        self,
-        command: str,
-        environ: Mapping[str, str],
-        given: frozenset[Signal],
-        traces: Traces | None,
-        metrics: Metrics | None,
+        self, command: str, environ: Mapping[str, str], given: frozenset[Signal], own: frozenset[Signal]
     ) -> None:
         """Start the span of the command.
 
-        given: The signals whose provider the application has configured. traces, metrics: What zlayout sends itself.
+        Args:
+            command: The name of the command.
+            environ: The environment variables.
+            given: The signals whose provider the application has configured.
+            own: The signals that zlayout sends itself.
+
+        Raises:
+            ImportError: A package of the extra `otel` is not installed.
+            Exception: A variable of the environment is invalid.
         """
-        from opentelemetry import trace
+        from opentelemetry import metrics, trace
 
         from zlayout.telemetry.spans import Spans
 
-        self._metrics = metrics
-        self._meter = _meter() if Signal.METRICS in given else None
         self._senders: dict[Signal, Callable[[], bool]] = {}
-        if traces:
-            tracer = traces.tracer
-            self._senders[Signal.TRACES] = traces.send
-        elif Signal.TRACES in given:
+        self._meter = metrics.get_meter("zlayout", zlayout.__version__) if Signal.METRICS in given else None
+        self._metrics: Metrics | None = None
+        tracer: trace.Tracer = trace.NoOpTracer()
+        if Signal.TRACES in given:
             tracer = trace.get_tracer("zlayout", zlayout.__version__)
-        else:
-            tracer = trace.NoOpTracer()
-        if metrics:
-            self._senders[Signal.METRICS] = metrics.send
+        if own:
+            from zlayout.telemetry.sending import Metrics, Traces
+
+            if Signal.TRACES in own:
+                traces = Traces()
+                tracer, self._senders[Signal.TRACES] = traces.tracer, traces.send
+            if Signal.METRICS in own:
+                self._metrics = Metrics()
+                self._senders[Signal.METRICS] = self._metrics.send
         self.spans = Spans(tracer, command, environ)
 
     def current(self) -> AbstractContextManager[Span]:
@@ -89,12 +93,10 @@ class Recorder:
         return trace.use_span(self.spans.command, record_exception=False, set_status_on_exception=False)
 
     def report(self, report: RunReport, exit_code: int | None) -> None:
-        """Add what the report says to the spans, and its gauges to the metrics."""
-        from zlayout.telemetry.metrics import as_data, set_gauges
-
+        """Add what the report states to the spans, and its gauges to the metrics."""
         self.spans.report(report, exit_code)
         if self._meter:
-            set_gauges(self._meter, report)
+            _set_gauges(self._meter, report)
         if self._metrics:
             self._metrics.data = as_data(report)
 
@@ -111,24 +113,41 @@ class Recorder:
         return send_in_time(self._senders)
 
 
-def _meter() -> Meter:
-    from opentelemetry import metrics
+def as_data(report: RunReport) -> list[Metric]:
+    """Return the gauges as data to send. The SDK would limit the number of tables: it keeps 2,000 values per gauge."""
+    from opentelemetry.sdk.metrics.export import Gauge as GaugeData
+    from opentelemetry.sdk.metrics.export import Metric, NumberDataPoint
 
-    return metrics.get_meter("zlayout", zlayout.__version__)
+    now = time.time_ns()
+    return [
+        Metric(_name(gauge), gauge.text, gauge.unit, GaugeData([NumberDataPoint(a, now, now, v) for a, v in points]))
+        for gauge in gauges(report)
+        if (points := list(_points(gauge)))
+    ]
+
+
+def _set_gauges(meter: Meter, report: RunReport) -> None:
+    for gauge in gauges(report):
+        instrument = meter.create_gauge(_name(gauge), gauge.unit, gauge.text)
+        for attributes, value in _points(gauge):
+            instrument.set(value, attributes)
+
+
+def _name(gauge: Gauge) -> str:
+    """Return the name for OpenTelemetry: `zlayout.table.files` of `table_files`."""
+    return f"zlayout.{gauge.name.replace('table_', 'table.', 1)}"
+
+
+def _points(gauge: Gauge) -> Iterator[tuple[dict[str, str], float]]:
+    names = [f"zlayout.{label}" for label in gauge.labels]
+    for labels, value in gauge.values.items():
+        yield dict(zip(names, labels, strict=True)), value
 
 
 def _is_configured(signal: Signal) -> bool:
     """Return whether the application has set a provider. The API itself has only placeholders."""
-    if signal is Signal.TRACES and "opentelemetry.trace" in sys.modules:
-        from opentelemetry import trace
-
-        return _is_provider(trace.get_tracer_provider(), trace.__name__)
-    if signal is Signal.METRICS and "opentelemetry.metrics" in sys.modules:
-        from opentelemetry import metrics
-
-        return _is_provider(metrics.get_meter_provider(), metrics.__name__)
-    return False
-
-
-def _is_provider(provider: object, api: str) -> bool:
-    return not type(provider).__module__.startswith(api)
+    name = {Signal.TRACES: "opentelemetry.trace", Signal.METRICS: "opentelemetry.metrics"}[signal]
+    if (api := sys.modules.get(name)) is None:
+        return False
+    provider = api.get_tracer_provider() if signal is Signal.TRACES else api.get_meter_provider()
+    return not type(provider).__module__.startswith(name)

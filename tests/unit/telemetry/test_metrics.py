@@ -13,7 +13,7 @@ from support.projects import Cli
 import zlayout
 from zlayout.planner.model import Plan
 from zlayout.planner.run_report import RunReport
-from zlayout.telemetry.metrics import as_data
+from zlayout.telemetry.recorder import as_data
 
 Points = dict[tuple[str, frozenset[tuple[str, object]]], float]
 
