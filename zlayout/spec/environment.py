@@ -90,8 +90,8 @@ def configuration_values(
     """Return the configuration values of a project with the names that show which of them are secrets.
 
     Args:
-        data: the project's data as written.
-        values: the result of `substitute` for `data`.
+        data: The project's data as written.
+        values: The result of `substitute` for `data`.
 
     Yields:
         (name, value) of each string in `values` and of each variable in `data`. A catalog property or an entry of

@@ -85,7 +85,7 @@ class Layout:
         return {c.name: c.weight if weighs else 1.0 for c in self.columns}
 
     def settings(self) -> dict[str, Any]:
-        """The layout settings as JSON values under their dotted names, with range ids only if the curve uses them."""
+        """Return the layout settings as JSON values under dotted names, with range ids only if the curve uses them."""
         if not self.orders:
             return {"files.target_size": self.target_size, "engine": self.engine}
         range_ids = {"zorder.range_ids": self.range_ids} if self.curve in _CURVES_WITH_RANGE_IDS else {}
@@ -103,12 +103,12 @@ class Layout:
         }
 
     def recorded_settings(self) -> dict[str, Any]:
-        """The layout settings as a table stores them: with the ids of the columns, which renames do not change."""
+        """Return the layout settings as a table stores them: with column ids, which renames do not change."""
         ids = [column.id for column in self.columns]
         return {**self.settings(), **({COLUMN_IDS: ids} if ids and all(ids) else {})}
 
     def identified(self, ids: Sequence[str]) -> Layout:
-        """This layout with a column id for each z-order column."""
+        """Return this layout with a column id for each z-order column."""
         columns = tuple(replace(column, id=known) for column, known in zip(self.columns, ids, strict=True))
         return replace(self, columns=columns)
 

@@ -108,7 +108,7 @@ class _Errors:
 
 
 def size_in_bytes(value: str | int) -> int:
-    """The number of bytes of a size such as `128MiB`, `1GB` or 1024, whose form the schema has checked."""
+    """Return the number of bytes of a size such as `128MiB`, `1GB` or 1024, whose form the schema has checked."""
     if isinstance(value, int):
         return value
     unit = value.lstrip("0123456789. ")
@@ -116,12 +116,12 @@ def size_in_bytes(value: str | int) -> int:
 
 
 def share(value: str | float) -> float:
-    """A share as a number: 0.1 for `10%` or 0.1."""
+    """Return a share as a number: 0.1 for `10%` or 0.1."""
     return float(Decimal(value.rstrip(" %")) / 100) if isinstance(value, str) else float(value)
 
 
 def factor(value: str | float) -> float:
-    """A factor as a number: 1.5 for `1.5x` or 1.5."""
+    """Return a factor as a number: 1.5 for `1.5x` or 1.5."""
     return float(value.rstrip(" x")) if isinstance(value, str) else float(value)
 
 
@@ -145,7 +145,7 @@ def _layout(data: Mapping[str, Any], locations: Mapping[str, Location]) -> Layou
 
 
 def _size(files: Mapping[str, Any], key: str, minimum: int, shown: str, locations: Mapping[str, Location]) -> int:
-    """The size under `key` in bytes. The schema cannot check its minimum, which messages show as `shown`."""
+    """Return the size under `key` in bytes. The schema cannot check its minimum, which messages show as `shown`."""
     size = size_in_bytes(files[key])
     if not minimum <= size <= MAX_SIZE:
         expected, found = f"expected files.{key} from {shown} to 1024TiB", quote_value(str(files[key]))

@@ -39,7 +39,7 @@ HISTORY_PATH, HISTORY_KEEP = ".zlayout/history.db", "400d"
 
 
 def find_project(start: Path) -> Path:
-    """The nearest folder at or above `start` with a zlayout.yaml. Raises SpecError ZL001."""
+    """Return the nearest folder at or above `start` with a zlayout.yaml. Raises SpecError ZL001."""
     start = Path(os.path.abspath(start))
     for folder in (start, *start.parents):
         if (folder / PROJECT_FILE).is_file():
@@ -55,10 +55,10 @@ def load_project(root_or_file: Path, environ: Mapping[str, str]) -> Project:
     """Read a project and all its layout specs, sorted by table name.
 
     Args:
-        root_or_file: the folder of the project, or its zlayout.yaml.
+        root_or_file: The folder of the project, or its zlayout.yaml.
 
     Raises:
-        SpecError: with all errors of all files, sorted by location.
+        SpecError: With all errors of all files, sorted by location.
     """
     path = Path(os.path.abspath(root_or_file))
     path = path / PROJECT_FILE if path.is_dir() else path
@@ -72,7 +72,7 @@ def load_project(root_or_file: Path, environ: Mapping[str, str]) -> Project:
 
 
 def shown(path: Path) -> str:
-    """A path as messages show it: relative to the working directory, unless only the root folder contains both."""
+    """Return a path as messages show it: relative to the working directory, unless they share the root folder only."""
     here = os.getcwd()
     relative = os.path.relpath(path, here)
     up = relative.split(os.sep).count("..")
@@ -236,7 +236,7 @@ class _Loading:
             return None
 
     def _workload(self, document: Document) -> tuple[Path, ...]:
-        """The workload files that a layout declares, or all those of the project."""
+        """Return the workload files that a layout declares, or all those of the project."""
         if "workload" not in document.data:
             return self._workloads
         written = document.data["workload"]
@@ -255,7 +255,7 @@ class _Loading:
         return tuple(path for path in found if self._is_in_project(path, hint))
 
     def _is_in_project(self, path: Path, hint: str) -> bool:
-        """Whether a file is in the project, with all links resolved. Reports ZL026 if it is not."""
+        """Return whether a file is in the project, with all links resolved. Reports ZL026 if it is not."""
         if not (inside := _inside(path, self.root)):
             self._error("ZL026", "the link points outside the project", Location(shown(path)), hint)
         return inside

@@ -109,7 +109,7 @@ class LayoutSpec:
         return self.max_group_size or (COMMIT_BYTES if self.layout.engine == "zlayout" else None)
 
     def location_of(self, key: str) -> Location:
-        """The location of a dotted key, or of its nearest parent that the file contains."""
+        """Return the location of a dotted key, or of its nearest parent that the file contains."""
         while key:
             if key in self.locations:
                 return self.locations[key]
@@ -144,7 +144,7 @@ class LayoutRule:
     spec: LayoutSpec
 
     def for_table(self, table: TableName) -> LayoutSpec:
-        """The layout of one table that has this rule."""
+        """Return the layout of one table that has this rule."""
         return replace(self.spec, table=table)
 
 

@@ -21,7 +21,7 @@ def matching(root: Path, pattern: str) -> Iterator[Path]:
         pattern: `*`, `?` and `[...]` match characters of one name, `**` matches any number of folders.
 
     Raises:
-        ValueError: for a `**` that is part of a name.
+        ValueError: For a `**` that is part of a name.
     """
     parts = PurePosixPath(pattern).parts
     if any("**" in part and part != "**" for part in parts):
@@ -46,7 +46,7 @@ def matching(root: Path, pattern: str) -> Iterator[Path]:
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """The entries of a folder; none if it is not a folder or cannot be read."""
+    """Return the entries of a folder; none if it is not a folder or cannot be read."""
     try:
         with os.scandir(folder) as entries:
             return list(entries)

@@ -42,12 +42,12 @@ def layout_rule(document: Document, spec: LayoutSpec) -> LayoutRule:
 
 
 def matches(rule: LayoutRule, table: TableName) -> bool:
-    """Whether the pattern of a rule matches a table that the rule does not exclude."""
+    """Return whether the pattern of a rule matches a table that the rule does not exclude."""
     return _matches(rule.pattern, table) and not any(_matches(pattern, table) for pattern in rule.exclude)
 
 
 def holds(only: Conditions | None, state: TableState) -> bool:
-    """Whether a table meets the conditions of a rule."""
+    """Return whether a table meets the conditions of a rule."""
     if only is None:
         return True
     size = int(state.files.bytes.sum())
@@ -83,7 +83,7 @@ def rule_of(rules: Sequence[LayoutRule], table: TableName) -> LayoutRule | None:
 
 
 def within(inner: TableName, outer: TableName) -> bool:
-    """Whether the pattern `outer` matches every name that the pattern `inner` matches."""
+    """Return whether the pattern `outer` matches every name that the pattern `inner` matches."""
     parts = list(zip(inner.identifier, outer.identifier, strict=False))
     same = inner.catalog == outer.catalog and len(inner.identifier) == len(outer.identifier)
     # Each * of the inner glob is tried as no character and as several ones, each ? as one.

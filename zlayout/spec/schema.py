@@ -14,7 +14,7 @@ _VERSIONS = {"layout": "v1", "project": "v1", "plan": "v2"}
 
 
 def schema_text(name: str) -> str:
-    """The text of the published schema `layout`, `project` or `plan`. Raises KeyError for another name."""
+    """Return the text of the published schema `layout`, `project` or `plan`. Raises KeyError for another name."""
     if name not in _VERSIONS:
         raise KeyError(name)
     relative = f"{_VERSIONS[name]}/{name}.schema.json"
@@ -25,7 +25,7 @@ def schema_text(name: str) -> str:
 
 
 def load_schema(name: str) -> dict[str, Any]:
-    """The schema as data, with the formats of the registry. Callers share the result and must not change it."""
+    """Return the schema as data, with the formats of the registry. Callers share the result and must not change it."""
     return _schema(name, tuple(FORMATS))
 
 

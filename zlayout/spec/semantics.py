@@ -92,7 +92,7 @@ def _zorder_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]
 
 
 def lacks_bounds(column: Column, state: TableState) -> bool:
-    """Whether the metadata of files has neither min and max of a column nor, for a partition column, its value."""
+    """Return whether the metadata of files has neither bounds of a column nor, for a partition column, its value."""
     return not column.stats and PartitionField(column.name) not in state.partition_fields
 
 

@@ -38,13 +38,13 @@ def validate(document: Document, name: Literal["layout", "project"]) -> tuple[Di
 
 
 def located(document: Document, key: str, diagnostic: Diagnostic) -> Diagnostic:
-    """The diagnostic with the location of `key` in the document."""
+    """Return the diagnostic with the location of `key` in the document."""
     location = document.locations.get(key, document.location)
     return Diagnostic(diagnostic.code, diagnostic.message, diagnostic.severity, diagnostic.hint, location)
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """The hint `did you mean 'x'?` with the most similar known name, or an empty string if none is similar."""
+    """Return the hint `did you mean 'x'?` with the most similar known name, or an empty string if none is similar."""
     words = list(known)
     same = [word for word in words if word.lower() == name.lower()]
     close = same or get_close_matches(name, words, n=1, cutoff=0.6)
@@ -62,7 +62,7 @@ def column_hint(name: str, known: Iterable[str]) -> str:
 
 @cache
 def _validator(name: str, formats: tuple[str, ...]) -> Validator:  # noqa: ARG001 - part of the key
-    """The validator of a schema with the names of these formats."""
+    """Return the validator of a schema with the names of these formats."""
     from jsonschema import Draft4Validator, Draft7Validator, ValidationError
     from jsonschema.validators import extend
 
@@ -115,7 +115,7 @@ def _violations(error: ValidationError) -> Iterator[Violation]:
 
 
 def _key(path: Iterable[str | int]) -> str:
-    """A path of keys and indices as a dotted key, as in `Document.locations`: `zorder.columns[1].name`."""
+    """Return a path of keys and indices as a dotted key, as in `Document.locations`: `zorder.columns[1].name`."""
     key = ""
     for step in path:
         key = f"{key}[{step}]" if isinstance(step, int) else f"{key}.{step}" if key else step
@@ -123,7 +123,7 @@ def _key(path: Iterable[str | int]) -> str:
 
 
 def _map_violations(error: ValidationError) -> list[ValidationError]:
-    """The violations of the map among the alternatives of an `anyOf`. In contrast to `anyOf` they name the key."""
+    """Return the violations of the alternative of an `anyOf` that is a map. They name the key, and `anyOf` does not."""
     alternatives: Any = error.validator_value
     is_map = [part.get("type") == "object" for part in alternatives]
     return [inner for inner in error.context or () if is_map[int(inner.relative_schema_path[0])]]

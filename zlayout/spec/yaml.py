@@ -63,8 +63,8 @@ def read(path: Path, shown: str) -> Document:
     """Read and parse a file.
 
     Args:
-        path: the file.
-        shown: its name in messages.
+        path: The file.
+        shown: Its name in messages.
 
     Raises:
         SpecError: ZL002 to ZL008, with all errors of the file.
@@ -246,7 +246,7 @@ class _Builder:
 
 
 def plain_value(text: str) -> Any:
-    """The value of an unquoted scalar of YAML 1.2, except that 010, 0x1f, 1_000, 1:30, .inf and dates are strings."""
+    """Return the value of an unquoted scalar of YAML 1.2, but 010, 0x1f, 1_000, 1:30, .inf and dates as strings."""
     if text in _KEYWORDS:
         return _KEYWORDS[text]
     if _INTEGER.fullmatch(text):
