@@ -193,12 +193,9 @@ def _curve_problems(
     of_format = f" of {traits.name}" if traits else ""
     keys = ("zorder.curve", "engine")
     found = [known[key] for known in (document.locations, default_locations) for key in keys if key in known]
-    yield Diagnostic(
-        "ZL025",
-        f"engine native{of_format} does not support curve {layout.curve}",
-        hint=f"use curve {' or '.join(supported)}, or engine zlayout",
-        location=found[0] if found else document.location,
-    )
+    message = f"engine native{of_format} does not support curve {layout.curve}"
+    hint = f"use curve {' or '.join(supported)}, or engine zlayout"
+    yield Diagnostic("ZL025", message, hint=hint, location=found[0] if found else document.location)
 
 
 def _partition_fields(document: Document, traits: Traits | None, errors: _Errors) -> Iterator[PartitionField]:

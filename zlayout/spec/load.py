@@ -44,11 +44,8 @@ def find_project(start: Path) -> Path:
     for folder in (start, *start.parents):
         if (folder / PROJECT_FILE).is_file():
             return folder
-    raise SpecError.of(
-        "ZL001",
-        f"no {PROJECT_FILE} in {start} or above it",
-        hint="run zlayout init to create one, or change to the folder of the project",
-    )
+    message = f"no {PROJECT_FILE} in {start} or above it"
+    raise SpecError.of("ZL001", message, hint="run zlayout init to create one, or change to the folder of the project")
 
 
 def load_project(root_or_file: Path, environ: Mapping[str, str]) -> Project:

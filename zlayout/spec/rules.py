@@ -73,12 +73,9 @@ def rule_of(rules: Sequence[LayoutRule], table: TableName) -> LayoutRule | None:
     narrowest = [rule for rule in found if not any(_narrower(other, rule) for other in found)]
     if len(narrowest) > 1:
         places = " and ".join(f"{rule.spec.rule} ({rule.spec.location})" for rule in narrowest)
-        raise SpecError.of(
-            "ZL039",
-            f"{table} has several rules, and none is narrower than the others: {places}",
-            hint="exclude the table from all of them but one, or declare a layout of its own",
-            location=narrowest[0].spec.location,
-        )
+        message = f"{table} has several rules, and none is narrower than the others: {places}"
+        hint = "exclude the table from all of them but one, or declare a layout of its own"
+        raise SpecError.of("ZL039", message, hint=hint, location=narrowest[0].spec.location)
     return next(iter(narrowest), None)
 
 

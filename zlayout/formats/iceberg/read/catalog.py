@@ -62,23 +62,17 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
     except ZlayoutError:
         raise
     except (NoSuchTableError, NoSuchNamespaceError) as error:
-        raise TableError.of(
-            "ZL122",
-            f"table {name} does not exist in catalog {catalog.name}",
-            hint="check catalog, namespace and table name, including letter case",
-        ) from error
+        message = f"table {name} does not exist in catalog {catalog.name}"
+        hint = "check catalog, namespace and table name, including letter case"
+        raise TableError.of("ZL122", message, hint=hint) from error
     except FileNotFoundError as error:
-        raise TableError.of(
-            "ZL123",
-            f"the metadata file of {name} is missing: {error}",
-            hint="restore the file, or register the table again with its last metadata file",
-        ) from error
+        message = f"the metadata file of {name} is missing: {error}"
+        hint = "restore the file, or register the table again with its last metadata file"
+        raise TableError.of("ZL123", message, hint=hint) from error
     except (ValueError, KeyError, ValidationError) as error:
-        raise TableError.of(
-            "ZL123",
-            f"the metadata of {name} cannot be read: {first_line(error)}",
-            hint="check that the table has Iceberg format version 1, 2 or 3, and restore its metadata if it is damaged",
-        ) from error
+        message = f"the metadata of {name} cannot be read: {first_line(error)}"
+        hint = "check that the table has Iceberg format version 1, 2 or 3, and restore its metadata if it is damaged"
+        raise TableError.of("ZL123", message, hint=hint) from error
     except Exception as error:
         is_of_catalog = type(error).__module__.partition(".")[0] in _CATALOG_CLIENTS
         raise (_unreachable(catalog, error) if is_of_catalog else _no_store(name, error)) from error
@@ -175,11 +169,9 @@ def readable_metadata(table: Table, name: TableName) -> Iterator[None]:
     except Exception as error:
         if cause_of(error) is not None:
             raise (_only_signed(name, error) if _is_signed(table) else _no_store(name, error)) from error
-        raise TableError.of(
-            "ZL125",
-            f"a manifest of {name} cannot be read: {first_line(error)}",
-            hint="run again, because the snapshot may have expired during the read; check access to the metadata",
-        ) from error
+        message = f"a manifest of {name} cannot be read: {first_line(error)}"
+        hint = "run again, because the snapshot may have expired during the read; check access to the metadata"
+        raise TableError.of("ZL125", message, hint=hint) from error
 
 
 def _load_no_classes(catalog: Catalog) -> None:
@@ -206,12 +198,8 @@ def _own_classes(properties: Mapping[str, str]) -> dict[str, str]:
 
 def _unreachable(catalog: CatalogConfig, error: Exception) -> ZlayoutError:
     cause = explained(error, f"check uri, warehouse and credentials of catalogs.{catalog.name}")
-    return TableError.of(
-        "ZL121",
-        f"catalog {catalog.name} (type {catalog.type}) cannot be reached: {cause.reason}",
-        hint=cause.hint,
-        location=catalog.location,
-    )
+    message = f"catalog {catalog.name} (type {catalog.type}) cannot be reached: {cause.reason}"
+    return TableError.of("ZL121", message, hint=cause.hint, location=catalog.location)
 
 
 def _no_store(name: TableName, error: Exception) -> ZlayoutError:
@@ -243,9 +231,6 @@ def _require_sqlite_file(catalog: CatalogConfig) -> None:
         return
     path = unquote(uri.partition(":///")[2].partition("?")[0])
     if path and path != ":memory:" and not Path(path).exists():
-        raise TableError.of(
-            "ZL121",
-            f"catalog {catalog.name} has no database at {path}",
-            hint=f"check catalogs.{catalog.name}.uri, or create the catalog first",
-            location=catalog.location,
-        )
+        message = f"catalog {catalog.name} has no database at {path}"
+        hint = f"check catalogs.{catalog.name}.uri, or create the catalog first"
+        raise TableError.of("ZL121", message, hint=hint, location=catalog.location)

@@ -201,11 +201,8 @@ def _snapshot(metadata: TableMetadata, name: TableName, version: int) -> Snapsho
         return None
     snapshot = metadata.snapshot_by_id(version)
     if snapshot is None:
-        raise TableError.of(
-            "ZL124",
-            f"table {name} has no snapshot {version}",
-            hint="plan again; the snapshot has expired or belongs to another table",
-        )
+        message = f"table {name} has no snapshot {version}"
+        raise TableError.of("ZL124", message, hint="plan again; the snapshot has expired or belongs to another table")
     return snapshot
 
 

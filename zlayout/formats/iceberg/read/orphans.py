@@ -26,11 +26,9 @@ def iceberg_orphans(catalog: CatalogConfig, name: TableName) -> Orphans:
 
     table = load_table(catalog, name)
     if table.catalog.properties.get(_NESSIE) == "true":
-        raise TableError.of(
-            "ZL129",
-            f"{name}: Nessie keeps earlier versions of the table, whose files would be listed as orphans",
-            hint="remove files with Nessie's garbage collector, and never with remove_orphan_files",
-        )
+        message = f"{name}: Nessie keeps earlier versions of the table, whose files would be listed as orphans"
+        hint = "remove files with Nessie's garbage collector, and never with remove_orphan_files"
+        raise TableError.of("ZL129", message, hint=hint)
     location = table.metadata.location
     scheme, netloc, folder = PyArrowFileIO.parse_location(location)
     storage = PyArrowFileIO(table.io.properties).fs_by_scheme(scheme, netloc)

@@ -42,11 +42,8 @@ def head(metadata: TableMetadata, name: TableName) -> Snapshot | None:
         found = "no such branch" if ref is None else "a tag of this name"
         branches = [MAIN, *sorted(other for other, it in metadata.refs.items() if other != MAIN and is_branch(it))]
         more = f" and {len(branches) - MAX_NAMED} more" if len(branches) > MAX_NAMED else ""
-        raise Refused.of(
-            "ZL238",
-            f"expected branch {quote_value(name.branch)} of {name.on('')}, found {found}",
-            hint=f"use a branch of the table: {', '.join(branches[:MAX_NAMED])}{more}",
-        )
+        message = f"expected branch {quote_value(name.branch)} of {name.on('')}, found {found}"
+        raise Refused.of("ZL238", message, hint=f"use a branch of the table: {', '.join(branches[:MAX_NAMED])}{more}")
     return metadata.snapshot_by_id(ref.snapshot_id)
 
 

@@ -155,11 +155,9 @@ def _require_picks(
 
 
 def _cannot_keep(name: TableName, what: str) -> Refused:
-    return Refused.of(
-        "ZL236",
-        f"{name}: a rollback cannot keep a later snapshot as it is: {what}",
-        hint="if a later run made it, roll back that run first; if not, change the layout and apply instead",
-    )
+    message = f"{name}: a rollback cannot keep a later snapshot as it is: {what}"
+    hint = "if a later run made it, roll back that run first; if not, change the layout and apply instead"
+    return Refused.of("ZL236", message, hint=hint)
 
 
 def _rows(state: TableState, paths: set[str]) -> tuple[pa.Table, list[tuple[str, str]]]:

@@ -187,12 +187,11 @@ def require_appends_only(table: Any, work: Work) -> None:
         parent = snapshot.parentId()
         snapshot = None if parent is None else table.snapshot(parent)
     if snapshot is None or snapshot.snapshotId() != work.version:
-        raise Refused.of(
-            "ZL225",
+        message = (
             f"{work.table} changed since the plan: expected snapshot {work.version} or appends to it, "
-            f"found {'no snapshot' if newest is None else f'{newest.snapshotId()} ({newest.operation()})'}",
-            hint="plan again",
+            f"found {'no snapshot' if newest is None else f'{newest.snapshotId()} ({newest.operation()})'}"
         )
+        raise Refused.of("ZL225", message, hint="plan again")
 
 
 def changes_no_files(summary: Mapping[str, str]) -> bool:
@@ -210,16 +209,10 @@ def record(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, done: Sequence[R
 
 def _not_committed(work: Work, failed_files: int) -> ZlayoutError:
     if failed_files:
-        return EngineError.of(
-            "ZL315",
-            f"Iceberg could not write new files for {failed_files} files of {work.table}",
-            hint="see Spark's log; the files of these partitions are unchanged",
-        )
-    return CommitConflict.of(
-        "ZL322",
-        f"Iceberg did not commit some partitions of {work.table}, most likely because of a concurrent commit",
-        hint="plan again; the concurrent commit stays",
-    )
+        message = f"Iceberg could not write new files for {failed_files} files of {work.table}"
+        return EngineError.of("ZL315", message, hint="see Spark's log; the files of these partitions are unchanged")
+    message = f"Iceberg did not commit some partitions of {work.table}, most likely because of a concurrent commit"
+    return CommitConflict.of("ZL322", message, hint="plan again; the concurrent commit stays")
 
 
 def unordered_columns(layout: Layout, state: TableState) -> list[Diagnostic]:

@@ -49,11 +49,9 @@ def require_row_ids_of_orc(jvm: IcebergJvm, table: TableName) -> None:
             same row id. A rewrite would store these ids.
     """
     if not has_class(jvm.root, _ONLY_SINCE_SPARK_4_1):
-        raise Refused.of(
-            "ZL228",
-            f"{table} has row ids and ORC files, whose row ids Iceberg for this version of Spark cannot read",
-            hint="use Spark 4.1, or set write.format.default to parquet and rewrite the ORC files with Spark 4.1",
-        )
+        message = f"{table} has row ids and ORC files, whose row ids Iceberg for this version of Spark cannot read"
+        hint = "use Spark 4.1, or set write.format.default to parquet and rewrite the ORC files with Spark 4.1"
+        raise Refused.of("ZL228", message, hint=hint)
 
 
 def require_sequence_numbers(jvm: IcebergJvm, name: TableName, table: Any, tasks: Any) -> None:
@@ -80,9 +78,8 @@ def require_sequence_numbers(jvm: IcebergJvm, name: TableName, table: Any, tasks
     files = jvm.content.files(tasks)
     added, of_rows = (jvm.content.numbers(files, kind) for kind in ("file sequence number", "data sequence number"))
     if ((added != of_rows) & (added < min(with_row_ids))).any():
-        raise Refused.of(
-            "ZL228",
+        message = (
             f"{name} has files that were rewritten before it had row ids; Iceberg {found} would change the sequence "
-            "numbers of their rows",
-            hint="use Iceberg 1.12 with Spark 4.1",
+            "numbers of their rows"
         )
+        raise Refused.of("ZL228", message, hint="use Iceberg 1.12 with Spark 4.1")

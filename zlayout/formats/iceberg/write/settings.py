@@ -138,11 +138,8 @@ def write_state(jvm: IcebergJvm, name: TableName, change: Callable[[recorded.Sta
             return True
         except CommitConflict:
             continue
-    raise CommitConflict.of(
-        "ZL323",
-        f"the layout of {name} could not be recorded: the table changed during each of {MAX_ATTEMPTS} attempts",
-        hint="apply again to record the layout; the rewrite is committed",
-    )
+    message = f"the layout of {name} could not be recorded: the table changed during each of {MAX_ATTEMPTS} attempts"
+    raise CommitConflict.of("ZL323", message, hint="apply again to record the layout; the rewrite is committed")
 
 
 def _send(operations: Any, base: Any, changed: Any) -> bool:

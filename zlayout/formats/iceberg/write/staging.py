@@ -171,12 +171,11 @@ def staged(jvm: IcebergJvm, table: Any, work: Work) -> Iterator[Staged]:
         tasks = None if snapshot is None else tasks_of(jvm, table, work.version, path)
         missing = len(path) if tasks is None else jvm.content.missing(tasks)
     if missing:
-        raise CommitConflict.of(
-            "ZL320",
+        message = (
             f"expected {len(path)} planned files in snapshot {work.version} of {work.table}, "
-            f"found {len(path) - missing}",
-            hint="plan again; nothing was written",
+            f"found {len(path) - missing}"
         )
+        raise CommitConflict.of("ZL320", message, hint="plan again; nothing was written")
     require_sequence_numbers(jvm, work.table, table, tasks)
     with ExitStack() as stack:
         with java_errors(f"staging the files of {work.table}"):
