@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
 
@@ -46,30 +47,30 @@ def layout_spec(
     Raises:
         SpecError: With every error in the document.
     """
-    errors = _Errors()
+    errors: list[Diagnostic] = []
     data = merge(DEFAULTS, defaults, document.data)
     key = "match" if "match" in data else "table"
     locations = document.locations
     merged_locations = {**default_locations, **locations}
     traits = None
-    with errors:
+    with _kept(errors):
         table = parse_table(data[key], locations[key])
         if catalogs and table.catalog in catalogs:
             traits = FORMATS[catalogs[table.catalog].format].traits
-        errors.add(*_table_problems(table, document, key, catalogs, traits))
-    with errors:
+        errors.extend(_table_problems(table, document, key, catalogs, traits))
+    with _kept(errors):
         layout = _layout(data, merged_locations)
-        errors.add(*_duplicate_columns(layout, locations), *cut_problems(layout, merged_locations, locations[key]))
+        errors += [*_duplicate_columns(layout, locations), *cut_problems(layout, merged_locations, locations[key])]
         if catalogs is not None:  # else the defaults, and so the engine and the curve, are not known either
-            errors.add(*_curve_problems(document, layout, default_locations, traits))
+            errors.extend(_curve_problems(document, layout, default_locations, traits))
         max_group_size, shown = None, f"files.target_size, {data['files']['target_size']},"
         if "max_group_size" in data["files"]:
             max_group_size = _size(data["files"], "max_group_size", layout.target_size, shown, merged_locations)
     partition_by = tuple(_partition_fields(document, traits, errors)) if "partition_by" in data else None
-    with errors:
+    with _kept(errors):
         where = parse_where(data["where"], locations["where"]) if "where" in data else None
-    if errors.found:
-        raise SpecError(*errors.found)
+    if errors:
+        raise SpecError(*errors)
     return LayoutSpec(
         table=table,
         layout=layout,
@@ -88,23 +89,13 @@ def layout_spec(
     )
 
 
-class _Errors:
-    """Collects diagnostics. As a context manager it catches a SpecError and keeps its diagnostics."""
-
-    def __init__(self) -> None:
-        self.found: list[Diagnostic] = []
-
-    def add(self, *diagnostics: Diagnostic) -> None:
-        self.found.extend(diagnostics)
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _type: object, error: object, _trace: object) -> bool:
-        if isinstance(error, SpecError):
-            self.add(*error.diagnostics)
-            return True
-        return False
+@contextmanager
+def _kept(errors: list[Diagnostic]) -> Iterator[None]:
+    """Add the diagnostics of a SpecError that the block raises to `errors`, and continue after the block."""
+    try:
+        yield
+    except SpecError as error:
+        errors += error.diagnostics
 
 
 def size_in_bytes(value: str | int) -> int:
@@ -198,18 +189,18 @@ def _curve_problems(
     yield Diagnostic("ZL025", message, hint=hint, location=found[0] if found else document.location)
 
 
-def _partition_fields(document: Document, traits: Traits | None, errors: _Errors) -> Iterator[PartitionField]:
+def _partition_fields(document: Document, traits: Traits | None, errors: list[Diagnostic]) -> Iterator[PartitionField]:
     seen: set[str] = set()
     for index, text in enumerate(document.data["partition_by"]):
         location = document.locations[f"partition_by[{index}]"]
-        with errors:
+        with _kept(errors):
             field = parse_partition_key(text, location)
             if traits and not traits.partition_transforms and field.transform != "identity":
                 message = f"expected a column in partition_by of a {traits.title} table, found {quote_value(text)}"
                 hint = "use a generated column, or z-order by the column itself"
-                errors.add(Diagnostic("ZL024", message, hint=hint, location=location))
+                errors.append(Diagnostic("ZL024", message, hint=hint, location=location))
             elif str(field) in seen:
                 message = f"duplicate partition key {quote_value(text)} in partition_by"
-                errors.add(Diagnostic("ZL023", message, location=location))
+                errors.append(Diagnostic("ZL023", message, location=location))
             seen.add(str(field))
             yield field
