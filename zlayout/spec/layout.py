@@ -15,7 +15,7 @@ from zlayout.predicate.model import Compare
 from zlayout.predicate.parse import parse_where, to_sql
 
 CURVES = ("kd", "zorder", "hilbert", "linear")
-# kd below declared cuts. It needs `cuts`, and so is no curve that any columns can be tried with.
+# A kd tree below declared cuts. It needs `cuts`, and so cannot be tried with arbitrary columns.
 WORKLOAD_CURVE = "workload"
 _WEIGHTED_CURVES = ("kd", "zorder", WORKLOAD_CURVE)
 _CURVES_WITH_RANGE_IDS = ("zorder", "hilbert")

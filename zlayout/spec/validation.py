@@ -153,17 +153,13 @@ def _unknown(value: Mapping[str, Any], schema: Schema, key: str) -> Iterator[Vio
 
 
 def _unexpected(value: Any, schema: Schema, key: str) -> Diagnostic:
-    if "enum" in schema:
-        return _not_in_enum(value, schema["enum"], key)
+    if allowed := schema.get("enum"):
+        hint = suggestion(value, allowed) if isinstance(value, str) else ""
+        message = f"expected {', '.join(allowed[:-1])} or {allowed[-1]}{_at(key)}, found {describe_value(value)}"
+        return Diagnostic("ZL014", message, hint=hint)
     expected = schema.get("title") or schema.get("type") or "something else"
     message = f"expected {expected}{_at(key)}, found {_found(value, schema)}"
     return Diagnostic(schema.get("x-code", "ZL013"), message, hint=schema.get("x-hint", ""))
-
-
-def _not_in_enum(value: Any, allowed: list[str], key: str) -> Diagnostic:
-    hint = suggestion(value, allowed) if isinstance(value, str) else ""
-    expected = ", ".join(allowed[:-1]) + f" or {allowed[-1]}"
-    return Diagnostic("ZL014", f"expected {expected}{_at(key)}, found {describe_value(value)}", hint=hint)
 
 
 def _found(value: Any, schema: Schema) -> str:

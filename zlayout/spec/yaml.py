@@ -43,7 +43,7 @@ _KEYWORDS |= {"~": None, "": None}
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,29})")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]{1,4})?")
 _INVALID = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-# Characters of a text that libyaml and PyYAML read in the same way. They differ in block scalars, complex keys,
+# Characters of a text that libyaml and PyYAML read in the same way. The two differ in block scalars, complex keys,
 # escapes, directives, tabs and line breaks of other systems. Therefore % > ? \ | are excluded.
 _PLAIN = re.compile(r"[\n\x20-\x24\x26-=@-\x5b\x5d-{}~]*")
 # Characters that an escape in double quotes can produce and that are rejected: NUL and surrogates.

@@ -71,6 +71,6 @@ class IcebergHistory:
         return catalog.create_table(self._table.identifier, SCHEMA)
 
     def _is_overdue(self, table: Table) -> bool:
-        """Return whether bounds in the manifests allow records that are much too old."""
+        """Return whether the table may have records that are much too old, by the bounds in its manifests."""
         limit = oldest_kept(self._keep_days, OVERDUE).isoformat()
         return any(True for _ in table.scan(row_filter=f"time < '{limit}'").plan_files())

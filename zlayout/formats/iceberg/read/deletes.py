@@ -39,10 +39,10 @@ class Deletes:
     key: pa.Array
 
     def plausible(self, stored: Int64) -> Int64:
-        """Return the numbers of deleted rows, int64[files], of which no estimate is that a whole file is deleted.
+        """Return the numbers of deleted rows, int64[files], with each estimate limited to half of the rows of its file.
 
-        A delete file may find no row at all. An estimate above half of the rows would make the plan treat a full file
-        as an empty one, and a rewrite would leave it too large.
+        A delete file may match no row at all. By a higher estimate, the plan would treat a full file as an empty one,
+        and a rewrite would leave it too large.
 
         Args:
             stored: int64[files], the numbers of rows of the data files.

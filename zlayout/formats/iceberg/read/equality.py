@@ -3,8 +3,8 @@
 An equality delete file applies to older data files of its partition, unless the null counts or the bounds of a column
 show that they have no value in common (`canContainEqDeletesForFile` in `org.apache.iceberg.DeleteFileIndex`).
 
-Nothing shows how many rows a delete file finds. It is assumed that each of its rows deletes one row, and that these are
-distributed over the data files to which it may apply, in proportion to their numbers of rows.
+The metadata does not state how many rows a delete file matches. It is assumed that each of its rows deletes one row,
+and that these are distributed over the data files to which it may apply, in proportion to their numbers of rows.
 """
 
 from __future__ import annotations

@@ -119,9 +119,9 @@ def _properties(metadata: TableMetadata, name: TableName, data: DataColumns) -> 
 
 
 def _sources_of_moves(manifests: Sequence[ManifestFile], spec: PartitionSpec, schema: Schema) -> frozenset[str]:
-    """Return the source columns of the partition spec if the table has files of other specs, which would move to it.
+    """Return the source columns of the current partition spec if the table has files of other specs, else none.
 
-    Their bounds show to which partitions the rows of such a file go.
+    A rewrite moves the rows of these files to partitions of the current spec. The bounds show to which ones.
     """
     if all(m.partition_spec_id == spec.spec_id for m in manifests):
         return frozenset()

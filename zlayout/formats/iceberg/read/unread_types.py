@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 IO_IMPLEMENTATION = "py-io-impl"
 PROPERTY = "zlayout.unread-types"
-# Everything that can be a type, in the JSON of a table. What else is found only costs time.
+# Matches every type in the JSON of a table. Other matches only cost time.
 _TYPE = re.compile(rb'"(?:type|element|key|value)"\s*:\s*"([^"]*)"')
 _DEFAULTS = ("initial-default", "write-default")
 _SUSPECT = re.compile(rb'"(?:initial-default|write-default|zlayout\.unread-types)"')

@@ -181,7 +181,7 @@ class Committer:
         state = known_state(pinned.jvm, base)
         state = recorded.after(state, work.layout, [snapshot], self._dead, _baselines(snapshot, some, work))
         properties = transaction.updateProperties().set(recorded.PROPERTY, recorded.render(state))
-        if pinned.table.specs().size() > 1:  # a plan predicts the result of everything but moved rows
+        if pinned.table.specs().size() > 1:  # rows may move between partitions, of which a plan predicts no result
             complete = self._committed + len(some) == len(work.rewrites)
             value = accepted.stored(work.accepts if complete else "", snapshot)
             properties.set(accepted.property_of(work.table), value)

@@ -77,7 +77,7 @@ def _require_current(base: Any, undo: Undo) -> None:
 def _properties(jvm: IcebergJvm, base: Any, io: Any, undo: Undo, run_id: str) -> dict[str, str | None]:
     """Return the layout records before the run, and the record of the rollback; None for a property to remove."""
     now = dict(base.properties())
-    # records of later snapshots are of other branches, and a branch may have those of the run
+    # the records of other branches stay, also those of snapshots of the run that a branch has
     others = recorded.drop_dead(known_state(jvm, base), frozenset(undo.commits) - _on_branches(jvm, base))
     found = _properties_at(jvm, base, io, undo.before)
     if found is None:  # no metadata file: records of the run are removed, those that it removed are not restored
