@@ -14,44 +14,72 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from zlayout.advisor.model import Study
-    from zlayout.app.advise import SampleStarted, StudyOptions, advise
-    from zlayout.app.apply import apply
-    from zlayout.app.drift import DriftReport, drift
-    from zlayout.app.history import TableHistory, history
-    from zlayout.app.import_ import ImportedLayout, import_layout
-    from zlayout.app.import_workload import ImportedWorkload, import_workload
-    from zlayout.app.inspect import Inspection, inspect
-    from zlayout.app.plan import ProjectPlan, plan
-    from zlayout.app.plan_file import read_plan, write_plan
-    from zlayout.app.project import load_project
-    from zlayout.app.publish import drop_trial, plan_drop_trial, plan_publish, publish
-    from zlayout.app.replay import ReplayedQuery, TrialReport
-    from zlayout.app.results import ApplyEvent, TableEvent, TableFinished, TableStarted
-    from zlayout.app.rollback import RolledBack, plan_rollback, rollback
-    from zlayout.app.trial import PlannedTrial, plan_trial, trial
-    from zlayout.curve.jump import count_files, is_relevant, meets_box, next_jump_in
-    from zlayout.curve.z_ranges import z_ranges
-    from zlayout.errors import (
-        CommitConflict,
-        CommitUnknown,
-        Diagnostic,
-        EngineError,
-        Location,
-        Refused,
-        SpecError,
-        TableError,
-        ZlayoutError,
-    )
-    from zlayout.formats.base import Commit, GroupFailed, Notice, Progress
-    from zlayout.formats.trial import Trial
-    from zlayout.formats.undo import Undo
-    from zlayout.planner.model import Plan, Status, TablePlan
-    from zlayout.planner.result import ResultStatus, TableResult
-    from zlayout.planner.run_report import RunReport
-    from zlayout.spec.layout import Layout
-    from zlayout.spec.model import LayoutSpec, Project
+if TYPE_CHECKING:  # the alias makes a name public for type checkers
+    from zlayout.advisor.model import Study as Study
+    from zlayout.app.advise import SampleStarted as SampleStarted
+    from zlayout.app.advise import StudyOptions as StudyOptions
+    from zlayout.app.advise import advise as advise
+    from zlayout.app.apply import apply as apply
+    from zlayout.app.drift import DriftReport as DriftReport
+    from zlayout.app.drift import drift as drift
+    from zlayout.app.history import TableHistory as TableHistory
+    from zlayout.app.history import history as history
+    from zlayout.app.import_ import ImportedLayout as ImportedLayout
+    from zlayout.app.import_ import import_layout as import_layout
+    from zlayout.app.import_workload import ImportedWorkload as ImportedWorkload
+    from zlayout.app.import_workload import import_workload as import_workload
+    from zlayout.app.inspect import Inspection as Inspection
+    from zlayout.app.inspect import inspect as inspect
+    from zlayout.app.plan import ProjectPlan as ProjectPlan
+    from zlayout.app.plan import plan as plan
+    from zlayout.app.plan_file import read_plan as read_plan
+    from zlayout.app.plan_file import write_plan as write_plan
+    from zlayout.app.project import load_project as load_project
+    from zlayout.app.publish import drop_trial as drop_trial
+    from zlayout.app.publish import plan_drop_trial as plan_drop_trial
+    from zlayout.app.publish import plan_publish as plan_publish
+    from zlayout.app.publish import publish as publish
+    from zlayout.app.replay import ReplayedQuery as ReplayedQuery
+    from zlayout.app.replay import TrialReport as TrialReport
+    from zlayout.app.results import ApplyEvent as ApplyEvent
+    from zlayout.app.results import TableEvent as TableEvent
+    from zlayout.app.results import TableFinished as TableFinished
+    from zlayout.app.results import TableStarted as TableStarted
+    from zlayout.app.rollback import RolledBack as RolledBack
+    from zlayout.app.rollback import plan_rollback as plan_rollback
+    from zlayout.app.rollback import rollback as rollback
+    from zlayout.app.trial import PlannedTrial as PlannedTrial
+    from zlayout.app.trial import plan_trial as plan_trial
+    from zlayout.app.trial import trial as trial
+    from zlayout.curve.jump import count_files as count_files
+    from zlayout.curve.jump import is_relevant as is_relevant
+    from zlayout.curve.jump import meets_box as meets_box
+    from zlayout.curve.jump import next_jump_in as next_jump_in
+    from zlayout.curve.z_ranges import z_ranges as z_ranges
+    from zlayout.errors import CommitConflict as CommitConflict
+    from zlayout.errors import CommitUnknown as CommitUnknown
+    from zlayout.errors import Diagnostic as Diagnostic
+    from zlayout.errors import EngineError as EngineError
+    from zlayout.errors import Location as Location
+    from zlayout.errors import Refused as Refused
+    from zlayout.errors import SpecError as SpecError
+    from zlayout.errors import TableError as TableError
+    from zlayout.errors import ZlayoutError as ZlayoutError
+    from zlayout.formats.base import Commit as Commit
+    from zlayout.formats.base import GroupFailed as GroupFailed
+    from zlayout.formats.base import Notice as Notice
+    from zlayout.formats.base import Progress as Progress
+    from zlayout.formats.trial import Trial as Trial
+    from zlayout.formats.undo import Undo as Undo
+    from zlayout.planner.model import Plan as Plan
+    from zlayout.planner.model import Status as Status
+    from zlayout.planner.model import TablePlan as TablePlan
+    from zlayout.planner.result import ResultStatus as ResultStatus
+    from zlayout.planner.result import TableResult as TableResult
+    from zlayout.planner.run_report import RunReport as RunReport
+    from zlayout.spec.layout import Layout as Layout
+    from zlayout.spec.model import LayoutSpec as LayoutSpec
+    from zlayout.spec.model import Project as Project
 
 __version__ = "0.2.0"
 
@@ -88,74 +116,7 @@ _NAMES = {
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = [
-    "ApplyEvent",
-    "Commit",
-    "CommitConflict",
-    "CommitUnknown",
-    "Diagnostic",
-    "DriftReport",
-    "EngineError",
-    "GroupFailed",
-    "ImportedLayout",
-    "ImportedWorkload",
-    "Inspection",
-    "Layout",
-    "LayoutSpec",
-    "Location",
-    "Notice",
-    "Plan",
-    "PlannedTrial",
-    "Progress",
-    "Project",
-    "ProjectPlan",
-    "Refused",
-    "ReplayedQuery",
-    "ResultStatus",
-    "RolledBack",
-    "RunReport",
-    "SampleStarted",
-    "SpecError",
-    "Status",
-    "Study",
-    "StudyOptions",
-    "TableError",
-    "TableEvent",
-    "TableFinished",
-    "TableHistory",
-    "TablePlan",
-    "TableResult",
-    "TableStarted",
-    "Trial",
-    "TrialReport",
-    "Undo",
-    "ZlayoutError",
-    "__version__",
-    "advise",
-    "apply",
-    "count_files",
-    "drift",
-    "drop_trial",
-    "history",
-    "import_layout",
-    "import_workload",
-    "inspect",
-    "is_relevant",
-    "load_project",
-    "meets_box",
-    "next_jump_in",
-    "plan",
-    "plan_drop_trial",
-    "plan_publish",
-    "plan_rollback",
-    "plan_trial",
-    "publish",
-    "read_plan",
-    "rollback",
-    "trial",
-    "write_plan",
-    "z_ranges",
-]
+__all__ = sorted([*_MODULE_OF, "__version__"])
 
 
 if not TYPE_CHECKING:  # a type checker would accept every name
