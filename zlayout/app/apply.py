@@ -151,7 +151,7 @@ def carry_out(
     changing = by_worth([p for p in plan.planned if p.decision.plan.status is Status.CHANGES])
     left, done = iter(changing), list[Applied]()  # threads take from one iterator, each table once
 
-    def carry_out_next(runtime: SparkRuntime, report: OnEvent) -> None:
+    def carry_out_next(runtime: SparkRuntime, on_event: OnEvent) -> None:
         """Carry out tables until none is left, with a runtime that nobody else uses."""
         backends = backends_of(plan.project, runtime, [p.spec for p in changing])
         while not stop_requested() and (planned := next(left, None)) is not None:
@@ -161,15 +161,15 @@ def carry_out(
             of_table = limit_of(planned, backend, applied, limit or TimeLimit(), plan.timeout)
             if not applied.begun:
                 continue
-            told = reporting(report, applied, planned)
+            report = reporting(on_event, applied, planned)
             try:
-                _carry_out_one(planned, plan, runtime, backend, told, applied, verify, of_table)
+                _carry_out_one(planned, plan, runtime, backend, report, applied, verify, of_table)
             except KeyboardInterrupt:
                 applied.interrupted = applied.after is None
                 raise
             applied.interrupted = stop_requested() and applied.exit_code != 0
             with recorded(applied, planned):
-                told(TableFinished(applied))
+                report(TableFinished(applied))
 
     try:
         if concurrent_tables == 1 or len(changing) == 1:
@@ -236,7 +236,7 @@ def apply_table(
     in `applied.error`; earlier commits remain in `applied.commits`. `applied.deferred` gets what `limit` defers.
     """
     current, limit = planned, limit or TimeLimit().of_table()
-    # Also of a plan that was reviewed: what waits, waits after the run too.
+    # What waits before the run also waits after it, also if the plan was reviewed.
     options = replace(options, rarely_read=planned.decision.rarely_read)
     if hot := planned.decision.plan.hot:
         options = replace(options, hot_after=hot.after)
@@ -250,7 +250,7 @@ def apply_table(
             if conflict and attempt + 1 == attempts:
                 raise conflict
             if failed or conflict:
-                time.sleep(uniform(0.5, 1.5) * RETRY_SECONDS * 2**attempt)  # several runs come at different times
+                time.sleep(uniform(0.5, 1.5) * RETRY_SECONDS * 2**attempt)  # concurrent runs retry at different times
             notify(Progress(applied.table, Stage.OBSERVING))
             after = plan_table_in_time(planned.spec, backend, replace(options, max_rewrite_bytes=None), timeout)
             if conflict and after.identity != planned.identity:  # nobody planned to rewrite this table

@@ -189,7 +189,7 @@ class _Run(Generic[Result]):
         except Empty:
             return
         if number in self._found:
-            return  # it came after the limit
+            return  # its time limit had passed
         if error is not None:
             raise error
         self._found[number] = cast("Result", result)
@@ -206,7 +206,7 @@ class _Run(Generic[Result]):
             late += lane.waiting
             lane.waiting.clear()
         if late:
-            lane.answered = False  # a service that has stopped to answer costs its other tables one more limit
+            lane.answered = False  # its other tables wait for one more limit, if the service stopped answering
         for number in late:
             begun = lane.running.pop(number, None) is not None
             self._found[number] = self._late(number)

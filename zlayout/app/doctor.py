@@ -122,7 +122,7 @@ class _Checks:
 
 
 def spark_detail(spark: str) -> str:
-    """Describe a version of Spark: whether `make matrix` ran with it, or what decides otherwise."""
+    """Describe a version of Spark: whether `make matrix` ran with it, or what decides instead."""
     if spark in versions.TESTED_SPARK:
         return f"Spark {spark}, with which zlayout was tested"
     return (

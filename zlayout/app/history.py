@@ -86,7 +86,7 @@ def append_to_history(
     layout_ids = {str(one.spec.table): one.spec.layout.layout_id for one in planned}
     try:
         store.append(records_of(report, layout_ids, command, uuid.uuid4().hex, datetime.now(UTC)))
-    except Exception as error:  # whatever a store raises: it is no part of the command
+    except Exception as error:  # a store may raise anything, and the command does not depend on it
         return (_warning(project, "written", error),)
     return ()
 
@@ -110,7 +110,7 @@ def follow_publish(project: Project, branch: TableName, runs: Collection[str]) -
         now, main = datetime.now(UTC), str(branch.on(""))
         made = [record for record in found if record.command is Command.APPLY and record.run_id in runs]
         store.append([replace(record, table=main, time=now) for record in made])
-    except Exception as error:  # whatever a store raises: it is no part of the command
+    except Exception as error:  # a store may raise anything, and the command does not depend on it
         logging.getLogger("zlayout").warning("%s", _warning(project, "written", error))
 
 

@@ -28,7 +28,11 @@ APPLY = "apply --auto-approve"
 DRIFT = "drift"
 COMMANDS = ("plan", "drift", "apply")
 EVERY_NIGHT = "17 2 * * *"
-_STARTS_SPARK = ("k8s-spark-operator", "emr-serverless", "glue")  # of the others, zlayout itself starts Spark, or none
+_STARTS_SPARK = (
+    "k8s-spark-operator",
+    "emr-serverless",
+    "glue",
+)  # on the others, zlayout starts Spark itself, or needs none
 # The jars of Amazon's own builds (docs/platforms/emr.md).
 _EMR_JARS = {
     "delta": ("/usr/share/aws/delta/lib/delta-spark.jar", "/usr/share/aws/delta/lib/delta-storage.jar"),

@@ -12,14 +12,14 @@ from zlayout.spec.load import PROJECT_FILE
 from zlayout.spec.model import Project
 from zlayout.spec.yaml import read
 
-# With which Spark in client mode finds its driver. On these platforms the platform decides.
+# Settings by which executors find the driver in client mode. On these targets, the platform sets them.
 _OF_CLIENT_MODE = r"spark\.driver\.(?:host|bindAddress|port|blockManager\.port)|spark\.kubernetes\.context"
 
 
 def spark_conf(project: Project, *, on_kubernetes: bool, with_catalogs: bool) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the Spark configuration of the project, and the names in it whose values must not be written to a job.
 
-    A value with a variable is that of this machine; zlayout replaces the variable where it runs.
+    A value with a variable belongs to this machine; where the job runs, zlayout replaces the variable itself.
 
     Args:
         on_kubernetes: Whether the job runs on Kubernetes, whose settings other platforms ignore.

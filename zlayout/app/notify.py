@@ -68,7 +68,7 @@ def _body(root: Path, template: str, tables: list[TablePlan]) -> bytes:
         lines.append(f"and {len(tables) - MAX_TABLES:,} more")
     text = "\n".join([title, *lines])
     if not template:
-        # What Slack and services like it accept. It reads these three characters as markup.
+        # The format of Slack and similar services, which read these three characters as markup.
         safe = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         return json.dumps({"text": safe}).encode()
     from jinja2 import StrictUndefined

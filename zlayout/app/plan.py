@@ -120,8 +120,7 @@ def plan(
             ZL056, ZL084 (an invalid argument).
     """
     require_project(project)
-    after, budget = hot_after(parse_duration(avoid_hot), project.maintenance), parse_budget(max_rewrite_bytes)
-    options = PlanOptions(allow_full_rewrite, budget, hot_after=after, include_rarely_read=include_rarely_read)
+    options = options_of(project, allow_full_rewrite, max_rewrite_bytes, avoid_hot, include_rarely_read)
     with telemetry_of(Command.PLAN) as telemetry:
         reading = Reading(parallelism, timeout, on_progress, telemetry.read)
         made = plan_project(project, select, exclude, options, reading, sample, branch)
@@ -129,6 +128,18 @@ def plan(
         append_and_log(project, made.planned, report, Command.PLAN)
         telemetry.end(report)
     return made
+
+
+def options_of(
+    project: Project,
+    allow_full_rewrite: bool,
+    max_rewrite_bytes: int | str | None,
+    avoid_hot: timedelta | str | None,
+    include_rarely_read: bool,
+) -> PlanOptions:
+    """Return the limits of a plan by the arguments of `plan`. Raises SpecError ZL050, ZL056."""
+    after, budget = hot_after(parse_duration(avoid_hot), project.maintenance), parse_budget(max_rewrite_bytes)
+    return PlanOptions(allow_full_rewrite, budget, hot_after=after, include_rarely_read=include_rarely_read)
 
 
 def plan_project(

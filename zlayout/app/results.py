@@ -63,18 +63,9 @@ class Applied:
     def exit_code(self) -> int:
         if self.error is not None:
             return self.error.exit_code
-        if not self.begun:
-            return 0
-        if self.after is None or self.forgotten:
-            return 1
-        if (self.within_limits or self.waits) and self.after.status is Status.CHANGES:
-            return 0
-        return {Status.UNCHANGED: 0, Status.REFUSED: Refused.exit_code}.get(self.after.status, 1)
-
-    @property
-    def within_limits(self) -> bool:
-        """Whether everything is done that the budget and the time limit allow."""
-        return self.within_budget or self.out_of_time
+        if self.after is not None and self.after.status is Status.REFUSED and not self.forgotten:
+            return Refused.exit_code
+        return 0 if _outcome(self).succeeded else 1
 
     @property
     def waits(self) -> bool:

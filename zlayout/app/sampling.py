@@ -59,7 +59,7 @@ def sampled(
     except NotParquetError as error:
         return _not_sampled(spec, decision, str(error), "nothing to do; the plan has the ranges that metadata allows")
     except Exception as error:
-        # Whatever a reader raises: a forecast is no condition of a plan.
+        # A reader may raise anything, and a plan does not depend on its forecast.
         return _not_sampled(spec, decision, f"{type(error).__name__}: {first_line(error)}")
 
 

@@ -107,7 +107,8 @@ class TableLimit:
     def per_second(self) -> float | None:
         """The expected bytes per second; None if they are unknown.
 
-        As in this run of the table, or before its first commit the lower of its last run and of this run of others.
+        The rate of this run of the table; before its first commit, the lower one of the rate of its last run and of the
+        rate at which this run rewrites other tables.
         """
         if (now := self._rate.per_second) is not None:
             return now

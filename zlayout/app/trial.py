@@ -221,13 +221,13 @@ def _measured(planned: PlannedTrial, spec: LayoutSpec, runtime: SparkRuntime) ->
 
 
 def _asked(main: Planned, workload: Workload, project: Project, backend: Backend, timeout: float) -> Expected | None:
-    """Return what the queries open, without a prediction if none can be made: it is no condition of a trial."""
+    """Return what the queries open, without a prediction if none can be made, because a trial needs none."""
     table = main.spec.table
     try:
         return read_one(lambda: expected(main, workload, project, backend, SAMPLE_BYTES), table, timeout)
     except ZlayoutError:
         raise
-    except Exception:  # whatever a reader of data files raises
+    except Exception:  # a reader of data files may raise anything
         return read_one(lambda: expected(main, workload, project, backend, 0), table, timeout)
 
 

@@ -128,7 +128,7 @@ def with_worth(
         try:
             return _with_worth(proposal, workload, backends[proposal.spec.table.catalog])
         except Exception:
-            # Whatever a reader raises: the budget ranks by touched, and the forecast of the workload gets a warning.
+            # A reader may raise anything. The budget then ranks by touched, and the forecast gets a warning.
             return proposal
 
     def is_ranked(proposal: Proposal) -> bool:

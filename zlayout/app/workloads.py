@@ -53,7 +53,7 @@ def with_workloads(
         try:
             return _with_workload(one, read[one.spec.table], project, backends[one.spec.table.catalog], max_bytes)
         except Exception as error:
-            # Whatever a reader raises: a forecast is no condition of a plan.
+            # A reader may raise anything, and a plan does not depend on its forecast.
             return _unknown(one, f"{type(error).__name__}: {first_line(error)}")
 
     def late(one: Planned) -> Planned:

@@ -155,16 +155,14 @@ def apply_command(
             planned = request.plan(console, reports.telemetry)
         report, plan = drawn(planned, reports), planned.document
         shown.plan(report, heading(planned))
-        if plan.withheld(all_or_nothing=all_or_nothing):
+        if withheld := plan.withheld(all_or_nothing=all_or_nothing):
             console.say(
                 "Refused: nothing was written. Fix the problems above, or leave these tables out with --exclude.",
                 "error",
             )
-            return shown.end(kept(report, planned, Command.APPLY, reports, console), plan.exit_code)
-        if not plan.has_changes:
-            return shown.end(kept(report, planned, Command.APPLY, reports, console), plan.exit_code)
-        if plan.only_waits:
+        elif plan.only_waits:
             console.say("Nothing to apply now: everything waits for a later run, see above.")
+        if withheld or plan.only_waits or not plan.has_changes:
             return shown.end(kept(report, planned, Command.APPLY, reports, console), plan.exit_code)
         if left_out := plan.with_status(Status.REFUSED, Status.ERROR):
             console.say(f"{plural(len(left_out), 'table')} left unchanged because of the problems above.", "error")
@@ -226,7 +224,7 @@ def _carry_out(
 
 
 def _outside(maintenance: Maintenance) -> str:
-    """Say when the next maintenance window begins."""
+    """Return the message that states when the next maintenance window begins."""
     begins = f"{maintenance.next_start(datetime.now(UTC)):%Y-%m-%d %H:%M}"
     return f"Outside of the maintenance windows. The next one begins at {begins} ({maintenance.timezone})."
 

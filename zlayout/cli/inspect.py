@@ -158,7 +158,7 @@ def _metrics(metrics: tuple[ColumnMetrics, ...]) -> Iterator[str]:
         cells = (number(m.touched), size(round(m.bytes_read)), floor, *numbers)
         yield f"  {printable(m.column):<{width}}" + "".join(f" {cell:>10}" for cell in cells)
     if any(m.floor is None for m in metrics):
-        yield "  floor ?: the metadata does not tell how often values occur; `zlayout plan --sample` does"
+        yield "  floor ?: the metadata does not show how often values occur; `zlayout plan --sample` does"
     for m in metrics:
         if deep := [b for b in m.depth_histogram if b.files]:
             listed = ", ".join(f"{b.files:,} at {b.label}" for b in deep)

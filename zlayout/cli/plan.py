@@ -13,7 +13,7 @@ from zlayout.app.drift import DriftReport, compare
 from zlayout.app.history import append_to_history, with_trends
 from zlayout.app.notify import notify
 from zlayout.app.pictures import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
-from zlayout.app.plan import ProjectPlan, plan_project
+from zlayout.app.plan import ProjectPlan, options_of, plan_project
 from zlayout.app.plan_file import write_document
 from zlayout.app.project import load_project
 from zlayout.app.telemetry import Telemetry
@@ -21,12 +21,10 @@ from zlayout.cli.console import Console, ReadingShown
 from zlayout.cli.options import HERE
 from zlayout.cli.reports import Reports, recording
 from zlayout.planner import document
-from zlayout.planner.decision import PlanOptions
 from zlayout.planner.run_report import RunReport
 from zlayout.records.model import Command
 from zlayout.report import text
 from zlayout.report.words import plural
-from zlayout.spec.maintenance import hot_after
 
 CHANGES = 2
 WORSE = 5
@@ -65,13 +63,8 @@ class PlanRequest:
         with ReadingShown(console) as shown:
             reading = replace(self.reading, on_progress=shown, on_read=telemetry.read)
             project = load_project(self.project)
-            after = hot_after(self.avoid_hot, project.maintenance)
-            options = PlanOptions(
-                self.allow_full_rewrite,
-                self.max_rewrite_bytes,
-                hot_after=after,
-                include_rarely_read=self.include_rarely_read,
-            )
+            limits = (self.allow_full_rewrite, self.max_rewrite_bytes, self.avoid_hot, self.include_rarely_read)
+            options = options_of(project, *limits)
             return plan_project(project, self.select, self.exclude, options, reading, self.sample, self.branch)
 
 

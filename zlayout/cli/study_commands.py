@@ -1,13 +1,20 @@
-"""The commands `simulate` and `advise`: options and help texts. `zlayout.cli.app` adds them to the application."""
+"""The commands `simulate` and `advise`: options and help texts, and how a study is printed or written."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from zlayout.cli import options
-from zlayout.cli.console import Color, Console
+from zlayout.cli.console import Color, Console, spark_of
+from zlayout.report.words import number, plural, printable
+
+if TYPE_CHECKING:
+    from zlayout.advisor.model import Study
+    from zlayout.app.advise import AdviceEvent, StudyOptions
 
 
 def simulate(
@@ -27,12 +34,11 @@ def simulate(
 ) -> int:
     """Simulate the given layouts and show their cost per query. Draws one sample on Spark; writes nothing."""
     from zlayout.app.advise import StudyOptions
-    from zlayout.cli.advise import advise_command
 
     if not columns:
         raise typer.BadParameter("expected at least one layout to simulate, found none", param_hint="--columns")
     chosen = StudyOptions(tuple(columns), curve, files, sample_rows, seed, search=False)
-    return advise_command(
+    return _study(
         project, table, workload or (), chosen, Console(color, verbose=verbose), "json" if as_json else output, out
     )
 
@@ -60,10 +66,9 @@ def advise(
 ) -> int:
     """Find columns, weights, curve and cuts with the lowest cost. Draws one sample on Spark; changes no table."""
     from zlayout.app.advise import StudyOptions
-    from zlayout.cli.advise import advise_command
 
     chosen = StudyOptions(tuple(columns or ()), curve, files, sample_rows, seed, time_limit=time_limit)
-    return advise_command(
+    return _study(
         project,
         table,
         workload or (),
@@ -73,3 +78,69 @@ def advise(
         out,
         write=write,
     )
+
+
+def _study(
+    project: Path,
+    table: str,
+    workload: Sequence[Path],
+    options: StudyOptions,
+    console: Console,
+    output: str,
+    out: Path | None,
+    *,
+    write: bool = False,
+) -> int:
+    """Print the study, or write it to `out`; with `write`, also change the layout file.
+
+    Raises SpecError ZL061, ZL062, ZL076; and the errors of `zlayout.advise`.
+    """
+    from zlayout.app.advise import make_study, own_layout, write_advice
+    from zlayout.app.files import write_result
+    from zlayout.app.project import load_project
+
+    render = _renderer(output, console)
+    loaded = load_project(project)
+    if write:
+        own_layout(loaded, table)  # before the search, which takes a minute
+    with spark_of(loaded, console) as runtime:
+        found = make_study(loaded, table, workload, options, runtime, lambda event: _report(event, console))
+    if out is None:
+        console.result(render(found))
+    else:
+        write_result(out, render(found), "ZL061", f"the report {out}")
+        console.say(f"{output} report written to {out}")
+    if write:
+        changed = write_advice(loaded, found)
+        console.say(f"layout written to {changed}" if changed else "the layout file stays as it is")
+    return 0
+
+
+def _renderer(output: str, console: Console) -> Callable[[Study], str]:
+    """Return the function that renders a study. Raises SpecError ZL062 if packages for html are missing."""
+    if output == "json":
+        from zlayout.advisor.document import to_json
+
+        return to_json
+    if output == "html":
+        from zlayout.advisor.page import render as as_page
+        from zlayout.report.formats import check_available
+
+        check_available("html")
+        return as_page
+    from zlayout.advisor.text import render as as_text
+
+    width = console.text_options().width
+    return lambda found: as_text(found, width, verbose=console.verbose)
+
+
+def _report(event: AdviceEvent, console: Console) -> None:
+    from zlayout.app.advise import SampleStarted
+
+    if isinstance(event, SampleStarted):
+        total = plural(event.total, "row")
+        console.say(f"drawing {event.rows:,} of {total} of {event.table} on Spark, seed {event.seed}")
+        return
+    best = event.best
+    so_far = f", best so far {number(best.costs.mean_files)} files with {best.title}" if best else ""
+    console.say(f"searching, {event.stage}: {plural(event.tried, 'layout')} tried{printable(so_far)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -77,9 +78,21 @@ def history(
     color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Show what plan, drift and apply found and did before. Needs `history` in zlayout.yaml, and reads no table."""
-    from zlayout.cli.history import history_command
+    from zlayout.app.history import history
+    from zlayout.app.project import load_project
+    from zlayout.records.trend import touched_trend
+    from zlayout.report import history_text
 
-    return history_command(project, table, limit, Console(color, as_json=as_json), branch=branch)
+    console, found = Console(color, as_json=as_json), history(load_project(project), table, limit=limit, branch=branch)
+    if as_json:
+        records = [record.row() | {"time": record.time.isoformat(timespec="milliseconds")} for record in found.records]
+        console.document(
+            {"table": found.table, "records": records, "growing": [asdict(each) for each in found.growing]}
+        )
+    else:
+        trend = touched_trend(found.records)
+        console.result(history_text.render(found.table, found.records, trend, found.growing))
+    return 0
 
 
 def rollback(
