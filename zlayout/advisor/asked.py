@@ -15,9 +15,9 @@ from zlayout.advisor.study import rewrite_target
 from zlayout.planner.decision import Decision
 from zlayout.planner.forecasts import QueryCost, QueryGroup
 from zlayout.planner.partitions import Floats
-from zlayout.planner.sampled import DRAWS, MIN_ERROR, MIN_ERROR_OF_PART, group_of, stored_columns
+from zlayout.planner.sampled import DRAWS, MIN_ERROR, MIN_ERROR_OF_PART, rewrite_of
 from zlayout.planner.simulated import resample, together
-from zlayout.planner.simulation import MAX_ROWS, Rewrite, simulate_files, weights_of
+from zlayout.planner.simulation import MAX_ROWS, simulate_files, weights_of
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.state import TableState
@@ -88,13 +88,12 @@ def after(
         The prediction with the lower and the upper end of its error range; None if a group has no sampled rows.
     """
     names = asked_columns(spec, queries, state)
-    columns = stored_columns(names, state, decision.plan)
-    rewrite = Rewrite(decision.groups, group_of(state, decision.groups), columns, state.partition_fields)
-    rows = weights_of(state.files, rewrite.group, sample)
+    rewrite = rewrite_of(spec, state, decision, names, state.partition_fields, sample)
+    weights = rewrite.weights
     kept = state.files.take(np.flatnonzero(rewrite.group < 0))
     found, each = [], []
     for draw in range(DRAWS):
-        new, unknown, _, partitions = simulate_files(spec, state, rewrite, sample, rows, draw)
+        new, unknown, _, partitions = simulate_files(rewrite, weights, draw)
         if unknown:
             return None
         files = together(kept, new, names, partitions)

@@ -21,13 +21,12 @@ from zlayout.advisor.model import Bools, Float64, TableQuery
 from zlayout.planner.classes import Classes
 from zlayout.planner.decayed import Decayed, measured_groups
 from zlayout.planner.forecast import Measured
+from zlayout.planner.proposal import Worth
 from zlayout.planner.selection import SelectedFiles
-from zlayout.planner.worth import Worth
 from zlayout.predicate.coercion import arrow_aligned
 from zlayout.predicate.model import And, Compare, In, IsNull, Leaf, Not, Operator, Or, Predicate, Value, leaves
 from zlayout.predicate.prune import may_match
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.metrics import rows_with_value
 from zlayout.table.ranks import rank_bounds
 from zlayout.table.reach import estimate_in_partitions
 from zlayout.table.segments import before, segments_of
@@ -112,7 +111,7 @@ class _Axis:
         owner = np.concatenate((decayed.partition, np.tile(np.arange(partitions), len(values)))).astype(np.int32)
         ranked = rank_bounds(extended, np.concatenate((files.rows, np.ones(extra, np.int64))))
         segments = segments_of(ranked, owner, partitions)
-        weights = np.concatenate((rows_with_value(files, column), np.zeros(extra)))
+        weights = np.concatenate((files.rows_with_value(column), np.zeros(extra)))
         lo, hi = np.zeros((2, len(owner)), np.int64) - 1
         lo[segments.file], hi[segments.file] = segments.lo, segments.hi
         places = lo[len(files) :].reshape(len(values), partitions)

@@ -14,8 +14,7 @@ from zlayout.app.proposing import Planned
 from zlayout.app.rules import require_branches, table_on
 from zlayout.errors import Diagnostic, SpecError, TableError, first_line
 from zlayout.formats.registry import FORMATS
-from zlayout.planner.run_report import RunReport
-from zlayout.planner.trend import Trend
+from zlayout.planner.run_report import RunReport, Trend
 from zlayout.records.model import Command, HistoryStore, Record
 from zlayout.records.of_plan import records_of
 from zlayout.records.trend import MAX_RECORDS, Growth, growths, touched_trend

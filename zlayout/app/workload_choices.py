@@ -15,7 +15,7 @@ from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.model import Status
 from zlayout.planner.partition_text import partition_text
 from zlayout.planner.proposal import Proposal
-from zlayout.planner.rarely_read import least_read, may_wait
+from zlayout.planner.waiting import least_read, may_wait
 from zlayout.workload import Workload
 
 Made = Proposal | Decision

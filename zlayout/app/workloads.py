@@ -24,9 +24,9 @@ from zlayout.formats.base import Backend
 from zlayout.planner.forecasts import BetterLayout, QueryCost, WorkloadForecast
 from zlayout.planner.model import UNFIT, Status
 from zlayout.planner.partition_text import partition_names
-from zlayout.planner.rarely_read import unread_notes
 from zlayout.planner.sampled import columns_to_sample, files_to_sample
 from zlayout.planner.settings import partitioning
+from zlayout.planner.waiting import unread_notes
 from zlayout.report.words import share, size
 from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.key_sample import RowGroupSample

@@ -33,7 +33,7 @@ from zlayout.curve.cuts import NO_CUTS, Cuts, divide_by_cuts
 from zlayout.curve.grown import Ends, Grown, Level
 from zlayout.curve.sorted_parts import SortedParts, sort_parts
 from zlayout.curve.tree import KdTree
-from zlayout.table.water_filling import fill
+from zlayout.table.joint_optimum import fill
 
 Int64 = NDArray[np.int64]
 Float64 = NDArray[np.float64]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -137,3 +138,21 @@ class RewriteGroup:
 
 
 Action = Annotated[SetProperties | ChangePartitioning | ChangeClustering | RewriteGroup, BY_KIND]
+
+
+def parts_of(rewrites: Iterable[RewriteGroup], most_bytes: int | None) -> list[list[RewriteGroup]]:
+    """Divide groups, in their order, into parts that have at most `most_bytes` each, or one group.
+
+    Args:
+        rewrites: The groups. None is divided.
+        most_bytes: In bytes, None for no limit.
+    """
+    parts: list[list[RewriteGroup]] = []
+    room = 0
+    for rewrite in rewrites:
+        if not parts or (most_bytes is not None and rewrite.bytes > room):
+            parts.append([])
+            room = most_bytes or 0
+        parts[-1].append(rewrite)
+        room -= rewrite.bytes
+    return parts

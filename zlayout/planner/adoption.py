@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from zlayout.planner.forecast import Measured, best_touched
-from zlayout.planner.partitions import OVERSIZED_ABOVE, Bools, FileFacts, Floats, Index, PartitionFacts
+from zlayout.planner.partitions import OVERSIZED_ABOVE, Bools, FileFacts, Floats, Index, PartitionFacts, much_deleted
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.side_by_side import side_by_side
 from zlayout.table.state import FileTable
@@ -53,18 +53,13 @@ def adopt(
 ) -> Adopted:
     """Adopt the files that are in order, of a size as declared, and have few deleted rows.
 
-    Args:
-        files: N files in P partitions.
-        each_file: Facts of the files.
-        facts: Facts of the partitions.
-        eligible: bool[P], the partitions in which files may be adopted.
+    eligible: bool[P], the partitions in which files may be adopted. The facts are those of the files and partitions.
     """
     unrecorded = files.layout < 0
     waiting = counts(files.partition[unrecorded], len(facts.files)) > 0
     open_to = eligible & (facts.files > 1) & waiting & ((facts.laid > 0) | (facts.outdated == 0))
-    none = np.zeros(len(files), bool)
     if not open_to.any() or not spec.layout.orders:
-        return Adopted(none, each_file, facts)
+        return Adopted(np.zeros(len(files), bool), each_file, facts)
     perfect = _excluded(now.ideal, now.targets)
     excluded = _excluded(now.touched, now.files)
     unfit = each_file.small | (files.bytes > OVERSIZED_ABOVE * spec.layout.target_size)
@@ -72,16 +67,15 @@ def adopt(
     whole = open_to & (facts.laid == 0) & (now.ratio <= spec.tolerance.touched)
     whole &= excluded >= MIN_SHARE_EXCLUDED * perfect - _ROUNDING
     whole &= counts(files.partition[unfit], len(facts.files)) <= spec.tolerance.small_files * facts.files
-    whole &= (facts.deleted <= spec.tolerance.deleted_rows) & (
-        counts(files.partition[unbounded], len(facts.files)) == 0
-    )
+    whole &= counts(files.partition[unbounded], len(facts.files)) == 0
+    whole &= facts.deleted <= spec.tolerance.deleted_rows
     found = whole[files.partition]
     # Half as many as in order are excluded if half of the files are in order.
     part = open_to & ~whole & (excluded >= MIN_SHARE_ADOPTED * MIN_SHARE_EXCLUDED * perfect - _ROUNDING)
     if part.any():
-        deleted = np.minimum(files.deleted, files.rows) > spec.tolerance.deleted_rows * files.rows
-        found |= _in_order(spec, files, unrecorded & ~(unfit | unbounded | deleted), part, perfect, now)
-    return _counted(files, each_file, facts, found) if found.any() else Adopted(none, each_file, facts)
+        fit = unrecorded & ~(unfit | unbounded | much_deleted(files, spec))
+        found |= _in_order(spec, files, fit, part, perfect, now)
+    return _counted(files, each_file, facts, found)
 
 
 def _unbounded(spec: LayoutSpec, files: FileTable, now: Measured) -> Bools:
@@ -149,20 +143,13 @@ def _counted(files: FileTable, each_file: FileFacts, facts: PartitionFacts, adop
     enlarged = counts(files.partition[each_file.small & ~small], count)
     rows = sums(files.partition, count, files.rows)
     clustered = np.divide(sums(owner, count, files.rows[index]), rows, out=np.zeros(count), where=rows > 0)
-    return Adopted(
-        adopted,
-        replace(
-            each_file,
-            laid=each_file.laid | adopted,
-            group=group,
-            small=small,
-            baselines=each_file.baselines.and_without(int(some.sum())),
-        ),
-        replace(
-            facts,
-            laid=facts.laid + number,
-            groups=facts.groups + some,
-            unclustered=np.where(some, np.maximum(facts.unclustered - clustered, 0.0), facts.unclustered),
-            small=np.where(some, facts.small - enlarged / np.maximum(facts.files, 1), facts.small),
-        ),
+    baselines = each_file.baselines.and_without(int(some.sum()))
+    of_files = replace(each_file, laid=each_file.laid | adopted, group=group, small=small, baselines=baselines)
+    of_partitions = replace(
+        facts,
+        laid=facts.laid + number,
+        groups=facts.groups + some,
+        unclustered=np.where(some, np.maximum(facts.unclustered - clustered, 0.0), facts.unclustered),
+        small=np.where(some, facts.small - enlarged / np.maximum(facts.files, 1), facts.small),
     )
+    return Adopted(adopted, of_files, of_partitions)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.planner.forecast import DECIMALS, ideal_touched
-from zlayout.planner.partitions import Bools, Floats, Index
+from zlayout.planner.partitions import Floats, Index
 from zlayout.planner.selection import SelectedFiles
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.baseline import Baseline
@@ -40,7 +40,10 @@ def arriving_files(
     stored = np.array([part.rows.sum() for part in parts], np.int64)
     live = np.array([part.live_rows.sum() for part in parts], np.int64)
     size = np.array([(part.bytes * (part.live_rows / np.maximum(part.rows, 1))).sum() for part in parts])
-    number = _number(size[group] / spec.layout.target_size, share[group])
+    # A rewrite rounds the number of files of the whole group, multiplies it with the share of a partition, and rounds
+    # again. Other files may be rewritten along in the group, and the share is an estimate.
+    whole, part = size[group] / spec.layout.target_size, share[group]
+    number = np.maximum(np.where(part < 1.0, np.ceil((whole + 0.5) * part), np.rint(whole)), 1).astype(np.int64)
     touched = np.maximum(ideal_touched(number, spec.layout, np.full((len(group), len(spec.column_names)), np.inf)), 1.0)
     pair = np.repeat(np.arange(len(group)), number)
     place = np.arange(len(pair)) - (np.cumsum(number) - number)[pair]
@@ -57,8 +60,10 @@ def arriving_files(
         hull = hull.gathered(lambda side: side.take(pa.array(owner)), lambda column: column[owner])
         hull = replace(hull, null_count=np.where(nulls < 0, -1, np.round(nulls * rows)).astype(np.int64))
         if name in spec.column_names:
-            expected = np.ceil(touched[pair, spec.column_names.index(name)].round(DECIMALS))
-            hull = _without_values(hull, place >= expected, rows)
+            empty = place >= np.ceil(touched[pair, spec.column_names.index(name)].round(DECIMALS))
+            none, mask = pa.scalar(None, hull.lower.type), pa.array(empty)
+            lower, upper = (pc.if_else(mask, none, side) for side in (hull.lower, hull.upper))
+            hull = replace(hull, lower=lower, upper=upper, null_count=np.where(empty, rows, hull.null_count))
         bounds[name] = hull
     first = int(files.group.max(initial=-1)) + 1
     arriving = FileTable(
@@ -80,31 +85,6 @@ def arriving_files(
         },
     )
     return arriving, owner
-
-
-def _number(files: Floats, share: Floats) -> Index:
-    """Return how many files each of A pairs becomes at most, int64[A].
-
-    A rewrite rounds the number of files of the whole group, multiplies it with the share of a partition, and rounds
-    again. Other files may be rewritten along in the group, and the share is an estimate.
-
-    Args:
-        files: float64[A], the size of the group in target sizes.
-        share: float64[A], the share of its rows that arrive in the partition.
-    """
-    number = np.where(share < 1.0, np.ceil((files + 0.5) * share), np.rint(files))
-    return np.maximum(number, 1).astype(np.int64)
-
-
-def _without_values(bounds: ColumnBounds, empty: Bools, rows: Index) -> ColumnBounds:
-    """Return the bounds with no value in the files `empty`. rows: int64[N], the rows of the files."""
-    none, mask = pa.scalar(None, bounds.lower.type), pa.array(empty)
-    return replace(
-        bounds,
-        lower=pc.if_else(mask, none, bounds.lower),
-        upper=pc.if_else(mask, none, bounds.upper),
-        null_count=np.where(empty, rows, bounds.null_count),
-    )
 
 
 def hull_of(bounds: ColumnBounds, groups: Sequence[SelectedFiles]) -> ColumnBounds:

@@ -7,22 +7,27 @@ from dataclasses import replace
 
 from zlayout.errors import Diagnostic
 from zlayout.planner import forecast, ordered
-from zlayout.planner.actions import Action, ChangeClustering, ChangePartitioning, PropertyChange, Reason, SetProperties
+from zlayout.planner.actions import PropertyChange, Reason, SetProperties
+from zlayout.planner.bound_need import growth_notes
 from zlayout.planner.budget import rest
-from zlayout.planner.bytes_after import with_bytes
-from zlayout.planner.candidates import Candidate
 from zlayout.planner.clustering import left_alone
 from zlayout.planner.decision import Decision
-from zlayout.planner.deferred import DeferredGroups, RankedBy
-from zlayout.planner.forecasts import ColumnForecast, FilesAfter
-from zlayout.planner.hot import hot_notes, lengthens_later
-from zlayout.planner.log_growth import growth_notes
+from zlayout.planner.forecasts import ColumnForecast, DeferredGroups, FilesAfter, RankedBy
 from zlayout.planner.model import Status, TablePlan
 from zlayout.planner.moved_ranges import moved_ranges
-from zlayout.planner.notes import adoption_notes, cut_notes, not_predictable, scope_notes, undone_notes, unused_settings
-from zlayout.planner.proposal import Choice, Proposal
-from zlayout.planner.ranges import files_after, rewrites_of, touched_ranges, unknown_ranges
-from zlayout.planner.rarely_read import names, rarely_read_groups, rarely_read_note
+from zlayout.planner.notes import (
+    adoption_notes,
+    cut_notes,
+    not_predictable,
+    one_file,
+    reads_more,
+    scope_notes,
+    undone_notes,
+    unreasonable_size,
+    unused_settings,
+)
+from zlayout.planner.proposal import Candidate, Choice, Proposal
+from zlayout.planner.ranges import files_after, rewrites_of, touched_ranges, unknown_ranges, with_bytes
 from zlayout.planner.requirements import (
     BranchIs,
     ClusteringIs,
@@ -37,7 +42,7 @@ from zlayout.planner.requirements import (
     VersionIs,
 )
 from zlayout.planner.settings import compare_layout, longer, partitioning
-from zlayout.planner.size_notes import one_file, reads_more, unreasonable_size
+from zlayout.planner.waiting import hot_notes, lengthens_later, names, rarely_read_groups, rarely_read_note
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.histogram import size_histogram
 from zlayout.table.state import TableState
@@ -45,29 +50,39 @@ from zlayout.table.state import TableState
 
 def assemble(proposal: Proposal, choice: Choice) -> Decision:
     """Make the decision that carries out the chosen candidates. It pins files only if the status is `changes`."""
-    spec, state, kept = proposal.spec, proposal.state, [proposal.candidates[n] for n in choice.candidates]
+    spec, state, selection = proposal.spec, proposal.state, proposal.selection
+    kept = [proposal.candidates[n] for n in choice.candidates]
     left_over = _left_over(proposal, choice)
     deferred = left_over is not None or proposal.hot is not None
-    change, clustering = _partitioning(proposal, deferred=deferred), None if deferred else proposal.clustering
-    lengthens = not lengthens_later(proposal.selection) and (left_over is None or _all_lengthened(proposal, choice))
+    change, clustering = proposal.partitioning, None if deferred else proposal.clustering
+    if change is not None and (proposal.waits or (change.full_rewrite and deferred)):
+        change = None
+    # If a group that needs longer bounds is not rewritten now, the length of bounds does not change.
+    left = (candidate for n, candidate in enumerate(proposal.candidates) if n not in choice.candidates)
+    all_chosen = left_over is None or all(c.action.reason is not Reason.BOUNDS_TRUNCATED for c in left)
+    lengthens = all_chosen and not lengthens_later(selection)
     # By name: a column without statistics may ask for the same property as the truncated bounds of another one.
     later = frozenset() if lengthens else {key for cut in proposal.cuts for key, _ in longer(state, cut)}
     properties = tuple(change for change in proposal.properties if change.name not in later and not proposal.waits)
     status = Status.REFUSED if choice.refusal else proposal.status
     columns, files = _forecast(proposal, choice)
-    waiting = None if proposal.refusals else rarely_read_groups(proposal.selection, state)
+    waiting = None if proposal.refusals else rarely_read_groups(selection, state)
     plan = describe(
         spec,
         state,
         status,
-        actions=_actions(properties, (change, clustering), kept),
+        actions=(
+            *((SetProperties(properties),) if properties else ()),
+            *(action for action in (change, clustering) if action),
+            *(candidate.action for candidate in kept),
+        ),
         requirements=_requirements(spec, state, properties, kept),
-        drift=() if clustering else compare_layout(spec, state, proposal.selection),
+        drift=() if clustering else compare_layout(spec, state, selection),
         left_over=left_over,
         hot=None if proposal.refusals else proposal.hot,
         rarely_read=waiting,
         selects_nothing=not spec.where_may_be_empty and proposal.selects_nothing,
-        decay=proposal.selection.decay,
+        decay=selection.decay,
         columns=columns,
         files_after=files,
         diagnostics=(
@@ -76,11 +91,9 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
             *((rarely_read_note(spec, waiting),) if waiting else ()),
         ),
     )
-    keys = (state.column(name) for name in spec.column_names)
-    ids = tuple(key.id for key in keys if key is not None and key.id)
-    ids = ids if len(ids) == len(spec.column_names) else ()
+    ids = tuple(column.id for column in state.columns_of(spec.column_names))
     pinned = {c.action.id: c.files for c in kept} if status is Status.CHANGES else {}
-    return Decision(plan, pinned, ids, rarely_read=names(proposal.selection, state.files))
+    return Decision(plan, pinned, ids if all(ids) else (), rarely_read=names(selection, state.files))
 
 
 def describe(spec: LayoutSpec, state: TableState, status: Status, **parts: object) -> TablePlan:
@@ -108,41 +121,15 @@ def _left_over(proposal: Proposal, choice: Choice) -> DeferredGroups | None:
     left = rest(proposal, choice.candidates)
     if proposal.whole is None or proposal.refusals or not left:
         return None
+    ranked_by = RankedBy.TOUCHED if proposal.worth is None else RankedBy.WORKLOAD
     return replace(
         proposal.whole,
         # The candidates may cover a part only: new files without the laid-out groups that they should be merged with.
         groups=max(len(proposal.candidates) - len(choice.candidates), 1),
         files=proposal.whole.files - sum(proposal.candidates[n].action.files for n in choice.candidates),
         bytes=left,
-        ranked_by=_ranked_by(proposal),
+        ranked_by=ranked_by if proposal.spec.layout.orders else RankedBy.FULL_SCAN,
     )
-
-
-def _ranked_by(proposal: Proposal) -> RankedBy:
-    if not proposal.spec.layout.orders:
-        return RankedBy.FULL_SCAN
-    return RankedBy.TOUCHED if proposal.worth is None else RankedBy.WORKLOAD
-
-
-def _partitioning(proposal: Proposal, *, deferred: bool) -> ChangePartitioning | None:
-    """Return the partitioning change; None if there is none, or if its full rewrite or all of the table waits."""
-    change = proposal.partitioning
-    return None if change is not None and (proposal.waits or (change.full_rewrite and deferred)) else change
-
-
-def _all_lengthened(proposal: Proposal, choice: Choice) -> bool:
-    """Return whether every group that needs longer bounds is chosen. If not, the length of bounds does not change."""
-    left = (c for n, c in enumerate(proposal.candidates) if n not in choice.candidates)
-    return all(candidate.action.reason is not Reason.BOUNDS_TRUNCATED for candidate in left)
-
-
-def _actions(
-    properties: tuple[PropertyChange, ...],
-    changes: Sequence[ChangePartitioning | ChangeClustering | None],
-    kept: Sequence[Candidate],
-) -> tuple[Action, ...]:
-    settings = (SetProperties(properties),) if properties else ()
-    return (*settings, *(change for change in changes if change), *(candidate.action for candidate in kept))
 
 
 def _requirements(
@@ -176,7 +163,7 @@ def _forecast(proposal: Proposal, choice: Choice) -> tuple[tuple[ColumnForecast,
     chosen = [proposal.selection.groups[n].files for n in choice.candidates]
     rewrites = rewrites_of(state.files, chosen, [proposal.candidates[n].action.target_files for n in choice.candidates])
     after = forecast.columns(proposal.now, touched_ranges(spec, state, proposal.now, rewrites))
-    return with_bytes(state, proposal.now, rewrites, after), files_after(state.files, rewrites)
+    return with_bytes(state, proposal.now, rewrites, after), files_after(rewrites)
 
 
 def _diagnostics(

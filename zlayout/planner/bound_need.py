@@ -1,11 +1,13 @@
 """Determine from a sample how long the bounds of string columns must be, and set this length in a plan.
 
-Without a sample a plan sets `LONG_BOUND`, which is enough for nearly all values and longer than most need.
+Without a sample a plan sets `LONG_BOUND`, which is enough for nearly all values and longer than most need. How much the
+metadata grows by statistics that a plan enables or makes longer is estimated, and stated in a note.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -13,15 +15,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zlayout.planner.actions import Action, Reason, SetProperties
+from zlayout.errors import Diagnostic
+from zlayout.planner.actions import PropertyChange, PropertyReason, Reason, SetProperties
 from zlayout.planner.decision import Decision
-from zlayout.planner.log_growth import growth_notes, length_in
 from zlayout.planner.model import TablePlan
 from zlayout.planner.requirements import PropertyIs
-from zlayout.planner.truncated_bounds import common_length
 from zlayout.spec.model import LayoutSpec
+from zlayout.table.byte_order import common_length
 from zlayout.table.key_sample import RowGroupSample
-from zlayout.table.state import TableState, is_text
+from zlayout.table.state import Column, TableState, is_text
 
 # Values that may become bounds, per file: the sample shows the values between them only in part.
 VALUES_PER_FILE, MAX_VALUES = 4, 4096
@@ -31,6 +33,11 @@ SHARE_TOLD_APART = 0.99
 MARGIN, STEP = 16, 16
 # Parquet writers omit bounds of about 2 KB.
 MAX_LENGTH = 1024
+# Characters of a minimum or maximum in the metadata, at most: a number, and a timestamp.
+NUMBER_CHARACTERS, TIMESTAMP_CHARACTERS = 20, 30
+# Per column and file: its name or id with separators in the minimum, the maximum and the null count, and the count.
+COUNT_CHARACTERS, SEPARATORS = 10, 12
+_LENGTH = re.compile(r"\d+")
 
 
 def needed_length(values: pa.Array, files: int) -> int:
@@ -87,14 +94,22 @@ def with_values(spec: LayoutSpec, state: TableState, decision: Decision, values:
     changed = {name: value for name, value in values.items() if name in old and value != old[name]}
     if not changed:
         return decision
-    actions = tuple(_actions(plan.actions, changed))
-    properties = [p for action in actions if isinstance(action, SetProperties) for p in action.changes]
+    properties = [
+        replace(p, after=value) for p in plan.properties if (value := changed.get(p.name, p.after)) is not None
+    ]
     dropped = {name for name, value in changed.items() if value is None}
-    notes = [replace(d, hint=_hint(d.hint, old, changed)) for d in plan.diagnostics if d.code != "ZL432"]
-    notes = [d for d in notes if d.code != "ZL406" or not any(f"sets {name} to" in d.hint for name in dropped)]
+    others = (action for action in plan.actions if not isinstance(action, SetProperties))
+    notes = []
+    for note in plan.diagnostics:
+        if note.code == "ZL432" or (note.code == "ZL406" and any(f"sets {name} to" in note.hint for name in dropped)):
+            continue
+        hint = note.hint
+        for name in changed.keys() - dropped:
+            hint = hint.replace(f"{name} to {old[name]}", f"{name} to {changed[name]}")
+        notes.append(replace(note, hint=hint))
     revised = replace(
         plan,
-        actions=actions,
+        actions=(*((SetProperties(tuple(properties)),) if properties else ()), *others),
         requirements=tuple(r for r in plan.requirements if not (isinstance(r, PropertyIs) and r.name in dropped)),
         diagnostics=(*notes, *growth_notes(spec, state, properties)),
     )
@@ -109,19 +124,53 @@ def saved_values(saved: TablePlan, again: TablePlan) -> dict[str, str | None]:
     return {p.name: kept.get(p.name) for p in again.properties if length_in(p.after)}
 
 
-def _actions(actions: Sequence[Action], values: Mapping[str, str | None]) -> list[Action]:
-    found: list[Action] = []
-    for action in actions:
-        if not isinstance(action, SetProperties):
-            found.append(action)
-            continue
-        wanted = [(change, values.get(change.name, change.after)) for change in action.changes]
-        changes = tuple(replace(change, after=value) for change, value in wanted if value is not None)
-        found += [SetProperties(changes)] if changes else []
-    return found
+def log_growth(spec: LayoutSpec, state: TableState, properties: Sequence[PropertyChange]) -> dict[str, int]:
+    """Return how much the statistics of each column grow at most by the changed properties, in characters per file."""
+    longer = {p.name: length_in(p.after) for p in properties if p.reason is PropertyReason.BOUNDS_TRUNCATED}
+    enabled = {p.name: length_in(p.after) for p in properties if p.reason is PropertyReason.NO_STATISTICS}
+    grown: dict[str, int] = {}
+    for column in state.columns:
+        names = {name for name, _ in column.longer_bounds} & (longer.keys() | enabled.keys())
+        if column.stats and names:
+            length = max((longer | enabled)[name] for name in names)
+            grown[column.name] = _longer(column, state, length)
+        elif column.name in spec.column_names and enabled.keys() & {name for name, _ in column.enable_stats}:
+            grown[column.name] = _new(column, max(enabled.values(), default=0))
+    return grown
 
 
-def _hint(hint: str, old: Mapping[str, str], values: Mapping[str, str | None]) -> str:
-    for name, value in values.items():
-        hint = hint if value is None else hint.replace(f"{name} to {old[name]}", f"{name} to {value}")
-    return hint
+def growth_notes(spec: LayoutSpec, state: TableState, properties: Sequence[PropertyChange]) -> Iterator[Diagnostic]:
+    """Yield ZL432 with the growth of the metadata by the changed properties."""
+    growth, files = log_growth(spec, state, properties), len(state.files)
+    if not (per_file := sum(growth.values())):
+        return
+    columns = "1 column" if len(growth) == 1 else f"{len(growth):,} columns"
+    message = (
+        f"statistics of {columns} grow by at most {per_file:,} characters per file, {per_file * files:,} bytes of "
+        f"metadata for {files:,} {'file' if files == 1 else 'files'} if the text is ASCII"
+    )
+    yield Diagnostic("ZL432", message, "note", location=spec.location_of("zorder.columns"))
+
+
+def length_in(value: str) -> int:
+    """Return the length that a property value sets: 256 in `256` and in `truncate(256)`; 0 for a list of columns."""
+    numbers = _LENGTH.findall(value) if value.isdecimal() or value.startswith("truncate(") else []
+    return int(numbers[0]) if numbers else 0
+
+
+def _longer(column: Column, state: TableState, length: int) -> int:
+    """Return by how much the two bounds of a column grow. Bounds that are not truncated now do not grow."""
+    bounds = state.files.bounds.get(column.name)
+    if bounds is not None and len(state.files) and not np.any(bounds.truncated):
+        return 0
+    return 2 * max(length - (column.bound_length or length), 0)
+
+
+def _new(column: Column, length: int) -> int:
+    """Return the characters of the statistics of a column that has none."""
+    if is_text(column.type):
+        width = max(length, column.bound_length or 0)
+    else:
+        width = TIMESTAMP_CHARACTERS if pa.types.is_temporal(column.type) else NUMBER_CHARACTERS
+        width = max(width, column.type.precision + 2) if pa.types.is_decimal(column.type) else width
+    return 3 * len(column.name) + 2 * width + COUNT_CHARACTERS + SEPARATORS

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from zlayout.planner.actions import Reason, RewriteGroup
-from zlayout.planner.candidates import Candidate
+from zlayout.planner.actions import Reason
 from zlayout.planner.model import Status
 from zlayout.planner.notes import budget_too_small
-from zlayout.planner.proposal import Choice, Proposal
+from zlayout.planner.proposal import Candidate, Choice, Proposal
+from zlayout.planner.selection import totals
 
 
 def choose(proposals: Sequence[Proposal], budget: int | None) -> tuple[Choice, ...]:
@@ -41,7 +41,12 @@ def choose(proposals: Sequence[Proposal], budget: int | None) -> tuple[Choice, .
     smallest = [_smallest(proposal) for proposal in proposals if _needs_budget(proposal)]
     if smallest and not taken:
         min_bytes = min([bundle.bytes for bundle in bundles] or smallest)
-        return tuple(_refused(proposal, budget, min_bytes) for proposal in proposals)
+        return tuple(
+            Choice((), budget_too_small(proposal.spec, budget, min_bytes))
+            if _needs_budget(proposal)
+            else proposal.everything
+            for proposal in proposals
+        )
     return tuple(_choice(proposal, taken.get(at, ())) for at, proposal in enumerate(proposals))
 
 
@@ -52,31 +57,20 @@ def choose_saved(proposal: Proposal, ids: Collection[str]) -> Choice:
 
 def _choice(proposal: Proposal, candidates: Collection[int]) -> Choice:
     """Choose these candidates, or all if nothing would be deferred."""
-    if not _has_work(proposal) or rest(proposal, candidates) == 0:
+    if proposal.status is not Status.CHANGES or not proposal.whole_bytes or rest(proposal, candidates) == 0:
         return proposal.everything
     return Choice(tuple(sorted(candidates)))
 
 
 def rest(proposal: Proposal, candidates: Collection[int]) -> int:
     """Return the number of bytes that are deferred if only these candidates are rewritten."""
-    whole = proposal.whole.bytes if proposal.whole else 0
-    return whole - sum(proposal.candidates[n].action.bytes for n in candidates)
-
-
-def _refused(proposal: Proposal, budget: int, min_bytes: int) -> Choice:
-    if not _needs_budget(proposal):
-        return proposal.everything
-    return Choice((), budget_too_small(proposal.spec, budget, min_bytes))
-
-
-def _has_work(proposal: Proposal) -> bool:
-    return proposal.status is Status.CHANGES and proposal.whole is not None and proposal.whole.bytes > 0
+    return proposal.whole_bytes - sum(proposal.candidates[n].action.bytes for n in candidates)
 
 
 def _needs_budget(proposal: Proposal) -> bool:
     """Return whether a budget should be spent on some of what is deferred."""
-    whole = proposal.whole.bytes if proposal.whole else 0
-    return _has_work(proposal) and whole > proposal.selection.left_out_bytes
+    left_out = totals(proposal.selection.left_out, proposal.state.files)[2]
+    return proposal.status is Status.CHANGES and proposal.whole_bytes > left_out
 
 
 class _Bundle(NamedTuple):
@@ -96,24 +90,19 @@ def _competes(proposal: Proposal) -> bool:
 
 
 def _bundles(at: int, proposal: Proposal, every_workload_known: bool) -> Iterator[_Bundle]:
-    """Yield the bundles of proposal number `at`."""
+    """Yield the bundles of proposal number `at`, ranked as `choose` describes."""
     if not _competes(proposal) or proposal.savings is None:
         return
+    layout, worth = proposal.spec.layout, proposal.worth
     actions = [candidate.action for candidate in proposal.candidates]
     for together in _together(proposal.candidates):
         size, ids = sum(actions[n].bytes for n in together), tuple(actions[n].id for n in together)
-        saved, fewer = _saved(proposal, together, every_workload_known), float(proposal.savings[together].sum())
+        saved = fewer = float(proposal.savings[together].sum())
+        if worth is not None:
+            saved = float(worth.saves[together].sum())
+            if not every_workload_known:
+                saved = saved / worth.executions * len(layout.columns) / layout.target_size
         yield _Bundle(-saved / max(size, 1), -fewer / max(size, 1), ids, size, at, tuple(together))
-
-
-def _saved(proposal: Proposal, together: Sequence[int], every_workload_known: bool) -> float:
-    """Return by what candidates are ranked, before it is divided by their bytes. See `choose`."""
-    assert proposal.savings is not None
-    if proposal.worth is None:
-        return float(proposal.savings[together].sum())
-    saved, executions = float(proposal.worth.saves[together].sum()), proposal.worth.executions
-    layout = proposal.spec.layout
-    return saved if every_workload_known else saved / executions * len(layout.columns) / layout.target_size
 
 
 def _together(candidates: Sequence[Candidate]) -> list[list[int]]:
@@ -121,14 +110,19 @@ def _together(candidates: Sequence[Candidate]) -> list[list[int]]:
 
     Once a table property makes bounds longer, files with short bounds cannot be distinguished from files that need no
     longer bounds (docs/adr/0004-cut-bounds.md). A later run would not select groups that are deferred now.
+
+    A rewrite of one file to one file that overlaps other files of its partition as before is left out. The new file
+    would count as laid out, so that the partition would count as done although nothing improved.
     """
-    indistinct = [number for number, c in enumerate(candidates) if c.action.reason is Reason.BOUNDS_TRUNCATED]
     parts = Counter(candidate.partition for candidate in candidates)
-    alone = [
-        [number]
-        for number, c in enumerate(candidates)
-        if c.action.reason is not Reason.BOUNDS_TRUNCATED and not _changes_nothing(c.action, parts[c.partition])
-    ]
+    alone, indistinct = [], []
+    for number, candidate in enumerate(candidates):
+        action = candidate.action
+        one_to_one = action.files == action.target_files == 1 and action.reason is not Reason.DELETED_ROWS
+        if action.reason is Reason.BOUNDS_TRUNCATED:
+            indistinct.append(number)
+        elif not (one_to_one and parts[candidate.partition] > 1):
+            alone.append([number])
     return [*alone, indistinct] if indistinct else alone
 
 
@@ -138,12 +132,4 @@ def _smallest(proposal: Proposal) -> int:
     for candidate in proposal.candidates:
         by_partition.setdefault(candidate.partition, []).append(candidate.action.bytes)
     pairs = [sum(sorted(sizes)[:2]) for sizes in by_partition.values() if len(sizes) > 1]
-    return min(pairs, default=rest(proposal, ()))
-
-
-def _changes_nothing(action: RewriteGroup, parts: int) -> bool:
-    """Return whether the rewrite replaces one file by one file that overlaps other files of its partition as before.
-
-    The new file would count as laid out, so that the partition would count as done although nothing improved.
-    """
-    return parts > 1 and action.files == action.target_files == 1 and action.reason is not Reason.DELETED_ROWS
+    return min(pairs, default=proposal.whole_bytes)

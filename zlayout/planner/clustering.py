@@ -13,7 +13,7 @@ import numpy as np
 
 from zlayout.errors import Diagnostic
 from zlayout.planner.actions import ChangeClustering
-from zlayout.planner.partitions import Bools
+from zlayout.planner.partitions import Bools, recorded
 from zlayout.spec.layout import CLUSTERED_BY, CLUSTERING_CURVE, Layout
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import FileTable, TableState
@@ -78,8 +78,7 @@ def unclustered_hilbert(layout: Layout, state: TableState) -> tuple[Diagnostic, 
 
 def is_full(layout: Layout, files: FileTable) -> bool:
     """Return whether files were clustered by other columns or another provider, which only OPTIMIZE FULL rewrites."""
-    outdated = [not layout.covers(record.layout_id, record.settings) for record in files.layouts]
-    return bool(np.array([*outdated, False], bool)[files.layout].any())
+    return bool(((files.layout >= 0) & ~recorded(layout, files)).any())
 
 
 def taken(layout: Layout, state: TableState) -> Bools:
@@ -105,13 +104,9 @@ def taken(layout: Layout, state: TableState) -> Bools:
 
 def left_alone(spec: LayoutSpec) -> Diagnostic:
     """Make ZL409: the table exceeds a tolerance, and OPTIMIZE would rewrite none of its files."""
-    return Diagnostic(
-        "ZL409",
-        "the table exceeds its tolerance, but its OPTIMIZE rewrites no file of a complete ZCube",
-        "note",
-        "nothing; with the next new files, OPTIMIZE rewrites a ZCube below 100 GiB too",
-        spec.location,
-    )
+    message = "the table exceeds its tolerance, but its OPTIMIZE rewrites no file of a complete ZCube"
+    hint = "nothing; with the next new files, OPTIMIZE rewrites a ZCube below 100 GiB too"
+    return Diagnostic("ZL409", message, "note", hint, spec.location)
 
 
 def undo_refusals(state: TableState) -> tuple[Diagnostic, ...]:

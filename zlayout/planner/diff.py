@@ -12,16 +12,15 @@ from zlayout.errors import Diagnostic
 from zlayout.planner import forecast, truncated_bounds
 from zlayout.planner.assemble import assemble, describe
 from zlayout.planner.budget import choose
-from zlayout.planner.candidates import leave_out, pin, select_files
 from zlayout.planner.clustering import clustering_refusals, compare_clustering
 from zlayout.planner.decayed import savings
 from zlayout.planner.decision import Decision as Decision
 from zlayout.planner.decision import PlanOptions as PlanOptions
-from zlayout.planner.hot import hot_groups
 from zlayout.planner.model import Status
 from zlayout.planner.notes import branch_refusals, budget_too_small, full_rewrite_refusals
-from zlayout.planner.proposal import Proposal
+from zlayout.planner.proposal import Proposal, leave_out, pin, select_files
 from zlayout.planner.settings import compare_partitioning, compare_properties
+from zlayout.planner.waiting import hot_groups
 from zlayout.planner.work import Capabilities
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import check

@@ -6,20 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zlayout.planner.forecasts import BytesRead, ColumnForecast, TouchedRange
-from zlayout.planner.partitions import laid_out
+from zlayout.planner.partitions import Floats, Index, laid_out
 from zlayout.spec.layout import Layout
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.joint_optimum import joint_optimum
-from zlayout.table.metrics import ColumnMetrics, layout_metrics, rows_with_value
+from zlayout.table.metrics import ColumnMetrics, layout_metrics
 from zlayout.table.reach import Reach, reach
 from zlayout.table.state import FileTable
 from zlayout.table.sums import counts, sums
-
-Floats = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 # touched / joint optimum after a rewrite, by curve and number of columns, simulated on uniform keys (docs/curves.md).
 _TOUCHED_PER_OPTIMUM = {
@@ -73,7 +69,7 @@ class Measured:
         if (known := self.metrics[at].reach) is not None:
             return replace(known, lo=known.lo[index], hi=known.hi[index], share=known.share[index])
         part, column = files.take(index), self.metrics[at].column
-        return reach(part, column, rows_with_value(part, column), part.partition, len(self.files))
+        return reach(part, column)
 
 
 def measure(files: FileTable, spec: LayoutSpec) -> Measured:

@@ -12,10 +12,16 @@ from typing import Any, Literal
 
 from zlayout.errors import Diagnostic, Location
 from zlayout.planner.actions import Action, ChangePartitioning, PropertyChange, Reason, RewriteGroup, SetProperties
-from zlayout.planner.deferred import DeferredGroups, HotGroups, RarelyReadGroups
 from zlayout.planner.fields import Count, Histogram
-from zlayout.planner.forecasts import ColumnForecast as ColumnForecast
-from zlayout.planner.forecasts import FilesAfter, SampleFacts, WorkloadForecast
+from zlayout.planner.forecasts import (
+    ColumnForecast,
+    DeferredGroups,
+    FilesAfter,
+    HotGroups,
+    RarelyReadGroups,
+    SampleFacts,
+    WorkloadForecast,
+)
 from zlayout.planner.requirements import BranchIs, LocationIs, Requirement, VersionIs
 
 # The code of the warning that queries read more bytes after the rewrite than now.
@@ -148,9 +154,7 @@ class TablePlan:
     @property
     def properties(self) -> tuple[PropertyChange, ...]:
         """The table properties to set."""
-        return tuple(
-            change for action in self.actions if isinstance(action, SetProperties) for change in action.changes
-        )
+        return tuple(change for a in self.actions if isinstance(a, SetProperties) for change in a.changes)
 
     @property
     def partitioning(self) -> ChangePartitioning | None:

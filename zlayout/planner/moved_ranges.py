@@ -8,8 +8,8 @@ from math import inf, isfinite, prod
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zlayout.planner.candidates import Candidate
 from zlayout.planner.forecasts import FilesAfter, TouchedRange
+from zlayout.planner.proposal import Candidate
 from zlayout.planner.ranges import has_values
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import ColumnBounds, PartitionField, TableState
@@ -33,13 +33,10 @@ def moved_ranges(
     # A group is divided among its partitions, and each share is rounded.
     most = kept + sum(c.action.target_files for c in chosen) + len(chosen) * partitions
     files = FilesAfter(None, low, int(most) if isfinite(most) else None)
-    return tuple(_touched(state, name, files) for name in spec.column_names), files
-
-
-def _touched(state: TableState, column: str, files: FilesAfter) -> TouchedRange:
-    """Return the range of touched of one column: a value is in at least one file, and at most in all of them."""
-    low = float(has_values(state.files, column, max(len(state.files.partitions), 1)).any())
-    return TouchedRange(column, None, low, None if files.high is None else float(files.high), None)
+    high, count = None if files.high is None else float(files.high), max(len(state.files.partitions), 1)
+    # A value is in at least one file, and at most in all of them.
+    lows = {name: float(has_values(state.files, name, count).any()) for name in spec.column_names}
+    return tuple(TouchedRange(name, None, low, high, None) for name, low in lows.items()), files
 
 
 def max_partitions(state: TableState, fields: Sequence[PartitionField]) -> float:

@@ -16,15 +16,14 @@ import pyarrow as pa
 
 from zlayout.planner.actions import Reason
 from zlayout.planner.arriving import arriving_files, hull_of
-from zlayout.planner.grouping import first_column_rank, in_parts
 from zlayout.planner.partitions import Bools, Index
-from zlayout.planner.selection import SelectedFiles
+from zlayout.planner.selection import SelectedFiles, first_column_rank, in_parts
 from zlayout.predicate.facts import Null, Range, fact
 from zlayout.predicate.model import And, Compare, IsNull
 from zlayout.predicate.prune import may_match
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.joined import joined
-from zlayout.table.state import ColumnBounds, FileTable, PartitionField, TableState
+from zlayout.table.state import ColumnBounds, FileTable, Partition, PartitionField, TableState
 
 # Pairs of a group and a partition. With more, which only a move of most of a table has, groups are moved alone.
 MAX_ARRIVALS = 100_000
@@ -68,17 +67,11 @@ class Arrivals:
             laid: bool[N], the laid-out files of the table.
         """
         partition, arriving = self.state.files.partition, np.arange(len(self.kept), len(self.state.files))
-        taken = {int(partition[group.files[0]]) for group in selected}
+        taken = [group.partition_in(self.state.files) for group in selected]
         new = np.flatnonzero(~laid[self.kept])
-        new = new[np.isin(partition[new], np.unique(partition[arriving]))]
-        more = [
-            SelectedFiles(
-                np.concatenate((new[partition[new] == p], arriving[partition[arriving] == p])), Reason.DECAYED
-            )
-            for p in np.unique(partition[new]).tolist()
-            if p not in taken
-        ]
-        return [*selected, *more]
+        reached = np.setdiff1d(np.intersect1d(partition[new], partition[arriving]), taken)
+        more = [np.concatenate([some[partition[some] == p] for some in (new, arriving)]) for p in reached]
+        return [*selected, *(SelectedFiles(index, Reason.DECAYED) for index in more)]
 
     def joined(
         self, groups: Sequence[SelectedFiles], selected: Iterable[SelectedFiles], max_bytes: float, size: Index
@@ -104,10 +97,9 @@ class Arrivals:
         files = [group.files for group in groups]
         others = []
         for chosen in selected:
-            stay = self.kept[chosen.files[chosen.files < len(self.kept)]]
-            moved = {
-                root(n) for n in self.group[chosen.files[chosen.files >= len(self.kept)] - len(self.kept)].tolist()
-            }
+            present = chosen.files < len(self.kept)
+            stay = self.kept[chosen.files[present]]
+            moved = {root(n) for n in self.group[chosen.files[~present] - len(self.kept)].tolist()}
             if not moved:
                 others.append(SelectedFiles(stay, chosen.reason))
                 continue
@@ -119,10 +111,8 @@ class Arrivals:
                     parent[number] = first
             elif len(stay):
                 others.append(SelectedFiles(stay, chosen.reason))
-        return [
-            *(SelectedFiles(files[n], group.reason) for n, group in enumerate(groups) if parent[n] == n),
-            *others,
-        ]
+        joined = [SelectedFiles(files[n], group.reason) for n, group in enumerate(groups) if parent[n] == n]
+        return [*joined, *others]
 
 
 def arrivals(
@@ -159,29 +149,26 @@ def _reached(
 ) -> Bools:
     """Return which groups may have rows of which partitions, bool[G, K]."""
     rows = np.array([files.rows[group.files].sum() for group in moved], np.int64)
+    owners = [[files.partitions[p] for p in np.unique(files.partition[group.files]).tolist()] for group in moved]
     reached = np.ones((len(moved), len(partitions)), bool)
     for field in fields:
-        before = [_values(files, group, field) for group in moved]
         known = field.source in files.bounds
         hull = {field.source: hull_of(files.bounds[field.source], moved)} if known else {}
         by_value: dict[object, Bools] = {}
         for at, partition in enumerate(partitions.tolist()):
-            owner = files.partitions[partition]
-            value = owner.values[owner.fields.index(field)]
+            value = _value(files.partitions[partition], field)
             if value not in by_value:
-                allowed = _allowed(field, value, hull, rows) if known else np.ones(len(moved), bool)
-                exact = [value in values if values is not None else None for values in before]
-                by_value[value] = np.array([a if e is None else e for e, a in zip(exact, allowed, strict=True)], bool)
+                allowed = _allowed(field, value, hull, rows).copy() if known else np.ones(len(moved), bool)
+                for number, old in enumerate(owners):
+                    if all(field in owner.fields for owner in old):  # then the values of the old partitions decide
+                        allowed[number] = value in [_value(owner, field) for owner in old]
+                by_value[value] = allowed
             reached[:, at] &= by_value[value]
     return reached
 
 
-def _values(files: FileTable, group: SelectedFiles, field: PartitionField) -> frozenset[object] | None:
-    """Return the values that the old partitions of a group have for a partition field, None if one lacks the field."""
-    owners = [files.partitions[p] for p in np.unique(files.partition[group.files]).tolist()]
-    if not all(field in owner.fields for owner in owners):
-        return None
-    return frozenset(owner.values[owner.fields.index(field)] for owner in owners)
+def _value(partition: Partition, field: PartitionField) -> object:
+    return partition.values[partition.fields.index(field)]
 
 
 def _allowed(field: PartitionField, value: object, hull: dict[str, ColumnBounds], rows: Index) -> Bools:

@@ -1,12 +1,16 @@
-"""Make the diagnostics of a plan: refusals, and notes on settings, bounds and scope."""
+"""Make the diagnostics of a plan: refusals, and notes on settings, bounds, scope and sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from zlayout.errors import Diagnostic
 from zlayout.planner.actions import ChangePartitioning, PropertyChange, TruncatedBounds, truncation_text
-from zlayout.planner.forecasts import FilesAfter
+from zlayout.planner.forecasts import SAME_READS, ColumnForecast, FilesAfter
+from zlayout.planner.model import READS_MORE
+from zlayout.planner.partitions import Index
 from zlayout.planner.selection import FileSelection
 from zlayout.planner.settings import longer
 from zlayout.spec.layout import CLUSTERING_CURVE
@@ -24,32 +28,19 @@ def full_rewrite_refusals(
     if change is None or not change.full_rewrite:
         return
     if not allowed:
-        yield Diagnostic(
-            "ZL201",
-            f"partition_by changed, which needs a full rewrite of a {state.format} table",
-            "refused",
-            "use --allow-full-rewrite, or restore partition_by",
-            change.location,
-        )
+        message = f"partition_by changed, which needs a full rewrite of a {state.format} table"
+        hint = "use --allow-full-rewrite, or restore partition_by"
+        yield Diagnostic("ZL201", message, "refused", hint, change.location)
     if spec.where is not None:
-        yield Diagnostic(
-            "ZL202",
-            "partition_by changed, which needs a full rewrite, but `where` limits which partitions may be changed",
-            "refused",
-            "remove `where` for this change",
-            change.location,
-        )
+        message = "partition_by changed, which needs a full rewrite, but `where` limits which partitions may be changed"
+        yield Diagnostic("ZL202", message, "refused", "remove `where` for this change", change.location)
 
 
 def budget_too_small(spec: LayoutSpec, budget: int, min_bytes: int) -> Diagnostic:
     """Make ZL205: the budget is smaller than the smallest possible rewrite. Both are in bytes."""
-    return Diagnostic(
-        "ZL205",
-        f"{spec.table}: expected --max-rewrite-bytes of at least {min_bytes:,} bytes, found {budget:,}",
-        "refused",
-        "use a larger --max-rewrite-bytes, or leave the table out with --exclude",
-        spec.location,
-    )
+    message = f"{spec.table}: expected --max-rewrite-bytes of at least {min_bytes:,} bytes, found {budget:,}"
+    hint = "use a larger --max-rewrite-bytes, or leave the table out with --exclude"
+    return Diagnostic("ZL205", message, "refused", hint, spec.location)
 
 
 def unused_settings(spec: LayoutSpec) -> Iterator[Diagnostic]:
@@ -57,13 +48,11 @@ def unused_settings(spec: LayoutSpec) -> Iterator[Diagnostic]:
     layout, waits = spec.layout, "tolerance.rarely_read"
     if waits in spec.locations and not spec.workload:
         hint = "add the queries to workloads/, or remove it"
-        message = f"{waits} has no effect: the table has no workload"
-        yield Diagnostic("ZL404", message, "note", hint, spec.location_of(waits))
+        yield _unused(spec, waits, "the table has no workload", hint)
     if not layout.orders:
         for key in (key for key in UNUSED_WITHOUT_ORDER if key in spec.locations):
             hint = "remove it, or declare zorder.columns"
-            message = f"{key} has no effect: without zorder, rows keep their order"
-            yield Diagnostic("ZL404", message, "note", hint, spec.location_of(key))
+            yield _unused(spec, key, "without zorder, rows keep their order", hint)
         return
     if not layout.uses_range_ids and "zorder.range_ids" in spec.locations:
         alone = " with one column" if layout.effective_curve != layout.curve else ""
@@ -81,17 +70,11 @@ def not_predictable(spec: LayoutSpec, state: TableState) -> Diagnostic:
     else:
         why = "engine native orders by the bytes of the values, which a sample does not show"
         hint = "use engine zlayout to plan with a forecast; "
-    return Diagnostic(
-        "ZL413",
-        f"this plan has no forecast: {why}",
-        "note",
-        f"{hint}`inspect` measures the table after apply",
-        spec.location_of("engine"),
-    )
+    hint += "`inspect` measures the table after apply"
+    return Diagnostic("ZL413", f"this plan has no forecast: {why}", "note", hint, spec.location_of("engine"))
 
 
-def _unused(spec: LayoutSpec, key: str, why: str) -> Diagnostic:
-    hint = "remove it, or choose another curve"
+def _unused(spec: LayoutSpec, key: str, why: str, hint: str = "remove it, or choose another curve") -> Diagnostic:
     return Diagnostic("ZL404", f"{key} has no effect: {why}", "note", hint, spec.location_of(key))
 
 
@@ -119,7 +102,7 @@ def adoption_notes(spec: LayoutSpec, selection: FileSelection) -> Iterator[Diagn
         hint = "nothing to do; they count as laid out while they are within the tolerance"
         yield Diagnostic("ZL420", message, "note", hint, spec.location_of("zorder.columns"))
     if selection.left_out:
-        groups, files = selection.left_out, selection.left_out_files
+        groups, files = len(selection.left_out), sum(len(group.files) for group in selection.left_out)
         what = "1 group" if groups == 1 else f"{groups:,} groups"
         message = f"no budget is spent on {what} with {files:,} files, whose rewrite would gain nothing"
         hint = "plan without --max-rewrite-bytes to rewrite them too"
@@ -188,13 +171,67 @@ def _indistinct(spec: LayoutSpec, cut: TruncatedBounds, hint: str) -> Diagnostic
     return Diagnostic("ZL406", message, "note", hint, spec.location_of("zorder.columns"))
 
 
-def small_partition_files(spec: LayoutSpec, after: FilesAfter, partitions: int) -> Iterator[Diagnostic]:
-    """Yield ZL412: most new files would be smaller than half of the target, because partitions are small."""
-    yield Diagnostic(
-        "ZL412",
+def small_partition_files(spec: LayoutSpec, after: FilesAfter, partitions: int) -> Diagnostic:
+    """Make ZL412: most new files would be smaller than half of the target, because partitions are small."""
+    message = (
         f"partition_by divides the rows over about {partitions:,} partitions, and {after.small or 0:,} new files would "
-        f"be smaller than half of files.target_size",
-        "warning",
-        "use a coarser partition_by, or z-order columns instead of partitions",
-        spec.location_of("partition_by"),
+        f"be smaller than half of files.target_size"
     )
+    hint = "use a coarser partition_by, or z-order columns instead of partitions"
+    return Diagnostic("ZL412", message, "warning", hint, spec.location_of("partition_by"))
+
+
+MIB, GIB = 2**20, 2**30
+# Smaller files cost more to open than to read. Larger files cannot be skipped in parts.
+MIN_TARGET_SIZE, MAX_TARGET_SIZE = MIB, 16 * GIB
+# The number of files beyond one per partition up to which a table is small in any case.
+MIN_FILES = 100
+
+
+def reads_more(spec: LayoutSpec, columns: Sequence[ColumnForecast]) -> Iterator[Diagnostic]:
+    """Yield ZL440 if a query for one value reads more bytes after the rewrite, in the mean weighted as the columns.
+
+    Without a prediction, the lowest possible number of bytes counts. The error of the estimate is no warning.
+    """
+    after = [c.bytes_read.least for c in columns]
+    weights = np.array([spec.layout.weights.get(c.column, 1.0) for c in columns])
+    if not columns or any(size is None for size in after):
+        return
+    now = float(weights @ np.array([c.bytes_read.now for c in columns])) / float(weights.sum())
+    then = float(weights @ np.array(after, np.float64)) / float(weights.sum())
+    if now <= 0 or then <= SAME_READS * now:
+        return
+    known = all(c.bytes_read.predicted is not None for c in columns)
+    mean = "" if len(columns) == 1 else ", in the mean over the z-order columns"
+    message = (
+        f"after the rewrite, a query for one value reads {'' if known else 'at least '}{then / now:,.1f} times as many "
+        f"bytes as now{mean}: {then:,.0f} instead of {now:,.0f} (whole files)"
+    )
+    hint = "use a smaller files.target_size, or accept it: plan --detailed-exitcode needs --allow-worse then"
+    yield Diagnostic(READS_MORE, message, "warning", hint, spec.location_of("files.target_size"))
+
+
+def one_file(spec: LayoutSpec, targets: Index) -> Iterator[Diagnostic]:
+    """Yield ZL441 if every partition fits in one file. targets: int64[P], the number of files after a rewrite."""
+    if targets.max(initial=0) == 1:
+        what = "the table" if int((targets > 0).sum()) == 1 else "each partition"
+        message = f"{what} fits in one file of files.target_size, so that no layout can skip files"
+        yield Diagnostic("ZL441", message, "note", "", spec.location_of("files.target_size"))
+
+
+def unreasonable_size(spec: LayoutSpec, targets: Index, *, rewrites: bool) -> Iterator[Diagnostic]:
+    """Yield ZL442 for a target size that leads to very many small files, or to files that are too large to skip.
+
+    Args:
+        targets: int64[P], the number of files after a rewrite of each partition.
+        rewrites: Whether the plan rewrites files, so that the number of small files is about to change.
+    """
+    size, files = spec.layout.target_size, int(targets.sum())
+    if size > MAX_TARGET_SIZE:
+        found = f"which is more than {MAX_TARGET_SIZE:,}: queries must read very large files"
+    elif rewrites and size < MIN_TARGET_SIZE and files - int((targets > 0).sum()) > MIN_FILES:
+        found = f"with which the table has {files:,} files"
+    else:
+        return
+    message = f"files.target_size is {size:,} bytes, {found}"
+    yield Diagnostic("ZL442", message, "warning", "use 64MiB to 1GiB", spec.location_of("files.target_size"))

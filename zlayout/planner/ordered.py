@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from zlayout.errors import Diagnostic
 from zlayout.planner.forecast import Measured
 from zlayout.planner.model import Decay, Measure, SettingDrift
-from zlayout.planner.partitions import Bools, Floats, file_facts, partition_facts
+from zlayout.planner.partitions import Bools, file_facts, partition_facts
 from zlayout.planner.select import select as by_layout_record
+from zlayout.planner.select import worst_of
 from zlayout.planner.selection import FileSelection
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import PartitionField, TableState
@@ -43,15 +46,13 @@ def as_declared(spec: LayoutSpec, state: TableState) -> bool:
 def decay(spec: LayoutSpec, state: TableState, now: Measured) -> tuple[Decay, ...]:
     """Return the decay measures of the worst partition in scope, except for `unclustered`."""
     facts, _ = partition_facts(spec, state, state.partition_fields, file_facts(spec, state.files))
-    scope, several = facts.in_scope, facts.files > 1
-    tolerance = spec.tolerance
-    measures: tuple[tuple[Measure, Floats, float], ...] = (
-        (Measure.TOUCHED, now.ratio[scope & several], tolerance.touched),
-        (Measure.SMALL_FILES, facts.small[scope & (now.targets < facts.files)], tolerance.small_files),
-        (Measure.DELETED_ROWS, facts.deleted[scope], tolerance.deleted_rows),
+    scope, tolerance = facts.in_scope, spec.tolerance
+    measures = (
+        (Measure.TOUCHED, now.ratio[: len(scope)], scope & (facts.files > 1), tolerance.touched),
+        (Measure.SMALL_FILES, facts.small, scope & (now.targets[: len(scope)] < facts.files), tolerance.small_files),
+        (Measure.DELETED_ROWS, facts.deleted, scope, tolerance.deleted_rows),
     )
-    worst = (Decay(name, float(v.max(initial=0.0)), limit, int((v > limit).sum())) for name, v, limit in measures)
-    return tuple(measure for measure in worst if measure.value > 0)
+    return worst_of(measures, np.zeros(len(scope), bool))
 
 
 def select(

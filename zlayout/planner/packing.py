@@ -13,9 +13,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from zlayout.planner.actions import Reason
-from zlayout.planner.grouping import divided, each_partition
-from zlayout.planner.partitions import SMALL_BELOW, Bools, FileFacts, Floats, Index, PartitionFacts, target_files
-from zlayout.planner.selection import SelectedFiles
+from zlayout.planner.partitions import (
+    SMALL_BELOW,
+    Bools,
+    FileFacts,
+    Floats,
+    Index,
+    PartitionFacts,
+    much_deleted,
+    target_files,
+)
+from zlayout.planner.selection import SelectedFiles, divided, each_partition
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import FileTable
 from zlayout.table.sums import counts, sums
@@ -32,10 +40,6 @@ def pack(
     """Group the files to combine by partition, in groups of at most `max_bytes` where possible.
 
     Args:
-        spec: A layout without z-order columns.
-        files: N files in P partitions.
-        each_file: Facts of the files.
-        facts: Facts of the partitions.
         planned: bool[P], the partitions that may be rewritten.
         max_bytes: The limit of a group in bytes; None for no limit.
     """
@@ -47,19 +51,12 @@ def pack(
     small = each_file.small & (planned & (facts.small > spec.tolerance.small_files))[owner]
     # What remains of a file with deleted rows may be small, and would be combined with the only small file later.
     small |= (files.bytes < SMALL_BELOW * spec.layout.target_size) & (counts(owner[deleted], len(past)) > 0)[owner]
-    chosen = deleted | small
     groups = []
-    for partition, index in each_partition(files, np.flatnonzero(chosen)):
+    for partition, index in each_partition(files, np.flatnonzero(deleted | small)):
         whole = SelectedFiles(index, Reason.DELETED_ROWS if past[partition] else Reason.SMALL_FILES)
         parts = [whole] if max_bytes is None else divided(whole, files, spec, max_bytes)
         groups += [part for part in parts if len(part.files) > 1 or bool(deleted[part.files].any())]
     return groups
-
-
-def much_deleted(files: FileTable, spec: LayoutSpec) -> Bools:
-    """Return the files, bool[N], in which the share of deleted rows exceeds the tolerance."""
-    much: Bools = np.minimum(files.deleted, files.rows) > spec.tolerance.deleted_rows * files.rows
-    return much
 
 
 def shared(files: FileTable, partition: Index, count: int, pending: Bools, spec: LayoutSpec) -> Bools:

@@ -7,21 +7,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from zlayout.table.state import Partition, PartitionField
-
-Index = NDArray[np.int64]
+from zlayout.table.state import Int64, Partition
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def partition_text(partition: Partition) -> str:
     """Return `field=value` for each partition field, joined by commas; empty for an unpartitioned table."""
-    return ", ".join(_pair(f, v) for f, v in zip(partition.fields, partition.values, strict=True))
+    named = ((f.source if f.transform == "identity" else str(f), f.transform) for f in partition.fields)
+    pairs = zip(named, partition.values, strict=True)
+    return ", ".join(f"{name}={_value(transform, value)}" for (name, transform), value in pairs)
 
 
-def partition_names(partitions: Sequence[Partition]) -> tuple[list[str], Index]:
+def partition_names(partitions: Sequence[Partition]) -> tuple[list[str], Int64]:
     """Return the text of each of P partitions, and the number of each, int64[P], from 1 in the order of the texts.
 
     Reports that show no values name a partition by this number.
@@ -30,11 +29,6 @@ def partition_names(partitions: Sequence[Partition]) -> tuple[list[str], Index]:
     number = np.empty(len(names), np.int64)
     number[sorted(range(len(names)), key=names.__getitem__)] = np.arange(1, len(names) + 1)
     return names, number
-
-
-def _pair(field: PartitionField, value: Any) -> str:
-    name = field.source if field.transform == "identity" else str(field)
-    return f"{name}={_value(field.transform, value)}"
 
 
 def _value(transform: str, value: Any) -> str:

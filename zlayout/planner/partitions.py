@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from zlayout.predicate.evaluate import answers, known
+from zlayout.spec.layout import Layout
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.axis import dense
 from zlayout.table.state import FileTable, PartitionField, TableState
@@ -110,17 +111,20 @@ def laid_out(spec: LayoutSpec, files: FileTable) -> Bools:
 
     Without z-order columns all files are, because there is no order that they could lack.
     """
-    if not spec.layout.orders:
-        return np.ones(len(files), bool)
-    return _recorded(spec, files)
+    return recorded(spec.layout, files) if spec.layout.orders else np.ones(len(files), bool)
 
 
-def _recorded(spec: LayoutSpec, files: FileTable) -> Bools:
-    """Return the files whose layout record the declared layout covers, bool[N]."""
-    covered = (spec.layout.covers(record.layout_id, record.settings) for record in files.layouts)
-    in_layout = np.array([*covered, False], dtype=bool)
-    recorded: Bools = in_layout[files.layout]
-    return recorded
+def recorded(layout: Layout, files: FileTable) -> Bools:
+    """Return the files whose layout record the layout covers, bool[N]."""
+    covered = (layout.covers(record.layout_id, record.settings) for record in files.layouts)
+    found: Bools = np.array([*covered, False], bool)[files.layout]
+    return found
+
+
+def much_deleted(files: FileTable, spec: LayoutSpec) -> Bools:
+    """Return the files, bool[N], in which the share of deleted rows exceeds the tolerance."""
+    much: Bools = np.minimum(files.deleted, files.rows) > spec.tolerance.deleted_rows * files.rows
+    return much
 
 
 def file_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
@@ -155,7 +159,7 @@ def _compaction_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
     because it could not make its files larger, and every other file is one.
     """
     group = np.arange(len(files), dtype=np.int64)
-    index = np.flatnonzero(_recorded(spec, files))
+    index = np.flatnonzero(recorded(spec.layout, files))
     if len(index):
         width = int(files.group.max()) + 2
         first = files.partition[index].astype(np.int64) * width + files.group[index] + 1
@@ -193,17 +197,11 @@ def partition_facts(
     partition = files.partition.astype(np.int64)  # converted once for all sums
     number, rows = counts(partition, count), sums(partition, count, files.rows)
 
-    def among(chosen: Bools) -> tuple[Index, Index]:
-        """Return the indices of the chosen files, and the partition of each."""
-        index = np.flatnonzero(chosen)
-        return index, partition[index]
-
-    def share(chosen: Bools, values: NDArray[np.int64]) -> Floats:
+    def share(chosen: Bools, values: Index) -> Floats:
         """Sum `values` over the chosen files of each partition, and divide by the rows of the partition."""
-        index, owner = among(chosen)
-        return _share(sums(owner, count, values[index]), rows)
+        return _share(sums(partition[chosen], count, values[chosen]), rows)
 
-    laid, outdated, small = (among(chosen)[1] for chosen in (facts.laid, facts.outdated, facts.small))
+    laid = partition[facts.laid]
     owner = np.zeros(int(facts.group.max(initial=-1)) + 1, np.int64)
     owner[facts.group[facts.laid]] = laid
     found = PartitionFacts(
@@ -211,12 +209,12 @@ def partition_facts(
         in_scope=in_scope,
         files=number,
         laid=counts(laid, count),
-        outdated=counts(outdated, count),
+        outdated=counts(partition[facts.outdated], count),
         groups=counts(owner, count),
         bytes=sums(partition, count, files.bytes),
         unclustered=share(~facts.laid, files.rows),
         deleted=share(files.deleted > 0, np.minimum(files.deleted, files.rows)),
-        small=_share(counts(small, count).astype(np.float64), number.astype(np.float64)),
+        small=_share(counts(partition[facts.small], count).astype(np.float64), number.astype(np.float64)),
     )
     return found, partially_matched
 

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from zlayout.errors import Diagnostic
-from zlayout.planner.actions import ChangeClustering, ChangePartitioning, PropertyChange, TruncatedBounds
-from zlayout.planner.candidates import Candidate
-from zlayout.planner.deferred import DeferredGroups, HotGroups
+from zlayout.planner import ordered, truncated_bounds
+from zlayout.planner.actions import (
+    ChangeClustering,
+    ChangePartitioning,
+    PropertyChange,
+    Reason,
+    RewriteGroup,
+    TruncatedBounds,
+)
+from zlayout.planner.decayed import savings
 from zlayout.planner.forecast import Measured
+from zlayout.planner.forecasts import DeferredGroups, HotGroups
 from zlayout.planner.model import Status
-from zlayout.planner.partitions import Floats
-from zlayout.planner.selection import FileSelection
-from zlayout.planner.worth import Worth
+from zlayout.planner.partition_text import partition_names
+from zlayout.planner.partitions import OVERSIZED_ABOVE, SMALL_BELOW, Floats, target_files
+from zlayout.planner.ranges import rewrites_of, touched_ranges, unknown_ranges
+from zlayout.planner.selection import FileSelection, SelectedFiles, moved, totals
+from zlayout.planner.settings import partitioning
+from zlayout.planner.waiting import marked, set_hot_aside
+from zlayout.planner.work import rewrite_group
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.state import TableState
+from zlayout.table.digests import digests_of
+from zlayout.table.state import FileTable, TableState
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +85,11 @@ class Proposal:
         return self.spec.layout.engine == "zlayout" and self.selection.moves
 
     @property
+    def whole_bytes(self) -> int:
+        """The size of everything that should be rewritten; 0 without a budget."""
+        return self.whole.bytes if self.whole else 0
+
+    @property
     def exceeds_budget(self) -> bool:
         """Whether the files that should be rewritten are larger than the budget."""
         return self.whole is not None and self.whole.bytes > self.whole.budget
@@ -107,3 +128,122 @@ class Choice:
 
     candidates: tuple[int, ...]
     refusal: Diagnostic | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What the rewrite of each of G groups alone saves the queries of a workload.
+
+    Attributes:
+        saves: float64[G], the bytes that all executions in the workload no longer open; negative if they open more.
+        executions: The number of executions in the workload that can skip files of the table.
+    """
+
+    saves: Floats
+    executions: float
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A group that could be rewritten, with its pinned files and their digest (see `FilesAre`)."""
+
+    action: RewriteGroup
+    files: FileTable
+    digest: str
+
+    @property
+    def partition(self) -> int:
+        """The index of the partition that contains the first file."""
+        return int(self.files.partition[0])
+
+
+def select_files(
+    spec: LayoutSpec,
+    state: TableState,
+    change: ChangePartitioning | None,
+    now: Measured,
+    budget: int | None,
+    hot_after: int | None = None,
+    rarely_read: frozenset[str | int] = frozenset(),
+) -> tuple[FileSelection, DeferredGroups | None]:
+    """Select the files to rewrite.
+
+    Args:
+        change: The partitioning change, if there is one.
+        budget: The limit on rewritten bytes; None for no limit.
+        hot_after, rarely_read: See `PlanOptions`.
+
+    Returns:
+        The selected files, in groups of at most `budget` bytes where possible. With a budget, also the totals of
+        everything that should be rewritten and does not wait, which is what a run that rewrites nothing would defer.
+    """
+    if change is not None and change.full_rewrite:
+        files = np.arange(len(state.files), dtype=np.int64)
+        groups = (moved(state.files, files),) if len(files) else ()
+        selection = FileSelection(groups, now.ideal, now.targets, (), 0, 0, moves=True)
+        selection = set_hot_aside(selection, state, hot_after, whole=True)
+        return selection, None if budget is None else _whole(spec, state, selection, now, budget)
+    fields, indistinct = partitioning(spec, state), truncated_bounds.indistinct_partitions(spec, state)
+
+    waits = marked(state.files.partitions, rarely_read)
+
+    def selected(max_bytes: int | None) -> FileSelection:
+        found = ordered.select(spec, state, fields, now, indistinct, max_bytes, waits)
+        return set_hot_aside(found, state, hot_after, whole=spec.layout.engine != "zlayout")
+
+    selection = selected(spec.max_group_size)
+    if budget is None:
+        return selection, None
+    whole = _whole(spec, state, selection, now, budget)
+    if whole.bytes > budget:
+        selection = selected(min(budget, spec.max_group_size or budget))
+    return selection, whole
+
+
+def _whole(spec: LayoutSpec, state: TableState, selection: FileSelection, now: Measured, budget: int) -> DeferredGroups:
+    columns = unknown_ranges(spec)
+    if spec.layout.engine == "zlayout" and not selection.moves:
+        groups = [s.files for s in selection.groups]
+        targets = [target_files(part, spec.layout.target_size) for part in state.files.split(groups)]
+        columns = touched_ranges(spec, state, now, rewrites_of(state.files, groups, targets))
+    return DeferredGroups(budget, *totals(selection.groups, state.files), columns)
+
+
+def pin(spec: LayoutSpec, state: TableState, selection: FileSelection) -> tuple[Candidate, ...]:
+    """Pin the files of the selected groups and compute digests and ids. Equal files and layouts have equal ids."""
+    pinned = state.files.split([chosen.files for chosen in selection.groups])
+    numbers = partition_names(state.files.partitions)[1].tolist() if pinned else []
+    candidates = []
+    for files, digest, chosen in zip(pinned, digests_of(pinned), selection.groups, strict=True):
+        group = hashlib.sha256(f"{spec.layout.layout_id}\0{digest}".encode()).hexdigest()[:12]
+        targets = target_files(files, spec.layout.target_size)
+        candidates.append(Candidate(rewrite_group(group, files, targets, chosen.reason, numbers), files, digest))
+    return tuple(candidates)
+
+
+def leave_out(spec: LayoutSpec, files: FileTable, now: Measured, selection: FileSelection) -> FileSelection:
+    """Leave out the groups of partitions on which no budget should be spent, because a rewrite gains nothing.
+
+    The rewrite is predicted not to lower touched, and the selected files have no small or oversized files, no deleted
+    rows, and no other reason than that they have no layout record.
+
+    Returns:
+        The selection without these groups.
+    """
+    target = spec.layout.target_size
+    repair = (files.deleted > 0) | (files.bytes < SMALL_BELOW * target) | (files.bytes > OVERSIZED_ABOVE * target)
+    of_partition: dict[int, list[SelectedFiles]] = {}
+    for group in () if selection.moves else selection.groups:
+        of_partition.setdefault(group.partition_in(files), []).append(group)
+    unrecorded = {
+        partition: SelectedFiles(np.concatenate([g.files for g in groups]), groups[0].reason)
+        for partition, groups in of_partition.items()
+        if groups[0].reason in (Reason.NOT_LAID_OUT, Reason.DECAYED) and not any(repair[g.files].any() for g in groups)
+    }
+    saved = savings(spec, files, now, list(unrecorded.values())).sum(axis=1)
+    idle = {partition for partition, saves in zip(unrecorded, saved.tolist(), strict=True) if saves <= 0}
+    if not idle:
+        return selection
+    kept = tuple(group for group in selection.groups if group.partition_in(files) not in idle)
+    out = tuple(group for group in selection.groups if group.partition_in(files) in idle)
+    return replace(selection, groups=kept, left_out=out)

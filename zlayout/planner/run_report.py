@@ -10,7 +10,6 @@ from zlayout.errors import Diagnostic
 from zlayout.planner.model import Plan, TablePlan
 from zlayout.planner.picture import Picture
 from zlayout.planner.result import TableResult
-from zlayout.planner.trend import Trend
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +53,23 @@ class RunReport:
             result = self.results.get(table.table)
             found[table.table] = table.diagnostics if result is None else result.problems
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnTrend:
+    """Touched of one z-order column at each time of a trend; None where it is unknown."""
+
+    column: str
+    touched: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """Touched of the z-order columns of one table. times: seconds since 1970 in UTC, in ascending order."""
+
+    times: tuple[float, ...]
+    columns: tuple[ColumnTrend, ...]
+
+    def of(self, column: str) -> ColumnTrend | None:
+        """Return the trend of one column; None if it has none."""
+        return next((trend for trend in self.columns if trend.column == column), None)

@@ -14,23 +14,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from zlayout.planner.bound_need import length_in
 from zlayout.planner.decision import Decision
 from zlayout.planner.drawing import columns_of_picture, most_interesting
-from zlayout.planner.forecasts import BytesRead, ColumnForecast, FilesAfter, SampleFacts
-from zlayout.planner.grouping import first_column_rank
-from zlayout.planner.log_growth import length_in
+from zlayout.planner.forecasts import ColumnForecast, FilesAfter, SampleFacts
 from zlayout.planner.model import READS_MORE, TablePlan
-from zlayout.planner.notes import small_partition_files
-from zlayout.planner.partitions import SMALL_BELOW, Index
-from zlayout.planner.row_group_reads import bytes_in_row_groups
+from zlayout.planner.notes import reads_more, small_partition_files
+from zlayout.planner.partitions import SMALL_BELOW, Bools, Index
+from zlayout.planner.ranges import stays_unbounded
+from zlayout.planner.selection import first_column_rank
 from zlayout.planner.simulated import Column, together
-from zlayout.planner.simulation import MAX_GROUPS, Outcome, Rewrite, errors_of, simulate, weights_of
-from zlayout.planner.size_notes import reads_more
+from zlayout.planner.simulation import MAX_GROUPS, Outcome, Rewrite, errors_of, simulate
 from zlayout.planner.work import Group
 from zlayout.spec.model import LayoutSpec
-from zlayout.spec.semantics import lacks_bounds
-from zlayout.table.key_sample import RowGroupSample
-from zlayout.table.state import FileTable, PartitionField, TableState
+from zlayout.table.key_sample import RowGroups, RowGroupSample
+from zlayout.table.metrics import layout_metrics
+from zlayout.table.reach import reach
+from zlayout.table.state import ColumnBounds, FileTable, PartitionField, TableState
 
 # The smallest half width of a range, as a share of the prediction: a rewrite draws a sample of its own. It is wider if
 # only some row groups were read, because the jackknife does not see what all of them lack.
@@ -45,7 +45,7 @@ MAX_SMALL_SHARE = 0.5
 
 def files_to_sample(spec: LayoutSpec, state: TableState, groups: Sequence[Group]) -> Index:
     """Return the files to sample, int64: those of the groups, in the order of the first z-order column."""
-    group = group_of(state, groups)
+    group = _group_of(state, groups)
     chosen = np.flatnonzero(group >= 0)
     return chosen[np.lexsort((first_column_rank(spec, state.files, chosen), group[chosen]))]
 
@@ -65,46 +65,28 @@ def with_sample(
         decision: The decision without a forecast.
         sample: Rows of the files to rewrite.
     """
-    plan, groups = decision.plan, decision.groups
-    rewrite = Rewrite(groups, group_of(state, groups), stored_columns(spec.column_names, state, plan), fields)
-    rows = weights_of(state.files, rewrite.group, sample)
-    draws = [simulate(spec, state, rewrite, sample, rows, draw) for draw in range(DRAWS)]
+    plan = decision.plan
+    rewrite = rewrite_of(spec, state, decision, spec.column_names, fields, sample)
+    weights = rewrite.weights
+    draws = [simulate(rewrite, weights, draw) for draw in range(DRAWS)]
     touched, read = (np.mean([getattr(draw, name) for draw in draws], axis=0) for name in ("touched", "bytes_read"))
-    whole = replace(draws[0], touched=touched, bytes_read=read)
     none = np.zeros(len(rewrite.columns))
-    spread, spread_read = (none, none) if sample.complete else errors_of(spec, state, rewrite, sample, rows)
-    columns = tuple(
-        _forecast(
-            replace(c, bytes_read=_bytes_read(c.bytes_read, float(whole.bytes_read[n]), float(spread_read[n]), sample)),
-            float(whole.touched[n]),
-            float(whole.floor[n]),
-            float(spread[n]),
-            complete=sample.complete,
-        )
-        for n, c in enumerate(plan.columns)
-    )
-    facts = SampleFacts(
-        len(sample),
-        sample.row_groups,
-        sample.files,
-        sample.bytes_read,
-        sample.seed,
-        len(sample.footers),
-    )
-    after = _files_after(plan, spec, whole)
-    notes = small_partition_files(spec, after, whole.partitions) if _too_fine(after, plan) else ()
+    errors = (none, none) if sample.complete else errors_of(rewrite, weights)
+    values = np.stack((touched, errors[0], draws[0].floor, read, errors[1]), axis=1).tolist()
+    columns = tuple(_forecast(column, rewrite, *each) for column, each in zip(plan.columns, values, strict=True))
+    row_groups = len(sample.footers)
+    facts = SampleFacts(len(sample), sample.row_groups, sample.files, sample.bytes_read, sample.seed, row_groups)
+    after = _files_after(plan, spec, draws[0])
+    notes = (small_partition_files(spec, after, draws[0].partitions),) if _too_fine(after, plan) else ()
     diagnostics = tuple(d for d in plan.diagnostics if d.code != READS_MORE)  # from metadata alone
     diagnostics = (*diagnostics, *reads_more(spec, columns), *notes)
-    columns = tuple(_with_row_groups(c, state, rewrite, sample) for c in columns)
     forecast = replace(plan, columns=columns, sample=facts, files_after=after, diagnostics=diagnostics)
-    return replace(decision, plan=forecast, after=_files_to_draw(spec, state, rewrite, sample, draws[0]))
+    return replace(decision, plan=forecast, after=_files_to_draw(spec, rewrite, draws[0]))
 
 
-def _files_to_draw(
-    spec: LayoutSpec, state: TableState, rewrite: Rewrite, sample: RowGroupSample, found: Outcome
-) -> FileTable | None:
+def _files_to_draw(spec: LayoutSpec, rewrite: Rewrite, found: Outcome) -> FileTable | None:
     """Return the files after the rewrite of the partition that is drawn; None if a group in it has no sampled rows."""
-    files, group = state.files, rewrite.group
+    files, group, sample = rewrite.files, rewrite.group, rewrite.sample
     partition = most_interesting(files, group >= 0)
     inside = files.partition == partition
     names = columns_of_picture(spec)
@@ -112,12 +94,30 @@ def _files_to_draw(
     if not known or found.partitions > len(files.partitions) or any(name not in files.bounds for name in names):
         return None
     new = [s for s in found.new if len(s.partition) and s.partition[0] == partition]
-    return (
-        together(files.take(np.flatnonzero(inside & (group < 0))), new, names, len(files.partitions)) if new else None
-    )
+    kept = files.take(np.flatnonzero(inside & (group < 0)))
+    return together(kept, new, names, len(files.partitions)) if new else None
 
 
-def group_of(state: TableState, groups: Sequence[Group]) -> Index:
+def rewrite_of(
+    spec: LayoutSpec,
+    state: TableState,
+    decision: Decision,
+    names: Sequence[str],
+    fields: tuple[PartitionField, ...],
+    sample: RowGroupSample,
+) -> Rewrite:
+    """Return what a decision rewrites.
+
+    Args:
+        names: The columns of the sample whose bounds are simulated: the z-order columns, then others.
+        fields: The partitioning of new files.
+        sample: Rows of the files to rewrite.
+    """
+    groups, columns = decision.groups, _stored_columns(names, state, decision.plan)
+    return Rewrite(spec.layout, state.files, groups, _group_of(state, groups), columns, fields, sample)
+
+
+def _group_of(state: TableState, groups: Sequence[Group]) -> Index:
     """Return the group of each file of the table, int64[N], -1 for files that stay."""
     if not groups:
         return np.full(len(state.files), -1, np.int64)
@@ -128,63 +128,55 @@ def group_of(state: TableState, groups: Sequence[Group]) -> Index:
     return np.where(found >= 0, owner[found], -1)
 
 
-def stored_columns(names: Sequence[str], state: TableState, plan: TablePlan) -> tuple[Column, ...]:
+def _stored_columns(names: Sequence[str], state: TableState, plan: TablePlan) -> tuple[Column, ...]:
     """Return columns as writers store their bounds after the table properties of the plan are set."""
     lengths = {p.name: length_in(p.after) for p in plan.properties if length_in(p.after)}
     result = []
-    for name in names:
-        column = state.column(name)
-        length = column.bound_length if column else None
-        if column is not None and length:
+    for column in state.columns_of(names):
+        length = column.bound_length
+        if length:
             sets = [lengths[key] for key, _ in (*column.longer_bounds, *column.enable_stats) if key in lengths]
             length = max([length, *sets])
-        bounded = column is None or not lacks_bounds(column, state) or bool(column.enable_stats)
-        result.append(Column(name, length, bounded))
+        result.append(Column(column.name, length, not stays_unbounded(column, state)))
     return tuple(result)
 
 
-def _forecast(column: ColumnForecast, touched: float, floor: float, error: float, *, complete: bool) -> ColumnForecast:
-    """Return the forecast of one column: the prediction and twice its error, within what metadata guarantees."""
+def _forecast(
+    column: ColumnForecast,
+    rewrite: Rewrite,
+    touched: float,
+    touched_error: float,
+    floor: float,
+    read: float,
+    read_error: float,
+) -> ColumnForecast:
+    """Return the forecast of one column. Values that are not finite are unknown; errors are standard errors."""
+    size, sample = column.bytes_read, rewrite.sample
+    in_row_groups = _bytes_in_row_groups(rewrite.files, rewrite.group >= 0, sample.footers, column.column)
+    size = replace(size, in_row_groups=min(in_row_groups, size.now))
+    if np.isfinite(read):
+        found, low, high = _around(read, read_error, size.low, size.high, complete=sample.complete)
+        size = replace(size, predicted=round(found), low=round(low), high=None if high is None else round(high))
+    column = replace(column, bytes_read=size)
     if not np.isfinite(touched):
         return column
-    least, most = column.low or 0.0, np.inf if column.high is None else column.high
-    predicted = float(np.clip(touched, least, most))
+    predicted, low, high = _around(touched, touched_error, column.low, column.high, complete=sample.complete)
+    lowest = min(floor, predicted) if np.isfinite(floor) else None
+    return replace(column, predicted=predicted, low=low, high=high, floor=lowest)
+
+
+def _around(
+    value: float, error: float, low: float | None, high: float | None, *, complete: bool
+) -> tuple[float, float, float | None]:
+    """Return a prediction with the range of twice its error, all within what metadata guarantees (`low` to `high`).
+
+    complete: whether the sample has rows of every row group.
+    """
+    least, most = float(low or 0.0), np.inf if high is None else float(high)
+    predicted = float(np.clip(value, least, most))
     half = max(2 * error if np.isfinite(error) else np.inf, (MIN_ERROR if complete else MIN_ERROR_OF_PART) * predicted)
-    low, high = max(predicted - half, least), min(predicted + half, most)
-    return replace(
-        column,
-        predicted=predicted,
-        low=float(low),
-        high=float(high) if np.isfinite(high) else None,
-        floor=min(floor, predicted) if np.isfinite(floor) else None,
-    )
-
-
-def _bytes_read(read: BytesRead, predicted: float, error: float, sample: RowGroupSample) -> BytesRead:
-    """As `_forecast`, for the bytes that a query reads."""
-    if not np.isfinite(predicted):
-        return read
-    least, most = float(read.low or 0), np.inf if read.high is None else float(read.high)
-    found = float(np.clip(predicted, least, most))
-    half = max(
-        2 * error if np.isfinite(error) else np.inf, (MIN_ERROR if sample.complete else MIN_ERROR_OF_PART) * found
-    )
-    high = min(found + half, most)
-    return replace(
-        read,
-        predicted=round(found),
-        low=round(max(found - half, least)),
-        high=round(high) if np.isfinite(high) else None,
-    )
-
-
-def _with_row_groups(
-    column: ColumnForecast, state: TableState, rewrite: Rewrite, sample: RowGroupSample
-) -> ColumnForecast:
-    """Return the forecast of one column with the bytes in row groups that queries cannot skip at present."""
-    inside = bytes_in_row_groups(state.files, rewrite.group >= 0, sample.footers, column.column)
-    read = column.bytes_read
-    return replace(column, bytes_read=replace(read, in_row_groups=min(inside, read.now)))
+    up_to = min(predicted + half, most)
+    return predicted, max(predicted - half, least), up_to if np.isfinite(up_to) else None
 
 
 def _files_after(plan: TablePlan, spec: LayoutSpec, found: Outcome) -> FilesAfter:
@@ -212,3 +204,42 @@ def _too_fine(after: FilesAfter, plan: TablePlan) -> bool:
 def predictions(plan: TablePlan) -> Mapping[str, float]:
     """Return the predicted touched by column, for columns with a prediction."""
     return {c.column: c.predicted for c in plan.columns if c.predicted is not None}
+
+
+def _bytes_in_row_groups(files: FileTable, sampled: Bools, groups: RowGroups, column: str) -> int:
+    """Return the expected bytes of the row groups that a query for one value cannot skip, in the whole table.
+
+    Row groups are measured as if they were files, by the same code (`layout_metrics`). Only the footers of sampled
+    files are known. The ratio of the two measures of these files applies to all files that the sample represents. Other
+    files count whole.
+
+    Args:
+        files: The N files of the table.
+        sampled: bool[N], the files that the sample represents.
+        groups: The row groups of some of these files.
+        column: A z-order column.
+    """
+    footers = (files.take(np.unique(groups.file)), _as_files(files, groups, column))
+    whole, parts = (layout_metrics(table, [column])[0].bytes_read for table in footers)
+    share = min(parts / whole, 1.0) if whole else 1.0
+    size = reach(files, column).share * files.bytes
+    return round(float(size[~sampled].sum() + share * size[sampled].sum()))
+
+
+def _as_files(files: FileTable, groups: RowGroups, column: str) -> FileTable:
+    """Return row groups as files, with the bounds of their files where a footer has none."""
+    owner = files.take(groups.file)
+    per_file = np.bincount(groups.file, groups.bytes)[groups.file]
+    size = np.divide(groups.bytes, per_file, out=np.ones(len(groups)), where=per_file > 0) * owner.bytes
+    deleted = np.divide(owner.deleted, owner.rows, out=np.zeros(len(groups)), where=owner.rows > 0) * groups.rows
+    own, outer = groups.bounds[column], owner.bounds[column]
+    bounds = ColumnBounds(
+        pc.coalesce(own.lower, outer.lower), pc.coalesce(own.upper, outer.upper), own.null_count, outer.truncated
+    )
+    return replace(
+        owner,
+        rows=groups.rows,
+        deleted=np.rint(deleted).astype(np.int64),
+        bytes=np.rint(size).astype(np.int64),
+        bounds={column: bounds},
+    )

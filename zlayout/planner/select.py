@@ -9,7 +9,7 @@ files that restore it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,15 +19,14 @@ from zlayout.planner.adoption import Adopted, adopt, too_few
 from zlayout.planner.clustering import taken, without_touched
 from zlayout.planner.decayed import measured_partitions, savings
 from zlayout.planner.forecast import Measured, measure
-from zlayout.planner.grouping import by_partition, divided, moved
 from zlayout.planner.merge import merge
 from zlayout.planner.model import Decay, Measure
 from zlayout.planner.moves import arrivals, move_groups
-from zlayout.planner.packing import much_deleted, pack, shared
-from zlayout.planner.partitions import OVERSIZED_ABOVE, Bools, Floats, Index, PartitionFacts, file_facts
+from zlayout.planner.packing import pack, shared
+from zlayout.planner.partitions import OVERSIZED_ABOVE, Bools, Floats, Index, PartitionFacts, file_facts, much_deleted
 from zlayout.planner.partitions import partition_facts as facts_of
-from zlayout.planner.rarely_read import set_aside
-from zlayout.planner.selection import FileSelection, SelectedFiles
+from zlayout.planner.selection import FileSelection, SelectedFiles, by_partition, divided, moved
+from zlayout.planner.waiting import set_rarely_read_aside
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import FileTable, PartitionField, TableState
 from zlayout.table.sums import counts
@@ -60,9 +59,9 @@ def select(
     state: TableState,
     fields: tuple[PartitionField, ...],
     now: Measured,
-    indistinct: Bools | None = None,
-    max_bytes: int | None = None,
-    adopts: bool = True,
+    indistinct: Bools,
+    max_bytes: int | None,
+    adopts: bool,
     arriving: Bools | None = None,
     rarely_read: Bools | None = None,
 ) -> FileSelection:
@@ -71,7 +70,7 @@ def select(
     Args:
         fields: The partitioning to reach.
         indistinct: bool[P], partitions whose bounds are indistinct and become longer in rewritten files.
-        max_bytes: The limit of a group in bytes. A single file may be larger.
+        max_bytes: The limit of a group in bytes, None for no limit. A single file may be larger.
         adopts: Whether files without a layout record may be adopted.
         arriving: bool[N], files that count as laid out for the tolerance and as added since the last run, see
             `zlayout.planner.arriving`; None for none.
@@ -81,9 +80,8 @@ def select(
     added = np.zeros(len(files), bool) if arriving is None else arriving
     each_file = file_facts(spec, files)
     recorded, partially_matched = facts_of(spec, state, fields, each_file)
-    truncated = np.zeros(len(recorded.files), dtype=bool) if indistinct is None else indistinct
     planned = recorded.current & recorded.in_scope
-    adopted = adopt(spec, files, each_file, recorded, planned & ~truncated & adopts, now)
+    adopted = adopt(spec, files, each_file, recorded, planned & ~indistinct & adopts, now)
     facts = adopted.partitions
     # an adopted file may have been added since the run that was accepted
     settled = (recorded.laid == recorded.files) & (facts.deleted <= spec.tolerance.deleted_rows)
@@ -105,17 +103,17 @@ def select(
     else:
         limit = np.inf if max_bytes is None else max_bytes
         judged = without_touched(spec) if state.clustering else spec
-        choice = _choose(judged, files, adopted, planned, settled, added, truncated, now, limit)
+        choice = _choose(judged, files, adopted, planned, settled, added, indistinct, now, limit)
         choice = _without_remains(files, adopted, choice, now)
         if state.clustering:
             choice = replace(choice, files=choice.files & taken(spec.layout, state))
-        groups = by_partition(files, choice.files, recorded, spec, truncated)
+        groups = by_partition(files, choice.files, recorded, spec, indistinct)
         if max_bytes is not None:
             parts = [part for group in groups for part in divided(group, files, spec, max_bytes)]
             if len(parts) > len(groups):
                 choice = replace(choice, touched=_in_parts(spec, files, now, parts, choice.touched))
             groups = parts
-    groups, waiting, waits = set_aside(spec, groups, files, rarely_read)
+    groups, waiting, waits = set_rarely_read_aside(spec, groups, files, rarely_read)
     known = planned & ~waits & ((facts.laid > 0) | bool((recorded.laid > 0).any()))
     decay = _worst(facts, choice.ratio, known, settled, spec)
     if state.clustering:
@@ -135,7 +133,7 @@ def _with_moves(
     fields: tuple[PartitionField, ...],
     adopted: Adopted,
     old: Bools,
-    indistinct: Bools | None,
+    indistinct: Bools,
     max_bytes: int | None,
     adopts: bool,
 ) -> FileSelection:
@@ -181,7 +179,8 @@ def _choose(
     whole = planned & (
         (several & ((facts.laid == 0) | truncated)) | (deleted & ((facts.laid == 0) | (facts.files == 1)))
     )
-    beyond_tolerance = deleted | (several & (facts.outdated > 0)) | (facts.mixed & _past_tolerance(facts, spec))
+    past = (facts.unclustered > spec.tolerance.unclustered) | (facts.small > spec.tolerance.small_files)
+    beyond_tolerance = deleted | (several & (facts.outdated > 0)) | (facts.mixed & past)
     to_measure = planned & ~whole & (facts.laid > 0) & (beyond_tolerance | facts.mixed)
     touched, after = _rewritten(now, whole)
     choice = _Chosen(whole[files.partition], touched, after, now.ratio.copy())
@@ -189,14 +188,15 @@ def _choose(
         return choice
     index, decayed = measured_partitions(spec, files, each_file, to_measure, now)
     partitions, partition = np.flatnonzero(to_measure), decayed.partition
-    past = deleted[partitions][partition]
-    pending = ~decayed.facts.laid | (past & much_deleted(decayed.files, spec))
-    pending |= past & shared(decayed.files, partition, len(decayed.targets), pending, spec)
+    much = deleted[partitions][partition]
+    pending = ~decayed.facts.laid | (much & much_deleted(decayed.files, spec))
+    pending |= much & shared(decayed.files, partition, len(decayed.targets), pending, spec)
     waiting = counts(partition[pending], len(partitions)) > 0
     decayed = decayed.accepting(~waiting)
     choice.ratio[partitions] = decayed.ratio
-    decays = beyond_tolerance[partitions] | (decayed.ratio > _limit(spec, waiting, facts.files[partitions]))
-    decays &= ~settled[partitions]
+    extra = np.maximum(EXTRA_TOLERANCE / np.sqrt(facts.files[partitions]), MIN_EXTRA_TOLERANCE)
+    limit = spec.tolerance.touched * np.where(waiting, 1.0, 1.0 + extra)
+    decays = (beyond_tolerance[partitions] | (decayed.ratio > limit)) & ~settled[partitions]
     if spec.layout.engine != "zlayout":
         # The formats' own rewrites process whole partitions.
         again = np.zeros_like(whole)
@@ -229,17 +229,6 @@ def _without_remains(files: FileTable, adopted: Adopted, choice: _Chosen, now: M
     )
 
 
-def _past_tolerance(facts: PartitionFacts, spec: LayoutSpec) -> Bools:
-    past: Bools = (facts.unclustered > spec.tolerance.unclustered) | (facts.small > spec.tolerance.small_files)
-    return past
-
-
-def _limit(spec: LayoutSpec, waiting: Bools, files: Index) -> Floats:
-    """Return the touched ratio above which each partition counts as decayed, float64[P]; files: int64[P]."""
-    settled = np.maximum(EXTRA_TOLERANCE / np.sqrt(files), MIN_EXTRA_TOLERANCE)
-    return spec.tolerance.touched * np.where(waiting, 1.0, 1.0 + settled)
-
-
 def _rewritten(now: Measured, whole: Bools) -> tuple[Floats, Index]:
     """Return touched and the number of files of each partition after the partitions in `whole` are rewritten."""
     return np.where(whole[:, None], now.ideal, now.touched), np.where(whole, now.targets, now.files)
@@ -261,16 +250,24 @@ def _worst(facts: PartitionFacts, touched: Floats, known: Bools, settled: Bools,
 
     known: bool[P], partitions in scope of a laid-out table. settled: bool[P], those that the last run accepted.
     """
-    tolerance = spec.tolerance
-    measures: Mapping[Measure, tuple[Floats, Bools, float]] = {
-        Measure.UNCLUSTERED: (facts.unclustered, known & (facts.files > 1), tolerance.unclustered),
-        Measure.TOUCHED: (touched, known & facts.mixed, tolerance.touched),
-        Measure.SMALL_FILES: (facts.small, known & facts.mixed, tolerance.small_files),
-        Measure.DELETED_ROWS: (facts.deleted, known, tolerance.deleted_rows),
-    }
-    worst = []
-    for name, (values, counted, limit) in measures.items():
-        value = float(values[counted].max(initial=0.0))
-        if value > 0:
-            worst.append(Decay(name, value, limit, int((values[counted & ~settled] > limit).sum())))
-    return tuple(worst)
+    measures = (
+        (Measure.UNCLUSTERED, facts.unclustered, known & (facts.files > 1), spec.tolerance.unclustered),
+        (Measure.TOUCHED, touched, known & facts.mixed, spec.tolerance.touched),
+        (Measure.SMALL_FILES, facts.small, known & facts.mixed, spec.tolerance.small_files),
+        (Measure.DELETED_ROWS, facts.deleted, known, spec.tolerance.deleted_rows),
+    )
+    return worst_of(measures, settled)
+
+
+def worst_of(measures: Iterable[tuple[Measure, Floats, Bools, float]], settled: Bools) -> tuple[Decay, ...]:
+    """Return the decay measures that are above 0 in the worst partition.
+
+    Args:
+        measures: Each measure with its value in each partition, the partitions that count (bool[P]), and its tolerance.
+        settled: bool[P], the partitions that do not count as exceeding a tolerance.
+    """
+    found = (
+        Decay(name, float(values[counted].max(initial=0.0)), limit, int((values[counted & ~settled] > limit).sum()))
+        for name, values, counted, limit in measures
+    )
+    return tuple(decay for decay in found if decay.value > 0)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from zlayout.planner.actions import Reason
+from zlayout.planner.classes import classes_of
 from zlayout.planner.model import Decay
-from zlayout.planner.partitions import Floats, Index
+from zlayout.planner.partitions import Bools, Floats, Index, PartitionFacts
+from zlayout.spec.model import LayoutSpec
+from zlayout.table.state import FileTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +23,21 @@ class SelectedFiles:
 
     files: Index
     reason: Reason
+
+    def partition_in(self, files: FileTable) -> int:
+        """Return the partition of the first file."""
+        return int(files.partition[self.files[0]])
+
+
+def partitions_of(groups: Sequence[SelectedFiles], files: FileTable) -> Index:
+    """Return the partitions that contain files of at least one group, int64 in ascending order."""
+    return np.unique(files.partition[np.concatenate([group.files for group in groups])]).astype(np.int64)
+
+
+def totals(groups: Sequence[SelectedFiles], files: FileTable) -> tuple[int, int, int]:
+    """Return the number of groups, the number of their files, and the size of these files in bytes."""
+    size = sum(int(files.bytes[group.files].sum()) for group in groups)
+    return len(groups), sum(len(group.files) for group in groups), size
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +54,7 @@ class FileSelection:
         moves: Whether the partitioning changes, so that nothing can be predicted for the present partitions.
         adopted: The number of adopted files that are not rewritten.
         adopted_partitions: The number of partitions that have them.
-        left_out: The number of groups that a budget is not spent on, because their rewrite gains nothing.
-        left_out_files: The number of files of these groups.
-        left_out_bytes: The size of these files.
+        left_out: The groups that a budget is not spent on, because their rewrite gains nothing.
         hot: The groups of files that wait, because their partitions are hot.
         rarely_read: The groups of files that wait, because the workload rarely reads their partitions. They count as
             within tolerance: neither `decay` nor `every_group` contains them.
@@ -48,9 +69,7 @@ class FileSelection:
     moves: bool = False
     adopted: int = 0
     adopted_partitions: int = 0
-    left_out: int = 0
-    left_out_files: int = 0
-    left_out_bytes: int = 0
+    left_out: tuple[SelectedFiles, ...] = ()
     hot: tuple[SelectedFiles, ...] = ()
     rarely_read: tuple[SelectedFiles, ...] = ()
 
@@ -58,3 +77,70 @@ class FileSelection:
     def every_group(self) -> tuple[SelectedFiles, ...]:
         """The groups of files to rewrite, now or later."""
         return (*self.groups, *self.hot)
+
+
+def moved(files: FileTable, index: Index) -> SelectedFiles:
+    """Select files for a partitioning change."""
+    return SelectedFiles(
+        index, Reason.PARTITIONING_CHANGED if (files.layout[index] >= 0).any() else Reason.NOT_LAID_OUT
+    )
+
+
+def by_partition(
+    files: FileTable, chosen: Bools, facts: PartitionFacts, spec: LayoutSpec, truncated: Bools
+) -> list[SelectedFiles]:
+    """Make one group of the chosen files (bool[N]) of each partition. See `zlayout.planner.select` for the others."""
+    has_layout = bool((files.layout >= 0).any())
+    return [
+        SelectedFiles(p, _reason(k, facts, spec, truncated, has_layout))
+        for k, p in each_partition(files, np.flatnonzero(chosen))
+    ]
+
+
+def each_partition(files: FileTable, index: Index) -> Iterator[tuple[int, Index]]:
+    """Yield each partition that has files at `index` (int64), with these files."""
+    if not len(index):
+        return
+    chosen = classes_of(files.partition[index].astype(np.int64), len(files.partitions), index)
+    yield from zip(chosen.present.tolist(), np.split(chosen.files, chosen.start[1:]), strict=True)
+
+
+def divided(group: SelectedFiles, files: FileTable, spec: LayoutSpec, max_bytes: int) -> list[SelectedFiles]:
+    """Divide a group into parts of at most `max_bytes`, sorted by the first z-order column or by path."""
+    if int(files.bytes[group.files].sum()) <= max_bytes or spec.layout.engine != "zlayout":
+        return [group]
+    order = np.argsort(first_column_rank(spec, files, group.files))
+    return in_parts(group.files[order], group.reason, files, max_bytes)
+
+
+def first_column_rank(spec: LayoutSpec, files: FileTable, index: Index) -> Index:
+    """Rank the files at `index` by their lower bound of the first z-order column, int64; missing bounds are last.
+
+    Without z-order columns, files are ranked by their paths, the order in which a rewrite combines them.
+    """
+    by = files.bounds[spec.column_names[0]].lower if spec.layout.orders else files.path
+    rank = np.empty(len(index), np.int64)
+    rank[pc.array_sort_indices(by.take(pa.array(index))).to_numpy()] = np.arange(len(index))
+    return rank
+
+
+def in_parts(ordered: Index, reason: Reason, files: FileTable, max_bytes: int) -> list[SelectedFiles]:
+    """Divide the files at `ordered`, in that order, into parts of at most `max_bytes`, or of one file."""
+    parts, start = [], 0
+    so_far = np.concatenate(([0], np.cumsum(files.bytes[ordered])))
+    while start < len(ordered):
+        stop = max(int(np.searchsorted(so_far, so_far[start] + max_bytes, side="right")) - 1, start + 1)
+        parts.append(SelectedFiles(np.sort(ordered[start:stop]), reason))
+        start = stop
+    return parts
+
+
+def _reason(partition: int, facts: PartitionFacts, spec: LayoutSpec, truncated: Bools, has_layout: bool) -> Reason:
+    if facts.outdated[partition]:
+        return Reason.LAYOUT_CHANGED
+    if facts.laid[partition] == 0:
+        # In a table with a layout, data that arrived in another partition is decay.
+        return Reason.PARTITION_NOT_LAID_OUT if has_layout else Reason.NOT_LAID_OUT
+    if truncated[partition]:
+        return Reason.BOUNDS_TRUNCATED
+    return Reason.DELETED_ROWS if facts.deleted[partition] > spec.tolerance.deleted_rows else Reason.DECAYED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from zlayout.planner.selection import FileSelection
 from zlayout.planner.work import Capabilities
 from zlayout.spec.layout import CLUSTERED_BY
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.state import LayoutRecord, PartitionField, TableState
+from zlayout.table.state import PartitionField, TableState
 
 
 def partitioning(spec: LayoutSpec, state: TableState) -> tuple[PartitionField, ...]:
@@ -42,31 +42,22 @@ def compare_properties(
 
     cuts: the columns whose bounds should be longer in new files.
     """
-    wanted = {change.name: change for change in _missing_statistics(spec, state)}
-    for change in _longer_bounds(state, cuts):
-        wanted.setdefault(change.name, change)
-    return tuple(wanted.values())
-
-
-def _missing_statistics(spec: LayoutSpec, state: TableState) -> Iterator[PropertyChange]:
-    for name in spec.column_names:
-        column = state.column(name)
-        if column is not None and not column.stats:
-            for key, value in column.enable_stats:
-                yield PropertyChange(key, state.properties.get(key), value, PropertyReason.NO_STATISTICS, name)
-
-
-def _longer_bounds(state: TableState, cuts: Sequence[TruncatedBounds]) -> Iterator[PropertyChange]:
+    wanted: dict[str, PropertyChange] = {}
+    for column in state.columns_of(spec.column_names):
+        for key, value in () if column.stats else column.enable_stats:
+            reason = PropertyReason.NO_STATISTICS
+            wanted[key] = PropertyChange(key, state.properties.get(key), value, reason, column.name)
     for cut in cuts:
         for key, value in longer(state, cut):
-            before = state.properties.get(key)
-            yield PropertyChange(key, before, value, PropertyReason.BOUNDS_TRUNCATED, cut.column, cut)
+            reason = PropertyReason.BOUNDS_TRUNCATED
+            change = PropertyChange(key, state.properties.get(key), value, reason, cut.column, cut)
+            wanted.setdefault(key, change)
+    return tuple(wanted.values())
 
 
 def longer(state: TableState, cut: TruncatedBounds) -> tuple[tuple[str, str], ...]:
     """Return the table properties, as (name, value), that make writers keep longer bounds of the column."""
-    column = state.column(cut.column)
-    return column.longer_bounds if column else ()
+    return state.columns_of([cut.column])[0].longer_bounds
 
 
 def compare_layout(spec: LayoutSpec, state: TableState, selection: FileSelection) -> tuple[SettingDrift, ...]:
@@ -76,7 +67,10 @@ def compare_layout(spec: LayoutSpec, state: TableState, selection: FileSelection
     """
     if not selection.every_group:
         return ()
-    record = _other_record(spec, state, selection)
+    files, layout = state.files, spec.layout
+    numbers = np.unique(files.layout[np.concatenate([group.files for group in selection.every_group])])
+    found = [files.layouts[n] for n in numbers[numbers >= 0].tolist()]
+    record = next((r for r in found if not layout.covers(r.layout_id, r.settings)), None)
     if record is None:
         return ordered.differences(spec, state)
     if (clustered_by := record.settings.get(CLUSTERED_BY)) is not None:
@@ -84,15 +78,6 @@ def compare_layout(spec: LayoutSpec, state: TableState, selection: FileSelection
         return (SettingDrift(key, clustered_by, declared, spec.location_of(key)),)
     return tuple(
         SettingDrift(key, record.settings.get(key), value, spec.location_of(key))
-        for key, value in spec.layout.settings().items()
+        for key, value in layout.settings().items()
         if record.settings.get(key) != value
     )
-
-
-def _other_record(spec: LayoutSpec, state: TableState, selection: FileSelection) -> LayoutRecord | None:
-    """Return the first layout record among the selected files that the declared layout does not cover."""
-    files = state.files
-    chosen = files.layout[np.concatenate([s.files for s in selection.every_group])]
-    number = np.bincount(chosen + 1, minlength=len(files.layouts) + 1)[1:]  # -1 is no record
-    seen = (files.layouts[n] for n in np.flatnonzero(number))
-    return next((record for record in seen if not spec.layout.covers(record.layout_id, record.settings)), None)

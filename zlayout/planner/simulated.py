@@ -1,9 +1,10 @@
-"""Simulate the rewrite of one group on a sample of its rows: the files that the curve would make of them."""
+"""Simulate the rewrite of one group on a sample of its rows: their output partitions, and the files of each."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,10 @@ from zlayout.curve.simulate import file_limits, simulated_bounds
 from zlayout.planner.partitions import Floats, Index
 from zlayout.spec.layout import Layout
 from zlayout.table.joined import joined_bounds
-from zlayout.table.state import ColumnBounds, FileTable
+from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.python_values import python_values
+from zlayout.table.state import ColumnBounds, FileTable, PartitionField
+from zlayout.table.transforms import transformed
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,49 @@ class Column:
     name: str
     bound_length: int | None
     bounded: bool
+
+
+class Outputs:
+    """Numbers the output partitions of rows: those of the table first, then new ones in the order of their rows."""
+
+    def __init__(self, files: FileTable, fields: tuple[PartitionField, ...]) -> None:
+        """files: of the table. fields: the partitioning of new files."""
+        self._files, self._fields = files, fields
+        self._stays = np.array([p.fields == fields for p in files.partitions], bool)
+        filled = [i for i, field in enumerate(fields) if field.transform != "void"]
+        own = ((n, p.values) for n, p in enumerate(files.partitions) if p.fields == fields)
+        self._numbers = {tuple(values[i] for i in filled): n for n, values in own}
+        self.count = max(len(files.partitions), 1)
+
+    def partition_of(self, sample: RowGroupSample, rows: Index) -> Index:
+        """Return the output partition of each of the sampled rows, int64. Files partitioned as declared keep theirs."""
+        found: Index = self._files.partition[sample.file[rows]].astype(np.int64)
+        moves = ~self._stays[found]
+        if moves.any():
+            found[moves] = self._moved(sample, rows[moves])
+        return found
+
+    def _moved(self, sample: RowGroupSample, rows: Index) -> Index:
+        taken = pa.array(rows)
+        code = np.zeros(len(rows), np.int64)
+        values: list[pa.Array] = []
+        for field in self._fields:
+            if field.transform == "void":
+                continue
+            part = transformed(sample.keys[field.source].take(taken), field.transform)
+            part = part.combine_chunks() if isinstance(part, pa.ChunkedArray) else part
+            encoded = part.dictionary_encode()
+            index = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+            _, code = np.unique(code * (len(encoded.dictionary) + 1) + index, return_inverse=True)
+            values.append(part)
+        _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+        keys = list(zip(*[python_values(v.take(pa.array(first))) for v in values], strict=True)) or [()]
+        return np.array([self._number(key) for key in keys], np.int64)[inverse]
+
+    def _number(self, key: tuple[Any, ...]) -> int:
+        number = self._numbers.setdefault(key, self.count)
+        self.count = max(self.count, number + 1)
+        return number
 
 
 def simulate_group(

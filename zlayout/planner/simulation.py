@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from zlayout.planner.partitions import Bools, Floats, Index
-from zlayout.planner.placement import outputs_of
-from zlayout.planner.simulated import Column, Simulated, resample, simulate_group, together
+from zlayout.planner.simulated import Column, Outputs, Simulated, resample, simulate_group, together
 from zlayout.planner.work import Group
-from zlayout.spec.model import LayoutSpec
-from zlayout.table.floor import floor_of_shares
+from zlayout.spec.layout import Layout
 from zlayout.table.key_sample import RowGroupSample
-from zlayout.table.metrics import layout_metrics
-from zlayout.table.state import FileTable, PartitionField, TableState
-from zlayout.table.sums import counts
+from zlayout.table.metrics import floor_of_shares, layout_metrics
+from zlayout.table.state import FileTable, PartitionField
+from zlayout.table.sums import counts, maxima
 
 # As many rows per file as the rewrite itself samples, and as many in total as are simulated in a few seconds.
 MAX_ROWS_PER_FILE = 2000
@@ -30,23 +29,56 @@ FOLDS = 4
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """What a plan rewrites.
+    """What a plan rewrites, and a sample of the rows.
 
     Attributes:
+        layout: The declared layout.
+        files: The N files of the table.
         groups: The G groups.
-        group: int64[N], the group of each file of the table; -1 for files that stay.
+        group: int64[N], the group of each file; -1 for files that stay.
         columns: The columns as rewritten files store their bounds: the z-order columns, then others.
         fields: The partitioning of new files.
+        sample: n sampled rows.
     """
 
+    layout: Layout
+    files: FileTable
     groups: tuple[Group, ...]
     group: Index
     columns: tuple[Column, ...]
     fields: tuple[PartitionField, ...]
+    sample: RowGroupSample
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
+
+    @property
+    def moves(self) -> bool:
+        """Whether files change their partition."""
+        old = np.unique(self.files.partition[self.group >= 0])
+        return any(self.files.partitions[n].fields != self.fields for n in old.tolist())
+
+    @property
+    def weights(self) -> Floats:
+        """The number of live rows that each sampled row represents, float64[n]; see `weights_of`."""
+        return weights_of(self.files, self.group, self.sample)
+
+
+class NewFiles(NamedTuple):
+    """The simulated files of a rewrite.
+
+    Attributes:
+        new: The new files.
+        unknown: The numbers of the groups without sampled rows.
+        partition: int64[n], the output partition of each sampled row; -1 if it is not rewritten.
+        partitions: The number of partitions afterwards.
+    """
+
+    new: list[Simulated]
+    unknown: list[int]
+    partition: Index
+    partitions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,177 +113,132 @@ def weights_of(files: FileTable, group: Index, sample: RowGroupSample) -> Floats
     return weight
 
 
-def simulate(
-    spec: LayoutSpec, state: TableState, rewrite: Rewrite, sample: RowGroupSample, weights: Floats, draw: int = 0
-) -> Outcome:
+def simulate(rewrite: Rewrite, weights: Floats, draw: int = 0) -> Outcome:
     """Simulate the rewrite of every group with sampled rows, and measure the files of the partitions that change.
 
-    draw: numbers the random choices of rows. Where several columns are cut equally often, a few rows decide which one
-    is cut first, in the rewrite as here.
+    Args:
+        rewrite: What is rewritten.
+        weights: float64[n], the number of live rows that each sampled row represents.
+        draw: The number of the random choice of rows. Where several columns are cut equally often, a few rows decide
+            which one is cut first, in the rewrite as here.
     """
-    new, unknown, partition, partitions = simulate_files(spec, state, rewrite, sample, weights, draw)
-    touched, read, floor = _measured(state, rewrite, new, unknown, sample, weights, partition, partitions)
-    kept = int((rewrite.group < 0).sum())
-    written = sum(len(s.rows) for s in new) + sum(rewrite.groups[n].target_files for n in unknown)
-    return Outcome(
-        touched, read, floor, kept + written, tuple(new), len({int(p) for s in new for p in s.partition[:1]})
-    )
+    found = simulate_files(rewrite, weights, draw)
+    touched, read, floor = _measured(rewrite, weights, found)
+    written = sum(len(s.rows) for s in found.new) + sum(rewrite.groups[n].target_files for n in found.unknown)
+    partitions = len({int(p) for s in found.new for p in s.partition[:1]})
+    return Outcome(touched, read, floor, int((rewrite.group < 0).sum()) + written, tuple(found.new), partitions)
 
 
-def simulate_files(
-    spec: LayoutSpec, state: TableState, rewrite: Rewrite, sample: RowGroupSample, weights: Floats, draw: int = 0
-) -> tuple[list[Simulated], list[int], Index, int]:
-    """Simulate the files that a rewrite would write. The arguments are those of `simulate`.
-
-    Returns:
-        The new files, the numbers of the groups without sampled rows, int64[n], the output partition of each sampled
-        row (-1 if it is not rewritten), and the number of partitions afterwards.
-    """
-    group = rewrite.group
+def simulate_files(rewrite: Rewrite, weights: Floats, draw: int = 0) -> NewFiles:
+    """Simulate the files that a rewrite would write. The arguments are those of `simulate`."""
+    sample, of_row = rewrite.sample, rewrite.group[rewrite.sample.file]
     budget = min(1.0, MAX_ROWS / max(MAX_ROWS_PER_FILE * sum(g.target_files for g in rewrite.groups), 1))
-    by_group = np.argsort(group[sample.file], kind="stable")
-    starts = np.searchsorted(group[sample.file][by_group], np.arange(len(rewrite.groups) + 1))
+    by_group = np.argsort(of_row, kind="stable")
+    starts = np.searchsorted(of_row[by_group], np.arange(len(rewrite.groups) + 1))
     random = np.random.default_rng((sample.seed, draw))
-    outputs = outputs_of(state, rewrite.groups, rewrite.fields, group)
+    outputs = Outputs(rewrite.files, rewrite.fields)
     new: list[Simulated] = []
     unknown = []
     partition = np.full(len(sample), -1, np.int64)
-    for number, g in enumerate(rewrite.groups):
+    for number, group in enumerate(rewrite.groups):
         rows = by_group[starts[number] : starts[number + 1]]
-        partition[rows] = outputs.partition_of(number, sample, rows)
-        limit = max(int(budget * MAX_ROWS_PER_FILE * g.target_files), 1)
+        partition[rows] = outputs.partition_of(sample, rows)
+        limit = max(int(budget * MAX_ROWS_PER_FILE * group.target_files), 1)
         drawn = rows[resample(weights[rows], limit, float(random.random()))]
         if not len(drawn) or len(new) >= MAX_GROUPS:
             unknown.append(number)
             continue
-        new += _outputs(spec, rewrite, g, sample, drawn, partition[drawn])
-    return new, unknown, partition, outputs.partitions
+        new += _simulated(rewrite, group, drawn, partition[drawn])
+    return NewFiles(new, unknown, partition, outputs.count)
 
 
-def _outputs(
-    spec: LayoutSpec, rewrite: Rewrite, g: Group, sample: RowGroupSample, drawn: Index, partition: Index
-) -> list[Simulated]:
+def _simulated(rewrite: Rewrite, group: Group, drawn: Index, partition: Index) -> list[Simulated]:
     """Simulate each output partition of one group, as the rewrite divides a group by its sample.
 
     drawn: the drawn rows of the sample. partition: their output partitions.
     """
-    live = float(g.files.live_rows.sum())
-    size = float((g.files.bytes * np.divide(g.files.live_rows, np.maximum(g.files.rows, 1))).sum())
+    files, sample = group.files, rewrite.sample
+    live = float(files.live_rows.sum())
+    size = float((files.bytes * np.divide(files.live_rows, np.maximum(files.rows, 1))).sum())
     found = []
     for at in np.unique(partition).tolist():
         inside = drawn[partition == at]
         share = len(inside) / len(drawn)
         keys = {name: sample.keys[name].take(pa.array(inside)) for name in rewrite.names}
-        wanted = max(1, round(g.target_files * share))
+        wanted = max(1, round(group.target_files * share))
         whole = sample.complete and len(inside) >= 0.5 * live * share
-        args = (keys, spec.layout, rewrite.columns, wanted, live * share, size * share, int(at))
+        args = (keys, rewrite.layout, rewrite.columns, wanted, live * share, size * share, int(at))
         found.append(simulate_group(*args, whole=whole))
     return found
 
 
-def _measured(
-    state: TableState,
-    rewrite: Rewrite,
-    new: Sequence[Simulated],
-    unknown: Sequence[int],
-    sample: RowGroupSample,
-    weights: Floats,
-    partition: Index,
-    partitions: int,
-) -> tuple[Floats, Floats, Floats]:
+def _measured(rewrite: Rewrite, weights: Floats, found: NewFiles) -> tuple[Floats, Floats, Floats]:
     """Return touched, bytes read and floor of each z-order column after the rewrite, float64[d]; NaN if unknown."""
-    files, group, names = state.files, rewrite.group, rewrite.names
-    changed = np.zeros(partitions, bool)
+    files, group, names = rewrite.files, rewrite.group, rewrite.names
+    changed = np.zeros(found.partitions, bool)
     changed[files.partition[group >= 0]] = True
-    for s in new:
+    for s in found.new:
         changed[s.partition] = True
-    inside = np.flatnonzero(changed[files.partition])
-    kept = files.take(inside[group[inside] < 0])
-    after = together(kept, new, names, partitions)
+    stays = changed[files.partition] & (group < 0)
+    after = together(files.take(np.flatnonzero(stays)), found.new, names, found.partitions)
     metrics = layout_metrics(after, names)
-    missing = np.zeros(partitions, bool)
-    for number in unknown:
+    missing = np.zeros(found.partitions, bool)
+    for number in found.unknown:
         missing[rewrite.groups[number].files.partition] = True
     rest = layout_metrics(files.take(np.flatnonzero(~changed[files.partition])), names)
-    largest = np.zeros(partitions)
-    np.maximum.at(largest, after.partition, after.rows)
-    moves = _moves(rewrite, files)
-    shares = [_Shares(sample, weights, partition, name, files, after, moves=moves) for name in names]
     touched, read, floor = (np.empty(len(names)) for _ in range(3))
-    written = counts(after.partition, partitions)
-    for at, m in enumerate(metrics):
-        found = m.by_partition.touched.copy()
+    for at, (name, m) in enumerate(zip(names, metrics, strict=True)):
+        inside = m.by_partition.touched
         if missing.any():
-            found = _extrapolated(found, written, missing, rewrite, unknown)
+            inside = _extrapolated(inside, counts(after.partition, found.partitions), missing, rewrite, found.unknown)
         lowest = rest[at].floor
-        touched[at] = rest[at].touched + found[changed].sum()
+        touched[at] = rest[at].touched + inside[changed].sum()
         read[at] = np.nan if missing.any() else rest[at].bytes_read + m.bytes_read
-        alone = np.nan if missing.any() else shares[at].floor(largest, np.flatnonzero(changed), written)
-        floor[at] = np.nan if lowest is None else lowest + alone
+        floor[at] = np.nan
+        if lowest is not None and not missing.any():
+            floor[at] = lowest + _floor(rewrite, weights, found, name, after, changed)
     return touched, read, floor
 
 
-def _moves(rewrite: Rewrite, files: FileTable) -> bool:
-    """Return whether files change their partition."""
-    old = np.unique(files.partition[rewrite.group >= 0])
-    return any(files.partitions[n].fields != rewrite.fields for n in old.tolist())
+def _floor(rewrite: Rewrite, weights: Floats, found: NewFiles, column: str, after: FileTable, changed: Bools) -> float:
+    """Return the floor of a column, summed over the partitions `changed` (bool[P]).
 
+    How often values occur is taken from the sample. Their shares are lowered by twice the standard error, so that the
+    floor holds for the table and not only for the sample. Rows of files that stay count as rare values.
 
-class _Shares:
-    """How often the values of one column occur in each partition after the rewrite, from the sample."""
-
-    def __init__(
-        self,
-        sample: RowGroupSample,
-        weights: Floats,
-        partition: Index,
-        column: str,
-        files: FileTable,
-        after: FileTable,
-        *,
-        moves: bool,
-    ) -> None:
-        self._values = sample.keys[column]
-        self._partition = partition
-        filled = self._values.is_valid().to_numpy(zero_copy_only=False)
-        self._weights = np.where(filled, weights, 0.0)
-        self._certain = filled & (files.deleted[sample.file] == 0)
-        nulls = np.maximum(after.bounds[column].null_count, 0)
-        self._rows = np.bincount(after.partition, np.maximum(after.rows - nulls, 0), len(after.partitions) or 1)
-        self._complete, self._moves = sample.complete, moves
-
-    def floor(self, largest: Floats, changed: Index, written: Index) -> float:
-        """Return the floor, summed over the partitions that change.
-
-        Shares are lowered by twice their standard error, so that the floor holds for the table and not only for the
-        sample. Rows of files that stay count as rare values.
-
-        Args:
-            largest: float64[P], the rows of the largest file of each partition.
-            changed: int64, the partitions that change.
-            written: int64[P], the number of files of each partition.
-        """
-        codes = self._values.dictionary_encode().indices.fill_null(0).to_numpy(zero_copy_only=False)
-        total = 0.0
-        for p in changed.tolist():
-            here = self._partition == p
-            inside = here & (self._weights > 0)
-            number = int(inside.sum())
-            if self._moves and not self._certain[here].any():
-                continue  # all sampled rows of a new partition may be deleted
-            if self._rows[p] <= 0 or not number:
-                total += float(self._rows[p] > 0)
-                continue
-            sampled = np.bincount(codes[inside], self._weights[inside])
-            share = np.minimum(sampled / max(self._rows[p], sampled.sum()), 1.0)
-            if not self._complete:
-                share = np.maximum(share - 2 * np.sqrt(share * (1 - share) / number), 0.0)
-            # the sizes of new files vary by about 2 % around those that were simulated
-            size = 1.02 * max(largest[p], 1.0) / self._rows[p]
-            if self._moves:  # the rewrite rounds the share of a partition to files by a sample of its own
-                size *= written[p] / max(written[p] - 1, 1)
-            total += floor_of_shares(share, size)
-        return total
+    Args:
+        weights: See `simulate`.
+        found: The new files.
+        after: The files of the changed partitions after the rewrite.
+    """
+    sample, values, moves = rewrite.sample, rewrite.sample.keys[column], rewrite.moves
+    filled = values.is_valid().to_numpy(zero_copy_only=False)
+    weights = np.where(filled, weights, 0.0)
+    certain = filled & (rewrite.files.deleted[sample.file] == 0)
+    rows = np.bincount(after.partition, after.rows_with_value(column), len(after.partitions) or 1)
+    codes = values.dictionary_encode().indices.fill_null(0).to_numpy(zero_copy_only=False)
+    largest = maxima(after.partition, found.partitions, after.rows)
+    written = counts(after.partition, found.partitions)
+    total = 0.0
+    for p in np.flatnonzero(changed).tolist():
+        here = found.partition == p
+        inside = here & (weights > 0)
+        number = int(inside.sum())
+        if moves and not certain[here].any():
+            continue  # all sampled rows of a new partition may be deleted
+        if rows[p] <= 0 or not number:
+            total += float(rows[p] > 0)
+            continue
+        sampled = np.bincount(codes[inside], weights[inside])
+        share = np.minimum(sampled / max(rows[p], sampled.sum()), 1.0)
+        if not sample.complete:
+            share = np.maximum(share - 2 * np.sqrt(share * (1 - share) / number), 0.0)
+        # the sizes of new files vary by about 2 % around those that were simulated
+        size = 1.02 * max(largest[p], 1.0) / rows[p]
+        if moves:  # the rewrite rounds the share of a partition to files by a sample of its own
+            size *= written[p] / max(written[p] - 1, 1)
+        total += floor_of_shares(share, size)
+    return total
 
 
 def _extrapolated(touched: Floats, files: Index, missing: Bools, rewrite: Rewrite, unknown: Sequence[int]) -> Floats:
@@ -264,18 +251,14 @@ def _extrapolated(touched: Floats, files: Index, missing: Bools, rewrite: Rewrit
     return np.where(missing, np.where(number > 1, 1 + excess * (number - 1), 1.0), touched)
 
 
-def errors_of(
-    spec: LayoutSpec, state: TableState, rewrite: Rewrite, sample: RowGroupSample, weights: Floats
-) -> tuple[Floats, Floats]:
+def errors_of(rewrite: Rewrite, weights: Floats) -> tuple[Floats, Floats]:
     """Return the standard errors of touched and bytes read, float64[d] each: the jackknife over FOLDS of row groups."""
+    sample = rewrite.sample
     fold = np.random.default_rng(sample.seed).permutation(sample.row_groups)[sample.row_group] % FOLDS
-    found = []
-    for part in range(min(FOLDS, sample.row_groups)):
-        rest = np.where(fold == part, 0.0, weights)
-        outcome = simulate(spec, state, rewrite, sample, rest)
-        found.append(np.stack((outcome.touched, outcome.bytes_read)))
+    parts = range(min(FOLDS, sample.row_groups))
+    found = [simulate(rewrite, np.where(fold == part, 0.0, weights)) for part in parts]
     if len(found) < 2:
         unknown = np.full(len(rewrite.columns), np.inf)
         return unknown, unknown
-    touched, read = np.sqrt((len(found) - 1) * np.stack(found).var(axis=0))
+    touched, read = np.sqrt((len(found) - 1) * np.array([(f.touched, f.bytes_read) for f in found]).var(axis=0))
     return touched, read

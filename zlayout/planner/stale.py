@@ -62,15 +62,24 @@ def staleness(
         return (_refusal(spec, "expected a version_is requirement, found none", "run `zlayout plan` again"),)
     observed = _observed(spec, now, again, mode)
     broken = violated((*saved.requirements, planned_clustering(saved.requirements)), observed)
-    reasons = (
-        _other_branch(saved, spec)
-        or [text for kind, text in _CHANGED.items() if any(isinstance(r, kind) for r in broken)]
-        or _other_selection(saved.requirements, again.plan.requirements)
-        or _changed_version(broken, now)
-        or _changed_files([group.files for group in again.groups], now)
-        or _other_settings(saved.actions, again.plan.actions)
-        or _changed_properties(violated((*saved.requirements, *again.plan.requirements), observed))
-    )
+    planned, wanted = saved.branch, spec.table.branch
+    versions = [requirement.version for requirement in broken if isinstance(requirement, VersionIs)]
+    if planned != wanted:
+        reasons = [f"it is for branch {planned or MAIN}, and this run is for {wanted or MAIN}"]
+    elif changed := [text for kind, text in _CHANGED.items() if any(isinstance(r, kind) for r in broken)]:
+        reasons = changed
+    elif _other_selection(saved.requirements, again.plan.requirements):
+        reasons = ["the layout spec selects other files now"]
+    elif versions:
+        reasons = [f"expected table version {version}, found {now.version}" for version in versions]
+    elif gone := _changed_files([group.files for group in again.groups], now):
+        reasons = [f"{gone} pinned files were changed or removed"]
+    elif _settings(saved.actions) != _settings(again.plan.actions):  # not all are part of the version of the table
+        reasons = ["the plan would change other settings now"]
+    else:
+        broken = violated((*saved.requirements, *again.plan.requirements), observed)
+        names = dict.fromkeys(r.name for r in broken if isinstance(r, PropertyIs))
+        reasons = [f"the table's properties changed: {', '.join(names)}"] if names else []
     return tuple(_refusal(spec, reason, "run `zlayout plan` again and review it") for reason in reasons)
 
 
@@ -89,37 +98,17 @@ def _observed(spec: LayoutSpec, now: TableState, again: Decision, mode: Stalenes
     )
 
 
-def _other_branch(saved: TablePlan, spec: LayoutSpec) -> list[str]:
-    """Report if the plan is for another branch than the one that `--branch` or the layout spec names."""
-    planned, wanted = saved.branch, spec.table.branch
-    return [] if planned == wanted else [f"it is for branch {planned or MAIN}, and this run is for {wanted or MAIN}"]
-
-
-def _other_selection(saved: Sequence[Requirement], again: Sequence[Requirement]) -> list[str]:
-    """Report if the plan that was made again has other groups or types of requirements than the saved plan."""
+def _other_selection(saved: Sequence[Requirement], again: Sequence[Requirement]) -> bool:
+    """Return whether the plan that was made again has other groups or types of requirements than the saved plan."""
     saved_files, again_files = ({r for r in plan if isinstance(r, FilesAre)} for plan in (saved, again))
     missing = {type(r) for r in again} - {type(r) for r in saved} - {PropertyIs}
-    if saved_files != again_files or missing:
-        return ["the layout spec selects other files now"]
-    return []
+    return saved_files != again_files or bool(missing)
 
 
-def _changed_version(broken: Iterable[Requirement], now: TableState) -> list[str]:
-    planned = [r.version for r in broken if isinstance(r, VersionIs)]
-    return [f"expected table version {version}, found {now.version}" for version in planned]
-
-
-def _changed_files(pinned: Sequence[FileTable], now: TableState) -> list[str]:
-    """Report if pinned files, identified by path and version key, are no longer live."""
+def _changed_files(pinned: Sequence[FileTable], now: TableState) -> int:
+    """Return the number of pinned files, identified by path and version key, that are no longer live."""
     keys = identities(pinned)
-    changed = len(keys) - (pc.sum(pc.is_in(keys, now.files.identity())).as_py() or 0)
-    return [f"{changed} pinned files were changed or removed"] if changed else []
-
-
-def _other_settings(saved: Sequence[Action], again: Sequence[Action]) -> list[str]:
-    """Report if other settings would be changed now. Not every setting is part of the version of the table."""
-    same = _settings(saved) == _settings(again)
-    return [] if same else ["the plan would change other settings now"]
+    return len(keys) - (pc.sum(pc.is_in(keys, now.files.identity())).as_py() or 0)
 
 
 def _settings(actions: Iterable[Action]) -> list[Action]:
@@ -129,11 +118,6 @@ def _settings(actions: Iterable[Action]) -> list[Action]:
         for action in actions
         if not isinstance(action, RewriteGroup)
     ]
-
-
-def _changed_properties(broken: Iterable[Requirement]) -> list[str]:
-    names = dict.fromkeys(r.name for r in broken if isinstance(r, PropertyIs))
-    return [f"the table's properties changed: {', '.join(names)}"] if names else []
 
 
 def _refusal(spec: LayoutSpec, reason: str, hint: str) -> Diagnostic:

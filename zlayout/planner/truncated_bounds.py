@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from zlayout.planner.actions import TruncatedBounds
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.distinct_rows import distinct_rows
-from zlayout.table.state import Column, ColumnBounds, FileTable, Int64, TableState, is_text
-
-Bools = NDArray[np.bool_]
+from zlayout.table.byte_order import common_length
+from zlayout.table.order import distinct_rows
+from zlayout.table.state import Bools, Column, ColumnBounds, FileTable, Int64, TableState, is_text
 
 # The share of files with equal truncated bounds above which truncation prevents skipping.
 MIN_SHARE_EQUAL = 0.25
@@ -132,10 +131,11 @@ def _one_prefix(bounds: ColumnBounds) -> Bools:
     one = np.zeros(len(bounds.lower), bool)
     cut = _cut(bounds)
     lengths = _length(bounds.lower)
+    head = pc.utf8_slice_codeunits if pa.types.is_string(bounds.lower.type) else pc.binary_slice
     for length in np.unique(lengths[cut & (lengths > 1)]).tolist():
         rows = np.flatnonzero(cut & (lengths == length))
         index = pa.array(rows)
-        low, high = (_head(side.take(index), length - 1) for side in (bounds.lower, bounds.upper))
+        low, high = (head(side.take(index), 0, length - 1) for side in (bounds.lower, bounds.upper))
         one[rows] = pc.fill_null(pc.equal(low, high), False).to_numpy(zero_copy_only=False)
     return one & (_length(bounds.upper) >= lengths)
 
@@ -165,22 +165,11 @@ def _common_prefix(bounds: ColumnBounds, cut: Bools) -> int:
     return common_length(low, high)
 
 
-def common_length(low: str | bytes, high: str | bytes) -> int:
-    """Return the length of the common prefix of two values, in characters or bytes."""
-    return next((n for n, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
-
-
 def _length(side: pa.Array) -> Int64:
     """Return the length of each bound in characters (bytes of a binary column), int64[N]; -1 for no bound."""
     lengths = pc.utf8_length(side) if pa.types.is_string(side.type) else pc.binary_length(side)
     found: Int64 = pc.fill_null(lengths, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     return found
-
-
-def _head(side: pa.Array, length: int) -> pa.Array:
-    if pa.types.is_string(side.type):
-        return pc.utf8_slice_codeunits(side, 0, length)
-    return pc.binary_slice(side, 0, length)
 
 
 def _codes(side: pa.Array) -> Int64:

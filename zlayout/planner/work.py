@@ -9,10 +9,17 @@ from typing import Literal
 import numpy as np
 
 from zlayout.errors import CommitConflict
-from zlayout.planner.actions import Action, ChangeClustering, ChangePartitioning, Reason, RewriteGroup, SetProperties
+from zlayout.planner.actions import (
+    Action,
+    ChangeClustering,
+    ChangePartitioning,
+    Reason,
+    RewriteGroup,
+    SetProperties,
+    parts_of,
+)
 from zlayout.planner.forecasts import QueryCost
 from zlayout.planner.partition_text import partition_text
-from zlayout.planner.parts import parts_of
 from zlayout.planner.requirements import (
     Observed,
     PartitioningIs,
@@ -175,7 +182,7 @@ class Work:
         What the first parts committed stays if a later one fails. The first part changes the partitioning.
 
         Args:
-            most_bytes: See `zlayout.planner.parts.parts_of`.
+            most_bytes: See `parts_of`.
         """
         parts = parts_of(self.rewrites, most_bytes)
         if len(parts) < 2:

@@ -10,7 +10,7 @@ from itertools import combinations
 
 import numpy as np
 
-from zlayout.planner.trend import ColumnTrend, Trend
+from zlayout.planner.run_report import ColumnTrend, Trend
 from zlayout.records.model import Record
 
 # A slope needs at least so many records, over at least so many days.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from zlayout.planner.trend import Trend
+from zlayout.planner.run_report import Trend
 from zlayout.records.model import ColumnRecord, Record
 from zlayout.records.trend import Growth
 from zlayout.report.phrases import measure_text

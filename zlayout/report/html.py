@@ -12,8 +12,7 @@ from zlayout.planner.actions import ChangeClustering, ChangePartitioning, SetPro
 from zlayout.planner.forecasts import BytesRead, ColumnForecast
 from zlayout.planner.model import Plan, TablePlan, summary
 from zlayout.planner.result import MeasuredColumn, TableResult
-from zlayout.planner.run_report import RunReport
-from zlayout.planner.trend import Trend
+from zlayout.planner.run_report import RunReport, Trend
 from zlayout.report import charts, closing, figures, phrases, words
 from zlayout.report.fleet import MAX_HISTOGRAM_TABLES, Entry, fleet, in_order
 from zlayout.report.phrases import bytes_text, has_row_groups, later_text, row_groups_text, touched_text, workload_lines

@@ -7,11 +7,19 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from zlayout.planner.actions import RewriteGroup
-from zlayout.planner.deferred import DeferredGroups, HotGroups, RankedBy
-from zlayout.planner.forecasts import BytesRead, ColumnForecast, Payback, QueryCost, SampleFacts, TouchedRange
+from zlayout.planner.actions import RewriteGroup, parts_of
+from zlayout.planner.forecasts import (
+    BytesRead,
+    ColumnForecast,
+    DeferredGroups,
+    HotGroups,
+    Payback,
+    QueryCost,
+    RankedBy,
+    SampleFacts,
+    TouchedRange,
+)
 from zlayout.planner.model import Decay, Measure, SettingDrift, Status, TablePlan
-from zlayout.planner.parts import parts_of
 from zlayout.planner.result import TableResult
 from zlayout.report.words import (
     REASONS,

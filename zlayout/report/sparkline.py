@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zlayout.planner.trend import ColumnTrend, Trend
+from zlayout.planner.run_report import ColumnTrend, Trend
 from zlayout.report.charts import markup
 from zlayout.report.words import number, plural
 

@@ -51,7 +51,7 @@ class Tolerance:
 
     workload: the share of the bytes that queries read by the declared layout and that another layout may save.
     rarely_read: the share of the executions of the workload that may read decayed partitions which wait, see
-        `zlayout.planner.rarely_read`; None if none waits.
+        `zlayout.planner.waiting`; None if none waits.
 
     The last two are no decay measures, and are therefore not part of the text that `acceptance` digests.
     """

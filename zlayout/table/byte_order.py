@@ -16,8 +16,8 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from zlayout.table.order import changes, order_of, sorted_places
+from zlayout.table.state import Int64
 
-Int64 = NDArray[np.int64]
 UInt64 = NDArray[np.uint64]
 WORD = 8  # bytes per word
 
@@ -31,7 +31,7 @@ class ByteOrder:
 
     order: Int64
     fresh: NDArray[np.bool_]
-    _text: _Bytes
+    _text: Values
     _prefix: int
     _words: int
 
@@ -47,7 +47,7 @@ class ByteOrder:
 
 def byte_order(values: pa.Array) -> ByteOrder:
     """Sort strings or binary, large or not, without nulls."""
-    text = _Bytes.of(values)
+    text = Values.of(values)
     prefix = at = _common_prefix(values)
     order, word = sorted_places(text.word(np.arange(len(values)), at))
     fresh, words = changes(word), 1
@@ -86,25 +86,32 @@ def _sort_ties(order: Int64, fresh: NDArray[np.bool_], tied: Int64, key: NDArray
 
 
 @dataclass(frozen=True, slots=True)
-class _Bytes:
-    """M values in one buffer. starts, lengths: int64[M], the bytes of each value in `data`, uint8[at least WORD]."""
+class Values:
+    """M strings or binary values in one buffer.
+
+    starts, lengths: int64[M], the bytes of each value in `data`, uint8[at least WORD].
+    """
 
     starts: Int64
     lengths: Int64
     data: NDArray[np.uint8]
 
     @staticmethod
-    def of(values: pa.Array) -> _Bytes:
+    def of(values: pa.Array) -> Values:
         wide = pt.is_large_binary(values.type) or pt.is_large_string(values.type)
         _, offsets, data = values.buffers()
         ends = np.zeros(1, np.int64)
         if len(values):
             every = np.frombuffer(offsets, np.int64 if wide else np.int32)
-            ends = every[values.offset : values.offset + len(values) + 1].astype(np.int64)
+            ends = every[values.offset : values.offset + len(values) + 1].astype(np.int64, copy=False)
         bytes_ = np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8)
         if len(bytes_) < WORD:
             bytes_ = np.append(bytes_, np.zeros(WORD, np.uint8))
-        return _Bytes(ends[:-1], np.diff(ends), bytes_)
+        return Values(ends[:-1], np.diff(ends), bytes_)
+
+    def between(self, start: int, stop: int) -> memoryview:
+        """The bytes of the values start..stop, of which there is at least one."""
+        return self.data[self.starts[start] : self.starts[stop - 1] + self.lengths[stop - 1]].data
 
     def word(self, rows: Int64, at: int) -> UInt64:
         """uint64: eight bytes of each value at `rows`, beginning with byte `at`, big-endian, padded with zeros."""
@@ -141,6 +148,9 @@ def _common_prefix(values: pa.Array) -> int:
     if len(values) == 0:
         return 0
     extremes = pc.min_max(values)
-    low, high = (memoryview(extremes[end].as_buffer()) for end in ("min", "max"))
-    shared = min(len(low), len(high))
-    return next((i for i in range(shared) if low[i] != high[i]), shared)
+    return common_length(*(memoryview(extremes[end].as_buffer()) for end in ("min", "max")))
+
+
+def common_length(low: str | bytes | memoryview, high: str | bytes | memoryview) -> int:
+    """The length of the common prefix of two values, in characters or bytes."""
+    return next((n for n, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))

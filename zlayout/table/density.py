@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from zlayout.table.segments import Float64, PerSegment, Segments, before
+from zlayout.table.segments import PerSegment, Segments, before
+from zlayout.table.state import Float64
 
 STEPS = 4
 STEPS_FOR_MANY_FILES = 2  # above MANY_FILES; a step takes about 0.1 s for a million files

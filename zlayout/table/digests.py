@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zlayout.table.byte_order import byte_order
+from zlayout.table.byte_order import Values, byte_order
 from zlayout.table.order import order_of
-from zlayout.table.pieces import pieces
-from zlayout.table.side_by_side import MAX_THREADS, side_by_side
+from zlayout.table.side_by_side import MAX_THREADS, pieces, side_by_side
 from zlayout.table.state import FileTable, Int64, names
 
 # Number of files that are hashed as one block. Digests depend on it.
@@ -62,18 +60,23 @@ def _in_order(parts: Sequence[FileTable]) -> tuple[list[pa.Array], Int64]:
     """path and version_key of all files, and the indices (int64) that sort the files by these two."""
     columns = names(parts)
     found = byte_order(columns[0])
-    return columns, found.order if found.fresh.all() else _order_of_both(*columns)
+    if found.fresh.all():
+        return columns, found.order
+    both = pa.table({"path": columns[0], "version_key": columns[1]})
+    order = pc.sort_indices(both, [("path", "ascending"), ("version_key", "ascending")])
+    return columns, order.to_numpy().astype(np.int64)
 
 
-def _taken(columns: Sequence[pa.Array], order: Int64) -> list[_Text]:
-    return [_Text.of(column.take(pa.array(order))) for column in columns]
+def _taken(columns: Sequence[pa.Array], order: Int64) -> list[Values]:
+    return [Values.of(column.take(pa.array(order))) for column in columns]
 
 
-def _block(texts: Sequence[_Text], start: int, stop: int) -> bytes:
+def _block(columns: Sequence[Values], start: int, stop: int) -> bytes:
     """SHA-256 of the sorted files start..stop: lengths and bytes of their paths, then of their version keys."""
     digest = hashlib.sha256()
-    for text in texts:
-        text.feed(digest.update, start, stop)
+    for values in columns:
+        digest.update(_as_bytes(values.lengths[start:stop]))
+        digest.update(values.between(start, stop))
     return digest.digest()
 
 
@@ -81,31 +84,5 @@ def _of_blocks(number: int, blocks: Iterable[bytes]) -> str:
     return hashlib.sha256(_as_bytes(np.array([number])) + b"".join(blocks)).hexdigest()
 
 
-def _order_of_both(path: pa.Array, version_key: pa.Array) -> Int64:
-    both = pa.table({"path": path, "version_key": version_key})
-    order: Int64 = pc.sort_indices(both, [("path", "ascending"), ("version_key", "ascending")]).to_numpy()
-    return order.astype(np.int64)
-
-
 def _as_bytes(numbers: Int64) -> bytes:
     return numbers.astype("<i8").tobytes()
-
-
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """The values of a large_string array without nulls. offsets: int64[N + 1] into data."""
-
-    offsets: Int64
-    data: memoryview
-
-    @staticmethod
-    def of(values: pa.Array) -> _Text:
-        _, offsets, data = values.buffers()
-        ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
-        return _Text(ends if len(values) else np.zeros(1, np.int64), memoryview(data or b""))
-
-    def feed(self, update: Callable[[bytes | memoryview], object], start: int, stop: int) -> None:
-        """Pass the lengths of the values start..stop, as little-endian int64, and then their bytes to `update`."""
-        ends = self.offsets[start : stop + 1]
-        update(_as_bytes(np.diff(ends)))
-        update(self.data[ends[0] : ends[-1]])

@@ -1,13 +1,16 @@
-"""Put files, or the bounds of files, one after the other."""
+"""Concatenate file tables and file bounds, and replace files by those that a rewrite wrote."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from zlayout.table.state import ColumnBounds, FileTable
+from zlayout.table.state import ARROW_COLUMNS, NUMPY_COLUMNS, ColumnBounds, FileTable
 
 
 def joined(parts: Sequence[FileTable]) -> FileTable:
@@ -17,19 +20,14 @@ def joined(parts: Sequence[FileTable]) -> FileTable:
         parts: At least one file table, with bounds of the columns of the first one. Their indices refer to the
             partitions and layouts of the last one, and their groups are numbered together.
     """
-    first, last = parts[0], parts[-1]
-    return FileTable(
-        path=_joined([part.path for part in parts], first.path.type),
-        version_key=_joined([part.version_key for part in parts], first.version_key.type),
-        rows=np.concatenate([part.rows for part in parts]),
-        deleted=np.concatenate([part.deleted for part in parts]),
-        shared_deletes=np.concatenate([part.shared_deletes for part in parts]),
-        bytes=np.concatenate([part.bytes for part in parts]),
-        partition=np.concatenate([part.partition for part in parts]),
-        partitions=last.partitions,
-        layout=np.concatenate([part.layout for part in parts]),
-        layouts=last.layouts,
-        group=np.concatenate([part.group for part in parts]),
+    first = parts[0]
+    columns: dict[str, Any] = {
+        name: _joined([getattr(part, name) for part in parts], getattr(first, name).type) for name in ARROW_COLUMNS
+    }
+    columns |= {name: np.concatenate([getattr(part, name) for part in parts]) for name in NUMPY_COLUMNS}
+    return replace(
+        parts[-1],
+        **columns,
         bounds={name: joined_bounds([part.bounds[name] for part in parts]) for name in first.bounds},
         baselines={number: baseline for part in parts for number, baseline in part.baselines.items()},
     )
@@ -49,3 +47,22 @@ def joined_bounds(parts: Sequence[ColumnBounds]) -> ColumnBounds:
 def _joined(columns: Sequence[pa.Array | pa.ChunkedArray], kind: pa.DataType) -> pa.Array:
     flat = (c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns)
     return pa.concat_arrays([column if column.type == kind else column.cast(kind) for column in flat])
+
+
+def replaced(files: FileTable, removed: Sequence[pa.Array], added: Sequence[FileTable]) -> FileTable:
+    """Return the files without the removed ones and with the added ones, without layout records.
+
+    Args:
+        files: The live files before the rewrite, with the bounds of some columns.
+        removed: The paths of the removed files.
+        added: The new files, with bounds of the same columns.
+    """
+    gone = pa.concat_arrays([paths.cast(pa.large_string()) for paths in removed] or [pa.array([], pa.large_string())])
+    kept = pc.invert(pc.is_in(files.path.cast(pa.large_string()), value_set=gone)).to_numpy(zero_copy_only=False)
+    number = {partition: at for at, partition in enumerate(files.partitions)}
+    parts = [files.take(np.flatnonzero(kept))]
+    for part in added:
+        own = np.array([number.setdefault(p, len(number)) for p in part.partitions], np.int32)
+        parts.append(replace(part, partition=own[part.partition]))
+    none = np.full(sum(map(len, parts)), -1, np.int32)
+    return replace(joined(parts), partitions=tuple(number), layout=none, layouts=(), group=none, baselines={})

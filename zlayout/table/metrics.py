@@ -9,18 +9,15 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from zlayout.table.floor import min_floor
 from zlayout.table.histogram import DepthBucket, depth_histogram
 from zlayout.table.ranks import rank_bounds
 from zlayout.table.reach import Reach, bytes_in_partitions, estimate_in_partitions, reach_of, touched_in_partitions
-from zlayout.table.segments import Float64, PerSegment, Segments, segments_of
+from zlayout.table.segments import PerSegment, Segments, segments_of
 from zlayout.table.side_by_side import both, side_by_side
-from zlayout.table.state import FileTable, Int64
-from zlayout.table.sums import counts
+from zlayout.table.state import Bools, FileTable, Float64, Int64
+from zlayout.table.sums import counts, maxima
 
-Bools = NDArray[np.bool_]
 MIN_FILES_PER_BOUND = 4  # files per distinct bound; with fewer, bounds do not show the number of distinct values
 
 
@@ -82,16 +79,15 @@ def layout_metrics(files: FileTable, columns: Collection[str], with_reach: bool 
 
 
 def _measure(files: FileTable, column: str, with_reach: bool, alone: bool) -> ColumnMetrics:
-    """The column's metrics. alone: whether no other column is measured at the same time, so that two threads can be
-    used.
-    """
+    """The column's metrics. alone: whether no other column is measured meanwhile, so that two threads can be used."""
     bounds = files.bounds[column]
     ranked = rank_bounds(bounds, files.rows)
     number = counts(files.partition, max(len(files.partitions), 1))
     segments = segments_of(ranked, files.partition, len(number))
     countable, unbounded, all_null = ranked.axis.countable, ranked.unbounded, int(ranked.empty.sum())
     del ranked  # it would add an eighth to the peak memory
-    single = _single_values(segments, bounds.truncated)
+    # bool[M]: the files whose rows all have the same value
+    single = (segments.lo == segments.hi) & segments.bounded.all(axis=0) & ~bounds.truncated[segments.file]
 
     def from_bounds() -> tuple[float, tuple[DepthBucket, ...], float, Float64, Float64]:
         depths = depth(segments)
@@ -100,7 +96,7 @@ def _measure(files: FileTable, column: str, with_reach: bool, alone: bool) -> Co
         return _mean(depths), depth_histogram(depths), _mean(overlaps(segments)), distinct, limit
 
     def from_rows() -> tuple[PerSegment, Float64, Float64]:
-        estimate = estimate_in_partitions(segments, rows_with_value(files, column))
+        estimate = estimate_in_partitions(segments, files.rows_with_value(column))
         read = bytes_in_partitions(segments, estimate, files.bytes)
         return estimate, touched_in_partitions(segments, estimate), read
 
@@ -124,12 +120,6 @@ def _measure(files: FileTable, column: str, with_reach: bool, alone: bool) -> Co
         by_partition=ByPartition(touched_inside, read, distinct, limit, lowest),
         reach=reach_of(segments, estimate, len(files)) if with_reach else None,
     )
-
-
-def rows_with_value(files: FileTable, column: str) -> Float64:
-    """float64[N]: live rows minus nulls. It is at least 0, because deleted rows may also be null."""
-    nulls = np.maximum(files.bounds[column].null_count, 0)
-    return np.maximum(files.live_rows - nulls, 0).astype(np.float64)
 
 
 def _mean(values: Int64) -> float:
@@ -179,14 +169,7 @@ def distinct_estimate(segments: Segments, countable: bool) -> Float64:
     files per distinct bound and at least half of the files have a single value: a value that is not a bound is then
     unlikely. In a partition with an unbounded file the number is unknown.
     """
-    points = np.diff(segments.start)
-    files = counts(segments.partition, len(points))
-    estimate = np.where(files > 0, np.inf, 0.0)
-    filled = np.flatnonzero(files)
-    if len(filled) == 0:
-        return estimate
-    if countable:
-        estimate[filled] = segments.per_partition(segments.gap + segments.point)[filled] / segments.point
+    points, files, estimate = _values_in_range(segments, countable)
     single = counts(segments.partition[segments.hi == segments.lo], len(points))
     bounds_are_values = ((files >= MIN_FILES_PER_BOUND * points) & (2 * single >= files)) | (single == files)
     estimate = np.where(bounds_are_values, np.minimum(estimate, points), estimate)
@@ -202,15 +185,21 @@ def max_distinct(segments: Segments, countable: bool, single: Bools) -> Float64:
         countable: whether the values of the type can be counted.
         single: bool[M], the files of one value.
     """
-    points = np.diff(segments.start)
-    files = counts(segments.partition, len(points))
-    limit = np.where(files > 0, np.inf, 0.0)
-    filled = np.flatnonzero(files)
-    if countable and len(filled):
-        limit[filled] = segments.per_partition(segments.gap + segments.point)[filled] / segments.point
+    points, files, limit = _values_in_range(segments, countable)
     limit = np.where((counts(segments.partition[single], len(points)) == files) & (files > 0), points, limit)
     limit[segments.partition[~segments.bounded.all(axis=0)]] = np.inf
     return limit
+
+
+def _values_in_range(segments: Segments, countable: bool) -> tuple[Int64, Int64, Float64]:
+    """[P] each: the number of points, the number of files, and max - min + 1; infinity for values without a number."""
+    points = np.diff(segments.start)
+    files = counts(segments.partition, len(points))
+    number = np.where(files > 0, np.inf, 0.0)
+    filled = np.flatnonzero(files)
+    if countable and len(filled):
+        number[filled] = segments.per_partition(segments.gap + segments.point)[filled] / segments.point
+    return points, files, number
 
 
 def known_floor(
@@ -229,9 +218,8 @@ def known_floor(
     """
     partitions = len(touched)
     rows = segments.per_partition(estimate[0] + estimate[1])
-    largest = np.zeros(partitions)
-    np.maximum.at(largest, files.partition, files.live_rows)
-    largest = np.divide(largest, rows, out=np.ones(partitions), where=rows > 0)
+    rows_of_largest = maxima(files.partition, partitions, files.live_rows)
+    largest = np.divide(rows_of_largest, rows, out=np.ones(partitions), where=rows > 0)
     lowest = min_floor(limit, np.where(largest > 0, largest, 1.0))
     reached = touched <= lowest * (1 + 1e-9)
     shown = counts(segments.partition[single], partitions) == counts(segments.partition, partitions)
@@ -244,7 +232,30 @@ def known_floor(
     return np.where(shown & ~reached, exact, floor)
 
 
-def _single_values(segments: Segments, truncated: Bools) -> Bools:
-    """bool[M]: the files whose rows all have the same value. truncated: bool[N]."""
-    single: Bools = (segments.lo == segments.hi) & segments.bounded.all(axis=0) & ~truncated[segments.file]
-    return single
+def floor_of_shares(shares: Float64, largest: float) -> float:
+    """The floor of a column: touched that no layout of as many files can go below.
+
+    A query for a value with the share s of the rows opens at least max(1, s / r) files, where r is the share of the
+    rows in the largest file. Drawn by row, the values touch at least `sum s * max(1, s / r)` files. Nothing else about
+    the layout is used: neither other columns nor correlation.
+
+    Args:
+        shares: float64[k], the share of each value among the rows with a value; they sum to 1 or less. Rows that are
+            left out count as rare values.
+        largest: the rows of the largest file, as a share of the rows with a value; above 0.
+    """
+    return float(1.0 + (shares * np.maximum(shares / largest - 1.0, 0.0)).sum())
+
+
+def min_floor(distinct: Float64, largest: Float64) -> Float64:
+    """The lowest floor that a column of at most `distinct` values can have, of any shape.
+
+    `s * max(1, s / r)` is convex in s, so that equal shares give the minimum: `max(1, 1 / (distinct * r))`.
+
+    Args:
+        distinct: an upper limit of the number of values; infinity if unknown, 0 for a column without a value.
+        largest: the rows of the largest file, as a share of the rows with a value; above 0.
+    """
+    with np.errstate(divide="ignore"):
+        lowest: Float64 = np.maximum(1.0 / (np.maximum(distinct, 1.0) * largest), 1.0)
+    return np.where(distinct > 0, lowest, 0.0)

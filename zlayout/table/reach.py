@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zlayout.table.baseline import Baseline
 from zlayout.table.density import estimate_rows
 from zlayout.table.ranks import rank_bounds
-from zlayout.table.segments import Float64, PerSegment, Segments, before, segments_of
-from zlayout.table.state import FileTable, Int32, Int64
-from zlayout.table.sums import sums
+from zlayout.table.segments import PerSegment, Segments, before, segments_of
+from zlayout.table.state import FileTable, Float64, Int32, Int64
+from zlayout.table.sums import counts, sums
 
 NO_POINT = -1  # instead of the points of a file without a value
 
@@ -60,22 +62,39 @@ class Reach:
         return touched_in_partitions(segments, estimate_in_partitions(segments, weights))
 
 
-def reach(files: FileTable, column: str, weights: Float64, partition: Int32, partitions: int) -> Reach:
+def reach(files: FileTable, column: str, partition: Int32 | None = None, partitions: int = 0) -> Reach:
     """The reach of the files on one column.
 
     Args:
         files: N files.
         column: the name of a column whose bounds were read.
-        weights: float64[N], rows with a value.
-        partition: int32[N], below `partitions`.
+        partition: int32[N], below `partitions`; None for the partitions of the table.
         partitions: the number of partitions P.
 
     Raises:
         KeyError: for a column whose bounds were not read.
         TableError: ZL109 for a type without an order.
     """
+    if partition is None:
+        partition, partitions = files.partition, max(len(files.partitions), 1)
     segments = segments_of(rank_bounds(files.bounds[column], files.rows), partition, partitions)
-    return reach_of(segments, estimate_in_partitions(segments, weights), len(files))
+    return reach_of(segments, estimate_in_partitions(segments, files.rows_with_value(column)), len(files))
+
+
+def measure_baselines(files: FileTable, columns: Sequence[str], group: Int32, count: int) -> tuple[Baseline, ...]:
+    """Measure the baseline of each of `count` groups on its own.
+
+    Args:
+        files: N files with the bounds of the columns.
+        columns: The z-order columns in the order of the layout.
+        group: int32[N], the group of each file, below `count`.
+        count: The number of groups.
+    """
+    if not count:
+        return ()
+    touched = [sums(group, count, reach(files, column, group, count).share).tolist() for column in columns]
+    number = counts(group, count).tolist()
+    return tuple(Baseline(files, tuple(row[at] for row in touched)) for at, files in enumerate(number))
 
 
 def reach_of(segments: Segments, estimate: PerSegment, files: int) -> Reach:

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from zlayout.table.axis import Axis, dense_values
 from zlayout.table.order import sorted_places
-from zlayout.table.pieces import pieces
 from zlayout.table.ranks import Ranked
-from zlayout.table.state import Int32, Int64
+from zlayout.table.side_by_side import pieces
+from zlayout.table.state import Float64, Int32, Int64
 
-Float64 = NDArray[np.float64]
 PerSegment = tuple[Float64, Float64]  # float64[R] for the points, float64[R] for the gaps after them
 FILES_PER_BLOCK = 1 << 17  # temporary arrays of this length fit into the CPU cache
 

@@ -1,10 +1,14 @@
-"""Run computations in threads if that is faster. numpy, Arrow and hashlib release the interpreter lock."""
+"""Divide computations: among threads if that is faster, and into pieces with small arrays.
+
+numpy, Arrow and hashlib release the interpreter lock.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import TypeVar, cast
 
 K = TypeVar("K")
@@ -27,3 +31,8 @@ def side_by_side(measure: Callable[[K], T], items: Sequence[K], files: int) -> l
 def both(one: Callable[[], S], other: Callable[[], T], files: int) -> tuple[S, T]:
     """The results of both functions, which are run as by `side_by_side`."""
     return cast("tuple[S, T]", tuple(side_by_side(lambda give: give(), (one, other), files)))
+
+
+def pieces(start: int, stop: int, size: int) -> list[tuple[int, int]]:
+    """The start and end of each piece of length `size`, in order. The last one may be shorter."""
+    return list(pairwise([*range(start, stop, size), stop]))

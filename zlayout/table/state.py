@@ -24,12 +24,16 @@ from zlayout.table.partition import PartitionField as PartitionField
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
+Bools = NDArray[np.bool_]
 Float64 = NDArray[np.float64]
 ArrowGather = Callable[[pa.Array], pa.Array]
 NumpyGather = Callable[[NDArray[Any]], NDArray[Any]]
 # Length in characters of the bounds that a rewrite requests for columns with indistinct bounds. URLs and file paths
 # differ within this length.
 LONG_BOUND = 256
+# The fields of `FileTable` with one value per file, by the library that stores them.
+ARROW_COLUMNS = ("path", "version_key")
+NUMPY_COLUMNS = ("rows", "deleted", "shared_deletes", "bytes", "partition", "layout", "group")
 MAX_HISTORY_TEXT = 100  # characters of an operation or an engine in the history of a table
 MAX_MILLISECONDS = 253_402_300_799_000  # the end of the year 9999
 
@@ -196,6 +200,11 @@ class FileTable:
         live[some] *= self.live_rows[some] / self.rows[some]
         return live
 
+    def rows_with_value(self, column: str) -> Float64:
+        """float64[N]: live rows minus nulls of a column. It is at least 0, because deleted rows may also be null."""
+        nulls = np.maximum(self.bounds[column].null_count, 0)
+        return np.maximum(self.live_rows - nulls, 0).astype(np.float64)
+
     def take(self, index: NDArray[np.int64]) -> FileTable:
         """The files at the indices, in that order. `partitions` and `layouts` are not reduced."""
         if len(index) == len(self) and (index == np.arange(len(self))).all():
@@ -219,21 +228,9 @@ class FileTable:
         return self._gathered(lambda column: column.slice(start, length), lambda column: column[start:stop])
 
     def _gathered(self, from_arrow: ArrowGather, from_numpy: NumpyGather) -> FileTable:
-        return FileTable(
-            path=from_arrow(self.path),
-            version_key=from_arrow(self.version_key),
-            rows=from_numpy(self.rows),
-            deleted=from_numpy(self.deleted),
-            shared_deletes=from_numpy(self.shared_deletes),
-            bytes=from_numpy(self.bytes),
-            partition=from_numpy(self.partition),
-            partitions=self.partitions,
-            layout=from_numpy(self.layout),
-            layouts=self.layouts,
-            group=from_numpy(self.group),
-            bounds={name: b.gathered(from_arrow, from_numpy) for name, b in self.bounds.items()},
-            baselines=self.baselines,
-        )
+        columns: dict[str, Any] = {name: from_arrow(getattr(self, name)) for name in ARROW_COLUMNS}
+        columns |= {name: from_numpy(getattr(self, name)) for name in NUMPY_COLUMNS}
+        return replace(self, **columns, bounds={n: b.gathered(from_arrow, from_numpy) for n, b in self.bounds.items()})
 
     def identity(self) -> pa.Array:
         """large_string[N]: path and version_key joined. It does not change as long as the file does not change."""
@@ -265,7 +262,8 @@ class TableState:
     without laid-out files; None if the table reports none. rewrites: what other writers rewrote since the last rewrite
     by zlayout; empty if zlayout has not rewritten the table, as far as its history shows. clustering: the clustering
     columns of a table that its format clusters, empty after CLUSTER BY NONE; None for another table. last_written:
-    int64[P], when another writer last wrote to each partition (`zlayout.table.last_written`); empty if it is unknown.
+    int64[P], when another writer last wrote to each partition, in milliseconds since 1970 (0 if unknown); empty if no
+    time is known.
     """
 
     table: str
@@ -287,6 +285,11 @@ class TableState:
     from_catalog: bool = False
     clustering: tuple[str, ...] | None = None
     last_written: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def columns_of(self, names: Iterable[str]) -> tuple[Column, ...]:
+        """The columns of these names. Raises KeyError for one that does not exist, which `semantics.check` reports."""
+        known = {column.name: column for column in self.columns}
+        return tuple(known[name] for name in names)
 
     def column(self, name: str) -> Column | None:
         return next((c for c in self.columns if c.name == name), None)

@@ -1,4 +1,4 @@
-"""Counts and sums per class, for example over the files of each partition."""
+"""Counts, sums and maxima per class, for example over the files of each partition."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Float64 = NDArray[np.float64]
-Int64 = NDArray[np.int64]
+from zlayout.table.state import Float64, Int64
 
 
 def counts(of: NDArray[np.integer[Any]], number: int) -> Int64:
@@ -26,3 +25,10 @@ def sums(of: NDArray[np.integer[Any]], number: int, values: NDArray[Any]) -> Flo
     if number == 1:
         return np.array([values.sum()], np.float64)
     return np.bincount(of, values, number).astype(np.float64, copy=False)  # without values it returns integers
+
+
+def maxima(of: NDArray[np.integer[Any]], number: int, values: Int64) -> Int64:
+    """int64[number]: the largest of `values` per class, at least 0. of: the class of each value, below `number`."""
+    largest = np.zeros(number, np.int64)
+    np.maximum.at(largest, of, values)
+    return largest

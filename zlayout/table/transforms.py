@@ -74,9 +74,6 @@ def _truncated(values: pa.Array, width: int) -> pa.Array:
 
 def _buckets(values: pa.Array, count: int) -> pa.Array:
     encoded = values.dictionary_encode()
-    of_value = [_hash(repr(value)) % count for value in encoded.dictionary.to_pylist()]
+    digests = (hashlib.blake2b(repr(value).encode(), digest_size=6) for value in encoded.dictionary.to_pylist())
+    of_value = [int.from_bytes(digest.digest(), "big") % count for digest in digests]
     return pa.array(of_value, pa.int32()).take(encoded.indices) if of_value else pa.nulls(len(values), pa.int32())
-
-
-def _hash(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=6).digest(), "big")

@@ -22,9 +22,9 @@ from zlayout.planner import accepted
 from zlayout.spec.layout import Layout
 from zlayout.spec.model import TableName
 from zlayout.spec.renames import present_records
-from zlayout.table.group_baselines import measure_baselines
 from zlayout.table.key_sample import RowGroups, RowGroupSample
 from zlayout.table.metrics import layout_metrics
+from zlayout.table.reach import measure_baselines
 from zlayout.table.state import (
     Column,
     ColumnBounds,

@@ -19,8 +19,8 @@ from zlayout.advisor.worth import worth
 from zlayout.errors import Location
 from zlayout.planner.actions import Reason
 from zlayout.planner.forecast import measure
+from zlayout.planner.proposal import Worth
 from zlayout.planner.selection import SelectedFiles
-from zlayout.planner.worth import Worth
 from zlayout.predicate.parse import parse_where
 from zlayout.table.state import Column, TableState
 from zlayout.workload.model import Query, Scan, Workload

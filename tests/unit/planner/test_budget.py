@@ -12,11 +12,10 @@ from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 from zlayout.planner.assemble import assemble
 from zlayout.planner.budget import choose, choose_saved
 from zlayout.planner.decision import Decision, PlanOptions
-from zlayout.planner.deferred import RankedBy
 from zlayout.planner.diff import decide, propose, settle
-from zlayout.planner.proposal import Proposal
+from zlayout.planner.forecasts import RankedBy
+from zlayout.planner.proposal import Proposal, Worth
 from zlayout.planner.requirements import FilesAre
-from zlayout.planner.worth import Worth
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import PartitionField, TableState
 

@@ -10,12 +10,12 @@ from unit.planner.plans import DELTA, OLD, SPEC, TARGET, File, state
 from zlayout.planner.actions import Reason
 from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.diff import decide
-from zlayout.planner.hot import set_aside
 from zlayout.planner.selection import FileSelection, SelectedFiles
+from zlayout.planner.waiting import set_hot_aside
 from zlayout.planner.work import Capabilities
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.last_written import last_written
 from zlayout.table.state import PartitionField, TableState
+from zlayout.table.sums import maxima
 
 EAST, WEST = [File(0, 999, "east")] * 4, [File(0, 999, "west")] * 3
 ICEBERG = Capabilities("iceberg", partition_evolution=True, native_by_rank=False)
@@ -113,13 +113,13 @@ def test_groups_that_need_longer_bounds_wait_together() -> None:
     regions = observed.files.partition
     assert [int(regions[group.files[0]]) for group in groups] == [0, 2, 1]  # east, west, north
     selection = FileSelection(groups, np.zeros((3, 1)), np.zeros(3, np.int64), (), 0, 0)
-    found = set_aside(selection, replace(observed, last_written=np.array([100, 100, 101])), 100, whole=False)
+    found = set_hot_aside(selection, replace(observed, last_written=np.array([100, 100, 101])), 100, whole=False)
     assert found.groups == groups[2:]
     assert found.hot == groups[:2]
-    only = set_aside(selection, replace(observed, last_written=np.array([100, 101, 100])), 100, whole=False)
+    only = set_hot_aside(selection, replace(observed, last_written=np.array([100, 101, 100])), 100, whole=False)
     assert only.hot == groups[2:]
 
 
 def test_the_last_write_to_a_partition_is_its_latest() -> None:
-    found = last_written(np.array([5, 9, 7, 3]), np.array([0, 2, 2, 0]), 4)
+    found = maxima(np.array([0, 2, 2, 0]), 4, np.array([5, 9, 7, 3]))
     assert found.tolist() == [5, 0, 9, 0]

@@ -10,7 +10,7 @@ import pytest
 from support.builders import make_bounds, make_file_table, make_layout, make_spec, make_state
 
 from zlayout.planner.actions import PropertyChange, PropertyReason
-from zlayout.planner.log_growth import growth_notes, log_growth
+from zlayout.planner.bound_need import growth_notes, log_growth
 from zlayout.table.state import Column, TableState
 
 SPEC = make_spec(make_layout("s"))
@@ -41,7 +41,7 @@ def test_a_longer_prefix_is_one_of_every_text_column() -> None:
     growth = log_growth(
         SPEC, state(text("s"), text("t"), text("u", stats=False), Column("n", pa.int64(), True)), [LONGER]
     )
-    assert (growth.columns, growth.per_file) == (2, 2 * 2 * (256 - 32))
+    assert (len(growth), sum(growth.values())) == (2, 2 * 2 * (256 - 32))
     (note,) = growth_notes(SPEC, state(text("s"), text("t")), [LONGER])
     assert note.code == "ZL432"
     assert note.message == (
@@ -59,7 +59,7 @@ def test_iceberg_lengthens_one_column() -> None:
     columns = [Column(c, pa.string(), True, True, (), ((names[c], "truncate(256)"),), 16) for c in "st"]
     change = changed(names["s"], "truncate(256)", PropertyReason.BOUNDS_TRUNCATED)
     growth = log_growth(SPEC, state(*columns), [change])
-    assert (growth.columns, growth.per_file) == (1, 2 * (256 - 16))
+    assert (len(growth), sum(growth.values())) == (1, 2 * (256 - 16))
 
 
 @pytest.mark.parametrize(("kind", "width"), [(pa.int64(), 20), (pa.date32(), 30), (pa.decimal128(38, 2), 40)])
@@ -67,7 +67,7 @@ def test_new_statistics_have_a_name_three_times_and_two_values(kind: pa.DataType
     column = Column("s", kind, True, False, ((LIST, "`a`,`s`"),))
     change = changed(LIST, "`a`,`s`", PropertyReason.NO_STATISTICS)
     growth = log_growth(SPEC, state(column), [change])
-    assert growth.per_file == 3 * 1 + 2 * width + 22
+    assert sum(growth.values()) == 3 * 1 + 2 * width + 22
 
 
 def test_new_statistics_of_text_are_long_and_lengthen_those_of_other_columns() -> None:
@@ -76,8 +76,8 @@ def test_new_statistics_of_text_are_long_and_lengthen_those_of_other_columns() -
         changed(PREFIX, "256", PropertyReason.NO_STATISTICS),
     ]
     growth = log_growth(SPEC, state(text("s", stats=False), text("t")), changes)
-    assert (growth.columns, growth.per_file) == (2, 3 + 2 * 256 + 22 + 2 * (256 - 32))
+    assert (len(growth), sum(growth.values())) == (2, 3 + 2 * 256 + 22 + 2 * (256 - 32))
 
 
 def test_other_properties_change_no_statistics() -> None:
-    assert log_growth(SPEC, state(text("s")), []) is None
+    assert log_growth(SPEC, state(text("s")), []) == {}

@@ -11,7 +11,7 @@ from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.diff import decide
 from zlayout.planner.model import Measure
-from zlayout.planner.rarely_read import least_read
+from zlayout.planner.waiting import least_read
 from zlayout.spec.model import LayoutSpec, Tolerance
 from zlayout.table.state import TableState
 

@@ -11,8 +11,7 @@ from unit.report.sample_plans import BROKEN, EVENTS, HOSTILE, ORDERS, REFUSED, U
 from unit.report.test_html import PICTURE
 
 from zlayout.planner.model import Plan, TablePlan
-from zlayout.planner.run_report import RunReport
-from zlayout.planner.trend import ColumnTrend, Trend
+from zlayout.planner.run_report import ColumnTrend, RunReport, Trend
 
 TABLES = 1000
 PICTURES = 10

@@ -11,8 +11,8 @@ from zlayout.planner.actions import (
     RewriteGroup,
     SetProperties,
 )
-from zlayout.planner.forecasts import BytesRead, FilesAfter, SampleFacts
-from zlayout.planner.model import ColumnForecast, Decay, Measure, Plan, SettingDrift, Status, TablePlan
+from zlayout.planner.forecasts import BytesRead, ColumnForecast, FilesAfter, SampleFacts
+from zlayout.planner.model import Decay, Measure, Plan, SettingDrift, Status, TablePlan
 from zlayout.planner.requirements import TableIs, VersionIs
 from zlayout.planner.result import MeasuredColumn, ResultStatus, TableResult
 from zlayout.planner.run_report import RunReport

@@ -6,7 +6,7 @@ import pytest
 from lxml import etree
 from support.records import make_record
 
-from zlayout.planner.trend import ColumnTrend, Trend
+from zlayout.planner.run_report import ColumnTrend, Trend
 from zlayout.records.model import ColumnRecord, Command, DecayRecord, RecordState
 from zlayout.records.trend import Growth, touched_trend
 from zlayout.report import history_text, sparkline

@@ -8,7 +8,7 @@ import pytest
 from support.builders import make_bounds, make_file_table
 
 from zlayout.table.baseline import Baseline, parse_baseline
-from zlayout.table.group_baselines import measure_baselines
+from zlayout.table.reach import measure_baselines
 
 
 @pytest.mark.parametrize(

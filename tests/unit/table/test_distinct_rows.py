@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zlayout.table.distinct_rows import distinct_rows
+from zlayout.table.order import distinct_rows
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3])

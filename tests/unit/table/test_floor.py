@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zlayout.table.floor import floor_of_shares, min_floor
+from zlayout.table.metrics import floor_of_shares, min_floor
 
 
 def test_a_unique_column_can_reach_one_file() -> None:

@@ -10,13 +10,12 @@ import pytest
 from support.metrics import column_metrics
 from unit.planner.plans import File, state
 
-from zlayout.table.metrics import rows_with_value
 from zlayout.table.reach import NO_POINT, Reach, reach
 from zlayout.table.state import ColumnBounds, FileTable
 
 
 def measure(files: FileTable) -> Reach:
-    return reach(files, "a", rows_with_value(files, "a"), files.partition, len(files.partitions))
+    return reach(files, "a")
 
 
 def two_partitions() -> FileTable:
@@ -40,7 +39,7 @@ def test_some_files_touch_what_they_would_without_the_others(share: float) -> No
     observed = two_partitions()
     some = np.random.default_rng(4).random(len(observed)) < share
     alone = column_metrics(observed.take(np.flatnonzero(some)), "a").by_partition.touched
-    found = measure(observed).touched_among(some, rows_with_value(observed, "a"))
+    found = measure(observed).touched_among(some, observed.rows_with_value("a"))
     assert found == pytest.approx(alone)
 
 

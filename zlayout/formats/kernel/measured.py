@@ -23,9 +23,9 @@ from zlayout.formats.run_metrics import (
 )
 from zlayout.spec.layout import Layout
 from zlayout.table.baseline import Baseline
-from zlayout.table.group_baselines import measure_baselines
+from zlayout.table.joined import replaced
 from zlayout.table.metrics import layout_metrics
-from zlayout.table.replaced import replaced
+from zlayout.table.reach import measure_baselines
 from zlayout.table.state import FileTable
 
 # Errors of a measurement, because of which nothing is stored. A rewrite must not fail for them.

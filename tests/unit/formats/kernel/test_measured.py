@@ -17,8 +17,8 @@ from zlayout.formats.kernel.measured import Measurement, baseline_of
 from zlayout.formats.run_metrics import ASKED, COST, TOUCHED, RunCost, parse_asked, parse_cost
 from zlayout.planner.forecasts import QueryCost
 from zlayout.spec.model import TableName
+from zlayout.table.joined import replaced
 from zlayout.table.partition import Partition, PartitionField
-from zlayout.table.replaced import replaced
 from zlayout.table.state import FileTable
 
 LAYOUT = make_layout("a")

@@ -23,7 +23,7 @@ from zlayout.formats.delta.read.log_segment import log_segment
 from zlayout.formats.delta.read.schema import Leaf, dotted, parse_names
 from zlayout.formats.delta.read.tags import HEAD_BYTES, LOG, PROVIDER, ZCUBE_COLUMNS, ZCUBE_ID, read_log_file
 from zlayout.spec.layout import CLUSTERED_BY
-from zlayout.table.distinct_rows import distinct_rows
+from zlayout.table.order import distinct_rows
 from zlayout.table.state import Int32, LayoutRecord
 
 DOMAIN = "delta.clustering"

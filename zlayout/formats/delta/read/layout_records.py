@@ -12,7 +12,7 @@ from zlayout.formats.delta.read.tags import BASELINE, GROUP, LAYOUT, LAYOUT_ID
 from zlayout.reading import parse_json
 from zlayout.spec.layout import COLUMN_IDS
 from zlayout.table.baseline import Baseline, parse_baseline
-from zlayout.table.distinct_rows import distinct_rows
+from zlayout.table.order import distinct_rows
 from zlayout.table.state import Int32, LayoutRecord, are_settings
 
 

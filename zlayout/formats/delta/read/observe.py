@@ -28,8 +28,7 @@ from zlayout.formats.delta.read.schema import Leaf, columns_of, leaves, schema_d
 from zlayout.formats.delta.read.tags import log_sizes, read_annotations
 from zlayout.spec.model import TableName
 from zlayout.spec.renames import present_records
-from zlayout.table.distinct_rows import distinct_rows
-from zlayout.table.last_written import last_written
+from zlayout.table.order import distinct_rows
 from zlayout.table.python_values import python_values
 from zlayout.table.reserved import reserved_refusals
 from zlayout.table.state import (
@@ -43,6 +42,7 @@ from zlayout.table.state import (
     PartitionField,
     TableState,
 )
+from zlayout.table.sums import maxima
 
 # The number of commits that are searched for what other writers did: if the table has no layout record, and if some of
 # its files have one.
@@ -132,7 +132,7 @@ def observe_delta(
 def _last_written(adds: pa.Table, files: FileTable) -> Int64:
     """Return when other writers last wrote a file of each partition. Files with a layout record are not counted."""
     times = pc.fill_null(adds["modification_time"].cast(pa.int64()), 0).to_numpy()
-    return last_written(np.where(files.layout < 0, times, 0), files.partition, len(files.partitions))
+    return maxima(files.partition, len(files.partitions), np.where(files.layout < 0, times, 0))
 
 
 def _external(

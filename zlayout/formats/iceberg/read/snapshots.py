@@ -14,8 +14,8 @@ from zlayout.formats.trial import TRIAL
 from zlayout.formats.undo import ROLLBACK
 from zlayout.message_text import quote_value
 from zlayout.spec.model import MAIN, TableName
-from zlayout.table.last_written import last_written
 from zlayout.table.state import ExternalRewrite, Int64, external_rewrites, instant_of_milliseconds
+from zlayout.table.sums import maxima
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -126,7 +126,7 @@ def written_by_others(data: DataColumns, metadata: TableMetadata, state: recorde
     times = {s.snapshot_id: s.timestamp_ms for s in metadata.snapshots if s.snapshot_id not in own}
     snapshots, inverse = np.unique(data.int64("snapshot"), return_inverse=True)
     of_files = np.array([times.get(snapshot, 0) for snapshot in snapshots.tolist()], np.int64)[inverse]
-    latest = last_written(of_files, data.partition_index(), len(data.partitions))
+    latest = maxima(data.partition_index(), len(data.partitions), of_files)
     unpartitioned = {spec.spec_id for spec in metadata.partition_specs if not spec.fields}
     for delete in data.deletes:
         time = times.get(delete.snapshot, 0)

@@ -1,4 +1,6 @@
-"""Set aside the decayed partitions that the queries of a workload rarely read. Pure functions.
+"""Set aside groups that wait for a later run: those in hot partitions, and those in rarely read ones. Pure functions.
+
+A partition is hot if another writer wrote a file to it a short time ago.
 
 What a rewrite of a partition can save for each byte written is at most the number of executions that read the
 partition. The partitions that are read least wait, as long as all that wait are read by at most the declared share of
@@ -9,18 +11,72 @@ everything else (docs/adr/0035-rarely-read.md).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from zlayout.errors import Diagnostic
 from zlayout.planner.actions import Reason, RewriteGroup
-from zlayout.planner.deferred import RarelyReadGroups
+from zlayout.planner.forecasts import HotGroups, RarelyReadGroups
 from zlayout.planner.partition_text import partition_names, partition_text
 from zlayout.planner.partitions import Bools
-from zlayout.planner.selection import FileSelection, SelectedFiles
+from zlayout.planner.selection import FileSelection, SelectedFiles, partitions_of, totals
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import FileTable, Partition, TableState
 from zlayout.table.sums import sums
+
+
+def set_hot_aside(selection: FileSelection, state: TableState, after: int | None, *, whole: bool) -> FileSelection:
+    """Move the files of hot partitions from `groups` to `hot`.
+
+    Groups whose bounds must become longer are set aside together or not at all, because a later run would not select
+    those that wait (docs/adr/0004-cut-bounds.md).
+
+    Args:
+        after: Partitions with a later write are hot, in milliseconds since 1970; None if none is.
+        whole: Whether groups of several partitions cannot be divided.
+    """
+    if after is None or not len(state.last_written):
+        return selection
+    hot = (state.last_written > after)[state.files.partition]
+    parts = [part for group in selection.groups for part in _apart(group, hot, whole=whole)]
+    truncated = any(wait and part.reason is Reason.BOUNDS_TRUNCATED for part, wait in parts)
+    parts = [(part, wait or (truncated and part.reason is Reason.BOUNDS_TRUNCATED)) for part, wait in parts]
+    if not any(wait for _, wait in parts):
+        return selection
+    kept, aside = (tuple(part for part, wait in parts if wait is now) for now in (False, True))
+    return replace(selection, groups=kept, hot=aside)
+
+
+def _apart(group: SelectedFiles, hot: Bools, *, whole: bool) -> Iterator[tuple[SelectedFiles, bool]]:
+    """Yield the parts of a group with whether they wait. hot: bool[N], the files of hot partitions."""
+    waits = hot[group.files]
+    if whole or waits.all() or not waits.any():
+        yield group, bool(waits.any())
+    else:
+        yield replace(group, files=group.files[~waits]), False
+        yield replace(group, files=group.files[waits]), True
+
+
+def hot_groups(selection: FileSelection, state: TableState, after: int | None) -> HotGroups | None:
+    """Return the totals of the groups that were set aside; None if there are none."""
+    if after is None or not selection.hot:
+        return None
+    return HotGroups(after, len(partitions_of(selection.hot, state.files)), *totals(selection.hot, state.files))
+
+
+def lengthens_later(selection: FileSelection) -> bool:
+    """Return whether a group waits whose bounds must become longer."""
+    return any(group.reason is Reason.BOUNDS_TRUNCATED for group in selection.hot)
+
+
+def hot_notes(spec: LayoutSpec, state: TableState, waiting: tuple[SelectedFiles, ...]) -> Iterator[Diagnostic]:
+    """Yield ZL415 if an unpartitioned table waits as a whole."""
+    if waiting and not state.partition_fields:
+        message = "the table is not partitioned, so that all of it waits until no other writer has written for a while"
+        hint = "rewrite it with `--avoid-hot 0m`, or at a time of day when nothing is written"
+        yield Diagnostic("ZL415", message, "note", hint, spec.location)
+
 
 # A changed layout is drift, and a first layout the first rewrite of the table. Deleted rows wait for no query, because
 # a rewrite removes them from storage. Groups whose bounds must become longer would not be selected later.
@@ -41,7 +97,7 @@ def least_read(partitions: Mapping[str, float], allowed: float) -> frozenset[str
 
 def may_wait(spec: LayoutSpec, selection: FileSelection, files: FileTable) -> tuple[Partition, ...]:
     """Return the partitions of which all selected files may wait."""
-    numbers = dict.fromkeys(_partition(group, files) for group in _waiting(spec, selection.every_group, files))
+    numbers = dict.fromkeys(group.partition_in(files) for group in _waiting(spec, selection.every_group, files))
     return tuple(files.partitions[number] for number in numbers)
 
 
@@ -54,7 +110,7 @@ def marked(partitions: Sequence[Partition], chosen: frozenset[str | int]) -> Boo
     return np.array(found, bool)
 
 
-def set_aside(
+def set_rarely_read_aside(
     spec: LayoutSpec, groups: Sequence[SelectedFiles], files: FileTable, rarely_read: Bools | None
 ) -> tuple[list[SelectedFiles], list[SelectedFiles], Bools]:
     """Divide groups into those to rewrite and those that wait.
@@ -70,9 +126,9 @@ def set_aside(
     """
     waits = np.zeros(len(files.partitions), bool)
     if rarely_read is not None:
-        waits[[_partition(group, files) for group in _waiting(spec, groups, files)]] = True
+        waits[[group.partition_in(files) for group in _waiting(spec, groups, files)]] = True
         waits &= rarely_read
-    parts = [(group, bool(waits[_partition(group, files)])) for group in groups]
+    parts = [(group, bool(waits[group.partition_in(files)])) for group in groups]
     return [group for group, wait in parts if not wait], [group for group, wait in parts if wait], waits
 
 
@@ -82,28 +138,22 @@ def _waiting(spec: LayoutSpec, groups: Sequence[SelectedFiles], files: FileTable
     deleted, rows = (sums(files.partition, len(files.partitions), column) for column in columns)
     # The reason of a partition without a laid-out file does not state that its deleted rows exceed the tolerance.
     must = set(np.flatnonzero(deleted > spec.tolerance.deleted_rows * rows).tolist())
-    must |= {_partition(group, files) for group in groups if group.reason not in MAY_WAIT}
-    return [group for group in groups if _partition(group, files) not in must]
-
-
-def _partition(group: SelectedFiles, files: FileTable) -> int:
-    return int(files.partition[group.files[0]])
+    must |= {group.partition_in(files) for group in groups if group.reason not in MAY_WAIT}
+    return [group for group in groups if group.partition_in(files) not in must]
 
 
 def rarely_read_groups(selection: FileSelection, state: TableState) -> RarelyReadGroups | None:
     """Return the totals of the groups that wait; None if there are none."""
-    waiting = selection.rarely_read
+    waiting, files = selection.rarely_read, state.files
     if not waiting:
         return None
-    index = np.concatenate([group.files for group in waiting])
-    numbers = partition_names(state.files.partitions)[1][np.unique(state.files.partition[index])]
-    size = int(state.files.bytes[index].sum())
-    return RarelyReadGroups(len(numbers), len(waiting), len(index), size, tuple(sorted(numbers.tolist())))
+    numbers = sorted(partition_names(files.partitions)[1][partitions_of(waiting, files)].tolist())
+    return RarelyReadGroups(len(numbers), *totals(waiting, files), tuple(numbers))
 
 
 def names(selection: FileSelection, files: FileTable) -> frozenset[str | int]:
     """Return the names of the partitions that wait, for `PlanOptions.rarely_read` of another plan in the same run."""
-    return frozenset(partition_text(files.partitions[_partition(g, files)]) for g in selection.rarely_read)
+    return frozenset(partition_text(files.partitions[g.partition_in(files)]) for g in selection.rarely_read)
 
 
 def rarely_read_note(spec: LayoutSpec, waiting: RarelyReadGroups) -> Diagnostic:
