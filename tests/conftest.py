@@ -1,7 +1,6 @@
 """Generated examples are new on each run here, and the same on each run in CI, where a failure must be repeatable."""
 
-from __future__ import annotations
-
+import gc
 import os
 from typing import Any
 
@@ -13,6 +12,12 @@ from reliability import count, counted, summary
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("here", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from looking at all modules and tests again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -144,7 +144,7 @@ def test_services_that_hang_cost_their_own_tables_alone(cli: Cli, hung: int, mon
     )  # beside other processes, loading libraries would take longer than the limit
     cli("plan", "uc.sales.orders")
     start = time.monotonic()
-    printed = _unwrapped(cli("plan", "--timeout", "4", code=1).out)
+    printed = _unwrapped(cli("plan", "--timeout", "2", code=1).out)
     assert time.monotonic() - start < READ_SECONDS  # the limit of one request, of which there are two
     for kind in services:
         assert f"ZL105 slow_{kind}.sales.orders" in printed

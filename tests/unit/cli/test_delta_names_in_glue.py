@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import boto3
 import pytest
@@ -17,40 +16,41 @@ from zlayout.formats.delta.read.names.lookup import Names
 from zlayout.spec.model import TableName
 
 
-@pytest.fixture
-def glue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    for name, value in CREDENTIALS.items():
-        monkeypatch.setenv(name, value)
-    with mock_aws():
+@pytest.fixture(scope="module")
+def glue() -> Iterator[None]:
+    """A Glue with two databases, of which `sales` has tables of several kinds."""
+    with pytest.MonkeyPatch.context() as patch, mock_aws():
+        for name, value in CREDENTIALS.items():
+            patch.setenv(name, value)
         client = boto3.client("glue", region_name="us-east-1")
         client.create_database(DatabaseInput={"Name": "sales"})
         client.create_database(DatabaseInput={"Name": "other"})
-        yield client
+        for entry in (
+            glue_table("orders", "s3://lake/raw/orders"),
+            glue_table("own", "s3://lake/sales.db/own", managed=True),
+            glue_table("old_orders", "s3://lake/old", provider="iceberg"),
+            {"Name": "orders_view", "TableType": "VIRTUAL_VIEW"},
+        ):
+            client.create_table(DatabaseName="sales", TableInput=entry)
+        client.create_table(DatabaseName="other", TableInput=glue_table("orders", "s3://lake/other"))
+        yield
 
 
-def test_managed_and_external_tables_are_found(glue: Any) -> None:
-    glue.create_table(DatabaseName="sales", TableInput=glue_table("orders", "s3://lake/raw/orders"))
-    glue.create_table(DatabaseName="sales", TableInput=glue_table("own", "s3://lake/sales.db/own", managed=True))
+@pytest.mark.usefixtures("glue")
+def test_managed_and_external_tables_are_found() -> None:
     assert found(catalog("glue")) == "s3://lake/raw/orders"
     assert found(catalog("glue"), "own") == "s3://lake/sales.db/own"
 
 
 @pytest.mark.usefixtures("glue")
 def test_a_missing_table_and_one_without_a_namespace() -> None:
-    assert code(catalog("glue"), table())[0] == "ZL134"
+    assert code(catalog("glue"), table("gone"))[0] == "ZL134"
     assert code(catalog("glue"), table("orders", "a", "b"))[0] == "ZL134"
     assert code(catalog("glue"), TableName("lake", (), "orders"))[0] == "ZL134"
 
 
-def test_a_listing_has_the_reason_for_each_entry_that_is_no_table(glue: Any) -> None:
-    for entry in (
-        glue_table("orders", "s3://lake/orders"),
-        glue_table("old_orders", "s3://lake/old", provider="iceberg"),
-        glue_table("items", "s3://lake/items"),
-        {"Name": "orders_view", "TableType": "VIRTUAL_VIEW"},
-    ):
-        glue.create_table(DatabaseName="sales", TableInput=entry)
-    glue.create_table(DatabaseName="other", TableInput=glue_table("orders", "s3://lake/other"))
+@pytest.mark.usefixtures("glue")
+def test_a_listing_has_the_reason_for_each_entry_that_is_no_table() -> None:
     listed = list(Names(catalog("glue")).listed(table("*orders*")))
     assert [(str(one.table), code_of(one)) for one in listed] == [
         ("lake.sales.old_orders", "ZL135"),
