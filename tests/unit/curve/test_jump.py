@@ -42,7 +42,7 @@ def boxes(draw: st.DrawFn, most: int) -> tuple[list[int], tuple[int, ...], list[
 
 
 @given(boxes(most=9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_position_agrees_with_brute_force(drawn: tuple) -> None:
     widths, schedule, low, high = drawn
     zmin, zmax = compose(low, widths, schedule), compose(high, widths, schedule)
@@ -56,7 +56,7 @@ def test_every_position_agrees_with_brute_force(drawn: tuple) -> None:
 
 
 @given(boxes(most=8), st.lists(st.integers(0, 255), min_size=1, max_size=20))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_files_that_meet_the_box_are_those_with_a_position_in_it(drawn: tuple, cuts: list[int]) -> None:
     widths, schedule, low, high = drawn
     total = 2 ** len(schedule)

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zlayout.curve.jump import is_relevant
@@ -38,7 +38,6 @@ def cover(box: list[int], limit: int | None) -> list[tuple[int, int]]:
 
 
 @given(st.data(), st.lists(st.integers(1, 5), min_size=1, max_size=4), st.none() | st.integers(1, 12))
-@settings(max_examples=150, deadline=None)
 def test_ranges_are_those_of_brute_force(data: st.DataObject, widths: list[int], limit: int | None) -> None:
     widths = widths if sum(widths) <= 12 else widths[:2]
     schedule = tuple(data.draw(st.permutations(round_robin(widths))))

@@ -62,14 +62,14 @@ TABLES = (st.tuples(*map(files_of, REGIONS)), st.sampled_from((1.2, 1.5, 2.0, 3.
 
 @example(FRACTION, 1.2, Random(0))
 @given(*TABLES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_partitions_are_decided_apart(regions: tuple[list[File], ...], touched: float, random: Random) -> None:
     check(regions, touched, random)
 
 
 @pytest.mark.long
 @given(*TABLES)
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 def test_many_partitions_are_decided_apart(regions: tuple[list[File], ...], touched: float, random: Random) -> None:
     check(regions, touched, random)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.builders import layout_record, make_file_table, make_layout, make_spec
 from unit.planner.plans import DELTA, OLD, TARGET, File, state
@@ -165,7 +165,6 @@ files_of_a_table = st.lists(
 
 
 @given(files_of_a_table, st.sampled_from([None, 1000, 2500]), st.floats(0.05, 1.5))
-@settings(max_examples=300, deadline=None)
 def test_the_plan_after_a_rewrite_is_empty(files: list[File], limit: int | None, compression: float) -> None:
     """Whatever size the new files have, no group is rewritten again unless parts of it were limited."""
     spec = replace(SPEC, max_group_size=limit)

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zlayout.errors import Location
@@ -268,7 +268,6 @@ FIELDS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(PREDICATES, ROWS, FIELDS, st.booleans())
 def test_never_wrong_about_a_partition(
     predicate: Predicate, rows: list[dict[str, Any]], fields: list[PartitionField], dates_known: bool
@@ -280,7 +279,6 @@ def test_never_wrong_about_a_partition(
         assert found is None or found is (actual is True), (predicate, row, fields, values)
 
 
-@settings(max_examples=100, deadline=None)
 @given(PREDICATES, ROWS)
 def test_identity_keys_of_all_columns_leave_nothing_open(predicate: Predicate, rows: list[dict[str, Any]]) -> None:
     fields = [PartitionField(c) for c in COLUMNS]

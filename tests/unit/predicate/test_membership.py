@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zlayout.predicate.coercion import coerce
@@ -49,7 +49,6 @@ def test_of_one_value(value: Value) -> None:
     check([value])
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(LITERALS), min_size=2, max_size=6))
 def test_as_an_or_of_equalities(values: list[Value]) -> None:
     check(values)

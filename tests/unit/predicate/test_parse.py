@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zlayout.errors import Location, SpecError
@@ -202,7 +202,6 @@ PREDICATES = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(PREDICATES)
 def test_canonical_sql_parses_to_the_same_predicate(predicate: Predicate) -> None:
     again = parse(to_sql(predicate))
@@ -216,7 +215,6 @@ if( lambda -> DROP TABLE WITH VALUES ARRAY STRUCT OVER LATERAL SHOW SET ${x}"""
 TEXTS = st.one_of(st.lists(st.sampled_from(WORDS.split()), max_size=14).map(" ".join), st.text(max_size=40))
 
 
-@settings(max_examples=500, deadline=None)
 @given(TEXTS)
 def test_any_text_gives_a_predicate_or_a_spec_error(text: str) -> None:
     try:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zlayout.errors import Location
@@ -151,7 +151,6 @@ def documents(name: Literal["layout", "project"]) -> st.SearchStrategy[dict[str,
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_every_violation_found_by_jsonschema_has_a_message_of_our_own(
     name: Literal["layout", "project"], data: st.DataObject

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from zlayout.errors import Location, SpecError
@@ -157,7 +157,6 @@ PLAIN = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.dictionaries(st.text("abcxyz", min_size=1), PLAIN, min_size=1, max_size=4), st.booleans())
 @example({"a": "1e5", "1e5": ["0E0", "true", "", "~"]}, True)
 def test_written_yaml_is_read_back_unchanged(data: dict[str, Any], flow: bool) -> None:
@@ -173,7 +172,6 @@ CONTENT = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(CONTENT)
 def test_any_bytes_give_a_document_or_a_spec_error(content: bytes) -> None:
     try:
@@ -205,7 +203,6 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(PIECES, max_size=20).map("".join))
 def test_libyaml_reads_what_it_accepts_as_pyyaml_does(text: str) -> None:
     assert _PLAIN.fullmatch(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zlayout.table.byte_order import byte_order
@@ -16,7 +16,6 @@ KINDS = (pa.binary(), pa.large_binary())
 
 
 @given(st.lists(st.lists(PIECES, max_size=4).map(b"".join), max_size=30), st.sampled_from(KINDS), st.integers(0, 5))
-@settings(max_examples=500, deadline=None)
 def test_the_order_is_that_of_the_bytes(values: list[bytes], kind: pa.DataType, cut: int) -> None:
     array = pa.array(values, kind).slice(cut)
     found = byte_order(array)

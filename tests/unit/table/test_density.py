@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from support.metrics import touched
@@ -127,7 +127,6 @@ def test_strings_with_a_common_prefix(prefix: str) -> None:
 intervals = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(0, 100)), min_size=1, max_size=30)
 
 
-@settings(max_examples=150, deadline=None)
 @given(intervals, st.integers(0, 4))
 def test_rows_stay_inside_their_files_and_touched_is_their_coverage(
     files: list[tuple[int, int, int]], steps: int

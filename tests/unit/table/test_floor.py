@@ -6,7 +6,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zlayout.table.metrics import floor_of_shares, min_floor
@@ -28,7 +28,6 @@ def test_a_heavy_value_counts_by_its_share() -> None:
     assert floor_of_shares(np.array([0.5]), 0.5) == pytest.approx(1.0)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.integers(2, 12), st.integers(1, 6), st.randoms(use_true_random=False))
 def test_no_layout_of_as_many_files_touches_fewer(files: int, values: int, random: Random) -> None:
     rows = np.array([random.randrange(values) for _ in range(12 * files)])

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zlayout.table.histogram import depth_histogram, size_histogram
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(0, 500), max_size=60))
 def test_depth_histogram_counts_every_file_once(depths: list[int]) -> None:
     buckets = depth_histogram(np.array(depths, np.int64))

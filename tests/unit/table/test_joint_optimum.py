@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zlayout.table.joint_optimum import joint_optimum
@@ -54,7 +54,6 @@ def test_weight_that_is_not_positive() -> None:
         joint_optimum(4, [1, 0])
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.data(), st.integers(1, 4), st.integers(1, 10**6))
 def test_product_of_touched_and_bits_by_bisection(data: st.DataObject, columns: int, files: int) -> None:
     weights = data.draw(st.lists(st.floats(0.05, 20), min_size=columns, max_size=columns))

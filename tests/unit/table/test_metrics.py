@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.metrics import column_metrics, depth, distinct_estimate, overlaps, touched
 
@@ -59,7 +59,6 @@ def met(intervals: list[Interval | None], owners: list[int], f: int, point: int)
     )
 
 
-@settings(max_examples=200, deadline=None)
 @given(rows_of_files)
 def test_depth_and_overlaps_equal_brute_force_per_partition(files: Any) -> None:
     lower, upper, nulls, intervals = spelled_out(files)
@@ -84,7 +83,6 @@ def test_depth_and_overlaps_equal_brute_force_per_partition(files: Any) -> None:
     assert overlaps(ranked, partition, 3).tolist() == meeting
 
 
-@settings(max_examples=100, deadline=None)
 @given(rows_of_files, st.randoms(use_true_random=False))
 def test_order_of_the_files_does_not_matter(files: Any, random: Any) -> None:
     shuffled = list(files)
@@ -99,7 +97,6 @@ def test_order_of_the_files_does_not_matter(files: Any, random: Any) -> None:
     assert values[0][1] == values[1][1]
 
 
-@settings(max_examples=100, deadline=None)
 @example(
     [
         (None, None, 0, False),
@@ -128,7 +125,6 @@ def test_all_partitions_at_once_equal_one_by_one(files: Any) -> None:
     assert together == pytest.approx(apart, rel=1e-6, abs=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(bound, bound, st.integers(0, 6), st.booleans()), max_size=40), st.integers(1, 8))
 def test_many_partitions_are_measured_in_blocks(files: Any, size: int) -> None:
     lower, upper, nulls, _ = spelled_out(files)

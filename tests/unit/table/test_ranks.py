@@ -53,7 +53,7 @@ TYPES = {
 
 
 @pytest.mark.parametrize("name", TYPES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_ranks_follow_the_order_of_the_values_exactly(name: str, data: st.DataObject) -> None:
     kind, values = TYPES[name]
