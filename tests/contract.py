@@ -3,8 +3,6 @@
 A subclass names the arena: how to make a table, append to it and read it with the format's own tools.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import Protocol

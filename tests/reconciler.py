@@ -4,8 +4,6 @@ A state machine over one table. A subclass gives the table (`make`), and with it
 format itself do to tables; the machine keeps the rows that must be there.
 """
 
-from __future__ import annotations
-
 import tempfile
 from dataclasses import replace
 from pathlib import Path

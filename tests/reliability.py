@@ -4,8 +4,6 @@
 docs/promises.md that a case broke; the test that saw it fails as well.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The HTML report in real headless Chromium: nothing loaded, nothing logged, sorted, switched, accessible, printed."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,7 +1,5 @@
 """The modelines in the language server that editors use: completion, help, and errors at the right line."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -5,8 +5,6 @@ As `language: system`: what pre-commit would install for `language: python` take
 likewise.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

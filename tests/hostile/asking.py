@@ -1,7 +1,5 @@
 """How hostile input is put to zlayout, and what every answer has to be: a result, or errors with codes, and no more."""
 
-from __future__ import annotations
-
 import builtins
 import io
 import re

@@ -1,7 +1,5 @@
 """A project on a real Delta table, and Spark out of reach."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Valid documents with a few things wrong: noise is refused at the door, these get as far as documents can."""
 
-from __future__ import annotations
-
 import copy
 import random
 from collections.abc import Iterator

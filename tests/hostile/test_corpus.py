@@ -1,7 +1,5 @@
 """The kept corpus, and what cannot be kept in Git, each in a process of its own: little memory, little time."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

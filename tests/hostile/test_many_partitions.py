@@ -1,7 +1,5 @@
 """A table with 50,000 partitions, each to be rewritten: its plan is written, read, shown and applied."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator

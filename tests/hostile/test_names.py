@@ -1,7 +1,5 @@
 """Names of tables and partition keys, selections and paths, from the command line and from files."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Plan files that somebody wrote: other tables, other versions, other types, things to draw that cannot be drawn."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

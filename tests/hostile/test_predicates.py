@@ -1,7 +1,5 @@
 """`where:` as text from anybody: it is a condition of partition columns, or it is refused before any engine sees it."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

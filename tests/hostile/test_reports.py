@@ -1,7 +1,5 @@
 """Names that would do harm in a terminal, HTML, XML, Markdown, JSON or a workflow command, in every place of a plan."""
 
-from __future__ import annotations
-
 import dataclasses
 import html.parser
 import json

@@ -1,7 +1,5 @@
 """Canaries in settings, URIs and the environment: none comes out, whatever fails, in whatever format."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

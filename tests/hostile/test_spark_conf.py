@@ -1,7 +1,5 @@
 """spark.conf of zlayout.yaml: sizes and access to storage; what runs code or loosens a check is refused by name."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Workload files from anybody: scans, or a reason why not; never more than that."""
 
-from __future__ import annotations
-
 import os
 import random
 from pathlib import Path

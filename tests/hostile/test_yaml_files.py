@@ -1,7 +1,5 @@
 """zlayout.yaml and layouts that nobody meant well with: noise, half YAML, and valid files with something wrong."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

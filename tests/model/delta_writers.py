@@ -1,7 +1,5 @@
 """The others who write to a Delta table: each reads a snapshot, writes, and commits unless that conflicts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

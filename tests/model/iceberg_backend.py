@@ -4,8 +4,6 @@ All that decides is the product's: which groups still stand, what is validated a
 which delete files go, the state property, halves after a conflict, what an error means and what the table says of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace

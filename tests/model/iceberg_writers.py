@@ -1,7 +1,5 @@
 """The others who write to an Iceberg table: each reads a snapshot, writes, and commits unless that conflicts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from model.iceberg_catalog import Change, DataFile, DeleteFile, IcebergTable

@@ -1,7 +1,5 @@
 """All deliberate defects. Each must be found by the schedules that find nothing in the product."""
 
-from __future__ import annotations
-
 from model import mutants_clustering, mutants_delta, mutants_gate, mutants_iceberg
 
 MUTANTS = (

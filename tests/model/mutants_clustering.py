@@ -1,7 +1,5 @@
 """Deliberate defects of a Delta rewrite on tables that are, were or become liquid-clustered."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Deliberate defects of a Delta rewrite: each replaces one function of the product by one that is wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any

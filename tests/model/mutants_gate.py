@@ -1,7 +1,5 @@
 """Deliberate defects of the gate, which is the same for both formats: what it lets through breaks either table."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from model import spark_job

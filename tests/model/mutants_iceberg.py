@@ -1,7 +1,5 @@
 """Deliberate defects of an Iceberg rewrite: each replaces one function by one that is wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The work of the rewriters of the model: all files in `where` that are not laid out, in two groups."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a rewriter says of its run, against what the table's history says of it."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol

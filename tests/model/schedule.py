@@ -10,8 +10,6 @@ complete schedules is the sum over its choices. Steps that touch nothing shared 
 counted schedules differ in the order of such steps only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field

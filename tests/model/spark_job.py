@@ -5,8 +5,6 @@ groups each get a row of the other, as a broken shuffle, reader or writer would 
 `zlayout.rewrite.gate`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace

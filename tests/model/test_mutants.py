@@ -1,7 +1,5 @@
 """The model can fail: every deliberate defect breaks a promise in some schedule, and the promise that it should."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

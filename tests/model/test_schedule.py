@@ -1,7 +1,5 @@
 """The explorer itself: it counts what it says it counts, and equal states do have equal futures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import comb, factorial
 

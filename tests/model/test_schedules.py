@@ -1,7 +1,5 @@
 """Every order in which two rewriters and two writers can meet, and every way in which one of them can fail."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The recipes for Airflow and Dagster, run by the real packages in environments of their own."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

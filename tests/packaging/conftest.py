@@ -1,7 +1,5 @@
 """The wheel and the sdist of this checkout, built once for all tests of packaging."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The wheel and the sdist: what they hold, and that the wheel works in an empty environment outside the checkout."""
 
-from __future__ import annotations
-
 import tarfile
 import zipfile
 from email.parser import Parser

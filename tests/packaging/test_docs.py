@@ -1,7 +1,5 @@
 """The documentation site builds strictly, has no broken link, and its tutorial works."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import shlex

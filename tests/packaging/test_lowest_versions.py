@@ -4,8 +4,6 @@ Spark is linked from the installed environment instead of being downloaded again
 oldest one. What tests themselves need is as in requirements.lock.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sysconfig

@@ -1,7 +1,5 @@
 """Engine zlayout rewrites tables of both formats on the oldest Spark. `make matrix` runs all versions."""
 
-from __future__ import annotations
-
 from support.matrix import OLDEST, run
 
 FILES = ("contract", "engine_check", "rollback")

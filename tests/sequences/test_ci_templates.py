@@ -1,7 +1,5 @@
 """The GitHub action, the template for GitLab CI, and the Dockerfiles: linters, and their scripts run here."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A table that grows by 2 % again and again: what mending it costs, and that it stays within its tolerance."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

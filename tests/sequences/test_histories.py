@@ -1,7 +1,5 @@
 """Random histories of a table: after each apply the plan is empty, whatever was appended, deleted and declared."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The reconciler's contract on the memory backend: at least 500 sequences in CI."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 

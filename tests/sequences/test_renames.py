@@ -1,7 +1,5 @@
 """A table whose key columns are renamed, swapped, dropped from the layout and renamed back, with applies in between."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -6,8 +6,6 @@ what a complete run left (`zlayout.planner.accepted`). Without it, 7 of the firs
 shares end in another plan.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar

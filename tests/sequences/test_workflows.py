@@ -1,7 +1,5 @@
 """The GitHub workflows: what actionlint says of them, and their shell steps run here, GitHub replaced by a script."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Projects, commands, and services that fail."""
 
-from __future__ import annotations
-
 from support.projects import cli, root
 from support.servers import hung, plain_http
 

@@ -1,7 +1,5 @@
 """`zlayout doctor` says which step fails and what to do. The services that fail are real."""
 
-from __future__ import annotations
-
 import os
 import socket
 from contextlib import closing

@@ -3,8 +3,6 @@
 The store is moto with its check of signatures and IAM policies. Errors that it cannot produce come from a small server.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

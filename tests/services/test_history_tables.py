@@ -1,7 +1,5 @@
 """Histories in real Delta and Iceberg tables, written without a JVM: several processes, removal, other tables."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """A service that accepts connections and never answers, of each type, beside a good table. The processes are real."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import signal

@@ -1,7 +1,5 @@
 """How many requests planning a table on S3 takes, and that tables are read at the same time."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

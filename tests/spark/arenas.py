@@ -1,7 +1,5 @@
 """Delta and Iceberg tables for the contract suite, made and changed with Spark itself."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -4,8 +4,6 @@ Their tables are on this machine or on S3.
 The Spark session knows all of them from its start. A fixture of the service starts it for the first test that uses it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 Two more catalogs are in an S3 store, which the fixture `s3` starts for the tests that use it.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from itertools import count

@@ -1,7 +1,5 @@
 """Delta tables that a metastore knows by name, for the contract suite. Their entries are those that Spark stores."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

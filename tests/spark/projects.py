@@ -1,7 +1,5 @@
 """Whole projects on disk for tests that run zlayout in processes of their own; their tables are made without a JVM."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

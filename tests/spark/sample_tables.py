@@ -1,7 +1,5 @@
 """Tables with deleted rows and with every feature that a rewrite must keep."""
 
-from __future__ import annotations
-
 from spark.subjects import DeltaSubject, IcebergSubject
 
 DELTA_FEATURES = (

@@ -1,7 +1,5 @@
 """apply as a whole process on real Spark: the nightly workflow's own step, its events, and Ctrl-C while it rewrites."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

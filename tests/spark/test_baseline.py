@@ -1,7 +1,5 @@
 """A rewrite stores what it left: baselines of its groups, and predicted beside measured touched, on both formats."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """Branches of Iceberg tables: they are read and rewritten on their own, and main keeps its snapshot and its files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace

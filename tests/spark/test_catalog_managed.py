@@ -1,7 +1,5 @@
 """Delta tables whose catalog owns the commits, made by Delta itself with a catalog in the memory of the JVM."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path

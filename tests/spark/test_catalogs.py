@@ -1,7 +1,5 @@
 """Tables of both formats in each catalog, on this machine and on S3: plan, apply, empty plan, conflict, orphans."""
 
-from __future__ import annotations
-
 import pytest
 from contract import OPTIONS, Contract, make_rows
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog

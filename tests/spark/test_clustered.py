@@ -1,7 +1,5 @@
 """Liquid-clustered Delta tables: planned as OPTIMIZE selects, clustered by OPTIMIZE, altered by ALTER TABLE."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Renames of key columns, and files of an older partition spec, through Spark: what plans after an apply."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from spark.subjects import DeltaSubject, IcebergSubject, SparkSubject

@@ -1,7 +1,5 @@
 """A rewrite makes as many calls to the JVM for many files as for few. Each takes time and memory."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What other tools read of a rewrite: operation metrics and commit properties."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

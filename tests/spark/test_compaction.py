@@ -1,7 +1,5 @@
 """Compaction alone on real tables: layouts without z-order columns, with both engines."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Tables that are rewritten at the same time in one Spark session."""
 
-from __future__ import annotations
-
 import threading
 import time
 from dataclasses import replace

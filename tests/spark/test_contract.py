@@ -1,7 +1,5 @@
 """The contract over Delta and Iceberg, with the engine zlayout along each curve and with the formats' own rewrites."""
 
-from __future__ import annotations
-
 import pytest
 from contract import Arena, Contract, make_rows
 from spark.arenas import DeltaArena, IcebergArena

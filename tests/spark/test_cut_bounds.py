@@ -1,7 +1,5 @@
 """Keys that agree in more characters than the formats keep in a bound: one apply makes them worth skipping by."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

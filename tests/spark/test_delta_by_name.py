@@ -1,7 +1,5 @@
 """Delta tables whose location a metastore stores: what depends on the location that was looked up."""
 
-from __future__ import annotations
-
 import shutil
 from typing import Any
 

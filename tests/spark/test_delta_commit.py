@@ -1,7 +1,5 @@
 """Engine `zlayout` on Delta: what the commit keeps, and what it refuses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Engine `zlayout` on Delta: what a change since the plan, or during the run, does to it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Statistics from Parquet footers are those that Delta computes itself, type by type and character by character."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

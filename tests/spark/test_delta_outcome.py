@@ -1,7 +1,5 @@
 """Delta commits whose answer is lost: found in the log is done, all that the log does not tell is unknown."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial

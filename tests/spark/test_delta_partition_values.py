@@ -1,7 +1,5 @@
 """What Delta reads as one value and writes as another, on either side of the gate: refused, or kept as it is."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Widened types, far dates, and names that Spark and deltalake read differently, on real Delta tables."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path

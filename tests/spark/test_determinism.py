@@ -1,7 +1,5 @@
 """The same snapshot and the same spec give the same rows in the same files in the same order, however many cores."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """`zlayout doctor --spark` finds a missing jar. A process of its own, because a JVM keeps its class path."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The example of a live session runs in a session that has other things in it; examples with servers, by themselves."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

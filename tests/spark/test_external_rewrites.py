@@ -1,7 +1,5 @@
 """After Spark's own maintenance rewrote the files of a layout, the plan names it."""
 
-from __future__ import annotations
-
 from contract import Contract, make_rows
 from spark.arenas import SparkArena
 

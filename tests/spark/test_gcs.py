@@ -1,7 +1,5 @@
 """Delta and Iceberg tables on GCS, in processes of their own: Spark has the connector of GCS there."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

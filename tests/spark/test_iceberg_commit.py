@@ -1,7 +1,5 @@
 """Engine `zlayout` on Iceberg: what is committed, and what is refused before anything is written."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

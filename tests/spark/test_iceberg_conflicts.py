@@ -1,7 +1,5 @@
 """Engine `zlayout` on Iceberg: what a change since the plan, or during the run, does to it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

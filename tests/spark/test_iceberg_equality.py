@@ -1,7 +1,5 @@
 """Equality deletes, as Flink and others write them and Spark cannot: applied, kept apart by age, never lost."""
 
-from __future__ import annotations
-
 import uuid
 from dataclasses import replace
 from typing import Any

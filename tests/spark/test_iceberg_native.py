@@ -1,7 +1,5 @@
 """Engine `native` on Iceberg: what it rewrites, what it records, and that the record survives the table's life."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date
 from typing import Any

@@ -1,7 +1,5 @@
 """Scenarios of Iceberg's own rewrite suites that no other test shows (docs/parity.md)."""
 
-from __future__ import annotations
-
 import pytest
 from spark.subjects import IcebergSubject
 from support.builders import make_layout

@@ -1,7 +1,5 @@
 """Types and default values of Iceberg's format version 3, through plan and rewrite."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

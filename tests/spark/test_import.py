@@ -1,7 +1,5 @@
 """import: what the formats' own commands ordered is imported as it is, and has not drifted."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The whole loop on a real table: Spark's own event log becomes the workload, the layout follows it, and is tried."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Tables in folders whose names look like escapes, beside a table in the folder that a decoder would choose."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from urllib.parse import unquote

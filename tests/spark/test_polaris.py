@@ -4,8 +4,6 @@ The class with which the server of Polaris 1.4 commits undoes a rewrite here, in
 metadata itself, as that server does. The server is not started.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

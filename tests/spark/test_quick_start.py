@@ -1,7 +1,5 @@
 """Three starts of Spark with one cache folder: by Ivy, from the list of jars, and with the archive of classes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Partitions that the workload rarely reads, on real tables: plan, plan file, apply, and an empty plan."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

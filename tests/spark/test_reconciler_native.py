@@ -1,7 +1,5 @@
 """The reconciler's contract on real tables: shorter, with the formats' own OPTIMIZE, checkpoints and expiry."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

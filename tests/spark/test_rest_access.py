@@ -3,8 +3,6 @@
 The catalog is Iceberg's own. Proxies in front of it and of the S3 store give and check the tokens and credentials.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """Rollback on both formats: exactly the run is undone, other changes are kept, and anything else is refused."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Tables on S3, reached by the one definition of their catalog."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

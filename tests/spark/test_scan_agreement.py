@@ -1,7 +1,5 @@
 """What the metrics say a query touches is what Spark reports as read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from contract import Contract, make_rows

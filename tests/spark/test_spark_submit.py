@@ -1,7 +1,5 @@
 """spark-submit runs `zlayout/__main__.py`, whose folder has modules with the names of Python's own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Trials on both formats: what Spark opens is measured on both sides, and only what was checked is published."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

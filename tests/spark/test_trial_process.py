@@ -1,7 +1,5 @@
 """trial, publish and drop-trial as whole processes, each with a session of its own."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A key behind the columns with statistics: one apply enables statistics of the key, and of no other column."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 from contract import Contract

@@ -1,7 +1,5 @@
 """A scan report that Iceberg itself makes becomes a query of a workload."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pyspark.sql import SparkSession

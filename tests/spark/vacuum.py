@@ -1,7 +1,5 @@
 """VACUUM as tests need it."""
 
-from __future__ import annotations
-
 from pyspark.sql import SparkSession
 
 from zlayout.spark.jvm import session_conf

@@ -1,7 +1,5 @@
 """Servers with one fault each: S3 that answers every request with one error, TLS with an unknown certificate."""
 
-from __future__ import annotations
-
 import datetime
 import ssl
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Builders of layouts, specs, observed tables and work: a test gives only the values that it is about."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 

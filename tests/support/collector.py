@@ -1,7 +1,5 @@
 """An OpenTelemetry collector on this machine: receives OTLP by HTTP and decodes it with the official schema."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

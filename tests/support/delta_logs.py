@@ -1,7 +1,5 @@
 """Delta logs and checkpoints written by hand, action by action, and their observation."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 The client of AWS SDK 1 that `S3DynamoDBLogStore` has takes the address from a file of regions and always uses TLS.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

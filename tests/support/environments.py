@@ -1,7 +1,5 @@
 """New Python environments, and commands that run in them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

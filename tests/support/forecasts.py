@@ -1,7 +1,5 @@
 """Forecasts of a plan, as tests ask for them."""
 
-from __future__ import annotations
-
 from zlayout.planner.forecasts import ColumnForecast
 from zlayout.planner.ranges import ESTIMATE_ERROR
 

@@ -1,7 +1,5 @@
 """fake-gcs-server, an emulator of Google Cloud Storage, on the loopback address. `make servers-long` builds it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

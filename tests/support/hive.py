@@ -1,7 +1,5 @@
 """A Hive metastore on the loopback address, from the jars of pyspark, with its database in a folder."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager

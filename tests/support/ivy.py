@@ -1,7 +1,5 @@
 """Jars of servers that tests start. Ivy, which Spark has, downloads pinned versions once, to `build/ivy`."""
 
-from __future__ import annotations
-
 import fcntl
 import subprocess
 from pathlib import Path

@@ -6,8 +6,6 @@ combination gets its own jars, and its own pyspark in `build/matrix`, which prec
 path.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

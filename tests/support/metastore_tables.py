@@ -3,8 +3,6 @@
 `tests/spark/test_hive_names.py` compares it with what Spark really stores.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 PLACEHOLDER = "-__PLACEHOLDER__"

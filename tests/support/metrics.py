@@ -1,7 +1,5 @@
 """Metrics of one ranked column or one file table, as tests ask for them."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

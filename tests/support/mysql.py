@@ -1,7 +1,5 @@
 """A MariaDB server, which speaks the protocol of MySQL, on the loopback address, with its database in a folder."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

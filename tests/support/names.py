@@ -1,7 +1,5 @@
 """Lookups of Delta tables by name, as the tests of each catalog make them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

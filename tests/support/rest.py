@@ -1,7 +1,5 @@
 """Iceberg's own REST catalog on the loopback address, with its database in a folder."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 Tokens and credentials are random. `Vending.denied` is the check that the S3 store makes of credentials.
 """
 
-from __future__ import annotations
-
 import base64
 import http.client
 import json

@@ -1,7 +1,5 @@
 """Runs of apply on one table with nobody listening, as most tests need them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from zlayout.app.apply import apply_table

@@ -4,8 +4,6 @@ The clients use the URL of the proxy as their endpoint. The proxy sends each req
 store must not verify signatures (moto does not).
 """
 
-from __future__ import annotations
-
 import http.client
 import re
 import socket

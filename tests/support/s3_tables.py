@@ -1,7 +1,5 @@
 """Small tables on S3, made without a JVM: projects of Delta tables by location and Iceberg tables in SQLite."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

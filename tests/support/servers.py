@@ -1,7 +1,5 @@
 """Services that tests start on this machine, on the loopback address: an S3 store with Glue, and one that hangs."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """The source files of the product, each of which is parsed once."""
 
-from __future__ import annotations
-
 import ast
 from functools import cache
 from pathlib import Path

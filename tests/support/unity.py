@@ -1,7 +1,5 @@
 """A server with the part of Unity Catalog's REST API that reads tables, as `api/all.yaml` of version 0.6 defines it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """ARCHITECTURE.md names files, functions and packages that exist."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

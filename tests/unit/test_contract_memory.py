@@ -1,7 +1,5 @@
 """The memory format, which one line adds to the registry: the contract, and the command line, run over it."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every decision record has its number, a status and a date, and is on the documentation site."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """docs/errors.md lists every code that zlayout raises, each once, and no other."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """What messages keep of the errors of libraries."""
 
-from __future__ import annotations
-
 import pytest
 
 from zlayout.errors import first_line

@@ -1,7 +1,5 @@
 """Files whose rows would get other sequence numbers are refused, also those whose commit is unknown."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

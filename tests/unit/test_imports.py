@@ -1,7 +1,5 @@
 """What is loaded when: quick commands stay quick, and no command needs pyspark to be installed."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

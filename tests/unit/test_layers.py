@@ -1,7 +1,5 @@
 """What may import what: every module has a layer, imports lead downwards, and no cycle is left."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """Settings of the process before numpy and Arrow are loaded, mostly in processes of their own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

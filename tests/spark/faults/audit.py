@@ -1,7 +1,5 @@
 """What must hold after a run, whatever happened to it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

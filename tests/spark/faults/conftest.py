@@ -1,7 +1,5 @@
 """Tables for the fault tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import count
 

@@ -1,7 +1,5 @@
 """What others do to a table while a rewrite runs; each with its effect on a model of the rows, a plain dict."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from spark.faults.points import run

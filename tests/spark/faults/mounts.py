@@ -1,7 +1,5 @@
 """A table's folder as a small file system of its own, which can be filled up or made read-only."""
 
-from __future__ import annotations
-
 import errno
 import subprocess
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Stopping a running rewrite at a named point, to let something else happen there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Literal
 

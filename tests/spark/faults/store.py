@@ -1,7 +1,5 @@
 """Tables in an S3 store behind a proxy that lets requests fail, and the catalogs that contain them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """`zlayout apply` in a process of its own on one table of an S3 store."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Small tables in all variants that a rewrite must be safe on, each with deleted rows in it from the start."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Such a commit is a temporary file, then an entry of DynamoDB, then a copy of the file to its name in the log.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

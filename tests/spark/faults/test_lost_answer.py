@@ -1,7 +1,5 @@
 """A commit that gives no answer: it is in the table, and counted as made, or it is reported as unknown; never half."""
 
-from __future__ import annotations
-
 import sqlite3
 from typing import Any
 

@@ -1,7 +1,5 @@
 """New files that are lost, cut or changed between the write and the commit: nothing is committed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal

@@ -1,7 +1,5 @@
 """Whatever others do to a table while it is rewritten, and whenever: nothing is lost, revived, doubled or undone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import cycle
 

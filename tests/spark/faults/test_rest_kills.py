@@ -4,8 +4,6 @@ The catalog receives a request, writes the new metadata file to the store, and t
 file. A commit has arrived when the last step is done, whether the client gets an answer or not.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A disk that fills up and a folder that becomes read-only: the table stays as it was, and the next run finishes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

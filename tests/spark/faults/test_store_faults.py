@@ -1,7 +1,5 @@
 """An S3 store that fails while a table is rewritten: nothing is lost, doubled or half, and the next run finishes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ A proxy in front of the store holds one request of a run in a process of its own
 after. Then it kills the JVM, Python or both, or the store, which comes back a few seconds later.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from itertools import product

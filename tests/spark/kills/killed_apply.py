@@ -4,8 +4,6 @@ VICTIM: jvm, python or both, by SIGKILL. FOLDER: where the table's files are. Wh
 does. Writes the JVM's process id to jvm.pid before anything dies, so that a test can wait for its end.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import signal

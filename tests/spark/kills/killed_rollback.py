@@ -3,8 +3,6 @@
 See `killed_apply` for the arguments. FOLDER tells the format: that of the Delta table is in a folder `delta`.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ Each case is a process of its own. After it the rows are read without Spark, wha
 `apply` runs again.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from itertools import product

@@ -3,8 +3,6 @@
 Each case is a process of its own. After it the rows are read without Spark, and the rollback is made again.
 """
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 

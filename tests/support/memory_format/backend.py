@@ -1,7 +1,5 @@
 """A real backend without Spark: the same observation, the same commits, rows in Arrow. For tests and examples."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ A commit names the files it read; it fails with CommitConflict when one of them 
 and is applied on top of whatever came in between. That is the contract of Delta and Iceberg both.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 import uuid

@@ -1,7 +1,5 @@
 """The rollback of a run on a table in memory, from the differences of its versions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pyarrow as pa

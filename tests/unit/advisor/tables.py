@@ -1,7 +1,5 @@
 """Observed tables for the tests of advise, made without a format, and an evaluator of predicates row by row."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whether the declared layout can be simulated, and what is said where it is not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

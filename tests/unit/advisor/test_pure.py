@@ -1,7 +1,5 @@
 """Advise computes; only drawing the sample needs Spark."""
 
-from __future__ import annotations
-
 import ast
 
 from support.sources import PACKAGE, nodes

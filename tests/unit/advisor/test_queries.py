@@ -1,7 +1,5 @@
 """A workload's queries on one table: names, spelling, printed literals, partitions, shares."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path

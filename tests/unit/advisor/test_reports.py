@@ -1,7 +1,5 @@
 """A study as text, JSON and HTML: widths, hostile names, and the same numbers in all of them."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The search finds what is known to be best, keeps to its time, and recognises columns that follow others."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date
 

@@ -3,8 +3,6 @@
 A rewrite writes 4 files with ranges of a, so that one value is in a quarter of them.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date
 

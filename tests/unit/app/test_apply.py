@@ -1,7 +1,5 @@
 """Applying one table: what is retried, what is reported, with which exit code."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

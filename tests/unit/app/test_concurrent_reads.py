@@ -1,7 +1,5 @@
 """Tables of a catalog or store that does not answer cost nothing but themselves. What hangs is a real socket."""
 
-from __future__ import annotations
-
 import threading
 import time
 

@@ -1,7 +1,5 @@
 """Tables that apply rewrites at the same time, and in which order."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """inspect without a layout: every column with bounds is measured alone, in memory that grows with files and columns."""
 
-from __future__ import annotations
-
 import tracemalloc
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a run predicted and measured is stored in the table."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

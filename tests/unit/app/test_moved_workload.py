@@ -1,7 +1,5 @@
 """What queries open after rows move to partitions of a new partition spec is predicted too."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

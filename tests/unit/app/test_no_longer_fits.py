@@ -1,7 +1,5 @@
 """Plans and drift reports state that a layout no longer fits the workload, if another one reads much less."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

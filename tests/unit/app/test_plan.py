@@ -1,7 +1,5 @@
 """Many tables at once: read side by side, one broken table stops none of the others."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Sequence

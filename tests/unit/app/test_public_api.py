@@ -1,7 +1,5 @@
 """`import zlayout`: which names it has and what they cost. What type checkers see: tests/public_types.py."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`tolerance.rarely_read`: from the files of a project to the plan, its file, and its application."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

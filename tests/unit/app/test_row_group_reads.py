@@ -1,7 +1,5 @@
 """What a query reads if it skips row groups: the estimate of a plan beside the rows of real files."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Iterator
 from dataclasses import replace

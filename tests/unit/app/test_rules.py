@@ -1,7 +1,5 @@
 """Layouts by rules, for real Delta tables in a folder and Iceberg tables in a SQLite catalog."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Two layouts of one table under two names: neither is planned, the other tables are."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

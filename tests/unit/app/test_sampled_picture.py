@@ -1,7 +1,5 @@
 """The picture of a plan with a sample: it shows the files from which the forecast is computed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Forecasts from a sample, beside what the memory format measures after the rewrite."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from threading import Event

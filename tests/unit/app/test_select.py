@@ -1,7 +1,5 @@
 """Selecting layouts: what a name that matches nothing is answered with."""
 
-from __future__ import annotations
-
 import pytest
 from support.builders import make_layout, make_spec
 

@@ -1,7 +1,5 @@
 """The time limit of a run: which rewrites are started, what is left for a later run, and how that is reported."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

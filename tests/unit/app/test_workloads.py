@@ -1,7 +1,5 @@
 """What the queries of a project's workload open, in plans: now, after apply and at least."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A budget that the queries of a workload rank, from the files of a project to the plan and its application."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`simulate` and `advise` on a real Delta table; only the sample comes from elsewhere than Spark."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

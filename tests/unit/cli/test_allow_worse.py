@@ -1,7 +1,5 @@
 """--detailed-exitcode: a rewrite after which queries read more bytes needs --allow-worse."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """apply as programs and people see it: events, lines, and what Ctrl-C does at which moment."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os

@@ -1,7 +1,5 @@
 """What apply prints at its end, and what it checks before it asks for approval."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """`--avoid-hot`: what plan and apply print and exit with while partitions wait."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`ref` of layouts and `--branch` of the commands, on an Iceberg table with a branch and a tag."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The command line without a JVM: exit codes, what goes where, refusals before anything is written."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

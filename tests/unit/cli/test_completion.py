@@ -1,7 +1,5 @@
 """What the shell completes: tables from the YAML, without an engine, and nothing at all when the YAML is wrong."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Commands on Delta tables that Unity Catalog knows by name: the location is shown, and a plan holds for it alone."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

@@ -1,7 +1,5 @@
 """Delta tables that are found by name in Glue (moto)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

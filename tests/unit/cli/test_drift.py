@@ -1,7 +1,5 @@
 """drift and --report: exit codes, what goes where, outputs for GitHub."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The end of the process while a service does not answer."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

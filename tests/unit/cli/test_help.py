@@ -1,7 +1,5 @@
 """The help of every command fits a terminal of 80 columns without cutting anything off."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The history of a project: which commands fill it, how `zlayout history` shows it, and what its failures change."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """import: what a live table says of itself, as a layout that plans without drift."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

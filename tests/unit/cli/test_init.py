@@ -1,7 +1,5 @@
 """init: flags, questions, and a project that loads, with schemas beside it."""
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
 

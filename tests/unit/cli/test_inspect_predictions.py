@@ -1,7 +1,5 @@
 """`inspect` prints what the last apply predicted and measured, as stored in the table."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from zlayout.cli.inspect import _last_run

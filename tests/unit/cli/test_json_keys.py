@@ -1,7 +1,5 @@
 """The keys of the JSON of rollback, publish and drop-trial are those that docs/reports.md lists."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

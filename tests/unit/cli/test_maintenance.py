@@ -1,7 +1,5 @@
 """`apply` inside and outside of the maintenance windows of the project."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`apply --max-minutes`: what is printed and reported of the tables that are left for a later run."""
 
-from __future__ import annotations
-
 import pytest
 from support.projects import Cli, Scripted
 

@@ -1,7 +1,5 @@
 """What apply says of how the work is done."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Notifications of drift, received by a real HTTP server on this machine."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -1,7 +1,5 @@
 """Saved plans and byte budgets on the command line, up to where Spark would start."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The progress of reading: one line that is replaced on a terminal, few lines elsewhere."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The command rollback on a table in memory: what it shows, whether it asks, and what it leaves."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

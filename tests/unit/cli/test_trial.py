@@ -1,7 +1,5 @@
 """The commands trial, publish and drop-trial without a JVM: what they show, and what they refuse before any write."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Cuts at declared values: no file is on both sides of one, and files keep about the same number of rows."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any

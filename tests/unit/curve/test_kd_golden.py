@@ -4,8 +4,6 @@ The digests in tests/fixtures/kd_golden.json were taken when the suite began. If
 raise `ALGORITHM_VERSION`, write an ADR, and run this file as a program to take them again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Collection, Iterator

@@ -1,7 +1,5 @@
 """File maps of two levels keep the promises of one: disjoint boxes, equal files, and a file that the keys decide."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

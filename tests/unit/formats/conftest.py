@@ -1,7 +1,5 @@
 """An Iceberg catalog in SQLite, which pyiceberg fills and zlayout reads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Why a store or catalog could not be reached: real errors of the libraries, and texts that need a server elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Column ids of real metadata: what a rename leaves of a layout record, on Delta and on Iceberg. No JVM."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

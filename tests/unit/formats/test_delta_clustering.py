@@ -1,7 +1,5 @@
 """The clustering columns of a Delta table and of its files, from logs written by hand."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

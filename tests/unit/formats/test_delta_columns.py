@@ -1,7 +1,5 @@
 """Observing the columns of Delta tables: types, names, bounds and statistics."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path

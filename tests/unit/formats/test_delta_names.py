@@ -1,7 +1,5 @@
 """Delta tables that are found by name in a Hive metastore (Thrift) and Unity Catalog (its REST API)."""
 
-from __future__ import annotations
-
 import re
 import socketserver
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Groups whose files are all as they were planned, and the others."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

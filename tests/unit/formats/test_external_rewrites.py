@@ -1,7 +1,5 @@
 """Who rewrote the files that zlayout laid out: by the histories of real tables, and of other engines' commits."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which concurrent snapshots Iceberg's own rewrite may run after, with stand-ins for Iceberg's snapshots."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Bounds decoded a column at a time, against pyiceberg's own value-by-value encoding."""
 
-from __future__ import annotations
-
 import math
 import uuid
 from datetime import date, datetime

@@ -1,7 +1,5 @@
 """The newest snapshots of branches, and which Iceberg can rewrite a branch by its own action."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

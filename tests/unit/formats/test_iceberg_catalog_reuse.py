@@ -1,7 +1,5 @@
 """How often a catalog is loaded to read several tables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier

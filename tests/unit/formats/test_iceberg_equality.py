@@ -1,7 +1,5 @@
 """Equality deletes count where Iceberg's delete index lets them apply: partition, sequence number, bounds, nulls."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

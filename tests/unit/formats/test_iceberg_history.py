@@ -1,7 +1,5 @@
 """What a run finds of itself when it works in several attempts under one run id."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

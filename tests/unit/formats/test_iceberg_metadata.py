@@ -1,7 +1,5 @@
 """Iceberg's rules for metrics, delete files and partition filters, worked out by hand."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

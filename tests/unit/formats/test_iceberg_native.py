@@ -1,7 +1,5 @@
 """Which layouts Iceberg's own rewrite can carry out."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import pyarrow as pa

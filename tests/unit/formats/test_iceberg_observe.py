@@ -1,7 +1,5 @@
 """Observing tables that pyiceberg wrote, and every way in which a table can be missing. No JVM."""
 
-from __future__ import annotations
-
 import os
 import uuid
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What staging leaves behind when the body or the clean-up fails, with stand-ins for Iceberg's registries."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Tables with types and default values that pyiceberg cannot parse. No JVM."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterator

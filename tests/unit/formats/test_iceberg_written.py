@@ -1,7 +1,5 @@
 """When other writers last wrote to each partition, from the metadata of a table that pyiceberg wrote."""
 
-from __future__ import annotations
-
 import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec

@@ -1,7 +1,5 @@
 """Samples of key columns of real Delta and Iceberg tables, read without a JVM."""
 
-from __future__ import annotations
-
 import datetime
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files that no version of a table names are found; those of older versions, logs and deletion vectors are not."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reading a table's metadata needs no JVM: nothing that a `read` package imports, directly or not, touches Spark."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """The sizes of files on storage, compared with those that a table records."""
 
-from __future__ import annotations
-
 from threading import Barrier
 
 import pytest

@@ -1,7 +1,5 @@
 """What a rollback undoes: the runs in effect, and what the commits of one run changed together."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 from support.builders import make_file_table, make_state

@@ -1,7 +1,5 @@
 """Hand-made states for planner tests: files given as small tuples."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pyarrow as pa

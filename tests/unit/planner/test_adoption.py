@@ -1,7 +1,5 @@
 """Files without a layout record that are already in the declared order: adopted, and the base of later appends."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Whatever a table's metadata says, it is planned, saved, drawn and reported: nothing here looks at how well."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from datetime import date, datetime

@@ -1,7 +1,5 @@
 """What is rewritten in a partition does not depend on which other partitions the table has."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from random import Random
 

@@ -1,7 +1,5 @@
 """Decay is measured against what the last rewrite left, not against theory."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

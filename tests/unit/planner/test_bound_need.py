@@ -1,7 +1,5 @@
 """The length of string bounds that a sample needs, in a plan of real tables and in a plan file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A byte budget on hand-made states: what is done first, what is left over, and what is refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bytes that a query reads, now and after a rewrite: worked out by hand, and never outside of what files can be."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The plan of a clustered table: the files that OPTIMIZE takes, and changes of its clustering columns."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace

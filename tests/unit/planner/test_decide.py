@@ -1,7 +1,5 @@
 """The planner on hand-made states: which files, and why."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pictures: positions worked out by hand, bounded work, and no value of a row in them."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What a rewrite is expected to leave, on average and at best."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

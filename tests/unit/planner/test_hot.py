@@ -1,7 +1,5 @@
 """Partitions that another writer wrote to a short time ago wait: what is set aside, and what the plan states of it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

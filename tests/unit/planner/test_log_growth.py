@@ -1,7 +1,5 @@
 """The growth of the metadata by statistics that a plan enables or makes longer."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

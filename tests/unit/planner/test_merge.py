@@ -1,7 +1,5 @@
 """Decayed partitions on hand-made states: which files are rewritten to restore the tolerance, and which are spared."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Files of an older partitioning: moved alone, in limited groups, and never so that the next plan finds decay."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Tables that others ordered: no drift where the table says it has the declared order, and then measured files."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from unit.planner.plans import DELTA, SPEC, TARGET, File, state

@@ -1,7 +1,5 @@
 """Compaction alone: layouts without z-order columns select small files and deleted rows, and nothing else."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

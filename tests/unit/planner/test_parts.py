@@ -1,7 +1,5 @@
 """Groups of a plan are committed in parts: what a part has, and what the plan says of it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The range of touched that metadata allows: null counts, distinct bounds, and numbers of distinct values."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Decayed partitions that a workload rarely reads wait: which ones, for which reasons, and what the plan states."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

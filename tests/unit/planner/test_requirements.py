@@ -1,7 +1,5 @@
 """Each kind of requirement, met and violated, and the error that a violation ends in."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """When a saved plan may no longer be applied: each reason by itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

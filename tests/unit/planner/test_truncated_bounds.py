@@ -1,7 +1,5 @@
 """When cut bounds are too short, and what the planner makes of it; the bounds are cut here as the writers cut them."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Conditions of workloads: constant expressions, and the reasons for what cannot be used."""
 
-from __future__ import annotations
-
 from datetime import date, datetime
 from decimal import Decimal
 

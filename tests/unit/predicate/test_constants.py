@@ -1,7 +1,5 @@
 """Constant expressions of queries: values worked out by hand, and expressions that are not computed."""
 
-from __future__ import annotations
-
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any

@@ -1,7 +1,5 @@
 """`answers` against brute force: made-up rows, cut by Iceberg's transforms, and the predicate run on each row."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Conditions on functions of a column as conditions on the column, compared with the functions themselves."""
 
-from __future__ import annotations
-
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any

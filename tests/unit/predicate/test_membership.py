@@ -1,7 +1,5 @@
 """IN by look-up: the same as an OR of equalities, for values of every kind beside literals of every kind."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any

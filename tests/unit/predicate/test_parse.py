@@ -1,7 +1,5 @@
 """The where-parser: a whitelist, canonical SQL, and nothing but SpecError for anything else."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from functools import reduce

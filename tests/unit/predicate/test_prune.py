@@ -1,7 +1,5 @@
 """Pruning by bounds, against SQL's three-valued logic row by row."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime
 from decimal import Decimal
 

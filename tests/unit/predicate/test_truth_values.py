@@ -1,7 +1,5 @@
 """Sets of SQL's three values, against all values in them one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import chain, combinations, product
 

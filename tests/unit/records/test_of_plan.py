@@ -1,7 +1,5 @@
 """What a record states of a plan and of a result, and which state that is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

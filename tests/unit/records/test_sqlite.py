@@ -1,7 +1,5 @@
 """The history in a SQLite file: what is kept, several processes at once, and files of other programs."""
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The slope of decay measures, and in which cases it is stated when they pass their tolerance."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 

@@ -3,8 +3,6 @@
 `ZLAYOUT_WRITE_GOLDEN=1 pytest tests/unit/report` writes them anew; then read the diff before you commit it.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

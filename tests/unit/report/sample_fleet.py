@@ -1,7 +1,5 @@
 """A plan of a thousand tables in all states and sizes, with a picture of each of the ten largest rewrites."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from itertools import accumulate

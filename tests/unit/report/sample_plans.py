@@ -1,7 +1,5 @@
 """Plans by hand, with all that a report can meet."""
 
-from __future__ import annotations
-
 from zlayout.errors import Diagnostic, Location
 from zlayout.planner.actions import (
     ChangePartitioning,

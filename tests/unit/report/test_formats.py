@@ -1,7 +1,5 @@
 """Every format: as a person last saw it, valid by its schema, harmless whatever a table is called."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

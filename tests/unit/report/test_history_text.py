@@ -1,7 +1,5 @@
 """The text of `zlayout history`, and the small lines of HTML pages."""
 
-from __future__ import annotations
-
 import pytest
 from lxml import etree
 from support.records import make_record

@@ -1,7 +1,5 @@
 """The HTML page without a browser: complete, self-contained, harmless."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

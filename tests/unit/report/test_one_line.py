@@ -1,7 +1,5 @@
 """One line for each table, and those in full that need attention."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from unit.report.sample_plans import NOTHING, ORDERS

@@ -1,7 +1,5 @@
 """The plan screen, whole, as a person sees it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from unit.report.sample_plans import APPLIED, BROKEN, DONE, EVENTS, ORDERS, REFUSED, UNCHANGED, applied, group

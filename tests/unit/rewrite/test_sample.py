@@ -1,7 +1,5 @@
 """The number of rows that the driver samples."""
 
-from __future__ import annotations
-
 import pytest
 
 from zlayout.rewrite.sample import MAX_SAMPLE_ROWS, rows_per_file

@@ -1,7 +1,5 @@
 """The ints that stand for partition ids in shuffles of Spark before version 4.1."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

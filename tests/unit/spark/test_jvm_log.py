@@ -1,7 +1,5 @@
 """While the JVM starts, its output goes to a file, and the progress of zlayout stays on stderr."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys

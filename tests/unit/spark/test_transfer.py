@@ -1,7 +1,5 @@
 """Texts of many items are passed by few calls, which are not too large."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

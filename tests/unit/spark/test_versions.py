@@ -1,7 +1,5 @@
 """The versions that zlayout calls tested are those that `make matrix` ran, and its page shows what was found."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Projects that are written into an empty folder and loaded there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A recommended layout in the text of a layout spec: what changes, and which text and comments stay."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date
 

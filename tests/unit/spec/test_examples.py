@@ -1,7 +1,5 @@
 """Every example and the demo project load; their modelines lead to the schemas."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

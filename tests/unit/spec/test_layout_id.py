@@ -1,7 +1,5 @@
 """What is part of the layout id: all that decides which row goes to which file, and nothing else."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

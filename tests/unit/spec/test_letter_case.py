@@ -1,7 +1,5 @@
 """Column names of a spec in another letter case than the table's."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 from support.builders import make_file_table, make_layout, make_spec, make_state
 from support.memory_format.backend import MemoryBackend

@@ -1,7 +1,5 @@
 """Projects from folders: merging, environment, paths, and where a project is looked for."""
 
-from __future__ import annotations
-
 from datetime import date
 from pathlib import Path
 

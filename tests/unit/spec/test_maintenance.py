@@ -1,7 +1,5 @@
 """Maintenance windows: what is inside of them, when they end, and when the next one begins."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 

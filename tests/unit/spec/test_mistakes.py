@@ -1,8 +1,6 @@
 # ruff: noqa: E501 (tables of exact messages)
 """Mistakes in layouts and projects: the message of each, and its place."""
 
-from __future__ import annotations
-
 import pytest
 from unit.spec.conftest import LAYOUT, PROJECT, Load
 

@@ -1,7 +1,5 @@
 """Layout records of columns that were renamed since: a rename is no drift, a swap of names is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date
 

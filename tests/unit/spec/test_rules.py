@@ -1,7 +1,5 @@
 """Rules: which tables a pattern matches, and which of several rules a table has."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import pytest

@@ -1,7 +1,5 @@
 """The published schemas: complete, in step with the code, and every violation reported in words of the YAML file."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

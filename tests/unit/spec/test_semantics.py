@@ -1,7 +1,5 @@
 """A spec against the table that it names."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """The strict YAML reader: what it takes, what it refuses, and where it says things are."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

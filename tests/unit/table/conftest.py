@@ -1,7 +1,5 @@
 """File tables made from the values that each file holds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

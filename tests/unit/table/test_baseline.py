@@ -1,7 +1,5 @@
 """The stored text of a baseline, and measuring one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

@@ -1,7 +1,5 @@
 """Equal sets of files have equal digests, other sets have others."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 from itertools import permutations

@@ -1,7 +1,5 @@
 """The distinct rows of codes, as numpy finds them along an axis."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

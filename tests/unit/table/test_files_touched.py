@@ -1,7 +1,5 @@
 """The files that ranges touch: the pruner over the bounds of a `FileTable`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

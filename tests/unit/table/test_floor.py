@@ -1,7 +1,5 @@
 """The floor of a column: values worked by hand, and no layout of any shape below it."""
 
-from __future__ import annotations
-
 from random import Random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The histograms of depth and file size."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

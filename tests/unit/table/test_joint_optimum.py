@@ -1,7 +1,5 @@
 """The joint optimum: powers worked by hand, weights, exhausted columns, heavy values, and boxes that reach it."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """depth, overlaps and touched against brute force, the published example, and tables whose answer is plain."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

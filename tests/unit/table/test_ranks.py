@@ -1,7 +1,5 @@
 """Dense ranks of bounds: every orderable type, exactness, and files whose bounds say nothing."""
 
-from __future__ import annotations
-
 import math
 from datetime import UTC, date, datetime, time
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Shares of single files: they add up to touched, and a hull holds what lies inside it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

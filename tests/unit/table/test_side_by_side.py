@@ -1,7 +1,5 @@
 """Columns in threads or one by one: the same results, in the same order; a fast argsort is an argsort."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Parts of a file table: the same files whether gathered one part at a time or all at once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

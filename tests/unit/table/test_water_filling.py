@@ -1,7 +1,5 @@
 """Water filling: bits that add up to a total, within caps, at one level."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

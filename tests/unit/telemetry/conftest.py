@@ -1,7 +1,5 @@
 """Projects, commands, and a collector that the environment names."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

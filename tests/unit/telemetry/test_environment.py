@@ -1,7 +1,5 @@
 """What the standard environment variables ask for."""
 
-from __future__ import annotations
-
 import pytest
 
 from zlayout.telemetry.environment import Signal, wanted

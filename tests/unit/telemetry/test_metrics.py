@@ -1,7 +1,5 @@
 """The metrics of commands, as a real collector receives them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

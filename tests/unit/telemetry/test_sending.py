@@ -1,7 +1,5 @@
 """What is sent by whom, and that a collector which fails costs little time and nothing else."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import time

@@ -1,7 +1,5 @@
 """The spans of commands, as a real collector receives them."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """No condition is dropped silently: it is used, or listed with its reason and the tables that it limits."""
 
-from __future__ import annotations
-
 import json
 import time
 from datetime import date, datetime

@@ -1,7 +1,5 @@
 """Spark event logs as a workload: a real one, and what logs may hold besides."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """Query histories of engines become a workload: formats, shapes, constants, and the lines that cannot be read."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -3,8 +3,6 @@
 `ZLAYOUT_WRITE_GOLDEN=1 pytest tests/unit/app/jobs` writes the golden files again. Nothing was run on a platform.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """How many commits it takes to leave out the groups in conflict, with a stand-in for the commit itself."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any

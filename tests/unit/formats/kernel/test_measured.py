@@ -1,7 +1,5 @@
 """Measuring what a rewrite leaves before its commit."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any
