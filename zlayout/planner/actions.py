@@ -140,19 +140,17 @@ class RewriteGroup:
 Action = Annotated[SetProperties | ChangePartitioning | ChangeClustering | RewriteGroup, BY_KIND]
 
 
-def parts_of(rewrites: Iterable[RewriteGroup], most_bytes: int | None) -> list[list[RewriteGroup]]:
-    """Divide groups, in their order, into parts that have at most `most_bytes` each, or one group.
+def parts_of(rewrites: Iterable[RewriteGroup], max_bytes: int | None) -> list[list[RewriteGroup]]:
+    """Divide groups, in their order, into parts of at most `max_bytes` (None for no limit), or of one group.
 
-    Args:
-        rewrites: The groups. None is divided.
-        most_bytes: In bytes, None for no limit.
+    Each part is committed before the next one begins.
     """
     parts: list[list[RewriteGroup]] = []
     room = 0
     for rewrite in rewrites:
-        if not parts or (most_bytes is not None and rewrite.bytes > room):
+        if not parts or (max_bytes is not None and rewrite.bytes > room):
             parts.append([])
-            room = most_bytes or 0
+            room = max_bytes or 0
         parts[-1].append(rewrite)
         room -= rewrite.bytes
     return parts

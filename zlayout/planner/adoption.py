@@ -70,7 +70,7 @@ def adopt(
     whole &= counts(files.partition[unbounded], len(facts.files)) == 0
     whole &= facts.deleted <= spec.tolerance.deleted_rows
     found = whole[files.partition]
-    # Half as many as in order are excluded if half of the files are in order.
+    # If half of the files are in order, half as many files are excluded as if all were.
     part = open_to & ~whole & (excluded >= MIN_SHARE_ADOPTED * MIN_SHARE_EXCLUDED * perfect - _ROUNDING)
     if part.any():
         fit = unrecorded & ~(unfit | unbounded | much_deleted(files, spec))

@@ -21,14 +21,14 @@ from zlayout.planner.decision import Decision
 from zlayout.planner.model import TablePlan
 from zlayout.planner.requirements import PropertyIs
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.byte_order import common_length
 from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.order import common_length
 from zlayout.table.state import Column, TableState, is_text
 
 # Values that may become bounds, per file: the sample shows the values between them only in part.
 VALUES_PER_FILE, MAX_VALUES = 4, 4096
 # The share of neighbouring values that must differ within the length. Some values may be nearly equal in any length.
-SHARE_TOLD_APART = 0.99
+MIN_SHARE_DISTINGUISHED = 0.99
 # Characters beyond what the sample needs, and the step of lengths.
 MARGIN, STEP = 16, 16
 # Parquet writers omit bounds of about 2 KB.
@@ -57,7 +57,7 @@ def needed_length(values: pa.Array, files: int) -> int:
         return 0
     spaced = np.linspace(0, len(distinct) - 1, count).astype(np.int64)
     common = [common_length(low, high) for low, high in pairwise(distinct.take(pa.array(spaced)).to_pylist())]
-    needed = int(np.quantile(common, SHARE_TOLD_APART, method="higher")) + 1 + MARGIN
+    needed = int(np.quantile(common, MIN_SHARE_DISTINGUISHED, method="higher")) + 1 + MARGIN
     length = pc.utf8_length if pa.types.is_string(values.type) else pc.binary_length
     longest = int(pc.max(length(distinct)).as_py())
     return min(-(-min(needed, longest) // STEP) * STEP, MAX_LENGTH)

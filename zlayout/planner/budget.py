@@ -1,4 +1,4 @@
-"""Spend a byte budget on the candidates that lower touched, or save the workload, most per byte. Pure functions."""
+"""Spend a byte budget where touched, or the bytes that a workload opens, decrease most per byte. Pure functions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Plan tables that their format clusters itself (Delta's liquid clustering). Pure functions.
 
-Such a table is laid out by the format's own OPTIMIZE, which selects the files itself. `taken` computes which files
-these are, so that the plan shows them: docs/adr/0026-clustered-tables-by-optimize.md.
+Such a table is laid out by the format's own OPTIMIZE, which selects the files itself. `rewritten_by_optimize` computes
+which files these are, so that the plan shows them: docs/adr/0026-clustered-tables-by-optimize.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zlayout.table.state import FileTable, TableState
 
 MAX_CLUSTERING_COLUMNS = 4  # Delta's limit of clustering columns
 # The size in bytes from which OPTIMIZE leaves a ZCube alone, and the size of the ZCubes that it makes. These are the
-# defaults of Delta. The session configuration of a rewrite sets them, so that OPTIMIZE takes the planned files.
+# defaults of Delta. The session configuration of a rewrite sets them, so that OPTIMIZE rewrites the planned files.
 LARGE_CUBE = 100 * 2**30
 NEW_CUBE = 150 * 2**30
 
@@ -81,7 +81,7 @@ def is_full(layout: Layout, files: FileTable) -> bool:
     return bool(((files.layout >= 0) & ~recorded(layout, files)).any())
 
 
-def taken(layout: Layout, state: TableState) -> Bools:
+def rewritten_by_optimize(layout: Layout, state: TableState) -> Bools:
     """Return the files that OPTIMIZE, or OPTIMIZE FULL if it is needed, rewrites in a clustered table, bool[N].
 
     These are the files of small ZCubes, and unclustered files. If there is one small ZCube and no unclustered file,
@@ -90,13 +90,13 @@ def taken(layout: Layout, state: TableState) -> Bools:
     """
     files, columns = state.files, clustering(layout, state)
     by = [record.settings.get(CLUSTERED_BY) == list(columns or ()) for record in files.layouts]
-    otherwise = np.array([*(not same for same in by), False], bool)[files.layout]
+    differs = np.array([*(not same for same in by), False], bool)[files.layout]
     cube = files.group.astype(np.int64)
     sizes = np.bincount(cube + 1, files.live_bytes, minlength=1)
     large = (cube >= 0) & (sizes[cube + 1] >= LARGE_CUBE)
-    small: Bools = ~otherwise & ~large
+    small: Bools = ~differs & ~large
     if is_full(layout, files):
-        small |= otherwise
+        small |= differs
         return small
     alone = bool((cube[small] >= 0).all()) and len(np.unique(cube[small])) <= 1
     return np.zeros(len(files), bool) if alone else small

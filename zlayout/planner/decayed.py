@@ -21,6 +21,15 @@ from zlayout.table.sums import counts, sums
 # What a rewrite can be expected to reach is at least this, unless theory is lower: where touched is 1, the smallest
 # group beside the others would exceed any tolerance, and every append would cause a rewrite of the whole partition.
 MIN_ACHIEVABLE = 2.0
+# Touched counts as equal to theory if its multiple of theory, mean over the columns, is at most NEAR_THEORY and at
+# least its reciprocal, and no column is below MIN_NEAR_THEORY. Files do not divide evenly among the columns: 128 files
+# in 8 by 16 slices have 1.41 and 0.71 times the theoretical touched.
+NEAR_THEORY, MIN_NEAR_THEORY = 1.1, 0.6
+# A group without a stored baseline may have lost files. Below theory, its live files count only if the group has at
+# least this share of the files of the partition.
+MIN_SHARE_BELOW_THEORY = 0.5
+# A baseline of fewer files does not show what a rewrite into more files reaches.
+MIN_FILES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +44,8 @@ class Decayed:
         reaches: One per z-order column.
         touched: float64[P, d], the present touched.
         theory: float64[P, d], the lowest touched that a rewrite of the whole partition reaches by theory.
-        calibration: By what factors rewrites missed theory.
-        factor: float64[P, d], the factor by which the next one can be expected to miss it.
+        worst: float64[P, d], the highest factor by which a rewrite with a stored baseline missed theory.
+        factor: float64[P, d], the factor by which the next rewrite can be expected to miss it.
         targets: int64[P], the number of files after a rewrite of the whole partition.
         distinct: float64[P, d], the number of distinct values; infinity if unknown.
     """
@@ -48,7 +57,7 @@ class Decayed:
     reaches: tuple[Reach, ...]
     touched: Floats
     theory: Floats
-    calibration: Calibration
+    worst: Floats
     factor: Floats
     targets: Index
     distinct: Floats
@@ -70,7 +79,7 @@ class Decayed:
         No file of these is pending, so that an earlier run accepted their touched. If a rewrite left more than its
         prediction, the next rewrite must not be expected to leave less.
         """
-        return replace(self, factor=np.where(settled[:, None], self.calibration.worst, self.factor))
+        return replace(self, factor=np.where(settled[:, None], self.worst, self.factor))
 
 
 def measured_partitions(
@@ -97,9 +106,8 @@ def measured_partitions(
     reaches = now.reaches if inside.all() else ()
     if not reaches:
         owner, count = partition.astype(np.int32), len(targets)
-        found = side_by_side(lambda column: reach(part, column, owner, count), spec.column_names, len(part))
-        reaches = tuple(found)
-    calibration = calibrate(part, facts, spec, partition, distinct, reaches)
+        reaches = tuple(side_by_side(lambda column: reach(part, column, owner, count), spec.column_names, len(part)))
+    expected, worst = calibrate(part, facts, spec, partition, distinct, reaches)
     return index, Decayed(
         files=part,
         partition=partition,
@@ -108,8 +116,8 @@ def measured_partitions(
         reaches=reaches,
         touched=np.stack([sums(partition, len(targets), r.share) for r in reaches], axis=1),
         theory=np.maximum(best_touched(ideal_touched(targets, spec.layout, distinct)), 1.0),
-        calibration=calibration,
-        factor=calibration.expected,
+        worst=worst,
+        factor=expected,
         targets=targets,
         distinct=distinct,
     )
@@ -186,33 +194,9 @@ def touched_of_new(decayed: Decayed, written: Index, partition: Index, spec: Lay
     return np.minimum(np.maximum(fresh, 1.0), written[:, None])
 
 
-# Touched counts as equal to theory if its multiple of theory, mean over the columns, is at most NEAR_THEORY and at
-# least its reciprocal, and no column is below MIN_NEAR_THEORY. Files do not divide evenly among the columns: 128 files
-# in 8 by 16 slices have 1.41 and 0.71 times the theoretical touched.
-NEAR_THEORY, MIN_NEAR_THEORY = 1.1, 0.6
-# A group without a stored baseline may have lost files. Below theory, its live files count only if the group has at
-# least this share of the files of the partition.
-MIN_SHARE_BELOW_THEORY = 0.5
-# A baseline of fewer files says nothing of other numbers of files.
-MIN_FILES = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """By what factors rewrites missed the theoretical touched in P partitions; 1 if they are close to it.
-
-    Attributes:
-        expected: float64[P, d], of the largest rewrite.
-        worst: float64[P, d], the highest factor of any rewrite with a stored baseline, at least `expected`.
-    """
-
-    expected: Floats
-    worst: Floats
-
-
 def calibrate(
     files: FileTable, facts: FileFacts, spec: LayoutSpec, partition: Index, distinct: Floats, reaches: tuple[Reach, ...]
-) -> Calibration:
+) -> tuple[Floats, Floats]:
     """Compare what rewrites left in N files of P partitions with theory.
 
     The largest rewrite of a partition that still has a live file is the one to learn from. Its size is that of its live
@@ -223,10 +207,14 @@ def calibrate(
         partition: int64[N], the partition of each file, 0..P - 1.
         distinct: float64[P, d], the number of distinct values; infinity if unknown.
         reaches: The reaches of the files, one per z-order column.
+
+    Returns:
+        The factor by which the largest rewrite missed the theoretical touched, and the highest factor of any rewrite
+        with a stored baseline, at least the first one: float64[P, d] each, 1 if rewrites are close to theory.
     """
     groups = int(facts.group.max(initial=-1)) + 1
     if not groups:
-        return Calibration(np.ones_like(distinct), np.ones_like(distinct))
+        return np.ones_like(distinct), np.ones_like(distinct)
     owner = np.empty(groups + 1, np.int64)  # the last element is for -1, no group
     owner[facts.group] = partition
     owner = owner[:-1]
@@ -247,7 +235,7 @@ def calibrate(
     worst = expected.copy()
     whole = stored & (number >= MIN_FILES)
     np.maximum.at(worst, owner[whole], factors[whole])
-    return Calibration(expected, worst)
+    return expected, worst
 
 
 def _factors(touched: Floats, number: Index, distinct: Floats, may_be_below: Bools, spec: LayoutSpec) -> Floats:
@@ -268,9 +256,6 @@ def _touched_among(
     chosen = np.zeros(int(facts.group.max(initial=-1)) + 2, bool)
     chosen[groups] = True
     member = chosen[facts.group]
-
-    def alone(column: tuple[str, Reach]) -> Floats:
-        return column[1].touched_among(member, files.rows_with_value(column[0]))
-
     columns = tuple(zip(spec.column_names, reaches, strict=True))
-    return np.stack(side_by_side(alone, columns, len(files)), axis=1)
+    touched = side_by_side(lambda c: c[1].touched_among(member, files.rows_with_value(c[0])), columns, len(files))
+    return np.stack(touched, axis=1)

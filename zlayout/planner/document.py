@@ -287,8 +287,5 @@ def _incoherence(document: Document) -> str:
     if any(boxes and len(boxes.positions) % 4 for boxes in drawn):
         return "expected four positions per box, found a remainder"
     # Each number fits into 64 bits, and so must the sums in the summary.
-    return (
-        "expected counts with a sum below 2**63, found larger ones"
-        if max(astuple(summary(document.tables))) >= 2**63
-        else ""
-    )
+    too_large = max(astuple(summary(document.tables))) >= 2**63
+    return "expected counts with a sum below 2**63, found larger ones" if too_large else ""

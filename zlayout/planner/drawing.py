@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from zlayout.curve.layout import build_map
 from zlayout.planner.forecast import measure
 from zlayout.planner.partition_text import partition_names
+from zlayout.planner.partitions import Bools, Floats
 from zlayout.planner.picture import SCALE, Boxes, Picture, StripBin
 from zlayout.planner.work import Group
 from zlayout.spec.layout import Layout
@@ -20,8 +20,6 @@ from zlayout.table.histogram import size_histogram
 from zlayout.table.ranks import rank_bounds
 from zlayout.table.state import ColumnBounds, FileTable, Int64, TableState, identities
 from zlayout.table.sums import counts
-
-Floats = NDArray[np.float64]
 
 # Readers cannot distinguish more boxes, and the page would become large.
 MAX_BOXES = 400
@@ -72,7 +70,7 @@ def boxes_of(spec: LayoutSpec, files: FileTable, name: str) -> Boxes:
     return _maps(spec, files, partition, nothing, ())[0]
 
 
-def strip(spec: LayoutSpec, files: FileTable, rewritten: NDArray[np.bool_]) -> tuple[StripBin, ...]:
+def strip(spec: LayoutSpec, files: FileTable, rewritten: Bools) -> tuple[StripBin, ...]:
     """Divide the partitions, sorted by name, into at most MAX_STRIP_BINS bins; empty for a table with one partition."""
     count = len(files.partitions)
     if count < 2:
@@ -82,19 +80,16 @@ def strip(spec: LayoutSpec, files: FileTable, rewritten: NDArray[np.bool_]) -> t
     number = counts(files.partition, count)
     planned = counts(files.partition[rewritten], count)
     ratio = measure(files, spec).ratio
-    bins = []
-    for part in np.array_split(order, min(count, MAX_STRIP_BINS)):
-        ends = [names[part[0]], names[part[-1]]]
-        bins.append(
-            StripBin(
-                label=" to ".join(dict.fromkeys(ends)),
-                partitions=len(part),
-                files=int(number[part].sum()),
-                rewritten=int(planned[part].sum()),
-                excess=round(float(ratio[part].max()), 2),
-            )
+    return tuple(
+        StripBin(
+            label=" to ".join(dict.fromkeys((names[part[0]], names[part[-1]]))),
+            partitions=len(part),
+            files=int(number[part].sum()),
+            rewritten=int(planned[part].sum()),
+            excess=round(float(ratio[part].max()), 2),
         )
-    return tuple(bins)
+        for part in np.array_split(order, min(count, MAX_STRIP_BINS))
+    )
 
 
 def columns_of_picture(spec: LayoutSpec) -> tuple[str, ...]:
@@ -102,7 +97,7 @@ def columns_of_picture(spec: LayoutSpec) -> tuple[str, ...]:
     return spec.column_names[:2]
 
 
-def most_interesting(files: FileTable, rewritten: NDArray[np.bool_]) -> int:
+def most_interesting(files: FileTable, rewritten: Bools) -> int:
     """Return the index of the partition with most bytes to rewrite, or with most files if nothing is rewritten."""
     if not len(files):
         return 0
@@ -111,7 +106,7 @@ def most_interesting(files: FileTable, rewritten: NDArray[np.bool_]) -> int:
 
 
 def _sizes_after(
-    spec: LayoutSpec, files: FileTable, rewritten: NDArray[np.bool_], groups: Sequence[Group]
+    spec: LayoutSpec, files: FileTable, rewritten: Bools, groups: Sequence[Group]
 ) -> tuple[tuple[str, int], ...]:
     if not groups:
         return ()
@@ -123,7 +118,7 @@ def _sizes_after(
 
 
 def _maps(
-    spec: LayoutSpec, files: FileTable, partition: int, rewritten: NDArray[np.bool_], groups: Sequence[Group]
+    spec: LayoutSpec, files: FileTable, partition: int, rewritten: Bools, groups: Sequence[Group]
 ) -> tuple[Boxes, Boxes | None]:
     inside = np.flatnonzero(files.partition == partition)
     count = len(inside)
@@ -182,12 +177,12 @@ class _Positions:
         ends = [np.interp(low, self._at, self._below), np.interp(high, self._at, self._upto)]
         return np.rint(np.stack(ends, axis=1) * SCALE).astype(np.int64)
 
-    def boxes(self, which: NDArray[np.bool_]) -> Int64:
+    def boxes(self, which: Bools) -> Int64:
         return self.positions(self.low[which], self.high[which])
 
 
 def _predict(
-    layout: Layout, axes: Sequence[_Positions], files: FileTable, replaced: NDArray[np.bool_], targets: int
+    layout: Layout, axes: Sequence[_Positions], files: FileTable, replaced: Bools, targets: int
 ) -> list[Int64]:
     """Apply the curve to rows drawn from the intervals of files, each column independently. Return the new boxes."""
     random = np.random.default_rng(0)

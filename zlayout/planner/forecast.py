@@ -111,26 +111,24 @@ def columns(now: Measured, after: Sequence[TouchedRange] = ()) -> tuple[ColumnFo
 
     The floor is that of the present files; a forecast has one only if a sample shows how often values occur.
     """
-    forecasts = []
-    for number, metrics in enumerate(now.metrics):
-        then = after[number] if after else None
-        forecasts.append(
-            ColumnForecast(
-                column=metrics.column,
-                touched=metrics.touched,
-                predicted=then.predicted if then else None,
-                low=then.low if then else None,
-                high=then.high if then else None,
-                floor=then.floor if then else metrics.floor,
-                depth=metrics.depth,
-                overlaps=metrics.overlaps,
-                unbounded=metrics.unbounded,
-                truncated=metrics.truncated,
-                depth_histogram=tuple((b.label, b.files) for b in metrics.depth_histogram),
-                bytes_read=BytesRead(round(metrics.bytes_read)),
-            )
+    unchanged = (TouchedRange(metrics.column, None, None, None, metrics.floor) for metrics in now.metrics)
+    return tuple(
+        ColumnForecast(
+            column=metrics.column,
+            touched=metrics.touched,
+            predicted=then.predicted,
+            low=then.low,
+            high=then.high,
+            floor=then.floor,
+            depth=metrics.depth,
+            overlaps=metrics.overlaps,
+            unbounded=metrics.unbounded,
+            truncated=metrics.truncated,
+            depth_histogram=tuple((b.label, b.files) for b in metrics.depth_histogram),
+            bytes_read=BytesRead(round(metrics.bytes_read)),
         )
-    return tuple(forecasts)
+        for metrics, then in zip(now.metrics, after or unchanged, strict=True)
+    )
 
 
 def best_touched(ideal: Floats) -> Floats:

@@ -70,16 +70,11 @@ def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, max_bytes: float =
     pick = met.score < whole.score
     step = np.where(pick, met.step, whole.step)
     taken = np.zeros(len(decayed.files) + 1, bool)
-    taken[laid_out.group] = (
-        np.arange(len(laid_out.group)) - laid_out.start[laid_out.partition] < step[laid_out.partition]
-    )
-    inside = taken[decayed.facts.group]
-    inside &= intersects | ~pick[decayed.partition]
-    return Merge(
-        pending | inside,
-        np.where(pick[:, None], met.touched, whole.touched),
-        np.where(pick, met.after, whole.after),
-    )
+    number = np.arange(len(laid_out.group)) - laid_out.start[laid_out.partition]
+    taken[laid_out.group] = number < step[laid_out.partition]
+    inside = taken[decayed.facts.group] & (intersects | ~pick[decayed.partition])
+    touched = np.where(pick[:, None], met.touched, whole.touched)
+    return Merge(pending | inside, touched, np.where(pick, met.after, whole.after))
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,9 +233,8 @@ def _candidates(
     useful = (number > 0) & ((step > 1) | waiting[owner])
     everything = number == whole[owner]
     limit = spec.tolerance.touched
-    restores = (ratio <= 1 + (1 - UNUSED_SHARE_OF_TOLERANCE) * (limit - 1)) & (
-        small <= spec.tolerance.small_files * after
-    )
+    restores = ratio <= 1 + (1 - UNUSED_SHARE_OF_TOLERANCE) * (limit - 1)
+    restores &= small <= spec.tolerance.small_files * after
     useful &= size <= max_bytes
     if spec.max_group_size is not None:  # do not merge the parts of an earlier, limited rewrite again
         useful &= waiting[owner]

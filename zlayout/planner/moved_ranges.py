@@ -31,20 +31,20 @@ def moved_ranges(
     partitions = min(partitions, rows) if isfinite(partitions) else partitions
     low = kept + int(rows > 0)
     # A group is divided among its partitions, and each share is rounded.
-    most = kept + sum(c.action.target_files for c in chosen) + len(chosen) * partitions
-    files = FilesAfter(None, low, int(most) if isfinite(most) else None)
-    high, count = None if files.high is None else float(files.high), max(len(state.files.partitions), 1)
+    high = kept + sum(c.action.target_files for c in chosen) + len(chosen) * partitions
+    files = FilesAfter(None, low, int(high) if isfinite(high) else None)
+    limit, count = None if files.high is None else float(files.high), max(len(state.files.partitions), 1)
     # A value is in at least one file, and at most in all of them.
     lows = {name: float(has_values(state.files, name, count).any()) for name in spec.column_names}
-    return tuple(TouchedRange(name, None, low, high, None) for name, low in lows.items()), files
+    return tuple(TouchedRange(name, None, low, limit, None) for name, low in lows.items()), files
 
 
 def max_partitions(state: TableState, fields: Sequence[PartitionField]) -> float:
     """Return an upper limit of the number of partitions of the rows; infinity if bounds do not limit it."""
-    return prod(_most(state.files.bounds.get(field.source), field) for field in fields)
+    return prod(_max_values(state.files.bounds.get(field.source), field) for field in fields)
 
 
-def _most(bounds: ColumnBounds | None, field: PartitionField) -> float:
+def _max_values(bounds: ColumnBounds | None, field: PartitionField) -> float:
     """Return the largest number of values of one field, with one for null."""
     name, _, argument = field.transform.partition("[")
     if name == "void":

@@ -147,14 +147,14 @@ def _touched_range(
     written = rewrites.in_partitions(rewrites.targets)
     lowest = has_values(state.files, column.name, len(touched)).astype(np.float64)
     lowest *= _lowest_touched(spec, state, now, at, column, written)
-    most = np.minimum(_most_among_new(spec, state, column, rewrites), rewrites.targets)
+    high_in_group = np.minimum(_max_among_new(spec, state, column, rewrites), rewrites.targets)
     low = np.where(changed, np.where(apart, np.minimum(lowest, 1.0), lowest), touched)
-    high = np.where(changed, rewrites.in_partitions(most), touched)
+    high = np.where(changed, rewrites.in_partitions(high_in_group), touched)
     if apart.any():
         stay, share, hull = rewrites.beside_kept(now, at, apart)
         beside = sums(state.files.partition[stay], len(touched), share)
         least = (1 - ESTIMATE_ERROR) * (beside + rewrites.in_partitions(rewrites.share_of_rows(column.name)))
-        new = rewrites.in_partitions(most * np.minimum((1 + ESTIMATE_ERROR) * hull, 1.0))
+        new = rewrites.in_partitions(high_in_group * np.minimum((1 + ESTIMATE_ERROR) * hull, 1.0))
         low = np.where(apart, np.maximum(low, least), low)
         high = np.where(apart, np.minimum((1 + ESTIMATE_ERROR) * beside + new, kept + written), high)
     high = np.where(changed & (touched == 0) & (lowest == 0), 0.0, np.maximum(high, low))
@@ -204,7 +204,7 @@ def _lowest_touched(
     return np.where(share > 0, min_floor(distinct, np.where(share > 0, share, 1.0)), 1.0)
 
 
-def _most_among_new(spec: LayoutSpec, state: TableState, column: Column, rewrites: Rewrites) -> Floats:
+def _max_among_new(spec: LayoutSpec, state: TableState, column: Column, rewrites: Rewrites) -> Floats:
     """Return the largest possible touched among the new files of each group alone, float64[G].
 
     Files in the order of the only z-order column share no value, unless noise distributes equal keys, or the bounds

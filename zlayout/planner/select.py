@@ -16,7 +16,7 @@ import numpy as np
 
 from zlayout.planner.accepted import is_accepted
 from zlayout.planner.adoption import Adopted, adopt, too_few
-from zlayout.planner.clustering import taken, without_touched
+from zlayout.planner.clustering import rewritten_by_optimize, without_touched
 from zlayout.planner.decayed import measured_partitions, savings
 from zlayout.planner.forecast import Measured, measure
 from zlayout.planner.merge import merge
@@ -73,7 +73,7 @@ def select(
         max_bytes: The limit of a group in bytes, None for no limit. A single file may be larger.
         adopts: Whether files without a layout record may be adopted.
         arriving: bool[N], files that count as laid out for the tolerance and as added since the last run, see
-            `zlayout.planner.arriving`; None for none.
+            `zlayout.planner.moves`; None for none.
         rarely_read: bool[P], partitions whose decay waits; None for none.
     """
     files = state.files
@@ -106,7 +106,7 @@ def select(
         choice = _choose(judged, files, adopted, planned, settled, added, indistinct, now, limit)
         choice = _without_remains(files, adopted, choice, now)
         if state.clustering:
-            choice = replace(choice, files=choice.files & taken(spec.layout, state))
+            choice = replace(choice, files=choice.files & rewritten_by_optimize(spec.layout, state))
         groups = by_partition(files, choice.files, recorded, spec, indistinct)
         if max_bytes is not None:
             parts = [part for group in groups for part in divided(group, files, spec, max_bytes)]
@@ -116,15 +116,19 @@ def select(
     groups, waiting, waits = set_rarely_read_aside(spec, groups, files, rarely_read)
     known = planned & ~waits & ((facts.laid > 0) | bool((recorded.laid > 0).any()))
     decay = _worst(facts, choice.ratio, known, settled, spec)
-    if state.clustering:
-        decay = tuple(measure for measure in decay if measure.measure is not Measure.TOUCHED)
-    out_of_scope = int((~facts.in_scope).sum())
-    selection = FileSelection(
-        tuple(groups), choice.touched, choice.after, decay, out_of_scope, partially_matched, moves
-    )
     kept = adopted.files & ~choice.files
-    partitions = len(np.unique(files.partition[kept]))
-    return replace(selection, adopted=int(kept.sum()), adopted_partitions=partitions, rarely_read=tuple(waiting))
+    return FileSelection(
+        groups=tuple(groups),
+        touched=choice.touched,
+        files=choice.after,
+        decay=tuple(d for d in decay if not (state.clustering and d.measure is Measure.TOUCHED)),
+        out_of_scope=int((~facts.in_scope).sum()),
+        partially_matched=partially_matched,
+        moves=moves,
+        adopted=int(kept.sum()),
+        adopted_partitions=len(np.unique(files.partition[kept])),
+        rarely_read=tuple(waiting),
+    )
 
 
 def _with_moves(

@@ -81,9 +81,8 @@ class FileSelection:
 
 def moved(files: FileTable, index: Index) -> SelectedFiles:
     """Select files for a partitioning change."""
-    return SelectedFiles(
-        index, Reason.PARTITIONING_CHANGED if (files.layout[index] >= 0).any() else Reason.NOT_LAID_OUT
-    )
+    has_layout = (files.layout[index] >= 0).any()
+    return SelectedFiles(index, Reason.PARTITIONING_CHANGED if has_layout else Reason.NOT_LAID_OUT)
 
 
 def by_partition(
@@ -91,10 +90,8 @@ def by_partition(
 ) -> list[SelectedFiles]:
     """Make one group of the chosen files (bool[N]) of each partition. See `zlayout.planner.select` for the others."""
     has_layout = bool((files.layout >= 0).any())
-    return [
-        SelectedFiles(p, _reason(k, facts, spec, truncated, has_layout))
-        for k, p in each_partition(files, np.flatnonzero(chosen))
-    ]
+    parts = each_partition(files, np.flatnonzero(chosen))
+    return [SelectedFiles(index, _reason(p, facts, spec, truncated, has_layout)) for p, index in parts]
 
 
 def each_partition(files: FileTable, index: Index) -> Iterator[tuple[int, Index]]:

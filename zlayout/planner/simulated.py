@@ -65,7 +65,7 @@ class Outputs:
         self.count = max(len(files.partitions), 1)
 
     def partition_of(self, sample: RowGroupSample, rows: Index) -> Index:
-        """Return the output partition of each of the sampled rows, int64. Files partitioned as declared keep theirs."""
+        """Return the output partition of each sampled row, int64. Rows of files partitioned as declared stay."""
         found: Index = self._files.partition[sample.file[rows]].astype(np.int64)
         moves = ~self._stays[found]
         if moves.any():

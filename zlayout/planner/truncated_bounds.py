@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from zlayout.planner.actions import TruncatedBounds
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.byte_order import common_length
-from zlayout.table.order import distinct_rows
+from zlayout.table.order import common_length, distinct_rows
 from zlayout.table.state import Bools, Column, ColumnBounds, FileTable, Int64, TableState, is_text
 
 # The share of files with equal truncated bounds above which truncation prevents skipping.
@@ -60,7 +59,7 @@ def indistinct_partitions(spec: LayoutSpec, state: TableState) -> Bools:
     """
     indistinct = np.zeros(len(state.files.partitions), bool)
     for column in _columns(spec, state):
-        if column.longer_bounds and column.name in state.files.bounds:
+        if column.longer_bounds:
             indistinct |= _indistinct(state.files, column.name, len(spec.layout.columns))
     return indistinct
 
@@ -73,39 +72,31 @@ def worth_longer(spec: LayoutSpec, state: TableState, chosen: Sequence[Int64]) -
     columns = [column for column in _columns(spec, state) if column.longer_bounds]
     if not chosen or not columns:
         return ()
-    files = state.files.take(np.concatenate(chosen))
-    keys = len(spec.layout.columns)
-    chosen_length = {c.name: any(key in state.properties for key, _ in c.longer_bounds) for c in columns}
-    found = (
-        examine(files, name, in_doubt=not explicit) or _examine_indistinct(files, name, keys)
-        for name, explicit in chosen_length.items()
-    )
-    return tuple(cut for cut in found if cut is not None)
-
-
-def _examine_indistinct(files: FileTable, column: str, keys: int) -> TruncatedBounds | None:
-    """Examine only partitions with indistinct bounds, which `examine` misses if other partitions have more files."""
-    if column not in files.bounds:
-        return None
-    inside = np.flatnonzero(_indistinct(files, column, keys)[files.partition])
-    return examine(files.take(inside), column) if len(inside) else None
+    files, found = state.files.take(np.concatenate(chosen)), []
+    for column in columns:
+        length_chosen = any(key in state.properties for key, _ in column.longer_bounds)
+        cut = examine(files, column.name, in_doubt=not length_chosen)
+        if cut is None:  # `examine` misses partitions with indistinct bounds if other partitions have more files
+            indistinct = _indistinct(files, column.name, len(spec.layout.columns))
+            cut = examine(files.take(np.flatnonzero(indistinct[files.partition])), column.name)
+        found += [cut] if cut else []
+    return tuple(found)
 
 
 def indistinct_anyway(spec: LayoutSpec, state: TableState) -> tuple[TruncatedBounds, ...]:
     """Return the columns whose bounds are indistinct although the table already keeps long bounds."""
     found = []
     for column in _columns(spec, state):
-        if column.longer_bounds or column.name not in state.files.bounds:
-            continue
-        cut = examine(state.files, column.name)
+        cut = None if column.longer_bounds else examine(state.files, column.name)
         if cut is not None and cut.same and _indistinct(state.files, column.name, len(spec.layout.columns)).any():
             found.append(cut)
     return tuple(found)
 
 
 def _columns(spec: LayoutSpec, state: TableState) -> list[Column]:
+    """Return the z-order columns with bounds that may be truncated."""
     found = (state.column(name) for name in spec.column_names)
-    return [c for c in found if c is not None and c.stats and is_text(c.type)]
+    return [c for c in found if c and c.stats and is_text(c.type) and c.name in state.files.bounds]
 
 
 def _indistinct(files: FileTable, column: str, keys: int) -> Bools:
@@ -160,9 +151,7 @@ def _common_prefix(bounds: ColumnBounds, cut: Bools) -> int:
     index = pa.array(np.flatnonzero(cut))
     low = pc.min_max(bounds.lower.take(index))["min"].as_py()
     high = pc.min_max(bounds.upper.take(index))["max"].as_py()
-    if low is None or high is None:
-        return 0
-    return common_length(low, high)
+    return 0 if low is None or high is None else common_length(low, high)
 
 
 def _length(side: pa.Array) -> Int64:

@@ -116,9 +116,7 @@ def set_rarely_read_aside(
     """Divide groups into those to rewrite and those that wait.
 
     Args:
-        spec: The declared layout.
         groups: The groups, each with files of one partition unless the partitioning changes.
-        files: N files in P partitions.
         rarely_read: bool[P], the partitions that wait if all of their groups may; None for none.
 
     Returns:
@@ -173,7 +171,6 @@ def unread_notes(
     """Yield ZL417 if most bytes of a plan are decayed partitions that no query with conditions reads, and could wait.
 
     Args:
-        spec: The declared layout.
         groups: The groups of the plan.
         executions: By the name of each partition, the number of executions that read it; empty if it is not known.
     """

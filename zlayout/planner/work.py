@@ -133,7 +133,7 @@ class Work:
 
     @property
     def table_id(self) -> str | None:
-        """The id of the table that was planned, None where any table of the name will do."""
+        """The id of the table that was planned; None if the plan does not state one."""
         return next((r.table_id for r in self.requirements if isinstance(r, TableIs)), None)
 
     def with_rewrites(self, rewrites: Iterable[RewriteGroup]) -> Work:
@@ -176,15 +176,15 @@ class Work:
             message = f"{self.table} is clustered by {', '.join(has or ()) or 'nothing'} since the plan"
             raise CommitConflict.of("ZL320", message, hint="no file was rewritten; plan again")
 
-    def in_parts(self, most_bytes: int | None) -> tuple[Work, ...]:
+    def in_parts(self, max_bytes: int | None) -> tuple[Work, ...]:
         """Divide the work into parts, each of which is rewritten and committed before the next one begins.
 
         What the first parts committed stays if a later one fails. The first part changes the partitioning.
 
         Args:
-            most_bytes: See `parts_of`.
+            max_bytes: See `parts_of`.
         """
-        parts = parts_of(self.rewrites, most_bytes)
+        parts = parts_of(self.rewrites, max_bytes)
         if len(parts) < 2:
             return (self,)
         first, *others = parts

@@ -22,8 +22,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from zlayout.errors import TableError
-from zlayout.table.byte_order import byte_order
-from zlayout.table.order import changes, order_of, sorted_places
+from zlayout.table.order import byte_order, changes, order_of, sorted_places
 from zlayout.table.state import Int64
 
 Words = tuple[NDArray[Any], ...]

@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zlayout.table.byte_order import Values, byte_order
-from zlayout.table.order import order_of
+from zlayout.table.order import Values, byte_order, order_of
 from zlayout.table.side_by_side import MAX_THREADS, pieces, side_by_side
 from zlayout.table.state import FileTable, Int64, names
 

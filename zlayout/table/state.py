@@ -119,9 +119,9 @@ class Column:
     type: the Arrow type of its bounds. stats: whether writers collect min and max for it. enable_stats: if they do not,
     the table properties (name, value) that make them do so. longer_bounds: the table properties that make writers keep
     LONG_BOUND characters of a bound; empty if they already do. bound_length: the number of characters (bytes for
-    binary) to which writers truncate bounds, None if they do not. id: what the table knows the column by if it is
-    renamed (Iceberg's field id, Delta's physical name); empty if unknown. distinct: the number of distinct values that
-    the table's statistics state for the observed version, None if they state none.
+    binary) to which writers truncate bounds, None if they do not. id: the column id, which does not change when the
+    column is renamed (Iceberg's field id, Delta's physical name); empty if unknown. distinct: the number of distinct
+    values that the table's statistics state for the observed version, None if they state none.
     """
 
     name: str

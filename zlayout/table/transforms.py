@@ -15,8 +15,7 @@ _MICROSECONDS_PER_HOUR = 3_600_000_000
 def transformed(values: pa.Array, transform: str) -> pa.Array:
     """Return the partition value of each value, in the form of `Partition.values`.
 
-    Buckets are numbered by another hash than Iceberg's: as many buckets are filled as evenly, but not with the same
-    values.
+    Buckets are numbered by another hash than Iceberg's, which distributes values as evenly, but to other buckets.
 
     Args:
         values: the values of the source column.

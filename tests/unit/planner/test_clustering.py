@@ -16,7 +16,7 @@ from unit.planner.plans import DELTA
 from zlayout.errors import CommitConflict
 from zlayout.planner import clustering
 from zlayout.planner.actions import ChangeClustering, Reason
-from zlayout.planner.clustering import taken, unclustered_hilbert
+from zlayout.planner.clustering import rewritten_by_optimize, unclustered_hilbert
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.diff import decide, propose, settle
 from zlayout.planner.document import from_json, to_json
@@ -90,7 +90,9 @@ def test_the_files_are_those_that_delta_selects(files: list[File]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clustering, "LARGE_CUBE", 400)
         full = any(file.by in (2, 3) for file in files)
-        assert set(np.flatnonzero(taken(LAYOUT, state(*files))).tolist()) == selected(files, ["a", "b"], full, 400)
+        assert set(np.flatnonzero(rewritten_by_optimize(LAYOUT, state(*files))).tolist()) == selected(
+            files, ["a", "b"], full, 400
+        )
 
 
 def plan_of(spec: LayoutSpec, table: TableState) -> Any:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zlayout.table.byte_order import byte_order
+from zlayout.table.order import byte_order
 
 PIECES = st.sampled_from(
     [b"", b"\x00", b"\x00" * 8, b"a", b"ab", b"abcdefgh", b"abcdefg\x00", "é".encode(), b"\xff" * 9]
