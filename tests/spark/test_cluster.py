@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
-import pyspark
 import pytest
 from spark.projects import DELTA, ICEBERG, DiskProject, end, make_events, make_project, start
+from support.cluster import CLUSTER_CONF, NO_PYTHON, SPARK_HOME, Cluster, standalone_cluster
 
 from zlayout.spark import versions
 
-SPARK_HOME = str(Path(pyspark.__file__).parent)
 ROWS = make_events(100_000)
 # The command line, which also leaves a mark each time that the gate counts the source again.
 COUNTING_ENTRY = """
@@ -41,51 +37,18 @@ main()
 SUBMITTED = "from zlayout.cli.main import main\n\nmain()\n"
 
 
-@dataclass(frozen=True)
-class Cluster:
-    url: str
-    worker: int
-
-
 @pytest.fixture
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One worker with one core, on the loopback interface and free ports."""
-    folder = tmp_path_factory.mktemp("cluster")
-    daemons: list[subprocess.Popen[str]] = []
-
-    def daemon(kind: str, *arguments: str) -> tuple[int, Path]:
-        home = folder / kind
-        home.mkdir()
-        command = [f"{SPARK_HOME}/bin/spark-class", f"org.apache.spark.deploy.{kind.lower()}.{kind}"]
-        here = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-        local = {"SPARK_HOME": SPARK_HOME, "SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_DIRS": str(home / "local")}
-        daemons.append(start([*command, *here, *arguments], home, **local))
-        return daemons[-1].pid, home / "err.txt"
-
-    try:
-        _, log = daemon("Master")
-        url = _found(log, r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
-        work = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / "work"))
-        worker, log = daemon("Worker", *work, url)
-        _found(log, r"(Successfully registered with master)")
-        yield Cluster(url, worker)
-    finally:
-        for process in reversed(daemons):
-            end(process)
+    """A cluster with one worker."""
+    with standalone_cluster(tmp_path_factory.mktemp("cluster"), 1) as started:
+        yield started
 
 
 @pytest.mark.long
 def test_a_killed_executor_costs_time_and_no_row(cluster: Cluster, tmp_path: Path) -> None:
-    conf = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.executor.memory": "700m",
-        "spark.sql.shuffle.partitions": 4,
-        "spark.databricks.delta.snapshotPartitions": 1,
-    }
-    project = make_project(tmp_path / "project", ROWS, 8, {"master": cluster.url, "conf": conf}, target_size="100KiB")
-    # executors need no Python: there is none where Spark would look for it
-    process = project.run("apply", "--auto-approve", entry=COUNTING_ENTRY, PYSPARK_PYTHON="/nonexistent/python")
+    spark = {"master": cluster.url, "conf": CLUSTER_CONF}
+    project = make_project(tmp_path / "project", ROWS, 8, spark, target_size="100KiB")
+    process = project.run("apply", "--auto-approve", entry=COUNTING_ENTRY, **NO_PYTHON)
     killed = []
     try:
         for folder in _in_order(project):
@@ -155,10 +118,9 @@ def _kill_in_the_middle(process: subprocess.Popen[str], cluster: Cluster, folder
     """Kill the executor when a few new files are there and more are to come; its id."""
     there = set(folder.rglob("*.parquet"))
     _wait(process, lambda: len(set(folder.rglob("*.parquet")) - there) >= 3)
-    executors = _executors(cluster.worker)
-    assert len(executors) == 1
-    os.kill(executors[0], signal.SIGKILL)
-    return executors[0]
+    (executor,) = cluster.workers[0].executors()
+    os.kill(executor, signal.SIGKILL)
+    return executor
 
 
 def _wait(process: subprocess.Popen[str], reached: Callable[[], bool]) -> None:
@@ -167,22 +129,3 @@ def _wait(process: subprocess.Popen[str], reached: Callable[[], bool]) -> None:
         assert process.poll() is None, "apply ended before it wrote"
         assert time.monotonic() < until
         time.sleep(0.02)
-
-
-def _executors(worker: int) -> list[int]:
-    """Ids of the executors that this worker started."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(FileNotFoundError, ProcessLookupError):
-            parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
-            if int(parent) == worker and b"CoarseGrainedExecutorBackend" in (process / "cmdline").read_bytes():
-                found.append(int(process.name))
-    return found
-
-
-def _found(log: Path, pattern: str) -> str:
-    until = time.monotonic() + 60
-    while not (found := re.search(pattern, log.read_text())):
-        assert time.monotonic() < until, log.read_text()
-        time.sleep(0.1)
-    return found[1]
