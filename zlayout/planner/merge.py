@@ -27,23 +27,8 @@ UNUSED_SHARE_OF_TOLERANCE = 0.1
 NOT_RESTORED_FACTOR = 1e15
 
 
-@dataclass(frozen=True, slots=True)
-class Merge:
-    """What to rewrite in each of P partitions.
-
-    Attributes:
-        chosen: bool[N], the files to rewrite.
-        touched: float64[P, d], predicted for the time after the rewrite.
-        files: int64[P], the number of files after the rewrite.
-    """
-
-    chosen: Bools
-    touched: Floats
-    files: Index
-
-
-def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, max_bytes: float = np.inf) -> Merge:
-    """Choose the files to rewrite in every partition.
+def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, max_bytes: float) -> Bools:
+    """Choose the files to rewrite in every partition, bool[N].
 
     A candidate is the pending files together with the 0, 1, 2, ... smallest laid-out groups of the partition. It has
     either all files of these groups, or only those that intersect the pending files in every column.
@@ -67,14 +52,13 @@ def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, max_bytes: float =
         tuple(zip((everything, everything.of(intersects)), alone, strict=True)),
         len(pending),
     )
-    pick = met.score < whole.score
-    step = np.where(pick, met.step, whole.step)
+    pick = met[0] < whole[0]
+    step = np.where(pick, met[1], whole[1])
     taken = np.zeros(len(decayed.files) + 1, bool)
     number = np.arange(len(laid_out.group)) - laid_out.start[laid_out.partition]
     taken[laid_out.group] = number < step[laid_out.partition]
     inside = taken[decayed.facts.group] & (intersects | ~pick[decayed.partition])
-    touched = np.where(pick[:, None], met.touched, whole.touched)
-    return Merge(pending | inside, touched, np.where(pick, met.after, whole.after))
+    return pending | inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,23 +91,6 @@ class _LaidOutGroups:
     def candidate(self) -> Index:
         """The first candidate that contains each group, int64[U]."""
         return np.arange(len(self.group)) + self.partition + 1
-
-
-@dataclass(frozen=True, slots=True)
-class _Best:
-    """The best candidate of each partition.
-
-    Attributes:
-        score: float64[P], lower is better; infinity if no candidate helps.
-        step: int64[P], the number of laid-out groups that it rewrites.
-        touched: float64[P, d], predicted for the time after the rewrite.
-        after: int64[P], the number of files after the rewrite.
-    """
-
-    score: Floats
-    step: Index
-    touched: Floats
-    after: Index
 
 
 def _laid_out_groups(decayed: Decayed, pending: Bools) -> _LaidOutGroups:
@@ -193,7 +160,7 @@ def _candidates(
     alone: Floats,
     spec: LayoutSpec,
     max_bytes: float,
-) -> _Best:
+) -> tuple[Floats, Index]:
     """Evaluate the candidates of each partition p: the pending files and the k smallest laid-out groups, k = 0..U_p.
 
     Candidate k of partition p has the number start[p] + p + k.
@@ -201,6 +168,10 @@ def _candidates(
     Args:
         added: The files by the first candidate that contains them.
         alone: float64[U + P], from `_small_files_left_alone`. See `merge` for the others.
+
+    Returns:
+        The best candidate of each partition: float64[P], its score, where lower is better and infinity is no help;
+        int64[P], the number of laid-out groups that it rewrites.
     """
     files, partitions = decayed.files, len(decayed.targets)
     total = added.count
@@ -243,7 +214,7 @@ def _candidates(
     helps = useful & waiting[owner] & (gain > 0)
     score = np.where(np.isinf(score) & helps, NOT_RESTORED_FACTOR * size / np.maximum(gain, 1e-9), score)
     best = np.lexsort((step, score, owner))[first]
-    return _Best(score[best], step[best], touched[best], after[best])
+    return score[best], step[best]
 
 
 def _growing_hull(measured: Reach, added: Classes, owner: Index) -> tuple[Index, Index]:

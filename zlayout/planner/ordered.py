@@ -76,7 +76,7 @@ def select(
     measured = decay(spec, state, now)
     if any(measure.exceeded for measure in measured):
         return replace(selection, decay=measured)
-    return replace(selection, groups=(), rarely_read=(), touched=now.touched, files=now.files, decay=measured)
+    return replace(selection, groups=(), rarely_read=(), decay=measured)
 
 
 def note(spec: LayoutSpec, state: TableState) -> tuple[Diagnostic, ...]:

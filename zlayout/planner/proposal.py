@@ -180,7 +180,7 @@ def select_files(
     if change is not None and change.full_rewrite:
         files = np.arange(len(state.files), dtype=np.int64)
         groups = (moved(state.files, files),) if len(files) else ()
-        selection = FileSelection(groups, now.ideal, now.targets, (), 0, 0, moves=True)
+        selection = FileSelection(groups, (), 0, 0, moves=True)
         selection = set_hot_aside(selection, state, hot_after, whole=True)
         return selection, None if budget is None else _whole(spec, state, selection, now, budget)
     fields, indistinct = partitioning(spec, state), truncated_bounds.indistinct_partitions(spec, state)

@@ -9,23 +9,23 @@ files that restore it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
 from zlayout.planner.accepted import is_accepted
 from zlayout.planner.adoption import Adopted, adopt, too_few
 from zlayout.planner.clustering import rewritten_by_optimize, without_touched
-from zlayout.planner.decayed import measured_partitions, savings
+from zlayout.planner.decayed import measured_partitions
 from zlayout.planner.forecast import Measured, measure
 from zlayout.planner.merge import merge
 from zlayout.planner.model import Decay, Measure
 from zlayout.planner.moves import arrivals, move_groups
 from zlayout.planner.packing import pack, shared
-from zlayout.planner.partitions import OVERSIZED_ABOVE, Bools, Floats, Index, PartitionFacts, file_facts, much_deleted
+from zlayout.planner.partitions import OVERSIZED_ABOVE, Bools, Floats, PartitionFacts, file_facts, much_deleted
 from zlayout.planner.partitions import partition_facts as facts_of
-from zlayout.planner.selection import FileSelection, SelectedFiles, by_partition, divided, moved
+from zlayout.planner.selection import FileSelection, by_partition, divided, moved
 from zlayout.planner.waiting import set_rarely_read_aside
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import FileTable, PartitionField, TableState
@@ -35,23 +35,6 @@ from zlayout.table.sums import counts
 # another rewrite. The tolerance is therefore raised by the share EXTRA_TOLERANCE / sqrt(files), since the error is
 # larger for few files, but at least by MIN_EXTRA_TOLERANCE.
 EXTRA_TOLERANCE, MIN_EXTRA_TOLERANCE = 0.8, 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    """The files to rewrite in present partitions, and the predicted result.
-
-    Attributes:
-        files: bool[N], the files to rewrite.
-        touched: float64[P, d], predicted for each partition.
-        after: int64[P], the predicted number of files of each partition.
-        ratio: float64[P], the present touched ratio, calibrated in partitions that were measured.
-    """
-
-    files: Bools
-    touched: Floats
-    after: Index
-    ratio: Floats
 
 
 def select(
@@ -95,32 +78,26 @@ def select(
         # The formats' own rewrites cannot move some files and leave those of the declared partitioning alone.
         everything = np.flatnonzero(facts.in_scope[files.partition])
         groups = [moved(files, everything)]
-        chosen = facts.in_scope
-        choice = _Chosen(chosen[files.partition], *_rewritten(now, chosen), now.ratio)
+        chosen, ratio = facts.in_scope[files.partition], now.ratio
     elif not spec.layout.orders:
         groups = pack(spec, files, each_file, recorded, planned, max_bytes)
-        choice = _Chosen(np.zeros(len(files), bool), now.touched, now.files, now.ratio)
+        chosen, ratio = np.zeros(len(files), bool), now.ratio
     else:
         limit = np.inf if max_bytes is None else max_bytes
         judged = without_touched(spec) if state.clustering else spec
-        choice = _choose(judged, files, adopted, planned, settled, added, indistinct, now, limit)
-        choice = _without_remains(files, adopted, choice, now)
+        chosen, ratio = _choose(judged, files, adopted, planned, settled, added, indistinct, now, limit)
+        chosen |= _remains(files, adopted, chosen, len(planned))[files.partition]
         if state.clustering:
-            choice = replace(choice, files=choice.files & rewritten_by_optimize(spec.layout, state))
-        groups = by_partition(files, choice.files, recorded, spec, indistinct)
+            chosen &= rewritten_by_optimize(spec.layout, state)
+        groups = by_partition(files, chosen, recorded, spec, indistinct)
         if max_bytes is not None:
-            parts = [part for group in groups for part in divided(group, files, spec, max_bytes)]
-            if len(parts) > len(groups):
-                choice = replace(choice, touched=_in_parts(spec, files, now, parts, choice.touched))
-            groups = parts
+            groups = [part for group in groups for part in divided(group, files, spec, max_bytes)]
     groups, waiting, waits = set_rarely_read_aside(spec, groups, files, rarely_read)
     known = planned & ~waits & ((facts.laid > 0) | bool((recorded.laid > 0).any()))
-    decay = _worst(facts, choice.ratio, known, settled, spec)
-    kept = adopted.files & ~choice.files
+    decay = _worst(facts, ratio, known, settled, spec)
+    kept = adopted.files & ~chosen
     return FileSelection(
         groups=tuple(groups),
-        touched=choice.touched,
-        files=choice.after,
         decay=tuple(d for d in decay if not (state.clustering and d.measure is Measure.TOUCHED)),
         out_of_scope=int((~facts.in_scope).sum()),
         partially_matched=partially_matched,
@@ -168,13 +145,17 @@ def _choose(
     truncated: Bools,
     now: Measured,
     max_bytes: float,
-) -> _Chosen:
+) -> tuple[Bools, Floats]:
     """Choose all files of partitions that are not laid out, and in decayed partitions those that restore tolerance.
 
     Args:
         planned: bool[P], the partitions that may be rewritten.
         settled: bool[P], those without added files that the last run accepted.
         added: bool[N], laid-out files that were added since. See `select` for the others.
+
+    Returns:
+        bool[N], the files to rewrite, and float64[P], the present touched ratio, calibrated in partitions that were
+        measured.
     """
     each_file, facts = adopted.each_file, adopted.partitions
     oversize = (facts.files == 1) & (facts.bytes > OVERSIZED_ABOVE * spec.layout.target_size)
@@ -186,10 +167,9 @@ def _choose(
     past = (facts.unclustered > spec.tolerance.unclustered) | (facts.small > spec.tolerance.small_files)
     beyond_tolerance = deleted | (several & (facts.outdated > 0)) | (facts.mixed & past)
     to_measure = planned & ~whole & (facts.laid > 0) & (beyond_tolerance | facts.mixed)
-    touched, after = _rewritten(now, whole)
-    choice = _Chosen(whole[files.partition], touched, after, now.ratio.copy())
+    chosen, ratio = whole[files.partition], now.ratio.copy()
     if not to_measure.any():
-        return choice
+        return chosen, ratio
     index, decayed = measured_partitions(spec, files, each_file, to_measure, now)
     partitions, partition = np.flatnonzero(to_measure), decayed.partition
     much = deleted[partitions][partition]
@@ -197,56 +177,23 @@ def _choose(
     pending |= much & shared(decayed.files, partition, len(decayed.targets), pending, spec)
     waiting = counts(partition[pending], len(partitions)) > 0
     decayed = decayed.accepting(~waiting)
-    choice.ratio[partitions] = decayed.ratio
+    ratio[partitions] = decayed.ratio
     extra = np.maximum(EXTRA_TOLERANCE / np.sqrt(facts.files[partitions]), MIN_EXTRA_TOLERANCE)
     limit = spec.tolerance.touched * np.where(waiting, 1.0, 1.0 + extra)
     decays = (beyond_tolerance[partitions] | (decayed.ratio > limit)) & ~settled[partitions]
     if spec.layout.engine != "zlayout":
         # The formats' own rewrites process whole partitions.
-        again = np.zeros_like(whole)
-        again[partitions[decays]] = True
-        touched, after = _rewritten(now, whole | again)
-        return replace(choice, files=(whole | again)[files.partition], touched=touched, after=after)
-    merged = merge(decayed, pending | added[index], spec, max_bytes)
-    rewritten = partitions[decays]
-    touched[rewritten], after[rewritten] = merged.touched[decays], merged.files[decays]
-    choice.files[index[merged.chosen & decays[partition]]] = True
-    return choice
+        whole[partitions[decays]] = True
+        return whole[files.partition], ratio
+    chosen[index[merge(decayed, pending | added[index], spec, max_bytes) & decays[partition]]] = True
+    return chosen, ratio
 
 
-def _without_remains(files: FileTable, adopted: Adopted, choice: _Chosen, now: Measured) -> _Chosen:
-    """Choose whole partitions in which too few adopted files would remain to be adopted by the next plan."""
-    kept = adopted.files & ~choice.files
-    taken = np.zeros(len(now.files), bool)
-    taken[files.partition[choice.files]] = True
-    remains = np.zeros(len(now.files), bool)
-    remains[files.partition[kept]] = True
-    whole = taken & remains & too_few(files, kept, len(now.files))
-    if not whole.any():
-        return choice
-    touched, after = _rewritten(now, whole)
-    return replace(
-        choice,
-        files=choice.files | whole[files.partition],
-        touched=np.where(whole[:, None], touched, choice.touched),
-        after=np.where(whole, after, choice.after),
-    )
-
-
-def _rewritten(now: Measured, whole: Bools) -> tuple[Floats, Index]:
-    """Return touched and the number of files of each partition after the partitions in `whole` are rewritten."""
-    return np.where(whole[:, None], now.ideal, now.touched), np.where(whole, now.targets, now.files)
-
-
-def _in_parts(
-    spec: LayoutSpec, files: FileTable, now: Measured, parts: Sequence[SelectedFiles], touched: Floats
-) -> Floats:
-    """Replace touched (float64[P, d]) of the partitions that are rewritten in several parts, because parts overlap."""
-    partition = files.partition[[part.files[0] for part in parts]]
-    saves = np.zeros_like(touched)
-    np.add.at(saves, partition, savings(spec, files, now, parts))
-    several = np.bincount(partition, minlength=len(touched)) > 1
-    return np.where(several[:, None], now.touched - saves, touched)
+def _remains(files: FileTable, adopted: Adopted, chosen: Bools, partitions: int) -> Bools:
+    """Return the partitions, bool[P], in which too few adopted files would remain to be adopted by the next plan."""
+    kept = adopted.files & ~chosen
+    some, rest = (counts(files.partition[which], partitions) > 0 for which in (chosen, kept))
+    return some & rest & too_few(files, kept, partitions)
 
 
 def _worst(facts: PartitionFacts, touched: Floats, known: Bools, settled: Bools, spec: LayoutSpec) -> tuple[Decay, ...]:

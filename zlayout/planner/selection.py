@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from zlayout.planner.actions import Reason
 from zlayout.planner.classes import classes_of
 from zlayout.planner.model import Decay
-from zlayout.planner.partitions import Bools, Floats, Index, PartitionFacts
+from zlayout.planner.partitions import Bools, Index, PartitionFacts
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import FileTable
 
@@ -42,12 +42,10 @@ def totals(groups: Sequence[SelectedFiles], files: FileTable) -> tuple[int, int,
 
 @dataclass(frozen=True, slots=True)
 class FileSelection:
-    """The files to rewrite, and the predicted result.
+    """The files to rewrite, and why others are not.
 
     Attributes:
         groups: The groups of files.
-        touched: float64[P, d], predicted for each partition.
-        files: int64[P], the predicted number of files of each partition.
         decay: The decay measures of the worst partition.
         out_of_scope: The number of partitions that are out of scope.
         partially_matched: The number of these that are partially matched.
@@ -61,8 +59,6 @@ class FileSelection:
     """
 
     groups: tuple[SelectedFiles, ...]
-    touched: Floats
-    files: Index
     decay: tuple[Decay, ...]
     out_of_scope: int
     partially_matched: int

@@ -110,7 +110,7 @@ def test_groups_that_need_longer_bounds_wait_together() -> None:
     groups = tuple(SelectedFiles(files, reason) for files, reason in zip(by_region, reasons, strict=True))
     regions = observed.files.partition
     assert [int(regions[group.files[0]]) for group in groups] == [0, 2, 1]  # east, west, north
-    selection = FileSelection(groups, np.zeros((3, 1)), np.zeros(3, np.int64), (), 0, 0)
+    selection = FileSelection(groups, (), 0, 0)
     found = set_hot_aside(selection, replace(observed, last_written=np.array([100, 100, 101])), 100, whole=False)
     assert found.groups == groups[2:]
     assert found.hot == groups[:2]
