@@ -20,15 +20,15 @@ from zlayout.formats.delta.read.history import (
     commit_infos,
     external,
 )
+from zlayout.formats.delta.read.log import HEAD_BYTES, MAX_CONCURRENT_READS, LogFiles
 from zlayout.formats.delta.read.observe import observe_delta
 from zlayout.formats.delta.read.run_history import RUN
-from zlayout.formats.delta.read.tags import HEAD_BYTES, MAX_CONCURRENT_READS, log_sizes
 from zlayout.spec.model import TableName
 
 
 def read(root: Path, version: int = 10**6, max_commits: int = 1000) -> list[dict[str, Any]]:
     storage = pa_fs.SubTreeFileSystem(str(root), pa_fs.LocalFileSystem())
-    return list(commit_infos(storage, log_sizes(storage), version, max_commits))
+    return list(commit_infos(LogFiles(storage), version, max_commits))
 
 
 def commit(root: Path, version: int, *lines: str) -> None:
@@ -82,7 +82,7 @@ def test_commits_before_the_one_that_is_wanted_are_not_read(tmp_path: Path) -> N
     for version in range(1, MAX_CONCURRENT_READS + 1):
         commit(tmp_path, version, info(operation="OPTIMIZE", tags={"zlayout.run": "r"}))
     storage = pa_fs.SubTreeFileSystem(str(tmp_path), pa_fs.LocalFileSystem())
-    assert external(commit_infos(storage, log_sizes(storage), MAX_CONCURRENT_READS, 1000)).known
+    assert external(commit_infos(LogFiles(storage), MAX_CONCURRENT_READS, 1000)).known
     with pytest.raises(ValueError, match="line 1"):
         read(tmp_path)
 

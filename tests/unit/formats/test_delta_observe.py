@@ -28,7 +28,7 @@ from support.delta_logs import (
 
 from zlayout.errors import Location, TableError
 from zlayout.formats.base import Listed
-from zlayout.formats.delta.read import tags
+from zlayout.formats.delta.read import log, tags
 from zlayout.formats.delta.read.key_sample import sample_delta
 from zlayout.formats.delta.read.location import delta_location
 from zlayout.formats.delta.read.names.folders import list_folders
@@ -60,13 +60,13 @@ def test_a_plain_table(tmp_path: Path) -> None:
     assert observe(tmp_path / "t", version=0).files.path.to_pylist() == ["one.parquet"]
 
 
-@pytest.mark.parametrize("max_lines_in_python", [0, tags.MAX_LINES_IN_PYTHON], ids=["Arrow", "Python"])
+@pytest.mark.parametrize("max_lines_in_python", [0, log.MAX_LINES_IN_PYTHON], ids=["Arrow", "Python"])
 @pytest.mark.parametrize("min_bytes_for_threads", [0, tags.MIN_BYTES_FOR_THREADS], ids=["threads", "no threads"])
 def test_tags_and_deletion_vectors_are_those_of_the_newest_add_of_a_path(
     min_bytes_for_threads: int, max_lines_in_python: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tags, "MIN_BYTES_FOR_THREADS", min_bytes_for_threads)
-    monkeypatch.setattr(tags, "MAX_LINES_IN_PYTHON", max_lines_in_python)
+    monkeypatch.setattr(log, "MAX_LINES_IN_PYTHON", max_lines_in_python)
     start = [
         protocol(reader=("deletionVectors",)),
         metadata(INTS),
@@ -92,7 +92,7 @@ def test_tags_and_deletion_vectors_are_those_of_the_newest_add_of_a_path(
     assert files.live_rows.tolist() == [10, 10, 2]
 
 
-@pytest.mark.parametrize("max_lines_in_python", [0, tags.MAX_LINES_IN_PYTHON], ids=["Arrow", "Python"])
+@pytest.mark.parametrize("max_lines_in_python", [0, log.MAX_LINES_IN_PYTHON], ids=["Arrow", "Python"])
 @pytest.mark.parametrize(
     ("added", "readable"),
     [
@@ -106,7 +106,7 @@ def test_tags_and_deletion_vectors_are_those_of_the_newest_add_of_a_path(
 def test_unusual_actions_are_read_the_same_whatever_parses_them(
     added: str, readable: bool, max_lines_in_python: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tags, "MAX_LINES_IN_PYTHON", max_lines_in_python)
+    monkeypatch.setattr(log, "MAX_LINES_IN_PYTHON", max_lines_in_python)
     path = write_log(tmp_path / "t", [protocol(), metadata(INTS)], [])
     (path / "_delta_log" / f"{1:020d}.json").write_text(json.dumps(add("x"))[:-2] + f", {added}}}}}\n")
     if readable:

@@ -14,7 +14,7 @@ import pytest
 from support.builders import make_bounds, make_file_table, make_layout, make_state
 
 from zlayout.errors import TableError
-from zlayout.formats.delta.read.log_segment import log_segment
+from zlayout.formats.delta.read.log import log_segment
 from zlayout.formats.delta.read.run_history import run_commits, version_with_marker
 from zlayout.formats.delta.read.schema import dotted, parse_names
 from zlayout.formats.delta.write.literals import literal, partitions_predicate

@@ -12,7 +12,7 @@ import pytest
 from deltalake import write_deltalake
 
 from zlayout.formats.delta.read.history import last_run
-from zlayout.formats.delta.read.tags import log_sizes
+from zlayout.formats.delta.read.log import LogFiles
 from zlayout.formats.run_metrics import (
     RunColumn,
     RunCost,
@@ -87,7 +87,7 @@ def tag(table: Path, version: int, tags: Any) -> None:
 
 def newest(table: Path) -> RunMetrics | None:
     storage = pa_fs.SubTreeFileSystem(str(table), pa_fs.LocalFileSystem())
-    return last_run(storage, log_sizes(storage), 3)
+    return last_run(LogFiles(storage), 3)
 
 
 def test_the_newest_commit_with_metrics_is_the_last_run_of_a_delta_table(table: Path) -> None:

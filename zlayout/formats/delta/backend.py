@@ -14,14 +14,12 @@ from zlayout.errors import Diagnostic
 from zlayout.formats.access import cause_of
 from zlayout.formats.base import Capabilities, Commit, Event, Listed, Notify, Progress, SampleSource, Stage, Work
 from zlayout.formats.delta.internals import INTERNALS
-from zlayout.formats.delta.read.features import partition_refusals
-from zlayout.formats.delta.read.files import table_files
+from zlayout.formats.delta.read.features import partition_refusals, require_own_commits
 from zlayout.formats.delta.read.history import last_run
-from zlayout.formats.delta.read.location import delta_location
+from zlayout.formats.delta.read.location import delta_location, table_files
+from zlayout.formats.delta.read.log import LogFiles
 from zlayout.formats.delta.read.names.lookup import Names, at_location
 from zlayout.formats.delta.read.observe import observe_delta
-from zlayout.formats.delta.read.owned import require_own_commits
-from zlayout.formats.delta.read.tags import log_sizes
 from zlayout.formats.kernel.requirements import replaced, require_allowed, require_location, require_table
 from zlayout.formats.orphans import Orphans
 from zlayout.formats.run_metrics import RunMetrics
@@ -85,8 +83,7 @@ class DeltaBackend:
 
     def last_run(self, table: TableName, state: TableState) -> RunMetrics | None:
         """See `zlayout.formats.base.Backend`."""
-        storage = self._storage(table, state.location)
-        return last_run(storage, log_sizes(storage), state.version)
+        return last_run(LogFiles(self._storage(table, state.location)), state.version)
 
     def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
         """See `zlayout.formats.base.Backend`.
@@ -216,9 +213,8 @@ class DeltaBackend:
 
         state = self.observe(table, ())
         require_allowed(state, undo_refusals(state))
-        storage = self._storage(table, state.location)
-        at = partial(self._observe_at, state.location, table, ())
-        return undo_run(table, storage, log_sizes(storage), state, at, run)
+        log = LogFiles(self._storage(table, state.location))
+        return undo_run(table, log, state, partial(self._observe_at, state.location, table, ()), run)
 
     def roll_back(self, undo: Undo, run_id: str, properties: Mapping[str, str], notify: Notify) -> Commit:
         """See `zlayout.formats.base.Backend`. Raises Refused ZL204, ZL220, ZL231 to ZL235 before any write."""

@@ -8,20 +8,17 @@ one ZCUBE_ID are a ZCube: one OPTIMIZE clustered them together.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.fs as pa_fs
-import pyarrow.parquet as pq
 
 from zlayout.errors import TableError
 from zlayout.formats.delta.read.features import CLUSTERING
-from zlayout.formats.delta.read.layout_records import codes_of
-from zlayout.formats.delta.read.log_segment import log_segment
+from zlayout.formats.delta.read.log import HEAD_BYTES, LogFiles
 from zlayout.formats.delta.read.schema import Leaf, dotted, parse_names
-from zlayout.formats.delta.read.tags import HEAD_BYTES, LOG, PROVIDER, ZCUBE_COLUMNS, ZCUBE_ID, read_log_file
+from zlayout.formats.delta.read.tags import PROVIDER, ZCUBE_COLUMNS, ZCUBE_ID, codes_of
 from zlayout.spec.layout import CLUSTERED_BY
 from zlayout.table.order import distinct_rows
 from zlayout.table.state import Int32, LayoutRecord
@@ -31,27 +28,19 @@ LIQUID = "liquid"  # the provider of Delta's own OPTIMIZE
 
 
 def clustering_columns(
-    storage: pa_fs.FileSystem,
-    log: Mapping[str, int],
-    version: int,
-    features: frozenset[str],
-    all_leaves: Sequence[Leaf],
-    heads: Mapping[str, bytes],
+    log: LogFiles, version: int, features: frozenset[str], all_leaves: Sequence[Leaf]
 ) -> tuple[str, ...] | None:
     """Return the clustering columns of a version, empty after CLUSTER BY NONE; None for a table without clustering.
 
     Args:
-        storage: The file system, rooted at the table.
-        log: The result of `zlayout.formats.delta.read.tags.log_sizes`.
         features: The table features. The log is searched only if clustering is one of them.
-        heads: The first HEAD_BYTES of commits that were read before, by name. Shorter ones are whole.
 
     Raises:
         TableError: ZL111, if the domain metadata cannot be understood; ZL113, if a commit is missing.
     """
     if CLUSTERING not in features:
         return None
-    configuration = _configuration(storage, log, version, heads)
+    configuration = _configuration(log, version)
     names = {leaf.physical: leaf.name for leaf in all_leaves}
     try:
         physical = json.loads(configuration).get("clusteringColumns", []) if configuration else []
@@ -107,43 +96,28 @@ def _column_names(text: str | None) -> tuple[str, ...]:
         return ()
 
 
-def _configuration(storage: pa_fs.FileSystem, log: Mapping[str, int], version: int, heads: Mapping[str, bytes]) -> str:
+def _configuration(log: LogFiles, version: int) -> str:
     """Return the JSON text of the domain metadata of clustering at a version, empty if there is none."""
-    segment = log_segment(log, version)
-    for name in reversed(segment.commits):
-        content = heads.get(name)
-        if content is None or len(content) == HEAD_BYTES:
-            content = read_log_file(storage, name)
-        if (found := _in_json(content)) is not None:
-            return found
-    for name in segment.checkpoint:
-        found = _in_json(read_log_file(storage, name)) if name.endswith(".json") else _in_parquet(storage, name)
+    segment = log.segment(version)
+    for name in (*reversed(segment.commits), *segment.checkpoint):
+        found = None
+        for action in _domains(log, name):
+            if action.get("domain") == DOMAIN:
+                found = "" if action.get("removed") else str(action.get("configuration") or "")
         if found is not None:
             return found
     return ""
 
 
-def _in_json(content: bytes) -> str | None:
-    """Return the last configuration in a commit or checkpoint, empty if it was removed; None if there is none."""
-    found = None
+def _domains(log: LogFiles, name: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the domain metadata in a commit or checkpoint file."""
+    if name.endswith(".parquet"):
+        with log.parquet(name) as file:
+            if "domainMetadata" in file.schema_arrow.names:
+                yield from file.read(columns=["domainMetadata"])["domainMetadata"].drop_null().to_pylist()
+        return
+    head = log.heads.get(name)
+    content = log.read(name) if head is None or len(head) == HEAD_BYTES else head
     for line in content.split(b"\n"):
         if b'"domainMetadata"' in line and isinstance(action := json.loads(line).get("domainMetadata"), dict):
-            found = _of_clustering(action, found)
-    return found
-
-
-def _in_parquet(storage: pa_fs.FileSystem, name: str) -> str | None:
-    """Return the configuration in a checkpoint, as `_in_json` does."""
-    found = None
-    with storage.open_input_file(f"{LOG}/{name}") as source:
-        file = pq.ParquetFile(source)
-        if "domainMetadata" in file.schema_arrow.names:
-            for action in file.read(columns=["domainMetadata"])["domainMetadata"].drop_null().to_pylist():
-                found = _of_clustering(action, found)
-    return found
-
-
-def _of_clustering(action: Mapping[str, Any], before: str | None) -> str | None:
-    if action.get("domain") != DOMAIN:
-        return before
-    return "" if action.get("removed") else str(action.get("configuration") or "")
+            yield action

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from zlayout.errors import Diagnostic
+from zlayout.errors import Diagnostic, Refused
+from zlayout.table.state import TableState
 
 # Table features whose rules Delta's transaction follows when files are replaced by others with the same rows. Another
 # feature may have rules that zlayout would violate, so a table with it is refused.
@@ -91,6 +92,27 @@ def refusals(features: frozenset[str], properties: Mapping[str, str]) -> tuple[D
 def catalog_owned(features: frozenset[str], properties: Mapping[str, str]) -> frozenset[str]:
     """Return the table features or properties by which the table's catalog owns its commits, empty if it does not."""
     return features & CATALOG_OWNED or frozenset(k for k in properties if k.startswith("delta.coordinatedCommits."))
+
+
+def require_own_commits(state: TableState, why: str) -> None:
+    """Check that the log has all commits of the table. why: the reason why it must, as the end of a sentence.
+
+    Raises:
+        Refused: ZL212, if the catalog of the table owns its commits.
+    """
+    if owned_by := catalog_owned(state.features, state.properties):
+        message = f"{state.table}: the table's catalog owns its commits ({', '.join(sorted(owned_by))}), {why}"
+        raise Refused.of("ZL212", message, hint="use the catalog's own tools for this table")
+
+
+def behind_catalog(version: int) -> Diagnostic:
+    """Return ZL418. version: the newest one in the log of a table whose catalog owns the commits."""
+    return Diagnostic(
+        "ZL418",
+        f"measured at version {version}, the newest one in the log; the table's catalog may have later commits",
+        "warning",
+        "compare the version with the history in the catalog; what later commits changed is not in the numbers",
+    )
 
 
 def partition_refusals(

@@ -10,14 +10,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
-import pyarrow.fs as pa_fs
-
-from zlayout.formats.delta.read.log_segment import commits_in
+from zlayout.formats.delta.read.log import HEAD_BYTES, MAX_CONCURRENT_READS, LogFiles
 from zlayout.formats.delta.read.run_history import RUN
-from zlayout.formats.delta.read.tags import HEAD_BYTES, LOG, MAX_CONCURRENT_READS
 from zlayout.formats.run_metrics import TOUCHED, RunMetrics, parse_touched, run_metrics
 from zlayout.formats.undo import ROLLBACK, Recorded
 from zlayout.reading import parse_json
@@ -30,49 +26,28 @@ MAX_CLOCK_SKEW = 24 * 60 * 60 * 1000
 # The number of commits that are searched for the metrics of the last run.
 MAX_COMMITS_WITH_METRICS = 1000
 # The operations that rewrite files of a table, also because rows change.
-_REWRITING = (
-    "OPTIMIZE",
-    "REORG",
-    "RESTORE",
-    "REPLACE",
-    "CREATE OR REPLACE",
-    "CLONE",
-    "MERGE",
-    "UPDATE",
-    "DELETE",
-    "TRUNCATE",
-)
+_REWRITING = re.compile("OPTIMIZE|REORG|RESTORE|(CREATE OR )?REPLACE|CLONE|MERGE|UPDATE|DELETE|TRUNCATE")
 _WITHOUT_FILES = ("SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "CLUSTER BY")
 _INFO = re.compile(rb'^[ \t]*\{[ \t]*"commitInfo".*$', re.MULTILINE)
 
 
-def commit_infos(
-    storage: pa_fs.FileSystem,
-    log: Iterable[str],
-    version: int,
-    max_commits: int,
-    heads: Mapping[str, bytes] = MappingProxyType({}),
-) -> Iterator[dict[str, Any]]:
+def commit_infos(log: LogFiles, version: int, max_commits: int) -> Iterator[dict[str, Any]]:
     """Yield the commitInfo of the newest commits up to `version`, newest first, each with a key `version`.
 
     Commits without commitInfo are skipped. Commits are read on demand, several at the same time.
 
     Args:
-        storage: The file system, rooted at the table.
-        log: The result of `zlayout.formats.delta.read.tags.log_sizes`.
         version: The version of the newest commit to read.
         max_commits: The maximum number of commits to read.
-        heads: The first HEAD_BYTES of commits that were read before, by name.
 
     Raises:
         OSError: If a commit cannot be read.
         ValueError: If a commitInfo is not JSON.
     """
-    commits = commits_in(log)
-    newest = sorted((at for at in commits if at <= version), reverse=True)[:max_commits]
+    newest = sorted((at for at in log.commits if at <= version), reverse=True)[:max_commits]
     for first in range(0, len(newest), MAX_CONCURRENT_READS):
         batch = newest[first : first + MAX_CONCURRENT_READS]
-        for at, info in zip(batch, _infos(storage, [commits[at] for at in batch], heads), strict=True):
+        for at, info in zip(batch, _infos(log, [log.commits[at] for at in batch]), strict=True):
             if info:
                 yield info | {"version": at}
 
@@ -165,7 +140,7 @@ def _rewriting(commit: Mapping[str, Any]) -> str | None:
     name = operation.upper()
     if name == "WRITE" and isinstance(parameters, dict) and str(parameters.get("mode")).lower() == "overwrite":
         return "WRITE (overwrite)"
-    if not name.startswith(_REWRITING):
+    if not _REWRITING.match(name):
         return None
     if columns := _zorder_columns(commit):
         return f"{operation} ZORDER BY ({', '.join(columns)})"
@@ -198,21 +173,17 @@ def run_of(info: Mapping[str, Any]) -> str:
     return run_id if isinstance(run_id, str) else ""
 
 
-def last_run(storage: pa_fs.FileSystem, log: Iterable[str], version: int) -> RunMetrics | None:
+def last_run(log: LogFiles, version: int) -> RunMetrics | None:
     """Return what the newest commit with metrics of a run stored; None if the newest commits have none.
 
     Args:
-        storage: The file system, rooted at the table.
-        log: The result of `zlayout.formats.delta.read.tags.log_sizes`.
         version: The version of the newest commit to read.
     """
     undone: set[str] = set()
     try:
-        for info in commit_infos(storage, log, version, MAX_COMMITS_WITH_METRICS):
+        for info in commit_infos(log, version, MAX_COMMITS_WITH_METRICS):
             tags = info.get("tags")
-            if _undone(info, undone):
-                continue
-            if not isinstance(tags, dict) or not isinstance(run_id := tags.get(RUN), str):
+            if _undone(info, undone) or not isinstance(tags, dict) or not isinstance(run_id := tags.get(RUN), str):
                 continue
             if columns := parse_touched(tags.get(TOUCHED)):
                 return run_metrics(run_id, info["version"], columns, tags)
@@ -221,31 +192,24 @@ def last_run(storage: pa_fs.FileSystem, log: Iterable[str], version: int) -> Run
     return None
 
 
-def _infos(storage: pa_fs.FileSystem, names: Sequence[str], heads: Mapping[str, bytes]) -> Iterator[dict[str, Any]]:
+def _infos(log: LogFiles, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield the commitInfo of each commit, as `_info` does. Threads are started only if something must be read."""
-    if all(0 < len(heads.get(name, b"")) < HEAD_BYTES for name in names):
-        yield from (_info(storage, name, heads) for name in names)
+    if all(0 < len(log.heads.get(name, b"")) < HEAD_BYTES for name in names):
+        yield from (_info(log, name) for name in names)
         return
     with ThreadPoolExecutor(MAX_CONCURRENT_READS) as pool:
-        yield from pool.map(lambda name: _info(storage, name, heads), names)
+        yield from pool.map(lambda name: _info(log, name), names)
 
 
-def _info(storage: pa_fs.FileSystem, name: str, heads: Mapping[str, bytes]) -> dict[str, Any]:
+def _info(log: LogFiles, name: str) -> dict[str, Any]:
     """Return the commitInfo of a commit, empty if it has none. Other writers than Spark may write it last."""
-    head = heads[name] if name in heads else _read(storage, name, HEAD_BYTES)
+    head = log.head(name)
     incomplete = len(head) == HEAD_BYTES
     line = _line(head[: head.rfind(b"\n") + 1] if incomplete else head)
     if line is None and incomplete:
-        line = _line(_read(storage, name))
+        line = _line(log.read(name))
     info = json.loads(line)["commitInfo"] if line else {}
     return info if isinstance(info, dict) else {}
-
-
-def _read(storage: pa_fs.FileSystem, name: str, limit: int | None = None) -> bytes:
-    """Return the first `limit` bytes of a commit, or all of it."""
-    with storage.open_input_file(f"{LOG}/{name}") as file:
-        content: bytes = file.read_at(file.size() if limit is None else limit, 0)
-    return content
 
 
 def _line(content: bytes) -> bytes | None:

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.fs as pa_fs
 
-from zlayout.formats.delta.read.files import table_files
+from zlayout.formats.delta.read.location import table_files
 from zlayout.formats.delta.read.opening import open_table
 from zlayout.formats.delta.read.schema import leaves
 from zlayout.formats.row_groups import KeyFiles, by_name, sample_row_groups

@@ -14,18 +14,15 @@ import pyarrow.fs as pa_fs
 from deltalake.exceptions import DeltaError
 
 from zlayout.errors import Diagnostic
-from zlayout.formats.delta.read.bounds import read_bounds, recorded_columns
 from zlayout.formats.delta.read.clustering import clustering_columns, clustering_records
-from zlayout.formats.delta.read.features import catalog_owned, refusals, table_features
-from zlayout.formats.delta.read.files import log_files, table_files
+from zlayout.formats.delta.read.features import behind_catalog, catalog_owned, refusals, table_features
 from zlayout.formats.delta.read.history import commit_infos, external
-from zlayout.formats.delta.read.layout_records import baselines, codes_of, layout_records
-from zlayout.formats.delta.read.log_copy import Opened
+from zlayout.formats.delta.read.location import log_files, table_files
+from zlayout.formats.delta.read.log import LogFiles
 from zlayout.formats.delta.read.opening import open_table, unreadable
-from zlayout.formats.delta.read.owned import behind_catalog
-from zlayout.formats.delta.read.row_counts import complete_row_counts
 from zlayout.formats.delta.read.schema import Leaf, columns_of, leaves, schema_digest, string_prefix
-from zlayout.formats.delta.read.tags import log_sizes, read_annotations
+from zlayout.formats.delta.read.statistics import complete_row_counts, read_bounds, recorded_columns
+from zlayout.formats.delta.read.tags import baselines, codes_of, layout_records, read_annotations
 from zlayout.spec.model import TableName
 from zlayout.spec.renames import present_records
 from zlayout.table.order import distinct_rows
@@ -79,9 +76,14 @@ def observe_delta(
         log_storage = log_files(opened.location, storage)
         metadata, protocol = delta.metadata(), delta.protocol()
         schema = json.loads(delta.schema().to_json())
-        heads: dict[str, bytes] = {}
-        log, adds, annotations = _read(table, location, opened, log_storage, heads)
-        del delta, opened  # frees the copy of the live files
+        try:
+            adds = pa.table(delta.get_add_actions(flatten=False))
+            del delta, opened  # frees the copy of the live files
+            adds = adds.take(pc.sort_indices(adds["path"])).combine_chunks()
+            log = LogFiles(log_storage)
+            annotations = read_annotations(log, at, adds["path"].combine_chunks())
+        except (DeltaError, OSError, pa.ArrowException) as error:
+            raise unreadable(table, location, error) from error
     all_leaves = leaves(schema)
     properties = {str(k): str(v) for k, v in metadata.configuration.items()}
     features = owned_by | table_features(
@@ -90,23 +92,19 @@ def observe_delta(
     fields = tuple(PartitionField(name) for name in metadata.partition_columns)
     wanted = [leaf for leaf in all_leaves if leaf.name in columns]
     try:
-        clustering = clustering_columns(log_storage, log, at, features, all_leaves, heads)
+        clustering = clustering_columns(log, at, features, all_leaves)
     except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
         raise unreadable(table, location, error) from error
     records = clustering_records(annotations) if clustering else layout_records(annotations)
     files, notes = _files(adds, annotations, records, storage, fields, wanted, string_prefix(properties))
     known = columns_of(
-        all_leaves,
-        metadata.partition_columns,
-        properties,
-        columns,
-        lambda: recorded_columns(adds, all_leaves),
+        all_leaves, metadata.partition_columns, properties, columns, lambda: recorded_columns(adds, all_leaves)
     )
     files = replace(files, layouts=present_records(files.layouts, known))
     if catalog_owned(features, properties):
         notes = (*notes, behind_catalog(at))
     oldest = pc.min(adds["modification_time"]).as_py()
-    ordering, rewrites = _external(log_storage, log, at, files, all_leaves, oldest, heads)
+    ordering, rewrites = _external(log, at, files, all_leaves, oldest)
     return TableState(
         table=str(table),
         format="delta",
@@ -136,49 +134,28 @@ def _last_written(adds: pa.Table, files: FileTable) -> Int64:
 
 
 def _external(
-    storage: pa_fs.FileSystem,
-    log: Mapping[str, int],
-    version: int,
-    files: FileTable,
-    known: Sequence[Leaf],
-    oldest: int | None,
-    heads: Mapping[str, bytes],
+    log: LogFiles, version: int, files: FileTable, known: Sequence[Leaf], oldest: int | None
 ) -> tuple[Ordering | None, tuple[ExternalRewrite, ...]]:
     """Return the external ordering and rewrites from the newest commits; nothing if these cannot be read.
 
     Commits have column names in the letter case of the statement. The result has them in that of the schema. oldest:
-    the time of the oldest live file. heads: see `commit_infos`.
+    the time of the oldest live file.
     """
     laid_out = files.layout >= 0
     if len(files) and laid_out.all():
         return None, ()
-    limit = MAX_COMMITS_BESIDE_RECORDS if laid_out.any() else MAX_COMMITS_SEARCHED
+    beside_records = bool(laid_out.any())
+    limit = MAX_COMMITS_BESIDE_RECORDS if beside_records else MAX_COMMITS_SEARCHED
     try:
-        found = external(commit_infos(storage, log, version, limit, heads), oldest)
+        found = external(commit_infos(log, version, limit), oldest)
     except (OSError, ValueError, RecursionError):
         return None, ()
+    rewrites = found.rewrites if found.known or beside_records else ()
+    if found.ordering is None or beside_records:
+        return None, rewrites
     names = {leaf.name.lower(): leaf.name for leaf in known}
-    ordering = found.ordering and replace(
-        found.ordering, columns=tuple(names.get(name.lower(), name) for name in found.ordering.columns)
-    )
-    rewrites = found.rewrites if found.known or laid_out.any() else ()
-    return None if laid_out.any() else ordering, rewrites
-
-
-def _read(
-    table: TableName, location: str, opened: Opened, storage: pa_fs.FileSystem, heads: dict[str, bytes]
-) -> tuple[dict[str, int], pa.Table, pa.Table]:
-    """Return the sizes of the files in the log, the live files sorted by path, and their annotations.
-
-    heads: is filled, see `read_annotations`.
-    """
-    try:
-        adds = pa.table(opened.delta.get_add_actions(flatten=False))
-        adds = adds.take(pc.sort_indices(adds["path"])).combine_chunks()
-        log = log_sizes(storage)
-        return log, adds, read_annotations(storage, log, opened.version, adds["path"].combine_chunks(), heads)
-    except (DeltaError, OSError, pa.ArrowException) as error:
-        raise unreadable(table, location, error) from error
+    ordered_by = tuple(names.get(name.lower(), name) for name in found.ordering.columns)
+    return replace(found.ordering, columns=ordered_by), rewrites
 
 
 def _files(

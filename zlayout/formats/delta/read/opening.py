@@ -1,19 +1,51 @@
-"""Opens Delta tables with deltalake, and names what prevents it."""
+"""Opens Delta tables with deltalake or, where it does not read a log, with a copy of the log in a temporary folder.
+
+There are two such cases:
+
+- deltalake decodes the names of folders a second time, and reads from another folder.
+- The catalog of a table owns the commits. A commit in the log is a commit of the table, but the catalog may have later
+  ones that are not in the log, and deltalake does not read the table without the newest version that the catalog knows.
+  The copy has the log up to the newest version in it (the published one), and one more commit: the protocol without the
+  features by which the catalog owns the commits.
+
+Everything but the live files is read from the log itself, and data files are read at the location of the table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import shutil
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from textwrap import shorten
+from typing import Any, NamedTuple
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from zlayout.errors import Diagnostic, TableError, first_line
+from zlayout.errors import TableError, first_line
 from zlayout.formats.access import cause_of
-from zlayout.formats.delta.read.location import is_misread
-from zlayout.formats.delta.read.log_copy import Opened, open_copy
-from zlayout.formats.delta.read.owned import open_published
+from zlayout.formats.delta.read.features import CATALOG_OWNED
+from zlayout.formats.delta.read.location import is_misread, log_files, table_files
+from zlayout.formats.delta.read.log import LOG, SIDECARS, LogFiles, LogSegment, json_sidecars, parquet_sidecars
+
+
+class Opened(NamedTuple):
+    """A table in deltalake.
+
+    Attributes:
+        delta: The table.
+        version: Its version, which `delta` does not state for the copy of a log.
+        location: The location of the table, where `delta` is not a copy as a URI.
+        owned_by: The table features by which the catalog of the table owns its commits, if `delta` does not have them.
+    """
+
+    delta: DeltaTable
+    version: int
+    location: str
+    owned_by: frozenset[str] = frozenset()
 
 
 def open_table(
@@ -39,28 +71,19 @@ def open_table(
         )
     try:
         if is_misread(location):
-            return open_copy(table, location, version, stack)
+            return _open_copy(table, location, version, stack)
         delta = DeltaTable(location, version=version, storage_options=dict(options) or None)
         return Opened(delta, delta.version(), delta.table_uri)
     except TableNotFoundError as error:
-        raise TableError.of(
-            "ZL110",
-            f"expected a Delta table for {table} at {location}, found none ({first_line(error)})",
-            hint="check warehouse and tables of the catalog; a Delta table has a folder _delta_log, which Spark's "
-            "`CONVERT TO DELTA` adds to a folder of Parquet files",
-        ) from error
+        raise _not_found(table, location, f" ({first_line(error)})") from error
     except DeltaError as error:
         try:
-            if (published := open_published(location, options, version, stack)) is not None:
+            if (published := _open_published(location, options, version, stack)) is not None:
                 return published
         except (DeltaError, OSError) as unread:
             raise unreadable(table, location, unread) from unread
         if version is not None and "not the same as the specified end version" in str(error):
-            raise TableError.of(
-                "ZL112",
-                f"table {table} has no version {version} ({first_line(error)})",
-                hint="use a version that DESCRIBE HISTORY lists",
-            ) from error
+            raise _no_version(table, version, first_line(error)) from error
         raise unreadable(table, location, error) from error
     except (OSError, ValueError) as error:
         raise unreadable(table, location, error) from error
@@ -72,11 +95,95 @@ def unreadable(table: object, location: str, error: Exception) -> TableError:
     if cause is not None:
         message = f"the storage of {table} at {location} cannot be reached: {cause.reason}"
         return TableError.of("ZL114", message, hint=cause.hint)
-    return TableError(
-        Diagnostic(
-            "ZL111",
-            f"the log of {table} at {location} cannot be read: {shorten(first_line(error), 400, placeholder=' ...')}",
-            hint="check access to _delta_log, and whether a commit or checkpoint is damaged or has a table feature "
-            "that deltalake does not support",
-        )
+    return TableError.of(
+        "ZL111",
+        f"the log of {table} at {location} cannot be read: {shorten(first_line(error), 400, placeholder=' ...')}",
+        hint="check access to _delta_log, and whether a commit or checkpoint is damaged or has a table feature that "
+        "deltalake does not support",
     )
+
+
+def _not_found(table: object, location: str, reason: str = "") -> TableError:
+    return TableError.of(
+        "ZL110",
+        f"expected a Delta table for {table} at {location}, found none{reason}",
+        hint="check warehouse and tables of the catalog; a Delta table has a folder _delta_log, which Spark's "
+        "`CONVERT TO DELTA` adds to a folder of Parquet files",
+    )
+
+
+def _no_version(table: object, version: int, reason: str) -> TableError:
+    message = f"table {table} has no version {version} ({reason})"
+    return TableError.of("ZL112", message, hint="use a version that DESCRIBE HISTORY lists")
+
+
+def _open_copy(table: object, location: str, version: int | None, stack: ExitStack) -> Opened:
+    """Open a copy of the log of a local table. Raises TableError ZL110, ZL112, ZL113; OSError; DeltaError."""
+    log = LogFiles(log_files(location, table_files(location, {})))
+    newest = max(log.commits, default=-1)
+    if newest < 0:
+        raise _not_found(table, location)
+    at = newest if version is None else version
+    if not 0 <= at <= newest:
+        raise _no_version(table, at, f"the newest is {newest}")
+    return Opened(DeltaTable(str(_copy_log(log, log.segment(at), stack))), at, location)
+
+
+def _open_published(location: str, options: Mapping[str, str], version: int | None, stack: ExitStack) -> Opened | None:
+    """Open the newest published version, or an older one; None if no catalog owns the commits or nothing can be read.
+
+    Raises:
+        OSError, DeltaError: If the copy cannot be made or read.
+    """
+    try:
+        log = LogFiles(log_files(location, table_files(location, options)))
+        at = max(log.commits) if version is None else version
+        segment = log.segment(at)
+        protocol = next(_protocols(log, segment), {})
+        owned_by = CATALOG_OWNED & {*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ())}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError, TableError):
+        return None
+    if not owned_by:
+        return None
+    folder = _copy_log(log, segment, stack)
+    plain = {
+        name: [feature for feature in value if feature not in owned_by] if isinstance(value, list) else value
+        for name, value in protocol.items()
+    }
+    (folder / LOG / f"{at + 1:020}.json").write_text(json.dumps({"protocol": plain}))
+    return Opened(DeltaTable(str(folder)), at, location, frozenset(owned_by))
+
+
+def _copy_log(log: LogFiles, segment: LogSegment, stack: ExitStack) -> Path:
+    """Copy the files of a log segment to a new folder, which is removed when the stack is closed.
+
+    Returns:
+        The folder of a table with this log and no data files.
+    """
+    folder = Path(stack.enter_context(TemporaryDirectory(prefix="zlayout-log-")))
+    (folder / LOG / SIDECARS).mkdir(parents=True)
+    parts = [part for name in segment.checkpoint for part in _sidecars(log, name)]
+    for name in (*segment.checkpoint, *parts, *segment.commits):
+        path = f"{LOG}/{name}"
+        with log.storage.open_input_stream(path, compression=None) as source, (folder / path).open("wb") as copy:
+            shutil.copyfileobj(source, copy)
+    return folder
+
+
+def _sidecars(log: LogFiles, name: str) -> list[str]:
+    if name.endswith(".json"):
+        return json_sidecars(log.read(name))
+    with log.parquet(name) as file:
+        return parquet_sidecars(file)
+
+
+def _protocols(log: LogFiles, segment: LogSegment) -> Iterator[dict[str, Any]]:
+    """Yield the protocol actions in a log segment, the newest first."""
+    for name in (*reversed(segment.commits), *segment.checkpoint):
+        if name.endswith(".parquet"):
+            with log.parquet(name) as file:
+                protocols = file.read(columns=["protocol"])["protocol"]
+            yield from protocols.drop_null().to_pylist()
+        else:
+            actions = (json.loads(line) for line in log.read(name).splitlines() if b'"protocol"' in line)
+            yield from (action["protocol"] for action in actions if "protocol" in action)

@@ -13,12 +13,11 @@ import pyarrow as pa
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 
-from zlayout.errors import TableError, first_line
-from zlayout.formats.delta.read.files import table_files
-from zlayout.formats.delta.read.location import delta_location
+from zlayout.formats.delta.read.features import require_own_commits
+from zlayout.formats.delta.read.location import delta_location, table_files
+from zlayout.formats.delta.read.log import LOG
 from zlayout.formats.delta.read.observe import observe_delta
-from zlayout.formats.delta.read.owned import require_own_commits
-from zlayout.formats.delta.read.tags import LOG
+from zlayout.formats.delta.read.opening import unreadable
 from zlayout.formats.orphans import Orphans, find_orphans
 from zlayout.formats.storage import deltalake_options
 from zlayout.spec.model import CatalogConfig, TableName
@@ -38,17 +37,12 @@ def delta_orphans(catalog: CatalogConfig, table: TableName) -> Orphans:
     location, options = delta_location(catalog, table), deltalake_options(catalog)
     state = observe_delta(table, location, (), None, options)
     require_own_commits(state, "so that files to which no commit in the log refers may be live")
-    location = state.location
     storage = table_files(location, options)
     try:
         named = frozenset(named_files(storage))
         return find_orphans(storage, "", named, f"VACUUM delta.{quote_identifier(location)} DRY RUN")
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise TableError.of(
-            "ZL111",
-            f"the log of {table} at {location} cannot be read: {first_line(error)}",
-            hint="check access to _delta_log, and whether a commit or checkpoint is damaged",
-        ) from error
+        raise unreadable(table, location, error) from error
 
 
 def named_files(storage: pa_fs.FileSystem) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,16 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
-import pyarrow.json as pa_json
 
-from zlayout.formats.delta.read.log_segment import commits_in
-from zlayout.formats.delta.read.tags import LOG
+from zlayout.formats.delta.read.log import LOG, commits_in, read_actions, read_log_file
 
 RUN = "zlayout.run"
 COMMIT_MARKER = "zlayout.commit"
-_ADD = pa.struct([("path", pa.string()), ("size", pa.int64()), ("stats", pa.string())])
-_REMOVE = pa.struct([("path", pa.string()), ("size", pa.int64())])
-_SCHEMA = pa.schema([("add", _ADD), ("remove", _REMOVE)])
+_REMOVE = {"path": pa.string(), "size": pa.int64()}
+_SCHEMA = pa.schema({"add": pa.struct(_REMOVE | {"stats": pa.string()}), "remove": pa.struct(_REMOVE)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +61,7 @@ def _contents(storage: pa_fs.FileSystem, after: int) -> Iterator[tuple[int, byte
     found = storage.get_file_info(pa_fs.FileSelector(LOG))
     for version, name in sorted(commits_in(info.base_name for info in found).items()):
         if version > after:
-            with storage.open_input_stream(f"{LOG}/{name}", compression=None) as stream:
-                yield version, stream.read()
+            yield version, read_log_file(storage, name)
 
 
 def _commit_info(content: bytes, mention: str) -> dict[str, Any]:
@@ -79,14 +74,7 @@ def _commit_info(content: bytes, mention: str) -> dict[str, Any]:
 
 
 def _commit(version: int, content: bytes) -> RunCommit:
-    lines = b"\n".join(line for line in content.split(b"\n") if b'"add"' in line or b'"remove"' in line)
-    actions = _SCHEMA.empty_table()
-    if lines:
-        actions = pa_json.read_json(
-            io.BytesIO(lines),
-            read_options=pa_json.ReadOptions(block_size=min(max(1 << 24, len(lines)), 1 << 30)),
-            parse_options=pa_json.ParseOptions(explicit_schema=_SCHEMA, unexpected_field_behavior="ignore"),
-        )
+    actions = read_actions(content, _SCHEMA)
     adds, removes = actions["add"].combine_chunks(), actions["remove"].combine_chunks()
     added = pc.struct_field(adds, "path").drop_null()
     records = pc.extract_regex(pc.struct_field(adds, "stats"), r'"numRecords":(?P<rows>\d+)')

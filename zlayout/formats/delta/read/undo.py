@@ -2,48 +2,41 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
-import pyarrow.json as pa_json
 
 from zlayout.errors import Diagnostic, Refused, TableError
 from zlayout.formats import undo
 from zlayout.formats.delta.read.history import commit_infos, recorded, run_of
-from zlayout.formats.delta.read.log_segment import commits_in
-from zlayout.formats.delta.read.tags import LOG
+from zlayout.formats.delta.read.log import LogFiles, read_actions
+from zlayout.formats.delta.read.opening import unreadable
+from zlayout.formats.delta.read.tags import vector_key
 from zlayout.formats.stored_files import missing_files
 from zlayout.formats.undo import Change, Identity, Net, Undo
 from zlayout.spec.model import TableName
 from zlayout.table.state import TableState
 
 MAX_COMMITS = 10_000
-_VECTOR = pa.struct([("storageType", pa.string()), ("pathOrInlineDv", pa.string()), ("offset", pa.int32())])
-_FILE = pa.struct([("path", pa.string()), ("deletionVector", _VECTOR)])
-_ACTIONS = pa.schema([("add", _FILE), ("remove", _FILE)])
+_VECTOR = pa.struct({"storageType": pa.string(), "pathOrInlineDv": pa.string(), "offset": pa.int32()})
+_FILE = pa.struct({"path": pa.string(), "deletionVector": _VECTOR})
+_ACTIONS = pa.schema({"add": _FILE, "remove": _FILE})
 _ROW_TRACKING = "delta.enableRowTracking"
 _ICEBERG_COMPAT = "delta.enableIcebergCompatV"
 _GONE_HINT = "the replaced files cannot return; change the layout and apply instead"
 
 
 def undo_run(
-    table: TableName,
-    storage: pa_fs.FileSystem,
-    log: Collection[str],
-    state: TableState,
-    observe: Callable[[int], TableState],
-    run: str | None,
+    table: TableName, log: LogFiles, state: TableState, observe: Callable[[int], TableState], run: str | None
 ) -> Undo:
     """Determine the rollback of a run.
 
     Args:
-        storage: The file system, rooted at the table.
-        log: The result of `zlayout.formats.delta.read.tags.log_sizes`.
+        state: The table state of the newest version.
         observe: Observes the table at another version.
         run: The id of the run; None for the newest run in effect that changed files.
 
@@ -52,18 +45,16 @@ def undo_run(
         TableError: ZL111, if the log cannot be read.
     """
     try:
-        history = list(commit_infos(storage, log, state.version, MAX_COMMITS))
-        runs = undo.runs_in_effect(map(recorded, history))
-        chosen, changes = _chosen(table, storage, log, runs, run)
+        history = list(commit_infos(log, state.version, MAX_COMMITS))
+        chosen, changes = _chosen(table, log, undo.runs_in_effect(map(recorded, history)), run)
         net = undo.net_change(changes)
         removed, missing = undo.file_rows(state, net.added)
-        by = list(_changed_by(storage, log, history, changes[0].version, chosen, missing)) if missing else []
+        by = list(_changed_by(log, history, changes[0].version, chosen, missing)) if missing else []
     except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
-        message = f"the log of {table} cannot be read: {error}"
-        raise TableError.of("ZL111", message, hint="check access to _delta_log") from error
+        raise unreadable(table, state.location, error) from error
     undo.require_unchanged(table, chosen, missing, len(net.added), by)
     returned, notes = _returned(table, net, observe, state)
-    _require_stored(table, storage, returned)
+    _require_stored(table, log.storage, returned)
     unknown = next((note.message for note in (*notes, *state.notes)), "")
     undo.require_rows(table, removed, returned, unknown)
     versions = tuple(change.version for change in changes)
@@ -73,61 +64,40 @@ def undo_run(
 
 
 def _chosen(
-    table: TableName,
-    storage: pa_fs.FileSystem,
-    log: Collection[str],
-    runs: Mapping[str, Sequence[int]],
-    wanted: str | None,
+    table: TableName, log: LogFiles, runs: Mapping[str, Sequence[int]], wanted: str | None
 ) -> tuple[str, list[Change]]:
     """Return the run to undo, and those of its commits that changed files. Raises Refused ZL231."""
     for run_id in [wanted] if wanted is not None else runs:
-        changes = [change for at in sorted(runs.get(run_id, ())) if (change := _change(storage, log, at)) is not None]
+        changes = [change for at in sorted(runs.get(run_id, ())) if (change := _change(log, at)) is not None]
         if changes:
             return run_id, changes
     raise undo.no_run(table, wanted, runs)
 
 
-def _change(storage: pa_fs.FileSystem, log: Collection[str], version: int) -> Change | None:
+def _change(log: LogFiles, version: int) -> Change | None:
     """Return the files that a commit changed, None if it removed none: a change of settings or of layout records."""
-    with storage.open_input_stream(f"{LOG}/{commits_in(log)[version]}", compression=None) as stream:
-        content = stream.read()
-    lines = b"\n".join(line for line in content.split(b"\n") if b'"add"' in line or b'"remove"' in line)
-    if not lines:
-        return None
-    actions = pa_json.read_json(
-        io.BytesIO(lines),
-        read_options=pa_json.ReadOptions(block_size=min(max(1 << 24, len(lines)), 1 << 30)),
-        parse_options=pa_json.ParseOptions(explicit_schema=_ACTIONS, unexpected_field_behavior="ignore"),
-    )
+    actions = read_actions(log.read(log.commits[version]), _ACTIONS)
     added, removed = (_files(actions[name].combine_chunks()) for name in ("add", "remove"))
     return Change(version, added, removed) if removed else None
 
 
 def _files(actions: pa.StructArray) -> tuple[Identity, ...]:
-    path, vector = (pc.struct_field(actions, name) for name in ("path", "deletionVector"))
-    storage, where, offset = (pc.struct_field(vector, field.name) for field in _VECTOR)
-    at = pc.fill_null(pc.binary_join_element_wise("@", offset.cast(pa.string()), ""), "")
-    key = pc.fill_null(pc.binary_join_element_wise(storage, where, at, ""), "")
-    pairs = zip(path.to_pylist(), key.to_pylist(), strict=True)
-    return tuple((name, vector) for name, vector in pairs if name is not None)
+    path, vector = actions.flatten()
+    pairs = zip(path.to_pylist(), pc.fill_null(vector_key(*vector.flatten()), "").to_pylist(), strict=True)
+    return tuple((name, key) for name, key in pairs if name is not None)
 
 
 def _changed_by(
-    storage: pa_fs.FileSystem,
-    log: Collection[str],
-    history: Iterable[Mapping[str, Any]],
-    after: int,
-    run_id: str,
-    files: Sequence[Identity],
+    log: LogFiles, history: Iterable[Mapping[str, Any]], after: int, run_id: str, files: Sequence[Identity]
 ) -> Iterator[str]:
     """Yield the operations that changed or removed files after a version, the newest first."""
     paths = {path for path, _ in files}
     for info in history:
-        if info["version"] > after and run_of(info) != run_id:
-            change = _change(storage, log, info["version"])
-            if change is not None and not paths.isdisjoint(path for path, _ in change.removed):
-                by = f" of run {run_of(info)}" if run_of(info) else ""
-                yield f"{info.get('operation', 'a commit')}{by} at version {info['version']}"
+        version, by = info["version"], run_of(info)
+        if version <= after or by == run_id or (change := _change(log, version)) is None:
+            continue
+        if not paths.isdisjoint(path for path, _ in change.removed):
+            yield f"{info.get('operation', 'a commit')}{f' of run {by}' if by else ''} at version {version}"
 
 
 def _returned(
@@ -149,9 +119,8 @@ def _returned(
         require_fitting(table, before, state)
         rows, missing = undo.file_rows(before, files)
         if missing:
-            raise undo.gone(
-                table, f"version {version - 1} lacks files that the run replaced", _GONE_HINT, missing[0][0]
-            )
+            what = f"version {version - 1} lacks files that the run replaced"
+            raise undo.gone(table, what, _GONE_HINT, missing[0][0])
         found.append(rows)
         notes += before.notes
     files = pa.concat_tables(found).combine_chunks()
@@ -196,13 +165,13 @@ def _require_stored(table: TableName, storage: pa_fs.FileSystem, files: pa.Table
         Refused: ZL233.
     """
     sizes = dict(zip(files["path"].to_pylist(), files["bytes"].to_pylist(), strict=True))
-    inside = [path for path in sizes if ":/" not in path and not path.startswith("/")]
+    inside = {path: size for path, size in sizes.items() if ":/" not in path and not path.startswith("/")}
 
     def stored(path: str) -> int | None:
         size: int | None = storage.get_file_info(unquote(path)).size
         return size
 
-    if missing := [path for path, _ in missing_files({path: sizes[path] for path in inside}, stored)]:
+    if missing := [path for path, _ in missing_files(inside, stored)]:
         raise vacuumed(table, len(missing), len(sizes), missing[0])
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from zlayout.formats.delta.read.bounds import read_bounds
 from zlayout.formats.delta.read.schema import Leaf
+from zlayout.formats.delta.read.statistics import read_bounds
 from zlayout.formats.kernel.commits import NewFiles, file_table
 from zlayout.table.state import FileTable, Partition
 

@@ -10,8 +10,8 @@ import pyarrow.fs as pa_fs
 from zlayout.errors import TableError
 from zlayout.formats.access import explained
 from zlayout.formats.base import Listed
-from zlayout.formats.delta.read.files import log_files, table_files
-from zlayout.formats.delta.read.tags import log_sizes
+from zlayout.formats.delta.read.location import log_files, table_files
+from zlayout.formats.delta.read.log import LogFiles
 from zlayout.formats.storage import deltalake_options
 from zlayout.spec.model import CatalogConfig, TableName
 
@@ -57,8 +57,7 @@ def _folders(storage: pa_fs.FileSystem, globs: tuple[str, ...]) -> list[tuple[st
 
 
 def _problem(storage: pa_fs.FileSystem, catalog: CatalogConfig, parts: tuple[str, ...]) -> TableError | None:
-    inside = pa_fs.SubTreeFileSystem("/".join(parts), storage)
-    if log_sizes(inside):
+    if LogFiles(pa_fs.SubTreeFileSystem("/".join(parts), storage)).sizes:
         return None
     message = f"expected a Delta table at {'/'.join(parts)} in the warehouse of {catalog.name}, found none"
     return TableError.of("ZL110", message, hint="a Delta table has a folder _delta_log", location=catalog.location)

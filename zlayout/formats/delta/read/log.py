@@ -1,0 +1,174 @@
+"""Reads the files in `_delta_log`: which of them define a version, and the actions in them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pa_fs
+import pyarrow.json as pa_json
+import pyarrow.parquet as pq
+
+from zlayout.errors import TableError
+
+LOG = "_delta_log"
+SIDECARS = "_sidecars"
+HEAD_BYTES = 1 << 16  # the part of a commit that is kept: Spark writes the commitInfo first
+MAX_CONCURRENT_READS = 16
+MAX_LINES_IN_PYTHON = 64  # actions that the json module parses sooner than Arrow starts its threads
+_JSON_BLOCK = 64 << 20
+_SIDECAR = pa.schema({"sidecar": pa.struct({"path": pa.string()})})
+_COMMIT = re.compile(r"(\d{20})\.json")
+_CLASSIC = re.compile(r"(\d{20})\.checkpoint\.parquet")
+_PART = re.compile(r"(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
+_V2 = re.compile(r"(\d{20})\.checkpoint\.[0-9a-f-]{36}\.(?:json|parquet)")
+
+
+@dataclass(frozen=True, slots=True)
+class LogSegment:
+    """The files in `_delta_log` that define a version.
+
+    Attributes:
+        checkpoint: The names of the files of the newest complete checkpoint: none, one, or several parts.
+        commits: The names of the commits after the checkpoint, in order.
+    """
+
+    checkpoint: tuple[str, ...]
+    commits: tuple[str, ...]
+
+
+class LogFiles:
+    """The files in the `_delta_log` of a table, which is listed once.
+
+    Attributes:
+        storage: The file system, rooted at the table.
+        sizes: The sizes in bytes by file name, none if there is no log. Empty checkpoints, which a killed writer can
+            leave, are omitted.
+        commits: The names of the commits by version.
+        heads: The first HEAD_BYTES of commits that were read before, by name, so that they are not read again.
+    """
+
+    def __init__(self, storage: pa_fs.FileSystem) -> None:
+        self.storage = storage
+        self.sizes: dict[str, int] = {
+            info.base_name: info.size or 0  # a folder has no size
+            for info in storage.get_file_info(pa_fs.FileSelector(LOG, allow_not_found=True))
+            if info.size != 0 or ".checkpoint." not in info.base_name
+        }
+        self.commits = commits_in(self.sizes)
+        self.heads: dict[str, bytes] = {}
+
+    def segment(self, version: int) -> LogSegment:
+        """See `log_segment`. Raises TableError ZL113."""
+        return log_segment(self.sizes, version)
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a file."""
+        return read_log_file(self.storage, name)
+
+    def head(self, name: str) -> bytes:
+        """Return the first HEAD_BYTES of a commit. A shorter one is returned whole."""
+        if name in self.heads:
+            return self.heads[name]
+        with self.storage.open_input_file(f"{LOG}/{name}") as file:
+            content: bytes = file.read_at(HEAD_BYTES, 0)
+        return content
+
+    @contextmanager
+    def parquet(self, name: str) -> Iterator[pq.ParquetFile]:
+        """Open a Parquet file, which is closed at the end of the block."""
+        with self.storage.open_input_file(f"{LOG}/{name}") as source:
+            yield pq.ParquetFile(source)
+
+
+def read_log_file(storage: pa_fs.FileSystem, name: str) -> bytes:
+    """Return the content of a file in `_delta_log`. storage: the file system, rooted at the table."""
+    with storage.open_input_stream(f"{LOG}/{name}", compression=None) as stream:
+        content: bytes = stream.read()
+    return content
+
+
+def commits_in(names: Iterable[str]) -> dict[int, str]:
+    """Return the names of commits among the file names in `_delta_log`, by version."""
+    return {int(found[1]): name for name in names if (found := _COMMIT.fullmatch(name))}
+
+
+def log_segment(names: Iterable[str], version: int) -> LogSegment:
+    """Return the log segment of a version, given the names of the files in `_delta_log`.
+
+    Raises:
+        TableError: ZL113, if a commit is missing.
+    """
+    commits = commits_in(names)
+    checkpoints: dict[int, list[tuple[str, ...]]] = defaultdict(list)
+    parts: dict[tuple[int, int], list[str]] = defaultdict(list)
+    for name in names:
+        if found := _CLASSIC.fullmatch(name) or _V2.fullmatch(name):
+            checkpoints[int(found[1])].append((name,))
+        elif found := _PART.fullmatch(name):
+            parts[int(found[1]), int(found[3])].append(name)
+    for (at, total), found_parts in parts.items():
+        if len(found_parts) == total:
+            checkpoints[at].append(tuple(sorted(found_parts)))
+    base = max((at for at in checkpoints if at <= version), default=-1)
+    wanted = range(base + 1, version + 1)
+    if missing := [at for at in wanted if at not in commits]:
+        raise TableError.of(
+            "ZL113",
+            f"version {version} requires commit {missing[0]}, which is not in _delta_log",
+            hint="run again, because the log may have been cleaned up during the read; if it fails again, restore the "
+            "commit",
+        )
+    chosen = min(checkpoints[base]) if base >= 0 else ()
+    return LogSegment(chosen, tuple(commits[at] for at in wanted))
+
+
+def read_actions(content: bytes, schema: pa.Schema) -> pa.Table:
+    """Parse the lines of a commit or checkpoint that have an action of the schema, for the fields of the schema.
+
+    Args:
+        content: Lines of JSON. Lines that contain no name of the schema are not parsed.
+        schema: Structs by the names of actions.
+    """
+    names = [f'"{name}"'.encode() for name in schema.names]
+    lines = [line for line in content.split(b"\n") if any(name in line for name in names)]
+    if len(lines) <= MAX_LINES_IN_PYTHON:
+        with suppress(ValueError, TypeError, AttributeError, RecursionError):  # Arrow decides about unusual lines
+            actions = [json.loads(line, object_pairs_hook=_without_duplicates) for line in lines]
+            return pa.Table.from_pylist(actions, schema)
+    text = b"\n".join(lines)
+    block = max(_JSON_BLOCK, len(text)) if len(text) < 1 << 30 else 1 << 30
+    return pa_json.read_json(
+        pa.BufferReader(text),
+        read_options=pa_json.ReadOptions(use_threads=len(text) > block, block_size=block),
+        parse_options=pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+    )
+
+
+def json_sidecars(content: bytes) -> list[str]:
+    """Return the names of the sidecars of a checkpoint in JSON, below the folder of the log."""
+    return _names(read_actions(content, _SIDECAR)["sidecar"])
+
+
+def parquet_sidecars(file: pq.ParquetFile) -> list[str]:
+    """Return the names of the sidecars of a checkpoint in Parquet, below the folder of the log."""
+    return _names(file.read(columns=["sidecar.path"])["sidecar"]) if "sidecar" in file.schema_arrow.names else []
+
+
+def _names(sidecars: pa.ChunkedArray) -> list[str]:
+    paths = pc.struct_field(sidecars.combine_chunks(), "path").drop_null().to_pylist()
+    return [f"{SIDECARS}/{path.rpartition('/')[2]}" for path in paths]  # a path may be absolute
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("duplicate key")
+    return found
