@@ -22,8 +22,8 @@ from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Commit, GroupFailed, Stage, Work
 from zlayout.formats.delta.write import repartition
 from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.formats.delta.write.native import stamp
 from zlayout.formats.delta.write.outcome import Log
-from zlayout.formats.delta.write.stamp import stamp
 from zlayout.planner.decision import PlanOptions
 from zlayout.spec.layout import ZorderColumn
 from zlayout.table.state import PartitionField, TableState

@@ -17,8 +17,7 @@ from zlayout.errors import TableError
 from zlayout.formats.delta.read.log import log_segment
 from zlayout.formats.delta.read.run_history import run_commits, version_with_marker
 from zlayout.formats.delta.read.schema import dotted, parse_names
-from zlayout.formats.delta.write.literals import literal, partitions_predicate
-from zlayout.formats.delta.write.native import native_diagnostics, optimize_conf
+from zlayout.formats.delta.write.optimize import literal, native_diagnostics, optimize_conf, partitions_predicate
 from zlayout.formats.delta.write.source_files import file_uris
 from zlayout.spec.layout import ZorderColumn
 from zlayout.sql_text import string_literal

@@ -125,7 +125,7 @@ class DeltaBackend:
         return (*unclustered_hilbert(layout, state), *self.unsupported_settings(layout, state))
 
     def unsupported_settings(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
-        from zlayout.formats.delta.write.native import native_diagnostics
+        from zlayout.formats.delta.write.optimize import native_diagnostics
 
         return native_diagnostics(layout, state)
 
@@ -138,7 +138,7 @@ class DeltaBackend:
 
     def execute(self, work: Work, notify: Notify) -> Iterator[Event]:
         """See `zlayout.formats.kernel.execute.execute`."""
-        from zlayout.formats.delta.write.failures import FAILURES
+        from zlayout.formats.delta.write.outcome import FAILURES
         from zlayout.formats.kernel.execute import execute
 
         yield from execute(self, FAILURES, work, notify)
@@ -218,9 +218,9 @@ class DeltaBackend:
 
     def roll_back(self, undo: Undo, run_id: str, properties: Mapping[str, str], notify: Notify) -> Commit:
         """See `zlayout.formats.base.Backend`. Raises Refused ZL204, ZL220, ZL231 to ZL235 before any write."""
-        from zlayout.formats.delta.write.failures import FAILURES
+        from zlayout.formats.delta.write.outcome import FAILURES
         from zlayout.formats.delta.write.rollback import roll_back
-        from zlayout.formats.kernel.undo import checked_undo
+        from zlayout.formats.kernel.execute import checked_undo
 
         now = checked_undo(self, FAILURES, undo)
         delta, log = self._opened(now.table, now.location, run_id, properties)
@@ -230,10 +230,9 @@ class DeltaBackend:
         self, table: TableName, location: str, run_id: str, properties: Mapping[str, str]
     ) -> tuple[DeltaJvm, Log]:
         """Return the table in Spark, and what makes the commits of a run. Raises Refused ZL220."""
-        from zlayout.formats.delta.write.failures import spark_errors
         from zlayout.formats.delta.write.jvm import DeltaJvm
         from zlayout.formats.delta.write.log_store import require_exclusive_commits
-        from zlayout.formats.delta.write.outcome import Log
+        from zlayout.formats.delta.write.outcome import Log, spark_errors
 
         with spark_errors(str(table), "opening its log"):
             delta = DeltaJvm(session_at(self._catalog, self.runtime, table, location), location)
@@ -256,7 +255,7 @@ class DeltaBackend:
             Refused: ZL211 to ZL219, if zlayout must not change the table.
             CommitConflict: ZL320, if the table is no longer the planned one.
         """
-        from zlayout.formats.delta.write.failures import spark_errors
+        from zlayout.formats.delta.write.outcome import spark_errors
 
         with spark_errors(str(work.table), "reading its log"):
             snapshot = delta.snapshot()

@@ -93,7 +93,7 @@ class DeltaTrials:
             Refused: ZL256, if one location is inside the other.
             EngineError: Delta failed.
         """
-        from zlayout.formats.delta.write.failures import spark_errors
+        from zlayout.formats.delta.write.outcome import spark_errors
 
         clone, source = _absolute(where), state.location
         one, other = (f"{_place(location)}/" for location in (source, clone))
@@ -123,8 +123,8 @@ class DeltaTrials:
             CommitConflict: ZL320, if the clone has changed since it was read.
             EngineError: ZL317, the folder could not be listed or removed.
         """
-        from zlayout.formats.delta.write.failures import spark_errors
         from zlayout.formats.delta.write.jvm import DeltaJvm
+        from zlayout.formats.delta.write.outcome import spark_errors
 
         location = trial.location
         session = session_at(self._catalog, self._runtime, trial.table, location)

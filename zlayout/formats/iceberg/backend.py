@@ -78,7 +78,7 @@ class IcebergBackend:
         """See `zlayout.formats.base.Backend`. No snapshot is made that could have the commit properties."""
         from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm
         from zlayout.formats.iceberg.write.rollback import roll_back
-        from zlayout.formats.kernel.undo import checked_undo
+        from zlayout.formats.kernel.execute import checked_undo
 
         notify(Progress(str(undo.table), Stage.STARTING))
         now = checked_undo(self, FAILURES, undo)

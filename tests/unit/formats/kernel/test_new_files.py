@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from zlayout.errors import EngineError
-from zlayout.formats.kernel.new_files import FileName, require_sizes, spark_partitions
+from zlayout.formats.kernel.commits import FileName, require_sizes, spark_partitions
 
 SIZES = {f"part-{n}.parquet": n + 1 for n in range(40)}
 

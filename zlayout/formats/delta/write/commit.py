@@ -21,16 +21,15 @@ from zlayout.errors import Diagnostic
 from zlayout.formats.base import Commit, Group, GroupFailed, Notice, Notify, Progress, Stage, Work
 from zlayout.formats.delta.read.schema import leaves
 from zlayout.formats.delta.read.tags import BASELINE, GROUP
-from zlayout.formats.delta.write.failures import spark_errors
 from zlayout.formats.delta.write.jvm import DeltaJvm, metadata_column
+from zlayout.formats.delta.write.native import layout_tags
 from zlayout.formats.delta.write.new_bounds import written_files
-from zlayout.formats.delta.write.operation_metrics import operation_metrics
-from zlayout.formats.delta.write.outcome import Log
-from zlayout.formats.delta.write.silent_changes import require_no_silent_change
+from zlayout.formats.delta.write.outcome import Log, spark_errors
 from zlayout.formats.delta.write.source_files import PinnedFiles, file_uris, pinned_files, still_live
-from zlayout.formats.delta.write.stamp import layout_tags
+from zlayout.formats.delta.write.transaction import begin, operation_metrics, require_no_silent_change
 from zlayout.formats.delta.write.writing import write_with_stats
 from zlayout.formats.kernel.commits import (
+    FileName,
     NewFiles,
     Rewritten,
     commit_apart,
@@ -38,9 +37,9 @@ from zlayout.formats.kernel.commits import (
     positions,
     require_paths,
     rewrite_commit,
+    spark_partitions,
 )
 from zlayout.formats.kernel.measured import Measurement, baseline_of
-from zlayout.formats.kernel.new_files import FileName, spark_partitions
 from zlayout.formats.kernel.requirements import changed_files
 from zlayout.rewrite.engine import place, rewrite_conf
 from zlayout.rewrite.gate import require_rows
@@ -150,17 +149,6 @@ class Committer:
             self._delta.require_files(added)  # directly before each commit, not only before the first
             require_no_silent_change(self._delta, transaction, str(self._work.table), "plan again")
             return self._log.commit(transaction, actions, operation, "committing", tags)
-
-
-def begin(delta: DeltaJvm, snapshot: Any, adds: Any) -> Any:
-    """Begin a transaction that has read exactly these AddFiles, a java.util.List.
-
-    A concurrent change of one of them is a conflict, a concurrent append is not.
-    """
-    transaction = delta.begin(snapshot)
-    transaction.trackFilesRead(delta.seq(adds))
-    transaction.trackReadPredicates(delta.seq([]), False, True)
-    return transaction
 
 
 def write_groups(

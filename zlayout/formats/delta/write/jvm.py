@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from zlayout.formats.delta.read.schema import STRING_PREFIX
 from zlayout.formats.delta.write.add_files import AddFiles
-from zlayout.formats.kernel.new_files import require_sizes
+from zlayout.formats.kernel.commits import require_sizes
 from zlayout.spark.classes import JavaClasses
 from zlayout.spark.jvm import java_list, jvm_of, session_conf
 from zlayout.spark.scala import scala_list, scala_map, scala_object, scala_seq
@@ -253,7 +253,7 @@ class DeltaJvm:
         return self._jvm.org.apache.hadoop.fs.Path(folder, name)
 
     def require_files(self, files: Any) -> None:
-        """See `zlayout.formats.kernel.new_files.require_sizes`. files: new AddFiles, a java.util.List."""
+        """See `zlayout.formats.kernel.commits.require_sizes`. files: new AddFiles, a java.util.List."""
         require_sizes(self.files.paths(files), self.files.sizes(files), self.files.stored(files))
 
     def change_partition_columns(self, transaction: Any, columns: Iterable[str]) -> None:

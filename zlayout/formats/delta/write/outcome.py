@@ -1,18 +1,19 @@
-"""Sends the commits of a run to a Delta table, and searches the log for them after an error."""
+"""Sends the commits of a run to a Delta table, and finds out after an error what became of a commit."""
 
 from __future__ import annotations
 
 import json
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pyarrow.fs as pa_fs
 
 from zlayout.errors import EngineError
 from zlayout.formats.delta.read.run_history import COMMIT_MARKER, RUN, RunCommit, run_commits, version_with_marker
-from zlayout.formats.delta.write.failures import FAILURES
 from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.formats.kernel.failures import Failures, java_causes, java_errors
 from zlayout.formats.kernel.outcome import ran, settled
 from zlayout.spark.jvm import session_conf
 
@@ -24,6 +25,45 @@ _COMMIT_CONF = {
     # other metadata is a conflict too (by default it is not if, for example, a catalog takes over the commits)
     "spark.databricks.delta.featureEnablement.conflictResolution.enabled": "false",
 }
+
+_CONSTRAINT_HINT = (
+    "if a generated column depends on the time zone, set spark.sql.session.timeZone in zlayout.yaml to the time zone "
+    "of the table's writers; if not, correct the rows or the constraint"
+)
+
+
+def in_commit(error: Exception) -> bool:
+    """Return whether an error may have been raised during a commit, according to the stack traces of its causes."""
+    return any("ommit" in frame.getMethodName() for frame in _transaction_frames(error))
+
+
+def refused_before_write(error: Exception) -> bool:
+    """Return whether Delta refused a commit before it wrote any part of it, according to the stack traces."""
+    methods = {frame.getMethodName() for frame in _transaction_frames(error)}
+    return any("prepareCommit" in name for name in methods) and not any(
+        part in name for name in methods for part in ("doCommit", "PostCommit")
+    )
+
+
+def _transaction_frames(error: Exception) -> list[Any]:
+    frames = (frame for cause in java_causes(error) for frame in cause.getStackTrace())
+    return [frame for frame in frames if "OptimisticTransaction" in frame.getClassName()]
+
+
+FAILURES = Failures(
+    conflicts=frozenset({"java.util.ConcurrentModificationException"}),
+    history="DESCRIBE HISTORY of the table",
+    # If the Python package delta is imported, pyspark raises its exceptions, and all of them are conflicts.
+    python_conflicts="delta.exceptions",
+    hints={"DELTA_VIOLATE_CONSTRAINT": _CONSTRAINT_HINT},
+    unsent=refused_before_write,
+    in_commit=in_commit,
+)
+
+
+def spark_errors(table: str, doing: str) -> AbstractContextManager[None]:
+    """Translate the errors of Spark and Delta that the block raises. See `kernel.failures.translated`."""
+    return java_errors(f"{table}: {doing}", FAILURES)
 
 
 def user_metadata(run_id: str, properties: Mapping[str, str]) -> str:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from zlayout.errors import Diagnostic, Refused
 from zlayout.formats.base import Work
 from zlayout.formats.delta.read.schema import leaves
-from zlayout.formats.delta.write.failures import spark_errors
+from zlayout.formats.delta.write.outcome import spark_errors
 from zlayout.spark.arrow import to_arrow
 from zlayout.spark.scala import scala_items
 

@@ -16,9 +16,8 @@ from pyspark.sql.types import StringType
 
 from zlayout.errors import Refused
 from zlayout.formats.base import Commit, Notify, Progress, Stage, Work
-from zlayout.formats.delta.write.failures import spark_errors
 from zlayout.formats.delta.write.jvm import DeltaJvm
-from zlayout.formats.delta.write.outcome import Log
+from zlayout.formats.delta.write.outcome import Log, spark_errors
 from zlayout.planner.actions import Reason
 from zlayout.planner.work import rewrite_group
 from zlayout.sql_text import quote_identifier

@@ -6,7 +6,7 @@ from zlayout.errors import Refused
 from zlayout.formats.base import Commit, Work
 from zlayout.formats.delta.read.schema import STRING_PREFIX, parse_names
 from zlayout.formats.delta.write.jvm import DeltaJvm
-from zlayout.formats.delta.write.native import optimize_conf
+from zlayout.formats.delta.write.optimize import optimize_conf
 from zlayout.formats.delta.write.outcome import Log
 from zlayout.sql_text import quote_identifier, quote_path, string_literal
 

@@ -15,8 +15,8 @@ from zlayout.formats.base import Commit
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, java_errors
 from zlayout.formats.iceberg.write.settings import known_state
+from zlayout.formats.kernel.execute import rollback_commit
 from zlayout.formats.kernel.outcome import settled
-from zlayout.formats.kernel.undo import rollback_commit
 from zlayout.formats.undo import ROLLBACK, Undo, changed_table
 from zlayout.planner import accepted
 from zlayout.spec.model import MAIN

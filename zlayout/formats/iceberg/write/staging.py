@@ -27,8 +27,7 @@ from zlayout.formats.base import Group, Work
 from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
 from zlayout.formats.iceberg.write.refusals import require_sequence_numbers
 from zlayout.formats.iceberg.write.snapshots import tasks_of
-from zlayout.formats.kernel.commits import NewFiles, positions_among
-from zlayout.formats.kernel.new_files import FileName, require_sizes, spark_partitions
+from zlayout.formats.kernel.commits import FileName, NewFiles, positions_among, require_sizes, spark_partitions
 from zlayout.formats.kernel.requirements import paths_of
 from zlayout.rewrite.engine import min_tasks
 from zlayout.spark.catalyst import frame_of
@@ -149,7 +148,7 @@ class Staged:
         return self.jvm.content.select(files.handles, files.at)
 
     def require_files(self, files: NewFiles, io: Any) -> None:
-        """See `zlayout.formats.kernel.new_files.require_sizes`.
+        """See `zlayout.formats.kernel.commits.require_sizes`.
 
         Args:
             io: A new Java FileIO. The credentials of the staged table's FileIO may have expired during the write.

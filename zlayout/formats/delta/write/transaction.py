@@ -1,0 +1,87 @@
+"""What the transactions of rewrites and of rollbacks share: begin, metrics, and a check directly before the commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from zlayout.errors import CommitConflict
+from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.formats.kernel.commits import Rewritten, new_files
+from zlayout.table.state import Int64
+
+
+def begin(delta: DeltaJvm, snapshot: Any, adds: Any) -> Any:
+    """Begin a transaction that has read exactly these AddFiles, a java.util.List.
+
+    A concurrent change of one of them is a conflict, a concurrent append is not.
+    """
+    transaction = delta.begin(snapshot)
+    transaction.trackFilesRead(delta.seq(adds))
+    transaction.trackReadPredicates(delta.seq([]), False, True)
+    return transaction
+
+
+def require_no_silent_change(delta: DeltaJvm, transaction: Any, table: str, hint: str) -> None:
+    """Check for changes after the transaction's snapshot that exclude the commit, but are no conflicts for Delta.
+
+    The check is made directly before the commit.
+
+    If row tracking is enabled, Delta gives the rows of the transaction other ids than they have by then. The conflict
+    check of Delta ignores the domain metadata with the clustering columns. That a table becomes clustered for the first
+    time adds a table feature, which is a conflict in the commit itself (`outcome.Log`).
+
+    If the catalog of the table has taken over its commits, Delta 4.4 would rebase the transaction and write it to the
+    log without the catalog. The newest snapshot is read for every table, because Delta refuses it then.
+
+    Args:
+        delta: The table.
+        transaction: The transaction that will be committed (py4j).
+        table: The name of the table, for messages.
+        hint: What to do after a conflict.
+
+    Raises:
+        CommitConflict: ZL321.
+        Py4JJavaError: If the catalog owns the commits now, or the log cannot be read.
+    """
+    before, now = transaction.snapshot(), delta.snapshot()
+    if not delta.tracks_rows(before) and delta.tracks_rows(now):
+        raise CommitConflict.of("ZL321", f"{table}: row tracking was enabled before the commit", hint=hint)
+    clustering = delta.clustering(before)
+    if clustering is not None and delta.clustering(now) != clustering:
+        raise CommitConflict.of("ZL321", f"{table}: the clustering columns were changed before the commit", hint=hint)
+
+
+def operation_metrics(rewritten: Sequence[Rewritten]) -> dict[str, int]:
+    """Return the metrics of the commit that replaces the files of these groups, which DESCRIBE HISTORY shows.
+
+    Names and meaning are those of Delta's own OPTIMIZE: `DeltaOperationMetrics.OPTIMIZE` and `createMetrics` in Delta's
+    `commands/OptimizeTableCommand.scala`.
+    """
+    removed = [each.group.files for each in rewritten]
+    vectors = sum(pc.sum(pc.not_equal(f.version_key, "")).as_py() or 0 for f in removed)
+    return replacement_metrics(np.concatenate([f.bytes for f in removed]), new_files(rewritten).bytes, vectors)
+
+
+def replacement_metrics(removed: Int64, added: Int64, vectors: int) -> dict[str, int]:
+    """Return the metrics of a replacement of files, given their sizes and the number of removed deletion vectors."""
+    return {
+        "numRemovedFiles": len(removed),
+        "numRemovedBytes": int(removed.sum()),
+        "numAddedFiles": len(added),
+        "numAddedBytes": int(added.sum()),
+        **_quartiles(np.sort(added)),
+        "numDeletionVectorsRemoved": vectors,
+    }
+
+
+def _quartiles(sizes: Int64) -> dict[str, int]:
+    """Return the quartiles of sorted sizes. Delta takes the element at a quarter of the number, rounded down."""
+    count = len(sizes)
+    if not count:  # every row of the groups was deleted
+        return {}
+    at = {"min": 0, "p25": count // 4, "p50": count // 2, "p75": count * 3 // 4, "max": count - 1}
+    return {f"{name}FileSize": int(sizes[index]) for name, index in at.items()}
