@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from zlayout.formats.row_group_bounds import row_groups_of
 from zlayout.table.key_sample import RowGroups, RowGroupSample
-from zlayout.table.state import Column, FileTable, Int64
+from zlayout.table.state import Column, ColumnBounds, FileTable, Int64
 
 MAX_STRATA = 64
 # Every file that is opened costs a request for its footer.
@@ -130,10 +130,22 @@ class _Reader:
         return int(self._parquet(file).metadata.num_row_groups)
 
     def footers(self, files: Sequence[int]) -> RowGroups:
-        """Return all row groups of files, of which each one was opened before."""
-        opened = {file: self._parquet(file) for file in files}
-        paths = {file: self._paths(parquet) for file, parquet in opened.items()}
-        return row_groups_of({f: p.metadata for f, p in opened.items()}, paths, self._columns)
+        """Return all row groups of files, of which each one was opened before, with the bounds of the key columns."""
+        found: dict[str, list[pq.Statistics | None]] = {column.name: [] for column in self._columns}
+        file, rows, size = [], [], []
+        for index in files:
+            parquet = self._parquet(index)
+            metadata, paths = parquet.metadata, self._paths(parquet)
+            position = {metadata.schema.column(n).path: n for n in range(metadata.num_columns)}
+            for group in map(metadata.row_group, range(metadata.num_row_groups)):
+                file.append(index)
+                rows.append(group.num_rows)
+                size.append(group.total_byte_size)
+                for name, statistics in found.items():
+                    chunk = position.get(".".join(paths[name] or ()))
+                    statistics.append(None if chunk is None else group.column(chunk).statistics)
+        bounds = {column.name: _bounds(found[column.name], column.type) for column in self._columns}
+        return RowGroups(np.array(file, np.int64), np.array(rows, np.int64), np.array(size, np.int64), bounds)
 
     def _paths(self, parquet: pq.ParquetFile) -> dict[str, tuple[str, ...] | None]:
         return {c.name: self._source.leaf(c.name, parquet.schema_arrow) for c in self._columns}
@@ -166,6 +178,30 @@ class _Reader:
             else:
                 keys.append(_typed(_leaf(table, path), column.type))
         return _Read(file, tuple(keys), rows, int(size), number)
+
+
+def _bounds(statistics: Sequence[pq.Statistics | None], kind: pa.DataType) -> ColumnBounds:
+    limits = [_limits(s, kind) for s in statistics]
+    nulls = [s.null_count if s is not None and s.has_null_count else -1 for s in statistics]
+    return ColumnBounds(
+        pa.array([low for low, _ in limits], kind),
+        pa.array([high for _, high in limits], kind),
+        np.array(nulls, np.int64),
+        np.zeros(len(nulls), bool),
+    )
+
+
+def _limits(statistics: pq.Statistics | None, kind: pa.DataType) -> tuple[Any, Any]:
+    """Return minimum and maximum as values of the type; None twice if the footer has none that can be used."""
+    if statistics is None or not statistics.has_min_max:
+        return None, None
+    try:
+        found = statistics.min, statistics.max
+        if pa.types.is_decimal(kind) and not all(isinstance(value, Decimal) for value in found):
+            return None, None  # an unscaled integer
+        return pa.scalar(found[0], kind), pa.scalar(found[1], kind)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        return None, None
 
 
 def _leaf(table: pa.Table, path: Sequence[str]) -> pa.Array:

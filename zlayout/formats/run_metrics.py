@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from zlayout.planner.forecasts import QueryCost
 from zlayout.reading import parse_json
@@ -89,15 +90,8 @@ def render_touched(columns: tuple[RunColumn, ...]) -> str | None:
 
 def parse_touched(text: object) -> tuple[RunColumn, ...]:
     """Parse a stored text. Return nothing for anything that `render_touched` cannot have written."""
-    if not isinstance(text, str) or len(text) > MAX_CHARACTERS:
-        return ()
-    try:
-        entries = parse_json(text)
-    except ValueError:
-        return ()
-    if not isinstance(entries, list) or not all(map(_is_entry, entries)):
-        return ()
-    return tuple(RunColumn(name, predicted, measured) for name, predicted, measured in entries)
+    entries = _items(text)
+    return tuple(RunColumn(*entry) for entry in entries) if all(map(_is_column, entries)) else ()
 
 
 def render_cost(cost: RunCost) -> str:
@@ -107,8 +101,8 @@ def render_cost(cost: RunCost) -> str:
 
 def parse_cost(text: object) -> RunCost | None:
     """Parse a stored text. Return None for anything that `render_cost` cannot have written."""
-    found = _pair(text)
-    return RunCost(int(found[0]), found[1]) if found and type(found[0]) is int else None
+    found = _items(text)
+    return RunCost(*found) if _is_pair(found) and isinstance(found[0], int) else None
 
 
 def render_asked(cost: QueryCost) -> str:
@@ -118,28 +112,30 @@ def render_asked(cost: QueryCost) -> str:
 
 def parse_asked(text: object) -> QueryCost | None:
     """Parse a stored text. Return None for anything that `render_asked` cannot have written."""
-    found = _pair(text)
-    return QueryCost(found[0], int(found[1])) if found and type(found[1]) is int else None
+    found = _items(text)
+    return QueryCost(*found) if _is_pair(found) and isinstance(found[1], int) else None
 
 
-def _pair(text: object) -> tuple[float, float] | None:
-    """Parse a list of two numbers; None for anything else."""
+def _items(text: object) -> list[Any]:
+    """Parse a JSON list; empty for anything else, and for a text that is too long."""
     if not isinstance(text, str) or len(text) > MAX_CHARACTERS:
-        return None
+        return []
     try:
-        entry = parse_json(text)
+        found = parse_json(text)
     except ValueError:
-        return None
-    if not isinstance(entry, list) or len(entry) != 2 or not all(map(_is_number, entry)):
-        return None
-    return entry[0], entry[1]
+        return []
+    return found if isinstance(found, list) else []
 
 
-def _is_entry(entry: object) -> bool:
-    if not isinstance(entry, list) or len(entry) != 3:
-        return False
-    name, predicted, measured = entry
-    return isinstance(name, str) and (predicted is None or _is_number(predicted)) and _is_number(measured)
+def _is_pair(items: Sequence[object]) -> bool:
+    return len(items) == 2 and all(map(_is_number, items))
+
+
+def _is_column(entry: object) -> bool:
+    match entry:
+        case [str(), predicted, measured]:
+            return (predicted is None or _is_number(predicted)) and _is_number(measured)
+    return False
 
 
 def _is_number(value: object) -> bool:

@@ -1,10 +1,11 @@
-"""What a catalog stores about one name, and the location of a Delta table that follows from it."""
+"""What a catalog that stores locations states about a name, and the location of a Delta table that follows from it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from zlayout.errors import TableError
@@ -110,3 +111,19 @@ def _unusable(locations: Iterable[str]) -> str:
     if {".", ".."} & set(parts.path.split("/")):
         return f"it contains relative parts: {location}"
     return ""
+
+
+class NameService(Protocol):
+    """A catalog that stores the locations of tables. Each method raises an error of the catalog's own library."""
+
+    def entry(self, namespace: str, name: str) -> Entry | None:
+        """Return the entry of a table, None if the catalog has none."""
+        ...
+
+    def namespaces(self) -> Iterable[str]:
+        """Return the names of all namespaces."""
+        ...
+
+    def entries(self, namespace: str) -> Iterable[Entry]:
+        """Return the entries of all tables in a namespace."""
+        ...

@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 
 class Hive:
-    """See `zlayout.formats.delta.read.names.service.NameService`. A connection is opened for each request."""
+    """See `zlayout.formats.delta.read.names.entry.NameService`. A connection is opened for each request."""
 
     def __init__(self, catalog: CatalogConfig) -> None:
         self._uris = [uri.strip() for uri in str(catalog.options["uri"]).split(",")]

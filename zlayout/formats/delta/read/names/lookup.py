@@ -11,9 +11,8 @@ from functools import cached_property
 from zlayout.errors import TableError, ZlayoutError
 from zlayout.formats.access import explained
 from zlayout.formats.base import Listed
-from zlayout.formats.delta.read.names.entry import Entry, delta_location_of
+from zlayout.formats.delta.read.names.entry import Entry, NameService, delta_location_of
 from zlayout.formats.delta.read.names.folders import list_folders
-from zlayout.formats.delta.read.names.service import NameService
 from zlayout.formats.storage import stores
 from zlayout.spec.model import CatalogConfig, TableName
 

@@ -17,7 +17,7 @@ TOKENS = ("UNITY_CATALOG_TOKEN", "DATABRICKS_TOKEN")
 
 
 class Unity:
-    """See `zlayout.formats.delta.read.names.service.NameService`. The token is in the environment, one of `TOKENS`."""
+    """See `zlayout.formats.delta.read.names.entry.NameService`. The token is in the environment, one of `TOKENS`."""
 
     def __init__(self, catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -> None:
         self._base = str(catalog.options["uri"]).rstrip("/").removesuffix(_API) + _API
