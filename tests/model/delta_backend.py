@@ -166,7 +166,7 @@ def _state(snapshot: Snapshot) -> TableState:
         deleted=[len(f.deleted) for f in files],
         laid_out=[f.tags.get(LAYOUT_ID) == LAYOUT.layout_id for f in files],
     )
-    refused = refusals(frozenset({"catalogManaged"} if snapshot.owned else ()), {})
+    refused = tuple(refusals(frozenset({"catalogManaged"} if snapshot.owned else ()), {}))
     return replace(state, refusals=refused, clustering=snapshot.clustering)
 
 

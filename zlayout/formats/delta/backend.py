@@ -107,13 +107,7 @@ class DeltaBackend:
         )
 
     def sample_keys(
-        self,
-        table: TableName,
-        state: TableState,
-        chosen: Int64,
-        columns: Sequence[str],
-        max_bytes: int,
-        seed: int,
+        self, table: TableName, state: TableState, chosen: Int64, columns: Sequence[str], max_bytes: int, seed: int
     ) -> RowGroupSample:
         """See `zlayout.formats.base.Backend`."""
         from zlayout.formats.delta.read.key_sample import sample_delta
@@ -134,7 +128,7 @@ class DeltaBackend:
         fields: tuple[PartitionField, ...],  # noqa: ARG002
         state: TableState,
     ) -> tuple[Diagnostic, ...]:
-        return partition_refusals(state.features, state.properties, partitioned=bool(state.partition_fields))
+        return tuple(partition_refusals(state))
 
     def execute(self, work: Work, notify: Notify) -> Iterator[Event]:
         """See `zlayout.formats.kernel.execute.execute`."""

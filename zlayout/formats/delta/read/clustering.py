@@ -8,15 +8,14 @@ one ZCUBE_ID are a ZCube: one OPTIMIZE clustered them together.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from zlayout.errors import TableError
 from zlayout.formats.delta.read.features import CLUSTERING
-from zlayout.formats.delta.read.log import HEAD_BYTES, LogFiles
+from zlayout.formats.delta.read.log import LogFiles
 from zlayout.formats.delta.read.schema import Leaf, dotted, parse_names
 from zlayout.formats.delta.read.tags import PROVIDER, ZCUBE_COLUMNS, ZCUBE_ID, codes_of
 from zlayout.spec.layout import CLUSTERED_BY
@@ -101,23 +100,9 @@ def _configuration(log: LogFiles, version: int) -> str:
     segment = log.segment(version)
     for name in (*reversed(segment.commits), *segment.checkpoint):
         found = None
-        for action in _domains(log, name):
+        for action in log.actions(name, "domainMetadata"):
             if action.get("domain") == DOMAIN:
                 found = "" if action.get("removed") else str(action.get("configuration") or "")
         if found is not None:
             return found
     return ""
-
-
-def _domains(log: LogFiles, name: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the domain metadata in a commit or checkpoint file."""
-    if name.endswith(".parquet"):
-        with log.parquet(name) as file:
-            if "domainMetadata" in file.schema_arrow.names:
-                yield from file.read(columns=["domainMetadata"])["domainMetadata"].drop_null().to_pylist()
-        return
-    head = log.heads.get(name)
-    content = log.read(name) if head is None or len(head) == HEAD_BYTES else head
-    for line in content.split(b"\n"):
-        if b'"domainMetadata"' in line and isinstance(action := json.loads(line).get("domainMetadata"), dict):
-            yield action

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from zlayout.errors import Diagnostic, Refused
 from zlayout.table.state import TableState
@@ -66,27 +66,20 @@ def table_features(
     return frozenset(listed)
 
 
-def refusals(features: frozenset[str], properties: Mapping[str, str]) -> tuple[Diagnostic, ...]:
-    """Return the reasons why zlayout must not rewrite the table, empty if it may."""
-    found: list[Diagnostic] = []
+def refusals(features: frozenset[str], properties: Mapping[str, str]) -> Iterator[Diagnostic]:
+    """Yield the reasons why zlayout must not rewrite the table, none if it may."""
     if owned_by := catalog_owned(features, properties):
-        found.append(
-            _refused(
-                "ZL212",
-                f"the table's catalog owns its commits ({', '.join(sorted(owned_by))}), so the log may be incomplete",
-                "use the catalog's own maintenance for this table, or drop the feature",
-            )
+        yield _refused(
+            "ZL212",
+            f"the table's catalog owns its commits ({', '.join(sorted(owned_by))}), so the log may be incomplete",
+            "use the catalog's own maintenance for this table, or drop the feature",
         )
-    unknown = sorted(features - SAFE - {CLUSTERING} - CATALOG_OWNED)
-    if unknown:
-        found.append(
-            _refused(
-                "ZL213",
-                f"the table has features that this version of zlayout does not support: {', '.join(unknown)}",
-                "run ALTER TABLE ... DROP FEATURE, or use a version of zlayout that supports them",
-            )
+    if unknown := sorted(features - SAFE - {CLUSTERING} - CATALOG_OWNED):
+        yield _refused(
+            "ZL213",
+            f"the table has features that this version of zlayout does not support: {', '.join(unknown)}",
+            "run ALTER TABLE ... DROP FEATURE, or use a version of zlayout that supports them",
         )
-    return tuple(found)
 
 
 def catalog_owned(features: frozenset[str], properties: Mapping[str, str]) -> frozenset[str]:
@@ -115,45 +108,34 @@ def behind_catalog(version: int) -> Diagnostic:
     )
 
 
-def partition_refusals(
-    features: frozenset[str], properties: Mapping[str, str], *, partitioned: bool
-) -> tuple[Diagnostic, ...]:
-    """Return the reasons why the partitioning must not change, empty if it may. partitioned: whether there is one."""
-    found: list[Diagnostic] = []
-    if CLUSTERING in features:
-        found.append(
-            _refused(
-                "ZL211",
-                "partition_by cannot change, because a table with the feature clustering is never partitioned",
-                "remove partition_by, or copy the table into one that was made without CLUSTER BY",
-            )
+def partition_refusals(state: TableState) -> Iterator[Diagnostic]:
+    """Yield the reasons why the partitioning of the table must not change, none if it may."""
+    enabled = {name for name, value in state.properties.items() if value.lower() == "true"}
+    if CLUSTERING in state.features:
+        yield _refused(
+            "ZL211",
+            "partition_by cannot change, because a table with the feature clustering is never partitioned",
+            "remove partition_by, or copy the table into one that was made without CLUSTER BY",
         )
-    if properties.get("delta.appendOnly", "").lower() == "true":
-        found.append(
-            _refused(
-                "ZL214",
-                "partition_by cannot change while delta.appendOnly is true, because every file would be removed",
-                "run ALTER TABLE ... SET TBLPROPERTIES ('delta.appendOnly' = 'false') first, or keep the partitioning",
-            )
+    if "delta.appendOnly" in enabled:
+        yield _refused(
+            "ZL214",
+            "partition_by cannot change while delta.appendOnly is true, because every file would be removed",
+            "run ALTER TABLE ... SET TBLPROPERTIES ('delta.appendOnly' = 'false') first, or keep the partitioning",
         )
-    if "identityColumns" in features:
-        found.append(
-            _refused(
-                "ZL215",
-                "partition_by cannot change on a table with identity columns, because their counters would change",
-                "keep the partitioning, or copy the table into a new one",
-            )
+    if "identityColumns" in state.features:
+        yield _refused(
+            "ZL215",
+            "partition_by cannot change on a table with identity columns, because their counters would change",
+            "keep the partitioning, or copy the table into a new one",
         )
-    compatible = [name for name in _ICEBERG_COMPAT if properties.get(name, "").lower() == "true"]
-    if partitioned and compatible:
-        found.append(
-            _refused(
-                "ZL219",
-                f"partition_by cannot change while {compatible[0]} is true, because Delta does not allow it",
-                "keep the partitioning, or copy the table into a new one",
-            )
+    compatible = [name for name in _ICEBERG_COMPAT if name in enabled]
+    if state.partition_fields and compatible:
+        yield _refused(
+            "ZL219",
+            f"partition_by cannot change while {compatible[0]} is true, because Delta does not allow it",
+            "keep the partitioning, or copy the table into a new one",
         )
-    return tuple(found)
 
 
 def _refused(code: str, message: str, hint: str) -> Diagnostic:

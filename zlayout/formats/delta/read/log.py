@@ -87,6 +87,19 @@ class LogFiles:
         with self.storage.open_input_file(f"{LOG}/{name}") as source:
             yield pq.ParquetFile(source)
 
+    def actions(self, name: str, kind: str) -> Iterator[dict[str, Any]]:
+        """Yield the actions of one kind in a commit or checkpoint, as dicts. A JSON file is parsed line by line."""
+        if name.endswith(".parquet"):
+            with self.parquet(name) as file:
+                column = file.read(columns=[kind])[kind] if kind in file.schema_arrow.names else pa.array([])
+            yield from column.drop_null().to_pylist()
+            return
+        head = self.heads.get(name)
+        content = self.read(name) if head is None or len(head) == HEAD_BYTES else head
+        for line in content.split(b"\n"):
+            if f'"{kind}"'.encode() in line and isinstance(action := json.loads(line).get(kind), dict):
+                yield action
+
 
 def read_log_file(storage: pa_fs.FileSystem, name: str) -> bytes:
     """Return the content of a file in `_delta_log`. storage: the file system, rooted at the table."""

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import shorten
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -139,7 +139,8 @@ def _open_published(location: str, options: Mapping[str, str], version: int | No
         log = LogFiles(log_files(location, table_files(location, options)))
         at = max(log.commits) if version is None else version
         segment = log.segment(at)
-        protocol = next(_protocols(log, segment), {})
+        names = (*reversed(segment.commits), *segment.checkpoint)
+        protocol = next((action for name in names for action in log.actions(name, "protocol")), {})
         owned_by = CATALOG_OWNED & {*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ())}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError, TableError):
         return None
@@ -175,15 +176,3 @@ def _sidecars(log: LogFiles, name: str) -> list[str]:
         return json_sidecars(log.read(name))
     with log.parquet(name) as file:
         return parquet_sidecars(file)
-
-
-def _protocols(log: LogFiles, segment: LogSegment) -> Iterator[dict[str, Any]]:
-    """Yield the protocol actions in a log segment, the newest first."""
-    for name in (*reversed(segment.commits), *segment.checkpoint):
-        if name.endswith(".parquet"):
-            with log.parquet(name) as file:
-                protocols = file.read(columns=["protocol"])["protocol"]
-            yield from protocols.drop_null().to_pylist()
-        else:
-            actions = (json.loads(line) for line in log.read(name).splitlines() if b'"protocol"' in line)
-            yield from (action["protocol"] for action in actions if "protocol" in action)
