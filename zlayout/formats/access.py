@@ -60,11 +60,7 @@ _CAUSES = tuple(
             "a Python package is missing",
             "install the driver of the catalog: zlayout has the extras glue, hive, mysql and postgres",
         ),
-        (
-            r"NoSuchBucket|bucket does not exist",
-            "the bucket does not exist",
-            "correct the location or the endpoint",
-        ),
+        (r"NoSuchBucket|bucket does not exist", "the bucket does not exist", "correct the location or the endpoint"),
         (
             r"RequestTimeTooSkewed",
             "the clocks of this machine and of the server differ too much",

@@ -13,13 +13,7 @@ if TYPE_CHECKING:
     from zlayout.spark.session import SparkRuntime
     from zlayout.spec.model import CatalogConfig
 
-FORMATS: dict[str, Format] = {
-    format.traits.name: format
-    for format in (
-        DeltaFormat(),
-        IcebergFormat(),
-    )
-}
+FORMATS: dict[str, Format] = {format.traits.name: format for format in (DeltaFormat(), IcebergFormat())}
 
 
 def backend_for(catalog: CatalogConfig, runtime: SparkRuntime) -> Backend:

@@ -21,8 +21,8 @@ STRING_PREFIX = "delta.dataSkippingStringPrefixLength"
 STRING_PREFIX_DEFAULT = 32
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
 
-# Delta collects min and max for these types, and for decimals (SkippingEligibleDataType in the Delta source).
-_SKIPPABLE = {
+# The types whose values have an order, beside decimals.
+_ORDERED = {
     "byte": pa.int8(),
     "short": pa.int16(),
     "integer": pa.int32(),
@@ -33,8 +33,9 @@ _SKIPPABLE = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
 }
-_ORDERED_WITHOUT_STATS = {"boolean": pa.bool_(), "binary": pa.binary()}
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 _SPECIAL = frozenset(".,`")
 _NAME_PART = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^`.,]+?))\s*(\.|,|$)")
@@ -48,19 +49,25 @@ class Leaf:
         path: The logical names from the top-level column to this one.
         physical: The names in data files and statistics, in the same order.
         type: The Arrow type, null for arrays, maps and variants.
-        orderable: Whether the values have an order.
-        skippable: Whether Delta can collect bounds for the type.
     """
 
     path: tuple[str, ...]
     physical: tuple[str, ...]
     type: pa.DataType
-    orderable: bool
-    skippable: bool
 
     @property
     def name(self) -> str:
         return dotted(self.path)
+
+    @property
+    def orderable(self) -> bool:
+        """Whether the values have an order."""
+        return not pa.types.is_null(self.type)
+
+    @property
+    def skippable(self) -> bool:
+        """Whether Delta can collect bounds for the type: SkippingEligibleDataType in the Delta source."""
+        return self.orderable and self.type not in (pa.bool_(), pa.binary())
 
 
 def dotted(path: Sequence[str]) -> str:
@@ -148,19 +155,13 @@ def _walk(fields: Sequence[Any], path: tuple[str, ...], physical: tuple[str, ...
         if isinstance(kind, dict) and kind["type"] == "struct":
             yield from _walk(kind["fields"], here, there)
         else:
-            yield _leaf(here, there, kind)
+            yield Leaf(here, there, _type(kind) if isinstance(kind, str) else pa.null())
 
 
-def _leaf(path: tuple[str, ...], physical: tuple[str, ...], kind: Any) -> Leaf:
-    name = kind if isinstance(kind, str) else ""
-    decimal = _DECIMAL.fullmatch(name)
-    if decimal:
-        return Leaf(path, physical, pa.decimal128(int(decimal[1]), int(decimal[2])), True, True)
-    if name in _SKIPPABLE:
-        return Leaf(path, physical, _SKIPPABLE[name], True, True)
-    if name in _ORDERED_WITHOUT_STATS:
-        return Leaf(path, physical, _ORDERED_WITHOUT_STATS[name], True, False)
-    return Leaf(path, physical, pa.null(), False, False)
+def _type(name: str) -> pa.DataType:
+    if decimal := _DECIMAL.fullmatch(name):
+        return pa.decimal128(int(decimal[1]), int(decimal[2]))
+    return _ORDERED.get(name, pa.null())
 
 
 def _collected(data: Sequence[Leaf], properties: Mapping[str, str]) -> frozenset[str]:

@@ -234,12 +234,7 @@ def _targets(delta: DeltaJvm, groups: Sequence[Group], count: Source | None) -> 
 
 
 def tagged(
-    delta: DeltaJvm,
-    adds: Any,
-    work: Work,
-    groups: Sequence[Group],
-    owner: Int64,
-    baselines: Sequence[Baseline | None],
+    delta: DeltaJvm, adds: Any, work: Work, groups: Sequence[Group], owner: Int64, baselines: Sequence[Baseline | None]
 ) -> Any:
     """Return new AddFiles with the file tags of their layout records and with `dataChange` false, as in OPTIMIZE.
 

@@ -19,7 +19,7 @@ from zlayout.formats.delta.read.schema import STRING_PREFIX
 from zlayout.formats.delta.write.add_files import AddFiles
 from zlayout.formats.kernel.commits import require_sizes
 from zlayout.spark.classes import JavaClasses
-from zlayout.spark.jvm import java_list, jvm_of, session_conf
+from zlayout.spark.jvm import jvm_of, session_conf
 from zlayout.spark.scala import scala_list, scala_map, scala_object, scala_seq
 
 if TYPE_CHECKING:
@@ -34,12 +34,8 @@ _EXACT_TIMES = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
 }
-
-
 # By default, Spark pads CHAR values when it reads them. Delta stores them unpadded, so a rewrite would change them.
 _EXACT_STRINGS = {"spark.sql.readSideCharPadding": "false"}
-
-
 # Before Delta 4.1 the length was a setting of the session alone.
 _STRING_PREFIX_OF_TABLE = {
     "org.apache.spark.sql.delta.stats.StatsCollectionUtils$": ("getDataSkippingStringPrefixLength/2",)
@@ -93,10 +89,6 @@ class DeltaJvm:
     def seq(self, items: Iterable[Any]) -> Any:
         """See `zlayout.spark.scala.scala_seq`."""
         return scala_seq(self._jvm, items)
-
-    def map(self, items: Mapping[str, str]) -> Any:
-        """See `zlayout.spark.scala.scala_map`."""
-        return scala_map(self._jvm, items)
 
     def live_files(self, snapshot: Any) -> Any:
         """Return all live AddFiles as a java.util.List."""
@@ -223,7 +215,7 @@ class DeltaJvm:
     def commit(self, transaction: Any, actions: Any, operation: Any, tags: Mapping[str, str]) -> int:
         """Commit a Scala Seq of actions and return the version. A conflict is raised and never retried."""
         kept = scala_object(self._delta, "RowTracking").addPreservedRowTrackingTagIfNotSet(
-            transaction.snapshot(), self.map(tags)
+            transaction.snapshot(), scala_map(self._jvm, tags)
         )
         return int(transaction.commit(actions, operation, kept))
 
@@ -242,15 +234,8 @@ class DeltaJvm:
             store = store.getDelegate(path)
         return store.logStoreImpl() if str(store.getClass().getSimpleName()) == "LogStoreAdaptor" else store
 
-    def lines(self, *texts: str) -> Any:
-        """Return a java.util.Iterator of strings."""
-        return java_list(self._jvm, texts).iterator()
-
     def hadoop_conf(self) -> Any:
         return self._log.newDeltaHadoopConf()
-
-    def child(self, folder: Any, name: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(folder, name)
 
     def require_files(self, files: Any) -> None:
         """See `zlayout.formats.kernel.commits.require_sizes`. files: new AddFiles, a java.util.List."""
@@ -259,16 +244,8 @@ class DeltaJvm:
     def change_partition_columns(self, transaction: Any, columns: Iterable[str]) -> None:
         """Replace the partition columns in the transaction's metadata. Call this before the transaction writes."""
         old = transaction.metadata()
-        new = old.copy(
-            old.id(),
-            old.name(),
-            old.description(),
-            old.format(),
-            old.schemaString(),
-            self.seq(columns),
-            old.configuration(),
-            old.createdTime(),
-        )
+        named = old.id(), old.name(), old.description(), old.format(), old.schemaString()
+        new = old.copy(*named, self.seq(columns), old.configuration(), old.createdTime())
         transaction.updateMetadata(new, False)
 
     def overwrite(self, columns: Iterable[str]) -> Any:

@@ -20,7 +20,7 @@ from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.kernel.failures import java_causes
 from zlayout.formats.storage import CONDITIONAL_PUT
 from zlayout.spark.compile import add_class
-from zlayout.spark.jvm import has_class, jvm_of
+from zlayout.spark.jvm import has_class, java_list, jvm_of
 from zlayout.table.location import S3_SCHEMES
 
 if TYPE_CHECKING:
@@ -84,11 +84,11 @@ def require_exclusive_commits(delta: DeltaJvm, location: str, table: str) -> Non
 
 def _not_exclusive(delta: DeltaJvm, store: Any, folder: Any) -> str:
     """Return why a file that exists could be created again, empty if it cannot."""
-    conf = delta.hadoop_conf()
-    file = delta.child(folder, f".zlayout-{uuid.uuid4().hex}.tmp")
+    jvm, conf = jvm_of(delta.spark), delta.hadoop_conf()
+    file = jvm.org.apache.hadoop.fs.Path(folder, f".zlayout-{uuid.uuid4().hex}.tmp")
     try:
         for _ in range(2):  # if the answer to the first PUT is lost, its repetition finds the file
-            store.write(file, delta.lines("{}"), False, conf)
+            store.write(file, java_list(jvm, ["{}"]).iterator(), False, conf)
     except Py4JJavaError as error:
         names = {str(cause.getClass().getName()) for cause in java_causes(error)}
         if _EXISTS in names:

@@ -24,10 +24,7 @@ class Glue:
             retries={"total_max_attempts": ATTEMPTS, "mode": "standard"},
         )
         self._client = boto3.Session().client(
-            "glue",
-            region_name=s3_access(catalog).region,
-            endpoint_url=catalog.options.get("uri"),
-            config=limits,
+            "glue", region_name=s3_access(catalog).region, endpoint_url=catalog.options.get("uri"), config=limits
         )
 
     def entry(self, namespace: str, name: str) -> Entry | None:
