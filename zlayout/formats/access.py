@@ -1,8 +1,8 @@
-"""Recognises why a catalog or an object store could not be reached, from the errors of the libraries that ask it.
+"""Determines why a catalog or an object store could not be reached, from the errors of the libraries.
 
 The libraries (deltalake, pyiceberg, boto3, requests, SQLAlchemy) have no common types for these errors. Some of them
-put the cause into the text alone. Therefore the text of the whole chain of causes is searched. Nothing depends on the
-result but the message for the user.
+put the cause into the text alone. Therefore the text of the whole chain of causes is searched. Only the message
+for the user depends on the result.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Traits:
         native_curves: The curves that engine native supports.
         local_warehouse_scheme: The prefix of the absolute path of a local warehouse.
         target_size_property: The table property for the size of new files in bytes.
-        cleanup: When replaced files are removed from storage, after the word "until".
+        cleanup: What removes replaced files from storage, as the end of a sentence with "until".
         spark_extension: The class of the Spark session extension, '' for none.
         spark_package: Returns the Maven coordinates of the jar that a release of Spark needs, or None if
             there is no jar for it; None if the format needs none.

@@ -1,8 +1,11 @@
 """What a run predicted and measured, as it is stored with its commits.
 
-As text: a JSON list with one entry per z-order column, `[["a",4.1,4.3],["b",null,12]]`: the column, predicted and
-measured touched of the table. Beside it, the bytes that the run has rewritten and the seconds that it took:
-`[1048576,8.5]`; and the prediction of the files and bytes that a query of the workload opens: `[2.5,1048576]`.
+A commit stores three texts in JSON:
+
+- TOUCHED has one entry per z-order column, `[["a",4.1,4.3],["b",null,12]]`: the column, and its predicted and measured
+  touched in the table.
+- COST has the bytes that the run has rewritten and the seconds that it took: `[1048576,8.5]`.
+- ASKED has the prediction of the files and bytes that a query of the workload opens: `[2.5,1048576]`.
 """
 
 from __future__ import annotations

@@ -54,6 +54,8 @@ _FILE_IO = {"sql": S3_FILE_IO, "hive": RESOLVING_FILE_IO, "glue": RESOLVING_FILE
 # deltalake repeats a request to a store that does not answer for three minutes by default, and one to a store that
 # refuses connections 10 times, which lasts 8 s on average instead of 3 s with the longer wait before the first retry.
 _LIMITS = {"connect_timeout": "10s", "retry_timeout": "30s", "backoff_config.init_backoff": "250ms"}
+# The options by which `deltalake_options` describes a store on S3.
+DELTALAKE_OPTIONS = frozenset({*_DELTALAKE_NAMES, *_LIMITS})
 # S3FileIO waits a random time of at most 0.1 s before its first retry, and twice as long before each further one, up to
 # 20 s. Its default of 5 retries is over after 1.6 s on average. 14 retries last 73 s on average, and at least 30 s in
 # 999 of 1000 cases. S3A waits 64 s on average. `s3.retry.*-wait-ms` would change the wait after throttling only.

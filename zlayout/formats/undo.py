@@ -120,11 +120,9 @@ def total(files: pa.Table, column: str) -> int:
 
 def file_rows(state: TableState, chosen: Iterable[Identity]) -> tuple[pa.Table, list[Identity]]:
     """Return the chosen files with the columns of FILES, and those that are not live in the state."""
-    files = state.files
-    at = {identity: number for number, identity in enumerate(identities_of(files))}
+    at = {identity: number for number, identity in enumerate(identities_of(state.files))}
     wanted = list(chosen)
-    index = np.array([at[file] for file in wanted if file in at], np.int64)
-    found = files.take(index)
+    found = state.files.take(np.array([at[file] for file in wanted if file in at], np.int64))
     table = pa.Table.from_arrays(
         [
             found.path.cast(pa.string()),
@@ -197,9 +195,9 @@ def require_unchanged(table: TableName, run_id: str, missing: Sequence[Identity]
     """Check that all files of the run are live as the run wrote them.
 
     Args:
-        missing: The files of the run that are not.
+        missing: The files of the run that are no longer live in this form.
         of: The number of files of the run.
-        by: The commits that changed or removed them, if they are known.
+        by: The commits that changed or removed the missing files, if they are known.
 
     Raises:
         Refused: ZL232.

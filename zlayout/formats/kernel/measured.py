@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,7 @@ from zlayout.table.metrics import layout_metrics
 from zlayout.table.reach import measure_baselines
 from zlayout.table.state import FileTable
 
-# Errors of a measurement, because of which nothing is stored. A rewrite must not fail for them.
+# After these errors of a measurement nothing is stored. A rewrite must not fail because of them.
 _UNKNOWN = (ValueError, KeyError, TypeError, ArithmeticError, pa.ArrowException, ZlayoutError)
 
 
@@ -64,9 +64,9 @@ class Measurement:
     def _touched(self, some: Sequence[Rewritten]) -> str | None:
         """Return predicted and measured touched as text; None if a value is unknown."""
         done = [*self._done, *some]
-        written = _known(each.written for each in done)
+        written = [each.written for each in done if each.written is not None]
         if (
-            written is None
+            len(written) < len(done)
             or not self._work.layout.orders
             or any(c.name not in self._files.bounds for c in self._work.layout.columns)
         ):
@@ -82,9 +82,3 @@ class Measurement:
     def committed(self, some: Sequence[Rewritten]) -> None:
         """Count these groups as committed."""
         self._done += some
-
-
-def _known(written: Iterable[FileTable | None]) -> list[FileTable] | None:
-    tables = list(written)
-    known = [table for table in tables if table is not None]
-    return known if len(known) == len(tables) else None

@@ -83,7 +83,7 @@ def external(history: Iterable[Mapping[str, Any]], oldest: int | None = None) ->
     known, older = False, 0
     undone: set[str] = set()
     for commit in history:
-        if _undone(commit, undone):  # as if neither the run nor its rollback had been
+        if _undone(commit, undone):
             continue
         if _by_zlayout(commit):
             if known := commit.get("operation") not in _WITHOUT_FILES:
@@ -110,7 +110,10 @@ def _by_zlayout(commit: Mapping[str, Any]) -> bool:
 
 
 def _undone(commit: Mapping[str, Any], undone: set[str]) -> bool:
-    """Return whether a commit is a rollback, or of a run in `undone`, to which a rollback adds the run it undid."""
+    """Return whether a commit has no effect: it is a rollback, or its run was rolled back by a newer commit.
+
+    undone: the ids of the runs that newer commits rolled back. For a rollback, its run is added.
+    """
     one = recorded(commit)
     if one.undoes:
         undone.add(one.undoes)

@@ -18,23 +18,12 @@ import pyarrow.fs as pa_fs
 from deltalake.fs import DeltaStorageHandler
 
 from zlayout.errors import TableError
-from zlayout.formats.storage import S3_READ_ATTEMPTS
+from zlayout.formats.storage import DELTALAKE_OPTIONS, S3_READ_ATTEMPTS
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.location import S3_SCHEMES
 
 _LOCAL = re.compile("file:(?://)?/(?!/)", re.IGNORECASE)  # a host may follow two slashes
 _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
-_ARROW_OPTIONS = frozenset(
-    {
-        "aws_allow_http",
-        "aws_endpoint_url",
-        "aws_region",
-        "aws_virtual_hosted_style_request",
-        "connect_timeout",
-        "backoff_config.init_backoff",
-        "retry_timeout",
-    }
-)
 _SECONDS = 10.0
 
 
@@ -118,7 +107,7 @@ def is_local(storage: pa_fs.FileSystem) -> bool:
 
 def _arrow_has(options: Mapping[str, str]) -> bool:
     """Return whether Arrow reaches the store as deltalake does with these options."""
-    return "aws_region" in options and options.keys() <= _ARROW_OPTIONS and "AWS_SKIP_SIGNATURE" not in os.environ
+    return "aws_region" in options and options.keys() <= DELTALAKE_OPTIONS and "AWS_SKIP_SIGNATURE" not in os.environ
 
 
 @lru_cache(maxsize=16)  # tables of one catalog share the connections

@@ -30,7 +30,7 @@ def written_files(
         prefix: The length to which writers truncate string bounds.
 
     Returns:
-        The files; None if the statistics cannot be read, for which a rewrite must not fail.
+        The files; None if the statistics cannot be read. A rewrite must not fail because of that.
     """
     try:
         parts = [_values(stats[start : start + _READ_AT_ONCE], wanted) for start in range(0, len(stats), _READ_AT_ONCE)]

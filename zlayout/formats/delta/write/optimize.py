@@ -1,4 +1,4 @@
-"""What OPTIMIZE is told: its statement and its session configuration, and the layout settings that it cannot follow."""
+"""The statement and the session configuration of OPTIMIZE, and the layout settings that it does not support."""
 
 from __future__ import annotations
 

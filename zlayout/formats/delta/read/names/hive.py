@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -40,7 +39,8 @@ class Hive:
         names = self._ask(lambda client: client.get_all_tables(namespace))
         for at in range(0, len(names), MAX_TABLES_PER_REQUEST):
             part = names[at : at + MAX_TABLES_PER_REQUEST]
-            yield from map(_entry, self._ask(partial(_tables, namespace, part)))
+            tables = self._ask(lambda client, part=part: client.get_table_objects_by_name(namespace, part))
+            yield from map(_entry, tables)
 
     def _ask(self, question: Callable[[Any], Result]) -> Result:
         """Send a request to the first metastore that accepts a connection."""
@@ -66,11 +66,6 @@ def _connect(address: tuple[str | None, int]) -> socket.socket:
     connection = socket.create_connection(address, CONNECT_SECONDS)
     connection.settimeout(READ_SECONDS)
     return connection
-
-
-def _tables(namespace: str, names: list[str], client: Any) -> list[Any]:
-    found: list[Any] = client.get_table_objects_by_name(namespace, names)
-    return found
 
 
 def _entry(table: Any) -> Entry:
