@@ -15,7 +15,9 @@ from zlayout.errors import Diagnostic, ZlayoutError
 from zlayout.formats.orphans import Orphans
 from zlayout.formats.run_metrics import RunMetrics
 from zlayout.formats.undo import Undo
-from zlayout.planner.work import Capabilities, Group, Work
+from zlayout.planner.work import Capabilities as Capabilities
+from zlayout.planner.work import Group as Group
+from zlayout.planner.work import Work as Work
 from zlayout.spec.layout import Layout
 from zlayout.spec.model import TableName
 from zlayout.table.key_sample import RowGroupSample
@@ -25,30 +27,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-__all__ = [
-    "Backend",
-    "Capabilities",
-    "Commit",
-    "Event",
-    "Group",
-    "GroupFailed",
-    "Listed",
-    "Notice",
-    "Notify",
-    "Progress",
-    "SampleSource",
-    "Stage",
-    "Work",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Commit:
     """One commit that zlayout made.
 
     Attributes:
-        kind: What the commit changed: properties and partitioning ("settings"), files, or layout records. "rollback":
-            files, to what they were before a run.
+        kind: What the commit changed: properties and partitioning ("settings"), files ("rewrite"), layout records
+            ("record"), or files back to those before a run ("rollback").
         version: The version of the table that the commit made.
         groups: Ids of the groups that the commit completed.
         files_removed: Number of data files that the commit removed.

@@ -5,7 +5,7 @@ zlayout lists orphans and never deletes them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -44,19 +44,12 @@ def find_orphans(storage: pa_fs.FileSystem, folder: str, referenced: Collection[
         referenced: Paths relative to `folder` that some version refers to.
         remedy: The SQL statement by which the format removes orphans.
     """
-    found = [
-        Orphan(path, info.size, info.mtime)
-        for path, info in _listed(storage, folder)
-        if path not in referenced and not any(_hidden(part) for part in path.split("/"))
-    ]
-    return Orphans(tuple(sorted(found, key=lambda o: (o.modified is None, o.modified, o.path))), remedy)
-
-
-def _listed(storage: pa_fs.FileSystem, folder: str) -> Iterator[tuple[str, pa_fs.FileInfo]]:
-    root = folder.strip("/")
+    root, found = folder.strip("/"), []
     for info in storage.get_file_info(pa_fs.FileSelector(folder, recursive=True, allow_not_found=True)):
-        if info.type == pa_fs.FileType.File:
-            yield info.path.strip("/").removeprefix(root).lstrip("/"), info
+        path = info.path.strip("/").removeprefix(root).lstrip("/")
+        if info.type == pa_fs.FileType.File and path not in referenced and not any(map(_hidden, path.split("/"))):
+            found.append(Orphan(path, info.size, info.mtime))
+    return Orphans(tuple(sorted(found, key=lambda o: (o.modified is None, o.modified, o.path))), remedy)
 
 
 def _hidden(part: str) -> bool:

@@ -60,6 +60,7 @@ def _abort(client: Any, upload: dict[str, str]) -> None:
     for attempt in range(1, ABORT_ATTEMPTS + 1):
         try:
             client.abort_multipart_upload(**upload)
+            return
         except Exception as error:
             if _is_gone(error):  # an earlier attempt aborted it, and its answer was lost
                 return
@@ -70,8 +71,6 @@ def _abort(client: Any, upload: dict[str, str]) -> None:
                     f"{first_line(error)}",
                     hint="abort it, and allow s3:AbortMultipartUpload, which Spark's S3 clients also need",
                 ) from error
-        else:
-            return
 
 
 def _is_gone(error: Exception) -> bool:

@@ -127,9 +127,9 @@ def test_the_commits_of_a_run_are_found_by_tag_and_by_user_metadata(tmp_path: Pa
     commit(4, {"add": {"path": "run1", "size": 1}})
     storage = pa_fs.SubTreeFileSystem(str(tmp_path), pa_fs.LocalFileSystem())
     first, last = run_commits(storage, "run1", 0)
-    assert (first.version, first.added.to_pylist(), first.files_removed) == (1, ["n"], 2)
-    assert (first.bytes_added, first.bytes_removed, first.rows) == (70, 80, 12)
-    assert (last.version, last.rows, len(last.added)) == (3, 0, 0)
+    assert (first.commit.version, first.added.to_pylist(), first.commit.files_removed) == (1, ["n"], 2)
+    assert (first.commit.bytes_added, first.commit.bytes_removed, first.commit.rows) == (70, 80, 12)
+    assert (last.commit.version, last.commit.rows, len(last.added)) == (3, 0, 0)
     assert (version_with_marker(storage, "m", 0), version_with_marker(storage, "m", 1)) == (1, None)
 
 

@@ -21,11 +21,11 @@ from zlayout.table.state import ExternalRewrite, Ordering, external_rewrites, in
 
 # The number of commits that are read although they added no live file, to find the last rewrite by zlayout.
 MAX_OLDER_COMMITS = 100
-# The difference of the clocks of two writers up to which times of files and commits are compared: a day, in ms.
+# The times of files and commits are from the clocks of several writers, which may differ by a day (in milliseconds).
 MAX_CLOCK_SKEW = 24 * 60 * 60 * 1000
 # The number of commits that are searched for the metrics of the last run.
 MAX_COMMITS_WITH_METRICS = 1000
-# The operations that rewrite files of a table, also because rows change.
+# The beginnings of the names of operations that rewrite files, including those that change rows.
 _REWRITING = re.compile("OPTIMIZE|REORG|RESTORE|(CREATE OR )?REPLACE|CLONE|MERGE|UPDATE|DELETE|TRUNCATE")
 _WITHOUT_FILES = ("SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "CLUSTER BY")
 _INFO = re.compile(rb'^[ \t]*\{[ \t]*"commitInfo".*$', re.MULTILINE)
@@ -89,19 +89,15 @@ def external(history: Iterable[Mapping[str, Any]], oldest: int | None = None) ->
             if known := commit.get("operation") not in _WITHOUT_FILES:
                 break
             continue
-        older += oldest is not None and _is_before(commit, oldest - MAX_CLOCK_SKEW)
+        written = commit.get("timestamp")
+        older += oldest is not None and type(written) is int and written < oldest - MAX_CLOCK_SKEW
         if older > (MAX_OLDER_COMMITS if rewrites else 0):
             break
         ordering = ordering or _ordering(commit)
         if (operation := _rewriting(commit)) is not None:
-            time = instant_of_milliseconds(commit.get("timestamp"))
+            time = instant_of_milliseconds(written)
             rewrites.append(ExternalRewrite(operation, int(commit.get("version", -1)), _engine(commit), time))
     return External(ordering, external_rewrites(rewrites), known)
-
-
-def _is_before(commit: Mapping[str, Any], time: int) -> bool:
-    found = commit.get("timestamp")
-    return type(found) is int and found < time
 
 
 def _by_zlayout(commit: Mapping[str, Any]) -> bool:

@@ -41,9 +41,9 @@ from zlayout.table.state import (
 )
 from zlayout.table.sums import maxima
 
-# The number of commits that are searched for what other writers did: if the table has no layout record, and if some of
-# its files have one.
+# The number of commits that are searched for rewrites by other writers, if no file has a layout record.
 MAX_COMMITS_SEARCHED = 1000
+# The same number, if some of the files have one.
 MAX_COMMITS_BESIDE_RECORDS = 100
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
 
+from zlayout.formats.base import Commit
 from zlayout.formats.delta.read.log import LOG, commits_in, read_actions, read_log_file
 
 RUN = "zlayout.run"
@@ -19,22 +19,14 @@ _REMOVE = {"path": pa.string(), "size": pa.int64()}
 _SCHEMA = pa.schema({"add": pa.struct(_REMOVE | {"stats": pa.string()}), "remove": pa.struct(_REMOVE)})
 
 
-@dataclass(frozen=True, slots=True)
-class RunCommit:
-    """One commit of a run.
+class RunCommit(NamedTuple):
+    """One commit of a run, and the paths of the files that it added, as in the log (string).
 
-    Attributes:
-        version: The version that the commit made.
-        added: string, the paths of the added files as in the log.
-        rows: The number of rows in the added files, according to their statistics.
+    The number of rows is that of the statistics of the added files.
     """
 
-    version: int
+    commit: Commit
     added: pa.Array
-    files_removed: int
-    bytes_added: int
-    bytes_removed: int
-    rows: int
 
 
 def run_commits(storage: pa_fs.FileSystem, run_id: str, after: int) -> Iterator[RunCommit]:
@@ -45,7 +37,7 @@ def run_commits(storage: pa_fs.FileSystem, run_id: str, after: int) -> Iterator[
     for version, content in _contents(storage, after):
         info = _commit_info(content, run_id)
         if (info.get("tags") or {}).get(RUN) == run_id or run_id in (info.get("userMetadata") or ""):
-            yield _commit(version, content)
+            yield _rewrite(version, content)
 
 
 def version_with_marker(storage: pa_fs.FileSystem, marker: str, after: int) -> int | None:
@@ -73,17 +65,18 @@ def _commit_info(content: bytes, mention: str) -> dict[str, Any]:
     return info
 
 
-def _commit(version: int, content: bytes) -> RunCommit:
+def _rewrite(version: int, content: bytes) -> RunCommit:
     actions = read_actions(content, _SCHEMA)
     adds, removes = actions["add"].combine_chunks(), actions["remove"].combine_chunks()
-    added = pc.struct_field(adds, "path").drop_null()
+    added, removed = (pc.struct_field(files, "path").drop_null() for files in (adds, removes))
     records = pc.extract_regex(pc.struct_field(adds, "stats"), r'"numRecords":(?P<rows>\d+)')
-    rows = pc.sum(pc.struct_field(records, "rows").cast(pa.int64())).as_py()
-    return RunCommit(
-        version=version,
-        added=added,
-        files_removed=len(pc.struct_field(removes, "path").drop_null()),
-        bytes_added=pc.sum(pc.struct_field(adds, "size")).as_py() or 0,
+    commit = Commit(
+        "rewrite",
+        version,
+        files_removed=len(removed),
+        files_added=len(added),
         bytes_removed=pc.sum(pc.struct_field(removes, "size")).as_py() or 0,
-        rows=rows or 0,
+        bytes_added=pc.sum(pc.struct_field(adds, "size")).as_py() or 0,
+        rows=pc.sum(pc.struct_field(records, "rows").cast(pa.int64())).as_py() or 0,
     )
+    return RunCommit(commit, added)

@@ -32,8 +32,8 @@ public class AddFiles {
     private final ObjectMapper mapper = new ObjectMapper();
 
     /**
-     * Returns the paths (path), statistics (stats) or unique ids of deletion vectors (vector) of the files from a position on,
-     * at least one, and no further one after so many characters.
+     * Returns the paths (path), statistics (stats) or unique ids of deletion vectors (vector) of the files from a position on:
+     * at least one, and further ones until the text has the number of characters.
      */
     public String texts(List files, String field, int from, int to, int characters) {
         StringBuilder joined = new StringBuilder();

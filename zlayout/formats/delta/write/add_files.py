@@ -1,7 +1,8 @@
 """Operations on many AddFiles at once: the number of calls to the JVM does not grow with the number of files.
 
-Each file would take several calls through py4j, of up to a millisecond, whose objects stay in Python. `AddFiles.java`
-does the work in the JVM. Positions and sizes are passed as arrays of numbers, texts in large pieces.
+A call through py4j takes up to a millisecond, and its result stays in the memory of Python, so that several calls for
+each file would be too many. `AddFiles.java` does the work in the JVM. Positions and sizes are passed as arrays of
+numbers, texts in large pieces.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ import pyarrow.compute as pc
 
 from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Commit, Group, GroupFailed, Notify, Progress, Stage, Work
-from zlayout.formats.delta.read.run_history import RunCommit
 from zlayout.formats.delta.read.tags import GROUP, LAYOUT, LAYOUT_ID
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.optimize import optimize_conf, optimize_statement, selection_conf
@@ -59,9 +59,9 @@ def run_native(
         )
         yield GroupFailed(tuple(group.id for group in work.groups), none_found)
         return
-    for at, commit in enumerate(commits):  # report them before anything else can fail
+    for at, (commit, _) in enumerate(commits):  # report them before anything else can fail
         whole = failure is None and at == len(commits) - 1
-        yield _rewrite(commit, tuple(group.id for group in work.groups) if whole else ())
+        yield replace(commit, groups=tuple(group.id for group in work.groups) if whole else ())
     after = observe()
     # OPTIMIZE may commit in batches: after an error, a group is complete if none of its files is live
     left = [group for group in work.groups if failure and _any_live(group, after.files)]
@@ -74,7 +74,7 @@ def run_native(
             yield GroupFailed(finished, CommitConflict.of("ZL321", message, hint="the rows are the same; plan again"))
         return
     notify(Progress(table, Stage.RECORDING))
-    added = pa.concat_arrays([commit.added for commit in commits])
+    added = pa.concat_arrays([paths for _, paths in commits])
     yield from record(delta, log, work, finished, added, after.files)
 
 
@@ -117,19 +117,6 @@ def record(
         if commit is not None:
             yield commit
         return
-
-
-def _rewrite(commit: RunCommit, groups: tuple[str, ...]) -> Commit:
-    return Commit(
-        kind="rewrite",
-        version=commit.version,
-        groups=groups,
-        files_removed=commit.files_removed,
-        files_added=len(commit.added),
-        bytes_removed=commit.bytes_removed,
-        bytes_added=commit.bytes_added,
-        rows=commit.rows,
-    )
 
 
 def layout_tags(layout: Layout) -> dict[str, str]:

@@ -47,4 +47,4 @@ def _altered(delta: DeltaJvm, log: Log, work: Work, version: int, change: str, d
     conf = optimize_conf(work.layout, work.run_id, work.commit_properties)
     statement = f"ALTER TABLE delta.{quote_identifier(delta.location)} {change}"
     done, _ = log.run(statement, conf, version, doing)
-    return Commit("settings", done[-1].version if done else version)
+    return Commit("settings", done[-1].commit.version if done else version)

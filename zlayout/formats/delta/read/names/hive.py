@@ -38,9 +38,10 @@ class Hive:
     def entries(self, namespace: str) -> Iterator[Entry]:
         names = self._ask(lambda client: client.get_all_tables(namespace))
         for at in range(0, len(names), MAX_TABLES_PER_REQUEST):
-            part = names[at : at + MAX_TABLES_PER_REQUEST]
-            tables = self._ask(lambda client, part=part: client.get_table_objects_by_name(namespace, part))
-            yield from map(_entry, tables)
+            yield from map(_entry, self._tables(namespace, names[at : at + MAX_TABLES_PER_REQUEST]))
+
+    def _tables(self, namespace: str, names: list[str]) -> list[Any]:
+        return self._ask(lambda client: client.get_table_objects_by_name(namespace, names))
 
     def _ask(self, question: Callable[[Any], Result]) -> Result:
         """Send a request to the first metastore that accepts a connection."""
