@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from itertools import chain
+from typing import NoReturn
 
 import numpy as np
 
@@ -15,13 +16,12 @@ from zlayout.app.concurrent_reads import read_one
 from zlayout.app.project import known_catalog
 from zlayout.errors import ZlayoutError, first_line
 from zlayout.formats.access import DENIED, cause_of
-from zlayout.formats.addresses import Address, addresses
-from zlayout.formats.base import Backend
+from zlayout.formats.addresses import addresses
 from zlayout.formats.registry import backend_for
 from zlayout.formats.write_permission import NotChecked, require_writable
 from zlayout.spark import versions
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.model import CatalogConfig, LayoutSpec, Project, TableName
+from zlayout.spec.model import CatalogConfig, Project
 from zlayout.table.state import TableState
 
 TIMEOUT = 20.0  # seconds for each step
@@ -84,41 +84,34 @@ def doctor(
         SpecError: ZL021, a catalog is not in the project.
     """
     for catalog in [known_catalog(project, name) for name in catalogs or sorted(project.catalogs)]:
-        spec = next((spec for spec in project.layouts if spec.table.catalog == catalog.name), None)
-        yield from _catalog(_Checks(project, catalog, spec, timeout), spark)
+        steps = _addresses(catalog, timeout), _table(project, catalog, spark, timeout)
+        for step, detail, action in chain.from_iterable(steps):
+            outcome, found, hint = _attempt(step, detail, action)
+            yield Check(catalog.name, step, outcome, found, hint)
+            if outcome is Outcome.FAILED:
+                break
 
 
 WRITE_DENIED = "allow these credentials to write to the location"
+# A step; what it checks; and a function that raises an exception if it fails, and may return a better detail.
+_Attempt = tuple[Step, str, Callable[[], object]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Checks:
-    project: Project
-    catalog: CatalogConfig
-    spec: LayoutSpec | None
-    timeout: float
-
-    def of(self, step: Step, outcome: Outcome, detail: str, hint: str = "") -> Check:
-        return Check(self.catalog.name, step, outcome, detail, hint)
-
-    def attempt(self, step: Step, detail: str, action: Callable[[], object]) -> Check:
-        """Return the check of an action, which raises an exception if it fails, and may return a better detail."""
-        try:
-            found = action()
-        except NotChecked as skipped:
-            return self.skipped(step, str(skipped))
-        except ZlayoutError as error:
-            first = error.diagnostics[0]
-            return self.of(step, Outcome.FAILED, f"{first.code} {first.message}", first.hint)
-        except Exception as error:
-            cause = cause_of(error)
-            reason = cause.reason if cause else f"{type(error).__name__}: {first_line(error)}"
-            hint = WRITE_DENIED if step is Step.WRITE and cause == DENIED else cause.hint if cause else ""
-            return self.of(step, Outcome.FAILED, f"{detail}: {reason}", hint)
-        return self.of(step, Outcome.OK, found if isinstance(found, str) else detail)
-
-    def skipped(self, step: Step, reason: str) -> Check:
-        return self.of(step, Outcome.SKIPPED, reason)
+def _attempt(step: Step, detail: str, action: Callable[[], object]) -> tuple[Outcome, str, str]:
+    """Return the outcome of a step, its detail and its hint."""
+    try:
+        found = action()
+    except NotChecked as skipped:
+        return Outcome.SKIPPED, str(skipped), ""
+    except ZlayoutError as error:
+        first = error.diagnostics[0]
+        return Outcome.FAILED, f"{first.code} {first.message}", first.hint
+    except Exception as error:
+        cause = cause_of(error)
+        reason = cause.reason if cause else f"{type(error).__name__}: {first_line(error)}"
+        hint = WRITE_DENIED if step is Step.WRITE and cause == DENIED else cause.hint if cause else ""
+        return Outcome.FAILED, f"{detail}: {reason}", hint
+    return Outcome.OK, found if isinstance(found, str) else detail, ""
 
 
 def spark_detail(spark: str) -> str:
@@ -130,89 +123,71 @@ def spark_detail(spark: str) -> str:
     )
 
 
-def _catalog(checks: _Checks, spark: bool) -> Iterator[Check]:
-    found = addresses(checks.catalog)
+def _skip(reason: str) -> NoReturn:
+    raise NotChecked(reason)
+
+
+def _addresses(catalog: CatalogConfig, timeout: float) -> Iterator[_Attempt]:
+    """Yield the steps for the services of a catalog."""
+    found = addresses(catalog)
     if not found:
-        yield checks.skipped(Step.RESOLVE, "the catalog and its tables are on this machine")
+        yield Step.RESOLVE, "", partial(_skip, "the catalog and its tables are on this machine")
     for address in found:
-        resolved = checks.attempt(Step.RESOLVE, f"{address.service}: {address.host}", partial(_resolve, address))
-        yield resolved
-        if resolved.outcome is Outcome.FAILED:
-            return
-        connected = checks.attempt(Step.CONNECT, f"{address.service}: {address}", partial(_connect, address, checks))
-        yield connected
-        if connected.outcome is Outcome.FAILED:
-            return
-    yield from _table(checks, spark)
+        host, port = address.host, address.port
+        yield Step.RESOLVE, f"{address.service}: {host}", partial(socket.getaddrinfo, host, port)
+        yield Step.CONNECT, f"{address.service}: {address}", partial(_connect, host, port, timeout)
 
 
-def _listed(backend: Backend, table: TableName) -> str:
-    location = backend.list_storage(table)
-    if location is None:
-        raise NotChecked("the location is known only from the metadata of a table")
-    return location
+def _connect(host: str, port: int, timeout: float) -> None:
+    socket.create_connection((host, port), timeout).close()
 
 
-def _resolve(address: Address) -> None:
-    socket.getaddrinfo(address.host, address.port)
-
-
-def _connect(address: Address, checks: _Checks) -> None:
-    with closing(socket.create_connection((address.host, address.port), checks.timeout)):
-        pass
-
-
-def _table(checks: _Checks, spark: bool) -> Iterator[Check]:
-    """Check the first table of the catalog that has a layout. The first step that fails is the last one."""
-    if checks.spec is None:
-        yield checks.skipped(Step.READ_METADATA, "no layout of the project names a table of this catalog")
+def _table(project: Project, catalog: CatalogConfig, spark: bool, timeout: float) -> Iterator[_Attempt]:
+    """Yield the steps for the first table of a catalog that has a layout."""
+    spec = next((spec for spec in project.layouts if spec.table.catalog == catalog.name), None)
+    if spec is None:
+        yield Step.READ_METADATA, "", partial(_skip, "no layout of the project names a table of this catalog")
         return
-    table, columns = checks.spec.table, checks.spec.column_names
-    runtime = SparkRuntime(checks.project)
-    backend = backend_for(checks.catalog, runtime)
+    table, columns = spec.table, spec.column_names
+    runtime = SparkRuntime(project)
+    backend = backend_for(catalog, runtime)
     states: list[TableState] = []
-    first = np.zeros(1, np.int64)
 
     def list_catalog() -> str:
         return f"{len(list(backend.list_tables(table)))} table with the name {table}"
+
+    def list_storage() -> str:
+        return backend.list_storage(table) or _skip("the location is known only from the metadata of a table")
 
     def observe() -> str:
         states.append(backend.observe(table, columns))
         return f"{table}: version {states[0].version}"
 
-    def sample() -> str:
+    def sample() -> None:
         if not len(states[0].files):
-            raise NotChecked(f"{table} has no data files")
-        backend.sample_keys(table, states[0], first, columns, SAMPLE_BYTES, 0)
-        return f"{table}: one row group of one file"
+            _skip(f"{table} has no data files")
+        backend.sample_keys(table, states[0], np.zeros(1, np.int64), columns, SAMPLE_BYTES, 0)
 
     def write() -> str:
-        require_writable(checks.catalog, states[0].location)
+        require_writable(catalog, states[0].location)
         return f"{states[0].location}: nothing was written"
 
-    steps: list[tuple[Step, str, Callable[[], str]]] = [
-        (Step.LIST_STORAGE, "its storage", lambda: _listed(backend, table)),
+    steps: list[_Attempt] = [
+        (Step.ASK_CATALOG, f"type {catalog.type}", list_catalog),
+        (Step.LIST_STORAGE, "its storage", list_storage),
         (Step.READ_METADATA, str(table), observe),
         (Step.READ_DATA_FILE, f"{table}: one row group of one file", sample),
         (Step.WRITE, str(table), write),
     ]
-    if checks.catalog.type != "path":
-        steps.insert(0, (Step.ASK_CATALOG, f"type {checks.catalog.type}", list_catalog))
-    for step, detail, action in steps:
-        check = checks.attempt(step, detail, partial(read_one, action, table, checks.timeout))
-        yield check
-        if check.outcome is Outcome.FAILED:
-            return
-    (state,) = states
+    for step, detail, action in steps[catalog.type == "path" :]:
+        yield step, detail, partial(read_one, action, table, timeout)
     if spark:
         with runtime:
-            started = checks.attempt(
-                Step.START_SPARK, "with the configuration of the project", lambda: spark_detail(runtime.session.version)
+            detail = "with the configuration of the project"
+            yield Step.START_SPARK, detail, lambda: spark_detail(runtime.session.version)
+            detail = f"{table}: the same version"
+            yield (
+                Step.READ_IN_SPARK,
+                detail,
+                lambda: backend.sample_source(table, states[0], 0).frame.limit(1).collect(),
             )
-            yield started
-            if started.outcome is Outcome.OK:
-                yield checks.attempt(
-                    Step.READ_IN_SPARK,
-                    f"{table}: the same version",
-                    lambda: backend.sample_source(table, state, 0).frame.limit(1).collect(),
-                )
