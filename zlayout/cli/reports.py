@@ -17,8 +17,7 @@ from zlayout.planner.run_report import RunReport
 from zlayout.records.model import Command
 from zlayout.report import markdown
 from zlayout.report.formats import REPORTERS, check_available
-from zlayout.report.redact import without_values
-from zlayout.report.relocate import seen_from
+from zlayout.report.redact import seen_from, without_values
 
 STDOUT = "-"
 # The formats that GitHub reads. It identifies files by their path in the repository.

@@ -1,4 +1,4 @@
-"""Write the last line of a report: how many tables there are in each state."""
+"""Write the last line of a report: the number of tables in each state."""
 
 from __future__ import annotations
 

@@ -22,12 +22,12 @@ from zlayout.report.one_line import worst_first
 MAX_OPEN_TABLES = 20
 # The largest number of tables for which histograms are drawn without a picture of the table. Drawing one takes 20 ms.
 MAX_HISTOGRAM_TABLES = 50
-# The number of tables that are listed as worst. At most half of them cannot be planned, so that the others are seen.
+# The number of tables listed as worst. If enough others need attention, at most half are refused or have errors.
 WORST = 10
-# The number of rows that a script shows until the user asks for the others. Laying out a thousand takes seconds.
+# The number of rows that the script shows at first. Browsers need seconds to lay out a thousand rows.
 MAX_ROWS = 100
 TABLES_PER_CHUNK = 25
-# The share of the map that a table has at least, so that a small table can be seen.
+# The smallest area of a table in the map, as a multiple of the mean area, so that small tables are visible.
 MIN_TILE = 0.2
 Entry = Mapping[str, Any]  # a table as the template reads it: see `html`
 

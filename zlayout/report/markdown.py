@@ -17,7 +17,7 @@ from zlayout.report.words import RESULT_STATUSES, number, plural, printable, siz
 MARKER = "<!-- zlayout-report -->"
 # GitHub accepts 65,536 characters in a comment. Text has at most as many characters as bytes.
 MAX_BYTES = 60_000
-# A reader of a comment does not read on after so many tables.
+# The largest number of tables in a comment. Readers of a comment stop reading after about as many.
 MAX_TABLES = 10
 
 

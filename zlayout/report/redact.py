@@ -1,23 +1,35 @@
-"""Redact a report. Names of partitions are values of rows, and messages of other programs may contain such values."""
+"""Change a report before it is rendered: without values of rows, or with paths relative to another folder."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import posixpath
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from itertools import accumulate
+from typing import Any
 
-from zlayout.errors import Diagnostic
+from zlayout.errors import Diagnostic, Location
 from zlayout.planner.actions import RewriteGroup
 from zlayout.planner.model import Plan, TablePlan
-from zlayout.planner.picture import Picture, StripBin
-from zlayout.planner.result import TableResult
+from zlayout.planner.picture import StripBin
 from zlayout.planner.run_report import RunReport
 
 
 def without_values(shown: Plan | RunReport) -> RunReport:
-    """Return the report with numbers instead of names of partitions. `apply` still accepts the plan in it."""
+    """Return the report with numbers instead of names of partitions. `apply` still accepts the plan in it.
+
+    Names of partitions are values of rows, and messages of other programs may contain such values.
+    """
     report = RunReport.of(shown)
     tables = tuple(map(_table, report.plan.tables))
-    pictures = {name: _picture(picture) for name, picture in report.pictures.items()}
-    results = {name: _result(result) for name, result in report.results.items()}
+    results = {
+        name: replace(result, strip=_numbered(result.strip), problems=_without_details(result.problems))
+        for name, result in report.results.items()
+    }
+    pictures = {
+        name: replace(p, partition=_name(p.partition, p.partition_number), strip=_numbered(p.strip))
+        for name, p in report.pictures.items()
+    }
     return replace(report, plan=replace(report.plan, tables=tables), results=results, pictures=pictures)
 
 
@@ -29,11 +41,6 @@ def _table(table: TablePlan) -> TablePlan:
     return replace(table, actions=actions, diagnostics=_without_details(table.diagnostics))
 
 
-def _picture(picture: Picture) -> Picture:
-    name = _name(picture.partition, picture.partition_number)
-    return replace(picture, partition=name, strip=_numbered(picture.strip))
-
-
 def _name(partition: str, number: int, partitions: int = 1) -> str:
     """Return the number of a partition instead of its name; '' for an unpartitioned table."""
     if not partition:
@@ -42,20 +49,34 @@ def _name(partition: str, number: int, partitions: int = 1) -> str:
     return f"partition {number}{more}" if number else f"a partition{more}"
 
 
-def _result(result: TableResult) -> TableResult:
-    return replace(result, strip=_numbered(result.strip), problems=_without_details(result.problems))
-
-
 def _without_details(diagnostics: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
     return tuple(replace(d, detail="") for d in diagnostics)
 
 
 def _numbered(strip: tuple[StripBin, ...]) -> tuple[StripBin, ...]:
     """Return the bins, named by their position in the strip."""
-    last = 0
     bins = []
-    for strip_bin in strip:
-        first, last = last + 1, last + strip_bin.partitions
-        label = f"partition {first}" if first == last else f"partitions {first} to {last}"
+    for strip_bin, last in zip(strip, accumulate(strip_bin.partitions for strip_bin in strip), strict=True):
+        first = last - strip_bin.partitions + 1
+        label = f"partition {last}" if first == last else f"partitions {first} to {last}"
         bins.append(replace(strip_bin, label=label))
     return tuple(bins)
+
+
+def seen_from(shown: Plan | RunReport, below: str) -> RunReport:
+    """Return the report with the folder `below` in front of its relative paths; '' changes nothing."""
+    report = RunReport.of(shown)
+    return report if below in ("", ".") else _moved(report, below)
+
+
+def _moved(value: Any, below: str) -> Any:
+    """Copy plain data and prefix the path of each `Location`. Absolute paths are not changed."""
+    if isinstance(value, Location):
+        return replace(value, path=posixpath.normpath(posixpath.join(below, value.path)))
+    if isinstance(value, tuple):
+        return tuple(_moved(item, below) for item in value)
+    if isinstance(value, Mapping):
+        return {key: _moved(item, below) for key, item in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{field.name: _moved(getattr(value, field.name), below) for field in fields(value)})
+    return value

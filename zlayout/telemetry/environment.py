@@ -1,4 +1,4 @@
-"""What the environment variables of OpenTelemetry ask for."""
+"""Which signals the environment variables of OpenTelemetry request, and the warnings on those that are not sent."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from enum import StrEnum
 
 from zlayout.errors import Diagnostic
 
-# The only protocol of OTLP that zlayout speaks, and its default in the specification of OpenTelemetry.
+# The only protocol of OTLP that zlayout supports. It is the default in the specification of OpenTelemetry.
 PROTOCOL = "http/protobuf"
-# The values of OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER that stand for it.
+# The values of OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER that select this protocol.
 _EXPORTERS = {"otlp", "otlp_proto_http"}
 
 

@@ -30,8 +30,8 @@ def start(command: str, environ: Mapping[str, str]) -> tuple[Recorder | None, tu
         environ: The environment variables.
 
     Returns:
-        The recorder; None if neither the application nor the environment asks for traces or metrics. And the notes and
-        warnings (ZL452) on what the environment asks for and is not sent.
+        The recorder; None if neither the application nor the environment requests traces or metrics. And the notes and
+        warnings (ZL452) on requested signals that are not sent.
     """
     given = frozenset(signal for signal in Signal if _is_configured(signal))
     signals, problems = wanted(environ)

@@ -75,7 +75,7 @@ class Spans:
         self._table(table, now).end_stage(now)
 
     def report(self, report: RunReport, exit_code: int | None) -> None:
-        """Add what the report says of each table, and end the spans of the tables. exit_code: of the command line."""
+        """Add the status of each table, and end the spans of the tables. exit_code: of the command line."""
         for plan in report.plan.tables:
             of_table = self._table(plan.table, self._began)
             span, result = of_table.span, report.results.get(plan.table)

@@ -1,4 +1,4 @@
-"""Join keys: what a condition on one table says about another table that is joined to it.
+"""Join keys: what a condition on one table implies for another table that is joined to it.
 
 With `a.x = b.x AND b.x = 5`, `a.x = 5` holds too. With `a.x = b.x AND b.y = 5`, rows of `a` are limited only at run
 time, which no simulation of bounds can show.

@@ -37,7 +37,7 @@ _PREFIXES = ("NOT", "DASH", "PLUS", "TILDE")
 def split(text: str, path: str) -> Iterator[Query]:
     """Yield the statements between semicolons. A comment `-- weight: 20` in or before a statement sets its weight.
 
-    A comment `-- days: 7` states that the statements after it ran as often as their weights in so many days.
+    A comment `-- days: 7` states that in 7 days, each statement after it ran as often as its weight.
 
     Raises SpecError ZL071 for an invalid weight.
     """

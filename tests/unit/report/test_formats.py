@@ -22,8 +22,7 @@ from zlayout.planner.run_report import RunReport
 from zlayout.report import github, junit, markdown, prometheus, sarif
 from zlayout.report.findings import findings
 from zlayout.report.formats import REPORTERS
-from zlayout.report.redact import without_values
-from zlayout.report.relocate import seen_from
+from zlayout.report.redact import seen_from, without_values
 from zlayout.report.words import RESULT_STATUSES, printable
 from zlayout.spec.schema import load_schema
 

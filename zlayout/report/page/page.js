@@ -26,7 +26,7 @@
   };
   sortable(document);
 
-  // Two maps lie on each other; the slider states from where on the second one is seen.
+  // Two maps are drawn over each other. The slider sets the position from which on the second one is visible.
   const slidable = (root) => {
     for (const figure of root.querySelectorAll("figure.compare")) {
       const label = figure.querySelector(".slide");

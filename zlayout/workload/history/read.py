@@ -15,9 +15,8 @@ from zlayout.reading import parse_json
 from zlayout.sql_text import quote_path
 from zlayout.workload.event_log import is_event_log, open_unpacked, read_event_log
 from zlayout.workload.files import read_queries, read_text
-from zlayout.workload.history.model import Executed, History, Problem
 from zlayout.workload.history.scan_reports import is_scan_report, query_of, select
-from zlayout.workload.history.sources import SOURCES, add, flattened, source_of
+from zlayout.workload.history.sources import SOURCES, Executed, History, Problem, add, flattened, source_of
 from zlayout.workload.model import Query
 
 MAX_BYTES = 1024 * 1024 * 1024

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from sqlglot import exp
 
-from zlayout.workload.history.model import Executed, History, Problem
+from zlayout.workload.history.sources import Executed, History, Problem
 from zlayout.workload.model import UnreadableError
 from zlayout.workload.statements import parse, parsing
 
