@@ -109,7 +109,7 @@ def test_the_planned_files_are_those_that_optimize_takes(
     clustered: DeltaSubject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Large ZCubes are left alone, small ones are clustered again with new files."""
-    for module in ("zlayout.planner.clustering", "zlayout.formats.delta.write.native"):
+    for module in ("zlayout.planner.clustering", "zlayout.formats.delta.write.optimize"):
         monkeypatch.setattr(f"{module}.LARGE_CUBE", LARGE)
         monkeypatch.setattr(f"{module}.NEW_CUBE", LARGE * 3 // 2)
     carried_out(clustered, planned(clustered))
