@@ -1,7 +1,5 @@
 """zlayout on a cluster: a standalone master and worker of the pyspark wheel, a killed executor, and spark-submit."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -4,8 +4,6 @@ Spark's event log shows that each disturbance had its effect: an executor was lo
 fetched, a task ran twice at the same time.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Engine native on Delta: OPTIMIZE with the spec's settings, the record after it, and what survives what."""
 
-from __future__ import annotations
-
 import importlib
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A standalone cluster of Spark on the loopback interface: a master, and workers with one core and one executor."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """The file system from which the log of a Delta table is read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow.fs as pa_fs

@@ -1,7 +1,5 @@
 """Commit infos read from the heads of commits: equal to those of deltalake, and from logs written by hand."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

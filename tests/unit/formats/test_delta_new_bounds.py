@@ -1,7 +1,5 @@
 """Bounds of new files from the statistics that are about to be committed."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, date, datetime
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Observing Delta tables from their logs alone: files, tags, checkpoints, partitions and refusals."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, date, datetime

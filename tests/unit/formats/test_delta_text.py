@@ -1,7 +1,5 @@
 """Names, literals, file URIs, log segments and run history of the Delta backend: text in, text out."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Predicted and measured touched of a run, as stored with its commits."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Text and binary in the order of their bytes, as Python has it."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The estimated touched(c) against the truth, from data that is really drawn and dealt into files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

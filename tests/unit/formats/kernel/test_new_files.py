@@ -1,7 +1,5 @@
 """New files, looked up before a commit names them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest
