@@ -11,46 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from zlayout.curve.hilbert import hilbert, hilbert_inverse
 from zlayout.curve.ranges import snap_cuts
-from zlayout.curve.tree import KdTree
-from zlayout.curve.zorder import deinterleave, interleave
+from zlayout.curve.tree import Bool, Float64, Int32, Int64, KdTree
+from zlayout.curve.zorder import deinterleave, hilbert, hilbert_inverse, interleave
 
-Int64 = NDArray[np.int64]
-Int32 = NDArray[np.int32]
 # The maximum share of a file by which a cut moves to the border of a large cell.
 MAX_SHIFT = 0.05
-
-
-class Curve(Protocol):
-    """A curve over a grid: the positions of points, and the halves of a cell."""
-
-    @property
-    def bits(self) -> int:
-        """The number of bits of a position, at most 63."""
-        ...
-
-    def positions(self, coordinates: Sequence[Int64]) -> Int64:
-        """int64[n]: the position of each point. coordinates: d arrays int64[n]."""
-        ...
-
-    def halve(self, middle: Int64, bit: int) -> tuple[Int32, Int64, NDArray[np.bool_]]:
-        """Halve cells.
-
-        Args:
-            middle: int64[n], the position at which the second half of each cell begins.
-            bit: the second half has 2**bit positions.
-
-        Returns:
-            int32[n], the column on which the halves differ; int64[n], the coordinate at which the higher half begins;
-            bool[n], whether the first half is the lower one.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +34,24 @@ class BitOrder:
 
     @property
     def bits(self) -> int:
+        """The number of bits of a position, at most 63."""
         return len(self.schedule)
 
     def positions(self, coordinates: Sequence[Int64]) -> Int64:
+        """int64[n]: the position of each point. coordinates: int64[n] for each column."""
         return interleave(coordinates, self.widths, self.schedule)
 
-    def halve(self, middle: Int64, bit: int) -> tuple[Int32, Int64, NDArray[np.bool_]]:
+    def halve(self, middle: Int64, bit: int) -> tuple[Int32, Int64, Bool]:
+        """Halve cells.
+
+        Args:
+            middle: int64[n], the position at which the second half of each cell begins.
+            bit: the second half has 2**bit positions.
+
+        Returns:
+            int32[n], the column on which the halves differ; int64[n], the coordinate at which the higher half begins;
+            bool[n], whether the first half is the lower one.
+        """
         column = self.schedule[self.bits - 1 - bit]
         threshold = deinterleave(middle, self.widths, self.schedule)[column]
         return np.full(len(middle), column, np.int32), threshold, np.ones(len(middle), np.bool_)
@@ -78,7 +59,7 @@ class BitOrder:
 
 @dataclass(frozen=True, slots=True)
 class HilbertCurve:
-    """The Hilbert curve over `columns` columns of `width` bits each."""
+    """The Hilbert curve over `columns` columns of `width` bits each. The methods are those of `BitOrder`."""
 
     columns: int
     width: int
@@ -90,7 +71,7 @@ class HilbertCurve:
     def positions(self, coordinates: Sequence[Int64]) -> Int64:
         return hilbert(coordinates, self.width)
 
-    def halve(self, middle: Int64, bit: int) -> tuple[Int32, Int64, NDArray[np.bool_]]:
+    def halve(self, middle: Int64, bit: int) -> tuple[Int32, Int64, Bool]:
         """Compare the last point of the first half with the first point of the second, which differ in one column."""
         del bit
         last = np.stack(hilbert_inverse(middle - 1, self.columns, self.width))
@@ -99,6 +80,9 @@ class HilbertCurve:
         each = np.arange(len(middle))
         before, after = last[axis, each], first[axis, each]
         return axis.astype(np.int32), np.maximum(before, after), before < after
+
+
+Curve = BitOrder | HilbertCurve
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,29 +111,24 @@ def build_on_curve(
     """The kd tree of a curve that is cut into files with equal numbers of rows. Rows at one position are not separated.
 
     Args:
-        coordinates: int64[n] for each column, the grid coordinates of the sample rows.
+        coordinates: int64[n] for each column, the grid coordinates of the sample rows, of which there is at least one.
         thresholds: int64[2**width + 1] for each column, the lowest ordinal with at least that coordinate. The last
             entry is not used.
         ordinals: int64[n] for each column, the ordinals of the sample rows.
         n_files, noise, depth_within: as in `build_kd`. A position with more rows than two files counts as one key.
     """
-    n = len(ordinals[0])
-    n_files = max(1, min(n_files, n))
+    n_files = max(1, min(n_files, len(ordinals[0])))
     positions = curve.positions(coordinates)
     order = np.argsort(positions, kind="stable")
     pieces = _cut(positions[order], n_files, 1 << depth_within)
     nodes = _halve_cells(curve, pieces, thresholds)
-    sorted_ordinals = [c[order] for c in ordinals]
-    return _assemble(nodes, pieces, sorted_ordinals, n_files, noise)
+    return _assemble(nodes, pieces, [c[order] for c in ordinals], n_files, noise)
 
 
 def _cut(positions: Int64, n_files: int, parts_within: int) -> Pieces:
     """Cut sorted positions into files near quantiles, and each file into `parts_within` leaves in the same way."""
-    n = len(positions)
     distinct, starts = np.unique(positions, return_index=True)
-    begin = np.append(starts, n).astype(np.int64)
-    if not n:
-        return Pieces(distinct, begin, np.zeros(0, np.int64), np.zeros(2, np.int64))
+    begin = np.append(starts, len(positions)).astype(np.int64)
     size_of_step = np.append(np.inf, np.floor(np.log2(distinct[1:] ^ distinct[:-1])))
     files = np.append(_file_cuts(begin, n_files, size_of_step), len(distinct))
     is_leaf_start = np.zeros(len(distinct), np.bool_)
@@ -162,7 +141,7 @@ def _cut(positions: Int64, n_files: int, parts_within: int) -> Pieces:
     return Pieces(distinct, begin, np.cumsum(is_leaf_start) - 1, files.astype(np.int64))
 
 
-def _file_cuts(begin: Int64, n_files: int, size_of_step: NDArray[np.float64]) -> Int64:
+def _file_cuts(begin: Int64, n_files: int, size_of_step: Float64) -> Int64:
     """The positions at which files begin. A position larger than two files is one file; the runs between are cut."""
     rows = np.diff(begin)
     target = begin[-1] / n_files
@@ -176,7 +155,7 @@ def _file_cuts(begin: Int64, n_files: int, size_of_step: NDArray[np.float64]) ->
     return np.concatenate(cuts)
 
 
-def _round_cuts(starts: Int64, total: int, parts: int, size_of_step: NDArray[np.float64]) -> Int64:
+def _round_cuts(starts: Int64, total: int, parts: int, size_of_step: Float64) -> Int64:
     """As `snap_cuts`, but each cut moves by up to MAX_SHIFT of a part to the border of the largest cell within reach.
 
     Cuts at borders of large cells result in compact pieces and a shallow tree.
@@ -207,7 +186,7 @@ class _Cells:
     end: Int64
     link: Int64
 
-    def pick(self, chosen: NDArray[np.bool_]) -> _Cells:
+    def pick(self, chosen: Bool) -> _Cells:
         return _Cells(self.base[chosen], self.first[chosen], self.end[chosen], self.link[chosen])
 
 
@@ -217,8 +196,6 @@ def _halve_cells(curve: Curve, pieces: Pieces, thresholds: Sequence[Int64]) -> I
     links: list[tuple[Int64, Int64]] = []
     made = 0
     cells = _Cells(*(np.array([v], np.int64) for v in (0, 0, len(pieces.position), -1)))
-    if not len(pieces.position):
-        return nodes[0]
     for bit in range(curve.bits - 1, -2, -1):
         mixed = pieces.leaf[cells.first] != pieces.leaf[cells.end - 1]
         done, cells = cells.pick(~mixed), cells.pick(mixed)
@@ -241,9 +218,7 @@ def _halve_cells(curve: Curve, pieces: Pieces, thresholds: Sequence[Int64]) -> I
     return table
 
 
-def _halves(
-    cells: _Cells, middle: Int64, split: Int64, both: NDArray[np.bool_], left: Int64, first_is_low: NDArray[np.bool_]
-) -> _Cells:
+def _halves(cells: _Cells, middle: Int64, split: Int64, both: Bool, left: Int64, first_is_low: Bool) -> _Cells:
     """The cells of the next smaller size: both halves of the cells in `both`, of others the half that contains rows."""
     one = ~both
     only_second = split <= cells.first
@@ -255,18 +230,16 @@ def _halves(
     )
 
 
-def _assemble(nodes: NDArray[np.int64], pieces: Pieces, ordinals: Sequence[Int64], n_files: int, noise: bool) -> KdTree:
+def _assemble(nodes: Int64, pieces: Pieces, ordinals: Sequence[Int64], n_files: int, noise: bool) -> KdTree:
     first, end = pieces.file_begin[:-1], pieces.file_begin[1:]
     rows = pieces.begin[end] - pieces.begin[first]
     n = int(rows.sum())
     is_large = (end - first == 1) & (rows * n_files > 2 * n)
-    spread = np.where(is_large & noise, np.maximum(1, np.rint(rows * n_files / max(n, 1))), 1).astype(np.int32)
+    spread = np.where(is_large & noise, np.maximum(1, np.rint(rows * n_files / n)), 1).astype(np.int32)
     file_of_piece = np.cumsum(spread) - spread
-    piece_of_leaf = np.zeros(1, np.int64)
-    if n:
-        leaf_start = np.flatnonzero(np.diff(pieces.leaf, prepend=-1))
-        piece_of_leaf = np.searchsorted(first, leaf_start, side="right") - 1
-    low, high = _boxes(ordinals, pieces.begin[first]) if n else _no_box(len(ordinals))
+    leaf_start = np.flatnonzero(np.diff(pieces.leaf, prepend=-1))
+    piece_of_leaf = np.searchsorted(first, leaf_start, side="right") - 1
+    low, high = _boxes(ordinals, pieces.begin[first])
     return KdTree(
         column=nodes[:, 0].astype(np.int32),
         threshold=nodes[:, 1],
@@ -287,7 +260,3 @@ def _boxes(ordinals: Sequence[Int64], starts: Int64) -> tuple[Int64, Int64]:
     low = np.stack([np.minimum.reduceat(np.where(c < 0, none, c), starts) for c in ordinals], axis=1)
     high = np.stack([np.maximum.reduceat(c, starts) for c in ordinals], axis=1)
     return np.where(high < 0, 0, low), high
-
-
-def _no_box(columns: int) -> tuple[Int64, Int64]:
-    return np.zeros((1, columns), np.int64), np.full((1, columns), -1, np.int64)

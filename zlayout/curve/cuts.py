@@ -19,15 +19,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
-from numpy.typing import NDArray
 
 from zlayout.curve.order import Ranked, rank
 from zlayout.curve.sorted_parts import SortedParts
+from zlayout.curve.tree import Bool, Int64
 from zlayout.predicate.coercion import coerced, instant_of
 from zlayout.predicate.model import Compare
 
-Int64 = NDArray[np.int64]
-Bool = NDArray[np.bool_]
 # The rows of a file may differ by this factor from those of an average file of the table.
 MAX_FACTOR = 1.5
 _WIDE = Context(prec=80)  # decimals of 76 digits

@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from zlayout.curve.tree import Bool
 from zlayout.curve.zorder import LONG_BITS
 
-Int64 = NDArray[np.int64]
-Bool = NDArray[np.bool_]
 Positions = NDArray[Any]  # int64, or Python ints of any length in an object array
 NONE = -1  # instead of a z-address
 

@@ -22,22 +22,17 @@ numpy's differ between processors in the last bit, and equal settings must give 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import log, log2
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zlayout.curve.cuts import NO_CUTS, Cuts, divide_by_cuts
-from zlayout.curve.grown import Ends, Grown, Level
 from zlayout.curve.sorted_parts import SortedParts, sort_parts
-from zlayout.curve.tree import KdTree
+from zlayout.curve.tree import Bool, Float64, Int32, Int64, KdTree, Level, join_levels
 from zlayout.table.joint_optimum import fill
 
-Int64 = NDArray[np.int64]
-Float64 = NDArray[np.float64]
-Bool = NDArray[np.bool_]
 # Natural logarithm of the maximum factor by which the rows per file of a side may differ from those of the whole part.
 MAX_IMBALANCE = 0.1
 # Above this number of files the tree may have one level more than a balanced tree. The number of slices can then be
@@ -63,6 +58,18 @@ class Marginal:
         """The number of rows without null."""
         return self.total - float(self.up_to[0])
 
+    @staticmethod
+    def of(ordinals: Int64) -> Marginal:
+        """The distribution of dense ordinals, -1 for null."""
+        rows = np.cumsum(np.bincount(ordinals + 1, minlength=1)).astype(np.float64)
+        return Marginal(np.concatenate(([0.0], rows[:-1])), rows, float(rows[-1]))
+
+    def between(self, low: Int64, high: Int64) -> Float64:
+        """float64[n]: the number of rows from the ordinal `low` to the ordinal `high`, int64[n]; 0 if low > high."""
+        inside, some = np.zeros(len(low)), low <= high
+        inside[some] = self.up_to[high[some] + 1] - self.below[low[some] + 1]
+        return inside
+
 
 @dataclass(frozen=True, slots=True)
 class Goal:
@@ -84,8 +91,9 @@ class Goal:
 class _Parts:
     """The parts of one level that may be split further.
 
-    rows: the sorted rows. pieces: int64[parts], the number of files to split each into, or of leaves if it is (a piece
-    of) a file. levels: int64[parts], the maximum number of further levels. in_file: bool[parts].
+    pieces: int64[parts], the number of files to split each into, or of leaves if it is a file or a piece of one.
+    levels: int64[parts], the maximum number of further levels. in_file: bool[parts], whether it is a file or a piece of
+    one. cut: int64[parts], the first cut to try.
     """
 
     rows: SortedParts
@@ -97,10 +105,10 @@ class _Parts:
 
 @dataclass(frozen=True, slots=True)
 class _Splits:
-    """One possible split of each of n parts; column -1 for none.
+    """One possible split of each of n parts.
 
-    column, left_rows, left_pieces: int64[n]. imbalance: float64[n], of the rows per piece. cut: int64[n], the cut that
-    is the split, -1 for a quantile.
+    column: int64[n], -1 for no split. left_rows, left_pieces: int64[n]. imbalance: float64[n], the logarithm of the
+    factor by which the rows per piece of a side differ. cut: int64[n], the cut that is the split, -1 for a quantile.
     """
 
     column: Int64
@@ -122,7 +130,7 @@ def build_kd(
 
     Args:
         ordinals: int64[n] for each column, dense ranks, -1 for null.
-        weights: of each column, above 0.
+        weights: one for each column, above 0.
         n_files: the wanted number of files. There are fewer if a key larger than two files must stay in one file
             (noise False), or if there are fewer distinct keys.
         noise: distribute the rows of a key larger than two files over several files.
@@ -132,12 +140,15 @@ def build_kd(
     """
     n_rows = len(ordinals[0])
     n_files = max(1, min(n_files, n_rows))
-    goal = Goal(weights, [marginal(o) for o in ordinals], noise, 2 * n_rows / n_files, depth_within, cuts)
-    return grow(sort_parts(ordinals), np.array([n_files], np.int64), goal).tree()
+    goal = Goal(weights, [Marginal.of(o) for o in ordinals], noise, 2 * n_rows / n_files, depth_within, cuts)
+    return grow(sort_parts(ordinals), np.array([n_files], np.int64), goal)[0]
 
 
-def grow(rows: SortedParts, files: Int64, goal: Goal) -> Grown:
-    """Grow one tree for each part of `rows`, all at the same time. files: int64[parts], the wanted numbers of files."""
+def grow(rows: SortedParts, files: Int64, goal: Goal) -> tuple[KdTree, Int32]:
+    """Grow one tree for each part of `rows`, all at the same time. files: int64[parts], the wanted numbers of files.
+
+    Returns: see `join_levels`.
+    """
     levels = _levels(files) + (files > MIN_FILES_FOR_EXTRA_LEVEL)
     parts = _Parts(rows, files, levels, np.zeros(len(files), np.bool_), np.zeros(len(files), np.int64))
     grown: list[Level] = []
@@ -149,7 +160,7 @@ def grow(rows: SortedParts, files: Int64, goal: Goal) -> Grown:
         splits = _choose(parts, goal)
         grown.append(_level(parts, splits, new_file, goal))
         parts = _divide(parts, splits)
-    return Grown(grown, len(rows.values))
+    return join_levels(grown)
 
 
 def _level(parts: _Parts, splits: _Splits, new_file: Bool, goal: Goal) -> Level:
@@ -160,12 +171,22 @@ def _level(parts: _Parts, splits: _Splits, new_file: Bool, goal: Goal) -> Level:
     spread = np.where(is_large & goal.noise, parts.pieces, 1)
     at = np.flatnonzero(new_file | is_key)
     low, high = rows.boxes(at)
-    ends = Ends(at, spread[at], rows.sizes[at] / spread[at], low, high, is_large[at] & (not goal.noise))
     column = splits.column[split]
     threshold = rows.at(column, rows.start[:-1][split] + splits.left_rows[split])
     by_cut = splits.cut[split] >= 0
     threshold[by_cut] = goal.cuts.threshold[splits.cut[split][by_cut]]
-    return Level(split, column, threshold, ends, spread)
+    return Level(
+        split=split,
+        column=column,
+        threshold=threshold,
+        spread=spread,
+        begins=at,
+        files=spread[at],
+        rows=rows.sizes[at] / spread[at],
+        low=low,
+        high=high,
+        is_oversized=is_large[at] & (not goal.noise),
+    )
 
 
 def _divide(parts: _Parts, splits: _Splits) -> _Parts:
@@ -196,7 +217,7 @@ def _choose(parts: _Parts, goal: Goal) -> _Splits:
     costs = _costs(several, lowest, highest, goal)
     wanted = _wanted(parts.pieces[open_parts], parts.levels[open_parts], costs, several, highest - lowest)
     # costs within a hundredth of a bit count as equal, so that sampling noise does not decide
-    rounded = np.array([round(cost, 2) for cost in costs.ravel().tolist()]).reshape(costs.shape)
+    rounded = _each(lambda cost: round(cost, 2), costs)
     preference = np.argsort(np.where(several, -rounded, np.inf), axis=1, kind="stable")
     pending = np.arange(len(open_parts))
     for choice in range(preference.shape[1]):
@@ -205,8 +226,7 @@ def _choose(parts: _Parts, goal: Goal) -> _Splits:
         pending, column = pending[is_possible], column[is_possible]
         at = open_parts[pending]
         split = _split(parts, at, column, wanted[pending, column])
-        is_better = split.imbalance < found.imbalance[at]
-        is_better |= split.imbalance <= MAX_IMBALANCE
+        is_better = (split.imbalance < found.imbalance[at]) | (split.imbalance <= MAX_IMBALANCE)
         for name in ("column", "left_rows", "left_pieces", "imbalance"):
             getattr(found, name)[at[is_better]] = getattr(split, name)[is_better]
         pending = pending[split.imbalance > MAX_IMBALANCE]
@@ -217,8 +237,7 @@ def _by_cuts(parts: _Parts, goal: Goal) -> _Splits:
     """The splits of the parts that a cut divides. No file is cut."""
     pieces = np.where(parts.in_file, 1, parts.pieces)
     cut, left_rows, left_pieces = divide_by_cuts(parts.rows, pieces, parts.cut, goal.large / 2, goal.cuts)
-    column = np.full(len(cut), -1, np.int64)
-    column[cut >= 0] = goal.cuts.column[cut[cut >= 0]]
+    column = np.append(goal.cuts.column, -1)[cut]
     return _Splits(column, left_rows, left_pieces, np.full(len(cut), np.inf), cut)
 
 
@@ -227,15 +246,14 @@ def _costs(several: Bool, lowest: Int64, highest: Int64, goal: Goal) -> Float64:
     costs = np.zeros(several.shape)
     for i, (weight, rows) in enumerate(zip(goal.weights, goal.marginals, strict=True)):
         at = several[:, i]
-        inside = rows.up_to[highest[at, i] + 1] - rows.below[lowest[at, i] + 1]
-        costs[at, i] = _log2(weight * inside / rows.total)
+        costs[at, i] = _each(log2, weight * rows.between(lowest[at, i], highest[at, i]) / rows.total)
     return costs
 
 
 def _wanted(pieces: Int64, levels: Int64, costs: Float64, several: Bool, extent: Int64) -> Int64:
     """int64[n, columns]: the wanted number of pieces on the left for a split on each column with several values.
 
-    A column is cut in its middle or left of it. Where no fewer pieces may be left, any number of slices does.
+    A column is cut in its middle or left of it. If the minimum number of pieces is already half of them, it is used.
     """
     # the minimum number of pieces on the left, so that the remaining levels suffice for those on the right
     least = np.maximum(1, pieces - (np.int64(1) << (np.maximum(levels, _levels(pieces)) - 1)))
@@ -247,8 +265,8 @@ def _wanted(pieces: Int64, levels: Int64, costs: Float64, several: Bool, extent:
         columns = np.flatnonzero(several[at[0]])
         here = np.ix_(at, columns)
         # dense ordinals: the extent bounds the number of distinct values, exactly so for a column with few of them
-        bits = fill(_log2(pieces[at]), costs[here], _log2(extent[here] + 1))
-        slices = np.array([2.0**b for b in bits.ravel().tolist()]).reshape(bits.shape)
+        bits = fill(_each(log2, pieces[at]), costs[here], _each(log2, extent[here] + 1))
+        slices = _each(lambda b: 2.0**b, bits)
         whole = np.maximum(2, np.rint(slices)).astype(np.int64)
         half = np.rint(pieces[at][:, None] * (whole // 2) / whole).astype(np.int64)
         wanted[here] = np.maximum(least[at][:, None], half)
@@ -268,7 +286,8 @@ def _split(parts: _Parts, at: Int64, column: Int64, wanted: Int64) -> _Splits:
     left_rows = np.where(is_upper, up_to, below)
     share = left_rows / size
     left = np.clip(np.rint(pieces * share).astype(np.int64), 1, pieces - 1)
-    imbalance = np.maximum(np.abs(_log(share * pieces / left)), np.abs(_log((1 - share) * pieces / (pieces - left))))
+    of_left, of_right = _each(log, share * pieces / left), _each(log, (1 - share) * pieces / (pieces - left))
+    imbalance = np.maximum(np.abs(of_left), np.abs(of_right))
     return _Splits(column, left_rows, left, imbalance, np.full(len(at), -1, np.int64))
 
 
@@ -277,24 +296,5 @@ def _levels(pieces: Int64) -> Int64:
     return np.frexp((pieces - 1).astype(np.float64))[1].astype(np.int64)
 
 
-def _log2(values: Int64 | Float64) -> Float64:
-    return np.array([log2(v) for v in values.ravel().tolist()], np.float64).reshape(values.shape)
-
-
-def _log(values: Float64) -> Float64:
-    return np.array([log(v) for v in values.tolist()], np.float64)
-
-
-def rows_in_extents(tree: KdTree, column: int, rows: Marginal) -> Float64:
-    """float64[files]: the number of rows without nulls whose value is in the extent of each file of the tree."""
-    low, high = tree.low[:, column], tree.high[:, column]
-    some = high >= low
-    inside = np.zeros(tree.files)
-    inside[some] = rows.up_to[high[some] + 1] - rows.below[low[some] + 1]
-    return inside
-
-
-def marginal(ordinals: Int64) -> Marginal:
-    """The distribution of dense ordinals, -1 for null."""
-    rows = np.cumsum(np.bincount(ordinals + 1, minlength=1)).astype(np.float64)
-    return Marginal(np.concatenate(([0.0], rows[:-1])), rows, float(rows[-1]))
+def _each(function: Callable[[float], float], values: Int64 | Float64) -> Float64:
+    return np.array([function(v) for v in values.ravel().tolist()], np.float64).reshape(values.shape)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from zlayout.curve.cells import BitOrder, Curve, HilbertCurve, build_on_curve
 from zlayout.curve.cuts import NO_CUTS, rank_with_cuts
-from zlayout.curve.kd import build_kd, marginal, rows_in_extents
+from zlayout.curve.kd import Marginal, build_kd
 from zlayout.curve.order import NULL, Ranked, ordinals_among, rank
 from zlayout.curve.ranges import range_boundaries, scale, to_range_ids
 from zlayout.curve.tree import Int32, Int64, KdTree, locate
@@ -33,7 +34,7 @@ class FileMap:
     3. The file is tree.file[leaf]. If tree.spread[leaf] is above 1, pmod(hash of the row, spread) is added.
 
     Rows of one file that are sorted by (leaf, columns) follow the curve inside the file.
-    bits: bits per column on the grid of zorder, hilbert or linear, empty for kd and for one column.
+    bits: bits per column on the grid of zorder, hilbert or linear, empty if there is no grid.
     touched: for each column the result of `predict_touched`.
     """
 
@@ -108,7 +109,7 @@ def build(
     if curve not in (*CURVES, WORKLOAD_CURVE):
         raise ValueError(f"expected one of {', '.join(CURVES)} or {WORKLOAD_CURVE}, found {curve!r}")
     bits: tuple[int, ...] = ()
-    if curve in ("kd", WORKLOAD_CURVE) or len(ranked) == 1:
+    if curve in ("kd", WORKLOAD_CURVE) or len(ranked) == 1 or not len(ordinals[0]):
         # Every curve over one column is the order of that column. A kd tree of it needs the fewest comparisons.
         tree = build_kd(ordinals, shares, n_files, noise, depth_within, at)
     else:
@@ -173,8 +174,45 @@ def _linear_grid(ranked: Sequence[Ranked]) -> tuple[Curve, list[_Axis]]:
 
 
 def _touched(tree: KdTree, column: int, ordinals: Int64) -> float:
-    rows = marginal(ordinals)
-    return float(rows_in_extents(tree, column, rows).sum() / rows.filled) if rows.filled else 0.0
+    rows = Marginal.of(ordinals)
+    return float(rows.between(tree.low[:, column], tree.high[:, column]).sum() / rows.filled) if rows.filled else 0.0
+
+
+def join_trees(
+    boundaries: Sequence[Sequence[pa.Array]], trees: Sequence[KdTree], roots: Sequence[Int32]
+) -> tuple[tuple[Ranked, ...], KdTree, Int32]:
+    """Join trees whose thresholds are range ids, one after another.
+
+    Args:
+        boundaries: of each tree, one array for each column, as in `FileMap`.
+        roots: of each tree int32[k], the nodes at which it begins, or ~leaf.
+
+    Returns:
+        For each column the boundaries of all trees, merged; one tree with range ids by these as thresholds, and without
+        bounding boxes; and its roots.
+    """
+    shared = tuple(rank(pa.concat_arrays(list(of_column))) for of_column in zip(*boundaries, strict=True))
+    taken = [0] * len(shared)
+    joined: dict[str, list[Any]] = {field.name: [] for field in fields(KdTree)} | {"roots": []}
+    nodes = leaves = files = 0
+    for edges, tree, root in zip(boundaries, trees, roots, strict=True):
+        threshold = tree.threshold.copy()
+        for c, ranked in enumerate(shared):
+            mine = tree.column == c
+            threshold[mine] = ranked.ordinals[taken[c] + tree.threshold[mine] - 1] + 1
+            taken[c] += len(edges[c])
+        left, right, root = (
+            np.where(child < 0, child - leaves, child + nodes).astype(np.int32)
+            for child in (tree.left, tree.right, root)
+        )
+        moved = {"threshold": threshold, "left": left, "right": right, "roots": root, "low": tree.low[:0]}
+        moved |= {"high": tree.high[:0], "file": tree.file + files, "oversized": tree.oversized + files}
+        for name, parts in joined.items():
+            parts.append(moved[name] if name in moved else getattr(tree, name))
+        nodes, leaves, files = nodes + len(tree.column), leaves + len(tree.file), files + tree.files
+    arrays = {name: np.concatenate(parts) for name, parts in joined.items()}
+    root = arrays.pop("roots")
+    return shared, KdTree(**arrays), root
 
 
 def keep_used(tree: KdTree, distinct: Sequence[pa.Array]) -> tuple[tuple[pa.Array, ...], KdTree]:

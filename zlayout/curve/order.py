@@ -11,11 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from zlayout.curve.tree import Int64
 from zlayout.table.axis import axis_and_ranks
 
-Int64 = NDArray[np.int64]
 NULL = -1
 
 

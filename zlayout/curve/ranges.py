@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Int64 = NDArray[np.int64]
+from zlayout.curve.tree import Int64
 
 
 def snap_cuts(starts: Int64, total: int, parts: int) -> Int64:

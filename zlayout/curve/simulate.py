@@ -8,10 +8,9 @@ import pyarrow.compute as pc
 
 from zlayout.curve.layout import FileMap
 from zlayout.curve.order import Ranked, ordinals_among
-from zlayout.curve.tree import KdTree
 from zlayout.table.state import ColumnBounds, Int32, Int64, is_text
 
-# Appended to the prefix of an upper bound, so that the bound is above all values with that prefix.
+# Appended to the truncated prefix of an upper bound, so that the bound is above all values with that prefix.
 LAST_CHARACTER = "\U0010ffff"
 
 
@@ -41,9 +40,8 @@ def simulated_bounds(
     np.maximum.at(high, place[valid], ranked.ordinals[valid])
     nulls = np.concatenate([np.bincount(place[~valid], minlength=files), np.full(unknown, -1)]).astype(np.int64)
     if limits is not None:
-        low[:files], high[:files] = _extended(
-            low[:files], high[:files], np.bincount(place[valid], minlength=files), limits
-        )
+        rows = np.bincount(place[valid], minlength=files)
+        low[:files], high[:files] = _extended(low[:files], high[:files], rows, limits)
     lower = ranked.distinct.take(pa.array(low, mask=high < 0))
     upper = ranked.distinct.take(pa.array(high, mask=high < 0))
     if bound_length is None or not is_text(lower.type):
@@ -64,45 +62,26 @@ def file_limits(built: FileMap, ranked: list[Ranked]) -> Int64:
 
     ranked: the columns of the sample that the map was built from.
     """
-    tree, columns = built.tree, len(ranked)
+    tree = built.tree
     last = np.array([len(r.distinct) - 1 for r in ranked], np.int64)
     # the ordinal of each boundary: boundaries are values of the sample, in the same order
-    starts = [_ordinals(r, edges) for r, edges in zip(ranked, built.boundaries, strict=True)]
-    low = np.zeros((max(len(tree.column), 1), columns), np.int64)
-    high = np.tile(last, (max(len(tree.column), 1), 1))
-    found = np.empty((columns, 2, tree.files), np.int64)
+    starts = [ordinals_among(r.distinct, edges) for r, edges in zip(ranked, built.boundaries, strict=True)]
+    found = np.empty((len(ranked), 2, tree.files), np.int64)
     found[:, 0], found[:, 1] = last[:, None] + 1, -1
-    if not len(tree.column):
-        _include(found, tree, 0, low[0], high[0])
-        return found
-    for node in range(len(tree.column)):
-        column = int(tree.column[node])
-        at = int(starts[column][tree.threshold[node] - 1])
-        for child, right in ((int(tree.left[node]), False), (int(tree.right[node]), True)):
-            box_low, box_high = low[node].copy(), high[node].copy()
-            if right:
-                box_low[column] = max(box_low[column], at)
-            else:
-                box_high[column] = min(box_high[column], at - 1)
-            if child < 0:
-                _include(found, tree, ~child, box_low, box_high)
-            else:
-                low[child], high[child] = box_low, box_high
+    boxes = [(0 if len(tree.column) else ~0, np.zeros_like(last), last)]
+    while boxes:
+        node, low, high = boxes.pop()
+        if node < 0:
+            files = slice(tree.file[~node], tree.file[~node] + tree.spread[~node])
+            found[:, 0, files] = np.minimum(found[:, 0, files], low[:, None])
+            found[:, 1, files] = np.maximum(found[:, 1, files], high[:, None])
+            continue
+        column = tree.column[node]
+        at = starts[column][tree.threshold[node] - 1]
+        left_high, right_low = high.copy(), low.copy()
+        left_high[column], right_low[column] = min(high[column], at - 1), max(low[column], at)
+        boxes += [(int(tree.left[node]), low, left_high), (int(tree.right[node]), right_low, high)]
     return found
-
-
-def _include(found: Int64, tree: KdTree, leaf: int, low: Int64, high: Int64) -> None:
-    first = int(tree.file[leaf])
-    for file in range(first, first + int(tree.spread[leaf])):
-        found[:, 0, file] = np.minimum(found[:, 0, file], low)
-        found[:, 1, file] = np.maximum(found[:, 1, file], high)
-
-
-def _ordinals(ranked: Ranked, edges: pa.Array) -> Int64:
-    """int64: the ordinal of each boundary."""
-    if not len(edges):
-        return np.zeros(0, np.int64)
-    return ordinals_among(ranked.distinct, edges)
 
 
 def _truncated(lower: pa.Array, upper: pa.Array, nulls: Int64, length: int) -> ColumnBounds:

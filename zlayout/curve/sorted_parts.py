@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Int64 = NDArray[np.int64]
-Int32 = NDArray[np.int32]
-LONG_BITS = 63
+from zlayout.curve.tree import Bool, Int32, Int64
+from zlayout.curve.zorder import LONG_BITS
+
 LEFT, RIGHT, DROPPED, OTHER_COLUMN = range(4)
 
 
@@ -110,7 +110,7 @@ class SortedParts:
         counts = np.concatenate((left[split], sizes[split] - left[split]))
         return SortedParts(values, rows, _starts(counts))
 
-    def _sides(self, column: Int64, left: Int64, split: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    def _sides(self, column: Int64, left: Int64, split: Bool) -> NDArray[np.uint8]:
         """uint8[n]: the side of each row, in the order of the first column."""
         counts = np.stack((left, self.sizes - left), axis=1).ravel()
         side = np.empty(0, np.uint8)

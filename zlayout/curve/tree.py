@@ -1,9 +1,10 @@
-"""The kd tree from keys to files, to which every curve is converted."""
+"""The kd tree from keys to files, to which every curve is converted, and its assembly from levels."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
 Float64 = NDArray[np.float64]
+Bool = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +72,75 @@ def locate(tree: KdTree, ordinals: Sequence[Int64]) -> Int32:
         leaf[rows[arrived]] = ~node[arrived]
         rows, node = rows[~arrived], node[~arrived]
     return leaf
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The parts of one level of trees that grow. The next level has the left sides of all split parts, then the right.
+
+    split: bool[parts]. column, threshold: int64, of the split parts. spread: int64[parts], as in `KdTree`.
+    begins: int64[n], the parts at which files begin: those that are one file, and those of one key. files: int64[n],
+    the number of files of each. rows: float64[n], the rows of each of these files. low, high: int64[n, columns], as in
+    `KdTree`. is_oversized: bool[n].
+    """
+
+    split: Bool
+    column: Int64
+    threshold: Int64
+    spread: Int64
+    begins: Int64
+    files: Int64
+    rows: Float64
+    low: Int64
+    high: Int64
+    is_oversized: Bool
+
+
+def join_levels(levels: Sequence[Level]) -> tuple[KdTree, Int32]:
+    """The trees that grew level by level, one after another, each in depth-first order. levels: from the roots.
+
+    Returns:
+        The arrays of all trees, and int32[trees], the node at which each tree begins, or ~leaf of a tree without nodes.
+    """
+
+    def joined(name: str) -> Any:
+        return np.concatenate([getattr(level, name) for level in levels])
+
+    numbers = _numbers(levels)
+    references = [np.where(s.split, n[:, 0], ~n[:, 1]).astype(np.int32) for s, n in zip(levels, numbers, strict=True)]
+    sides = np.concatenate([np.zeros((2, 0), np.int32), *(r.reshape(2, -1) for r in references[1:])], axis=1)
+    number, split = np.concatenate(numbers), joined("split")
+    by_node, by_leaf = np.argsort(number[split, 0]), np.argsort(number[~split, 1])
+    file = np.concatenate([n[level.begins, 2] for level, n in zip(levels, numbers, strict=True)])
+    by_file = np.argsort(file)
+    each_file = np.repeat(by_file, joined("files")[by_file])
+    tree = KdTree(
+        column=joined("column")[by_node].astype(np.int32),
+        threshold=joined("threshold")[by_node],
+        left=sides[0][by_node],
+        right=sides[1][by_node],
+        file=number[~split, 2][by_leaf].astype(np.int32),
+        spread=joined("spread")[~split][by_leaf].astype(np.int32),
+        rows=joined("rows")[each_file],
+        low=joined("low")[each_file],
+        high=joined("high")[each_file],
+        oversized=np.sort(file[joined("is_oversized")]).astype(np.int32),
+    )
+    return tree, references[0]
+
+
+def _numbers(levels: Sequence[Level]) -> list[Int64]:
+    """int64[parts, 3] for each level: the first node, leaf and file of the subtree of each part."""
+    counts: list[Int64] = []
+    for level in reversed(levels):
+        count = np.stack((level.split, ~level.split, np.zeros_like(level.split)), axis=1).astype(np.int64)
+        count[level.begins, 2] = level.files
+        if level.split.any():
+            left, right = np.split(counts[-1], 2)
+            count[level.split] += left + right
+        counts.append(count)
+    first = [np.cumsum(counts[-1], axis=0) - counts[-1]]
+    for level, count in zip(levels[:-1], reversed(counts[:-1]), strict=True):
+        begin = first[-1][level.split] + np.array([1, 0, 0])
+        first.append(np.concatenate((begin, begin + count[: len(begin)])))
+    return first

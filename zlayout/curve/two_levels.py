@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from zlayout.curve.kd import Goal, Marginal, grow, marginal, rows_in_extents
-from zlayout.curve.layout import FileMap, build, keep_used
+from zlayout.curve.kd import Goal, Marginal, grow
+from zlayout.curve.layout import FileMap, build, join_trees, keep_used
 from zlayout.curve.order import Ranked, rank
 from zlayout.curve.ranges import range_boundaries
 from zlayout.curve.sorted_parts import sort_parts
@@ -91,7 +91,7 @@ def build_boxes(sample: Keys, weights: Mapping[str, float], n_files: int) -> Box
     built = build(sample, weights, "kd", 0, boxes, noise=False)
     tree = built.tree
     ranked = [rank(values) for values in sample.values()]
-    touched = [_touched(tree, c, marginal(r.ordinals)) for c, r in enumerate(ranked)]
+    touched = [_touched(tree, c, Marginal.of(r.ordinals)) for c, r in enumerate(ranked)]
     file_rows = float(tree.rows.sum()) / n_files
     return Boxes(built, tuple(map(_distribution, ranked)), np.stack(touched, axis=1), file_rows)
 
@@ -124,46 +124,25 @@ def refine(
     rows = np.bincount(box, minlength=count)
     files = np.maximum(1, np.rint(rows / file_rows)).astype(np.int64)
     goal = Goal(shares, marginals, noise, 2 * file_rows, depth_within)
-    grown = grow(sort_parts(ordinals, box, count), files, goal)
-    tree = grown.tree()
+    tree, roots = grow(sort_parts(ordinals, box, count), files, goal)
     touched = tuple(float(_touched(tree, c, m).sum()) for c, m in enumerate(marginals))
     boundaries, compact = keep_used(tree, [r.distinct for r in ranked])
-    return Refined(boundaries, compact, grown.roots(), touched)
+    return Refined(boundaries, compact, roots, touched)
 
 
 def join(boxes: Boxes, refined: Sequence[Refined], file_rows: float, noise: bool) -> FileMap:
     """The file map of all boxes. refined: their files, in the order of the boxes; the rest as in `refine`."""
     first = boxes.map
-    boundaries = zip(first.boundaries, *[r.boundaries for r in refined], strict=True)
-    shared = [rank(pa.concat_arrays(list(of_column))) for of_column in boundaries]
-    taken = [len(b) for b in first.boundaries]
-    trees: list[KdTree] = []
-    roots: list[Int32] = []
-    nodes, leaves, files = len(first.tree.column), 0, 0
-    for part in refined:
-        tree = _with_thresholds(part.tree, shared, taken)
-        trees.append(
-            replace(
-                tree,
-                left=_moved(tree.left, nodes, leaves),
-                right=_moved(tree.right, nodes, leaves),
-                file=tree.file + files,
-                oversized=tree.oversized + files,
-            )
-        )
-        roots.append(_moved(part.roots, nodes, leaves))
-        taken = [t + len(b) for t, b in zip(taken, part.boundaries, strict=True)]
-        nodes, leaves, files = nodes + len(tree.column), leaves + len(tree.file), files + tree.files
-    root = np.concatenate(roots)
-    top = _with_thresholds(first.tree, shared, [0] * len(shared))
-    top = replace(top, left=_entered(top, top.left, root), right=_entered(top, top.right, root))
-    none = np.zeros((0, len(shared)), np.int64)
-    whole = KdTree(
-        **{name: _joined([top, *trees], name) for name in ("column", "threshold", "left", "right")},
-        **{name: _joined(trees, name) for name in ("file", "spread", "rows", "oversized")},
-        low=none,
-        high=none,
+    no_leaf: dict[str, Any] = {name: getattr(first.tree, name)[:0] for name in ("file", "spread", "rows", "oversized")}
+    top, no_root = replace(first.tree, **no_leaf), np.zeros(0, np.int32)
+    shared, whole, root = join_trees(
+        [first.boundaries, *(r.boundaries for r in refined)],
+        [top, *(r.tree for r in refined)],
+        [no_root, *(r.roots for r in refined)],
     )
+    for child in (whole.left[: len(top.column)], whole.right[: len(top.column)]):
+        is_box = child < 0
+        child[is_box] = root[first.tree.file[~child[is_box]]]
     touched = np.array([r.touched for r in refined]).sum(axis=0)
     keys = boxes.single_keys
     if len(keys):
@@ -191,38 +170,14 @@ def _with_large_keys(tree: KdTree, leaf: Int32, rows: Float64, spread: Int32 | N
     return replace(tree, file=number[tree.file], spread=of_leaf, rows=np.repeat(of_file / count, count))
 
 
-def _with_thresholds(tree: KdTree, shared: Sequence[Ranked], taken: Sequence[int]) -> KdTree:
-    """The tree with thresholds among all boundaries. taken: for each column the boundaries before those of the tree."""
-    threshold = tree.threshold.copy()
-    for c, (all_boundaries, first) in enumerate(zip(shared, taken, strict=True)):
-        mine = tree.column == c
-        threshold[mine] = all_boundaries.ordinals[first + tree.threshold[mine] - 1] + 1
-    return replace(tree, threshold=threshold)
-
-
-def _moved(child: Int32, nodes: int, leaves: int) -> Int32:
-    """The references to children after `nodes` nodes and `leaves` leaves."""
-    return np.where(child < 0, child - leaves, child + nodes).astype(np.int32)
-
-
-def _entered(top: KdTree, child: Int32, root: Int32) -> Int32:
-    """The references to children with the roots of the boxes instead of the leaves of the first level."""
-    box = top.file[np.where(child < 0, ~child, 0)]
-    return np.where(child < 0, root[box], child).astype(np.int32)
-
-
-def _joined(trees: Sequence[KdTree], name: str) -> Any:
-    return np.concatenate([getattr(tree, name) for tree in trees])
-
-
 def _touched(tree: KdTree, column: int, rows: Marginal) -> Float64:
     """float64[files]: the share of the rows without nulls whose value is in the extent of each file."""
-    inside = rows_in_extents(tree, column, rows)
+    inside = rows.between(tree.low[:, column], tree.high[:, column])
     return inside / rows.filled if rows.filled else inside
 
 
 def _distribution(ranked: Ranked) -> Distribution:
     starts = range_boundaries(ranked.ordinals, MARGINAL_RANGES)
-    rows = marginal(ranked.ordinals)
+    rows = Marginal.of(ranked.ordinals)
     below = np.concatenate(([0.0], rows.below[starts + 1], [rows.total])) / max(rows.total, 1.0)
     return Distribution(ranked.distinct.take(pa.array(starts)), below, float(rows.up_to[0]) / max(rows.total, 1.0))

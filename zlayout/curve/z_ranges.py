@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zlayout.curve.jump import Bool, Int64, corner_masks
+from zlayout.curve.jump import corner_masks
+from zlayout.curve.tree import Bool, Int64
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,18 @@
-"""Interleave the bits of several columns (Morton 1966). `linear` is another order of the same bits."""
+"""Positions of points on the z-order curve (Morton 1966) and on the Hilbert curve, vectorised over points.
+
+`linear` is another order of the bits that z-order interleaves. Hilbert: J. Skilling, "Programming the Hilbert curve",
+AIP Conf. Proc. 707 (2004). Coordinates are converted in place to the "transposed" index, d words of `bits` bits, whose
+interleaved bits are the position on the curve.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Int64 = NDArray[np.int64]
-UInt64 = NDArray[np.uint64]
-WORD = 64  # bits per word
+from zlayout.curve.tree import Int64
+
 LONG_BITS = 63  # bits of a position that fit into an int64
 
 
@@ -29,30 +32,13 @@ def round_robin(widths: Sequence[int], weights: Sequence[float] | None = None) -
     return tuple(turns)
 
 
-def interleave_words(coordinates: Sequence[Int64], widths: Sequence[int], schedule: Sequence[int]) -> UInt64:
-    """Interleave to positions of any length, as words with the most significant word first.
+def interleave(coordinates: Sequence[Int64], widths: Sequence[int], schedule: Sequence[int]) -> Int64:
+    """Interleave the bits of coordinates to positions of at most 63 bits.
 
     Args:
         coordinates: int64[n] for each column, 0..2**width-1.
         widths: bits of each column.
         schedule: the column of each bit, from the top.
-
-    Returns:
-        uint64[n, words]; the last bit of a position is bit 0 of the last word.
-    """
-    total = len(schedule)
-    words = np.zeros((len(coordinates[0]), max(1, -(-total // WORD))), dtype=np.uint64)
-    taken = list(widths)
-    for turn, column in enumerate(schedule):
-        taken[column] -= 1
-        place = total - 1 - turn
-        bit = (coordinates[column] >> taken[column]).astype(np.uint64) & np.uint64(1)
-        words[:, words.shape[1] - 1 - place // WORD] |= bit << np.uint64(place % WORD)
-    return words
-
-
-def interleave(coordinates: Sequence[Int64], widths: Sequence[int], schedule: Sequence[int]) -> Int64:
-    """Interleave to positions of at most 63 bits. Arguments are those of `interleave_words`.
 
     Returns:
         int64[n].
@@ -62,7 +48,12 @@ def interleave(coordinates: Sequence[Int64], widths: Sequence[int], schedule: Se
     """
     if len(schedule) > LONG_BITS:
         raise ValueError(f"expected at most {LONG_BITS} bits, found {len(schedule)}")
-    return interleave_words(coordinates, widths, schedule)[:, 0].astype(np.int64)
+    positions = np.zeros(len(coordinates[0]), np.int64)
+    left = list(widths)
+    for column in schedule:
+        left[column] -= 1
+        positions = positions << 1 | (coordinates[column] >> left[column]) & 1
+    return positions
 
 
 def deinterleave(positions: Int64, widths: Sequence[int], schedule: Sequence[int]) -> tuple[Int64, ...]:
@@ -77,3 +68,42 @@ def deinterleave(positions: Int64, widths: Sequence[int], schedule: Sequence[int
 def width_that_fits(columns: int, wanted: int) -> int:
     """The number of bits per column: `wanted`, or fewer if all columns together would need more than 63 bits."""
     return max(1, min(wanted, LONG_BITS // columns))
+
+
+def hilbert(coordinates: Sequence[Int64], bits: int) -> Int64:
+    """int64[n]: positions on the curve. coordinates: d arrays int64[n] of 0..2**bits-1; d * bits is at most 63."""
+    x = [c.copy() for c in coordinates]
+    for level in range(bits - 1, 0, -1):
+        for axis in range(len(x)):
+            _reflect_or_exchange(x, axis, level)
+    for axis in range(1, len(x)):
+        x[axis] ^= x[axis - 1]
+    flips = np.zeros_like(x[0])
+    for level in range(bits - 1, 0, -1):
+        flips ^= ((x[-1] >> level) & 1) * ((1 << level) - 1)
+    widths = [bits] * len(x)
+    return interleave([c ^ flips for c in x], widths, round_robin(widths))
+
+
+def hilbert_inverse(positions: Int64, columns: int, bits: int) -> tuple[Int64, ...]:
+    """The inverse of `hilbert`: coordinates, int64[n] for each of `columns` columns."""
+    widths = [bits] * columns
+    x = list(deinterleave(positions, widths, round_robin(widths)))
+    gray = x[-1] >> 1
+    for axis in range(columns - 1, 0, -1):
+        x[axis] ^= x[axis - 1]
+    x[0] ^= gray
+    for level in range(1, bits):
+        for axis in range(columns - 1, -1, -1):
+            _reflect_or_exchange(x, axis, level)
+    return tuple(x)
+
+
+def _reflect_or_exchange(x: list[Int64], axis: int, level: int) -> None:
+    """If bit `level` of the axis is set, invert the bits below it on axis 0, else swap those of both axes."""
+    low = (1 << level) - 1
+    is_set = -((x[axis] >> level) & 1)
+    exchanged = (x[0] ^ x[axis]) & low & ~is_set
+    x[0] ^= (low & is_set) | exchanged
+    if axis:
+        x[axis] ^= exchanged

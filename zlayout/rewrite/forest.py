@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zlayout.curve.layout import FileMap
-from zlayout.curve.order import rank
+from zlayout.curve.layout import FileMap, join_trees
+from zlayout.curve.tree import Int32, Int64
 
-Int64 = NDArray[np.int64]
-Int32 = NDArray[np.int32]
 # Up to this number of combinations (shard, range id, range id, ...), a table of all leaves (4 MB) replaces the walk.
 MAX_GRID_CELLS = 1 << 20
 
@@ -103,89 +102,39 @@ class Forest:
 
 def build_forest(maps: Sequence[FileMap]) -> Forest:
     """Return the forest of the file maps of all shards, of which there is at least one."""
-    columns = len(maps[0].columns)
-    shared = [rank(pa.concat_arrays([m.boundaries[c] for m in maps])) for c in range(columns)]
-    taken = [0] * columns
-    nodes = 0
-    files = 0
-    roots: list[int] = []
-    parts: list[dict[str, Int64]] = []
-    for m in maps:
-        # convert thresholds among the shard's boundaries to thresholds among the boundaries of all shards
-        thresholds = []
-        for c, s in enumerate(shared):
-            ordinals = s.ordinals[taken[c] : taken[c] + len(m.boundaries[c])]
-            thresholds.append(np.concatenate(([0], ordinals + 1)))
-            taken[c] += len(m.boundaries[c])
-        part = _node_arrays(m, thresholds, nodes, files)
-        roots.append(nodes)
-        parts.append(part)
-        nodes += len(part["column"])
-        files += m.files
-    joined = {key: np.concatenate([p[key] for p in parts]) for key in parts[0]}
+    roots = [np.array([0 if len(m.tree.column) else ~0], np.int32) for m in maps]
+    shared, tree, root = join_trees([m.boundaries for m in maps], [m.tree for m in maps], roots)
+    # Siblings follow each other. A leaf with several parents becomes several leaves. The number after each root is
+    # unused.
+    inner, leaves = len(tree.column), len(tree.file)
+    child = np.concatenate((np.repeat(root, 2), np.stack((tree.left, tree.right), axis=1).ravel()))
+    node = np.where(child < 0, inner + ~child, child)
+
+    def numbered(of_node: NDArray[Any], of_leaf: NDArray[Any]) -> Int32:
+        return np.concatenate((of_node, of_leaf))[node].astype(np.int32)
+
+    none = np.zeros(inner, np.int32)
     forest = Forest(
         boundaries=tuple(s.distinct for s in shared),
+        column=numbered(tree.column, np.zeros(leaves)),
+        threshold=numbered(tree.threshold, np.full(leaves, ABOVE_ALL_RANGE_IDS)),
+        left=np.where(child < 0, np.arange(len(node)), 2 * (len(maps) + child)).astype(np.int32),
+        file=numbered(none, tree.file),
+        leaf=numbered(none, _leaf_in_file(tree.file)),
+        spread=numbered(none + 1, tree.spread),
         shards=len(maps),
-        files=files,
+        files=tree.files,
         depth=max(m.tree.depth for m in maps),
         grid=None,
-        **_number_siblings(np.array(roots), **joined),
     )
-    return _with_grid(forest)
-
-
-def _node_arrays(m: FileMap, thresholds: Sequence[Int64], first_node: int, first_file: int) -> dict[str, Int64]:
-    tree = m.tree
-    inner, leaves = len(tree.column), len(tree.file)
-
-    def node_of(child: Int32) -> Int64:
-        return np.where(child < 0, inner + ~child, child).astype(np.int64)
-
-    child = np.empty(2 * (inner + leaves), np.int64)
-    child[0 : 2 * inner : 2] = node_of(tree.left)
-    child[1 : 2 * inner : 2] = node_of(tree.right)
-    child[2 * inner :] = np.repeat(np.arange(inner, inner + leaves), 2)
-    threshold = np.zeros(inner + leaves, np.int64)
-    for c, shared in enumerate(thresholds):
-        nodes = np.flatnonzero(tree.column == c)
-        threshold[nodes] = shared[tree.threshold[nodes]]
-    none = np.zeros(inner, np.int64)
-    return {
-        "column": np.concatenate((tree.column, np.zeros(leaves, np.int64))),
-        "threshold": threshold,
-        "child": child + first_node,
-        "file": np.concatenate((none, tree.file + first_file)),
-        "leaf": np.concatenate((none, _leaf_in_file(tree.file))),
-        "spread": np.concatenate((none + 1, tree.spread)),
-    }
-
-
-def _number_siblings(roots: Int64, child: Int64, **of_node: Int64) -> dict[str, Int32]:
-    """Renumber the nodes so that siblings follow each other, as `Forest` requires, and replace `child` by `left`.
-
-    A leaf with several parents becomes several leaves. The number after each root is unused.
-    """
-    children = child.reshape(-1, 2)
-    is_leaf = children[:, 0] == np.arange(len(children))
-    inner = np.flatnonzero(~is_leaf)
-    node = np.concatenate((np.repeat(roots, 2), children[inner].ravel()))
-    pair = np.zeros(len(children), np.int64)
-    pair[inner] = 2 * (len(roots) + np.arange(len(inner)))
-    found = {name: values[node].astype(np.int32) for name, values in of_node.items()}
-    found["left"] = np.where(is_leaf[node], np.arange(len(node)), pair[node]).astype(np.int32)
-    found["threshold"][is_leaf[node]] = ABOVE_ALL_RANGE_IDS
-    return found
+    shape = (forest.shards, *forest.range_counts)
+    if prod(shape) > MAX_GRID_CELLS:
+        return forest
+    shard, *range_ids = (axis.ravel() for axis in np.indices(shape, dtype=np.int64))
+    return replace(forest, grid=forest.walk(shard, range_ids).astype(np.int32))
 
 
 def _leaf_in_file(file: Int32) -> Int64:
     """Number the leaves within each file: int64[leaves]. The leaves of a file are adjacent."""
     starts = np.flatnonzero(np.concatenate(([True], file[1:] != file[:-1])))
     return np.arange(len(file)) - np.repeat(starts, np.diff(np.concatenate((starts, [len(file)]))))
-
-
-def _with_grid(forest: Forest) -> Forest:
-    shape = (forest.shards, *forest.range_counts)
-    if prod(shape) > MAX_GRID_CELLS:
-        return forest
-    shard, *range_ids = (axis.ravel() for axis in np.indices(shape, dtype=np.int64))
-    return replace(forest, grid=forest.walk(shard, range_ids).astype(np.int32))

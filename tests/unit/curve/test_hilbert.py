@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from zlayout.curve.hilbert import hilbert, hilbert_inverse
+from zlayout.curve.zorder import hilbert, hilbert_inverse
 
 
 @pytest.mark.parametrize(("columns", "bits"), [(1, 6), (2, 1), (2, 6), (3, 4), (4, 3), (5, 2), (6, 2)])

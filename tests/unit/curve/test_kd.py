@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zlayout.curve.kd import Goal, build_kd, grow, marginal
+from zlayout.curve.kd import Goal, Marginal, build_kd, grow
 from zlayout.curve.sorted_parts import sort_parts
 from zlayout.curve.tree import KdTree, locate
 
@@ -197,21 +197,20 @@ def test_trees_grown_together_are_those_grown_one_by_one() -> None:
     rng = np.random.default_rng(12)
     sizes, files = [900, 0, 40, 2500], [7, 3, 1, 300]
     ordinals = [rng.integers(-1, 2000, sum(sizes)), rng.integers(-1, 9, sum(sizes))]
-    goal = Goal([1.0, 2.0], [marginal(o) for o in ordinals], True, 20.0, 2)
+    goal = Goal([1.0, 2.0], [Marginal.of(o) for o in ordinals], True, 20.0, 2)
     part = np.repeat(np.arange(4), sizes)
     mixed = rng.permutation(len(part))
-    together = grow(sort_parts([o[mixed] for o in ordinals], part[mixed], 4), np.array(files), goal)
-    whole, first = together.tree(), np.zeros(3, np.int64)
+    whole, roots = grow(sort_parts([o[mixed] for o in ordinals], part[mixed], 4), np.array(files), goal)
+    first = np.zeros(3, np.int64)
     for number in range(4):
-        alone = grow(sort_parts([o[part == number] for o in ordinals]), np.array([files[number]]), goal)
-        tree, count = alone.tree(), [0, 0, 0]
+        tree, _ = grow(sort_parts([o[part == number] for o in ordinals]), np.array([files[number]]), goal)
         count = np.array([len(tree.column), len(tree.file), tree.files])
         nodes, leaves, made = (slice(f, f + c) for f, c in zip(first, count, strict=True))
         child = np.array([[first[0]], [-first[1]]])
         for side in ("left", "right"):
             own = getattr(tree, side)
             assert getattr(whole, side)[nodes].tolist() == np.where(own < 0, own + child[1], own + child[0]).tolist()
-        assert together.roots()[number] == (first[0] if count[0] else ~first[1])
+        assert roots[number] == (first[0] if count[0] else ~first[1])
         assert whole.file[leaves].tolist() == (tree.file + first[2]).tolist()
         for name, at in [("column", nodes), ("threshold", nodes), ("spread", leaves), ("rows", made), ("low", made)]:
             assert getattr(whole, name)[at].tolist() == getattr(tree, name).tolist()
