@@ -22,10 +22,10 @@ from typing import Any
 from arms import target_size
 from lineitem import DELTA, ICEBERG, Bench, open_bench
 
-from zlayout.advisor.bound_lengths import bound_lengths
-from zlayout.advisor.costs import costs
+from zlayout.advisor.declared import bound_lengths
 from zlayout.advisor.model import Choice, KeySample, Study, TableQuery
 from zlayout.advisor.queries import column_shares, in_partitions, queries_on
+from zlayout.advisor.simulate import costs
 from zlayout.advisor.spark_sample import draw_sample
 from zlayout.advisor.study import Question, present_files, rewrite_target, study
 from zlayout.app.apply import apply_table

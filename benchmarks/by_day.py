@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 from growing import KEYS, RANGE, Int64, Table, apply, rows_of, sizes
 
-from zlayout.advisor.costs import costs
 from zlayout.advisor.queries import in_partitions, queries_on
+from zlayout.advisor.simulate import costs
 from zlayout.advisor.study import present_files
 from zlayout.app.plan import plan_tables
 from zlayout.errors import Location

@@ -26,11 +26,10 @@ from asked import CASES, Case
 from lineitem import DELTA, ICEBERG, Bench, attach, write_base
 from results import replace_section
 
-from zlayout.advisor.bound_lengths import bound_lengths
-from zlayout.advisor.costs import costs, lowest
+from zlayout.advisor.declared import bound_lengths
 from zlayout.advisor.model import Choice, KeySample, Study, TableQuery, Target
 from zlayout.advisor.queries import column_shares, in_partitions, queries_on
-from zlayout.advisor.simulate import rank_sample, simulate
+from zlayout.advisor.simulate import costs, lowest, rank_sample, simulate
 from zlayout.advisor.spark_sample import draw_sample
 from zlayout.advisor.study import Question, rewrite_target, study
 from zlayout.app.apply import apply_table

@@ -19,15 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zlayout.advisor.columns import correlated_pairs
-from zlayout.advisor.costs import costs, lowest
 from zlayout.advisor.model import Choice, KeySample, TableQuery, Target
 from zlayout.advisor.queries import column_shares, queries_on
-from zlayout.advisor.search import Search, all_curves
-from zlayout.advisor.simulate import rank_sample, simulate
+from zlayout.advisor.search import Search
+from zlayout.advisor.simulate import costs, lowest, rank_sample, simulate
 from zlayout.predicate.model import And, Compare
 from zlayout.report import charts
 from zlayout.report.line_chart import lines
-from zlayout.spec.layout import Layout, ZorderColumn
+from zlayout.spec.layout import CURVES, Layout, ZorderColumn
 from zlayout.spec.model import TableName
 from zlayout.table.partition import Partition
 from zlayout.table.state import Column, FileTable, TableState
@@ -79,7 +78,7 @@ class Bench:
         few = Bench({n: v.take(pa.array(rows)) for n, v in self.sample.keys.items()}, self.queries, self.base)
         pairs = correlated_pairs(few.ranks)
         found = Search(few.choice, self.base, float("inf"), lambda _progress: None, pairs)
-        found.run(column_shares(self.queries), all_curves(None))
+        found.run(column_shares(self.queries), CURVES)
         assert found.best is not None
         found.steps = [self.choice(step.layout) for step in found.steps]
         found.best = found.choose([self.choice(layout) for layout in found.finalists()])

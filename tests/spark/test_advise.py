@@ -14,10 +14,10 @@ from spark.arenas import DeltaArena, IcebergArena, SparkArena
 from support.builders import make_layout, make_spec
 from support.runs import plan_and_apply
 
-from zlayout.advisor.bound_lengths import bound_lengths
-from zlayout.advisor.costs import costs
+from zlayout.advisor.declared import bound_lengths
 from zlayout.advisor.model import KeySample, Study
 from zlayout.advisor.queries import in_partitions, queries_on
+from zlayout.advisor.simulate import costs
 from zlayout.advisor.spark_sample import draw_sample
 from zlayout.advisor.study import Question, present_files, rewrite_target, study
 from zlayout.spec.layout import Layout

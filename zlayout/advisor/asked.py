@@ -1,4 +1,7 @@
-"""What the queries of a workload open of a table: now, after a plan is applied, and in the best possible layout."""
+"""What the queries of a workload open of a table: now, after a plan is applied, and in the best possible layout.
+
+From this follows when a rewrite has paid back.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,24 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from zlayout.advisor.costs import costs, lowest
-from zlayout.advisor.model import Costs, FileSet, KeySample, TableQuery
+from zlayout.advisor.model import Costs, FileSet, KeySample, QueryPredicates, TableQuery
 from zlayout.advisor.queries import column_shares
+from zlayout.advisor.simulate import costs, lowest
 from zlayout.advisor.study import rewrite_target
 from zlayout.planner.decision import Decision
-from zlayout.planner.forecasts import QueryCost, QueryGroup
+from zlayout.planner.forecasts import Payback, QueryCost, QueryGroup, WorkloadForecast
 from zlayout.planner.partitions import Floats
 from zlayout.planner.sampled import DRAWS, MIN_ERROR, MIN_ERROR_OF_PART, rewrite_of
 from zlayout.planner.simulated import resample, together
 from zlayout.planner.simulation import MAX_ROWS, simulate_files, weights_of
-from zlayout.spec.model import LayoutSpec
+from zlayout.spec.model import LayoutSpec, Prices
 from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.state import TableState
 
 MAX_COLUMNS = 32
 MAX_GROUPS = 10
+TIB = 2**40
+SECONDS_PER_HOUR = 3600
 
 
 def asked_columns(spec: LayoutSpec, queries: Sequence[TableQuery], state: TableState) -> tuple[str, ...]:
@@ -52,16 +57,12 @@ def query_groups(queries: Sequence[TableQuery], now: Costs, predicted: Costs | N
         of_columns.setdefault(tuple(sorted(column_shares([query]))), []).append(number)
     opened, whole = now.bytes * now.weights, float(now.weights.sum())
     most = sorted(of_columns.items(), key=lambda item: (-float(opened[item[1]].sum()), item[0]))[:MAX_GROUPS]
-    return tuple(
-        QueryGroup(
-            columns,
-            len(index),
-            float(now.weights[index].sum()) / whole,
-            mean(now.of(index)),
-            None if predicted is None else mean(predicted.of(index)),
-        )
-        for columns, index in most
-    )
+
+    def group(columns: tuple[str, ...], index: list[int]) -> QueryGroup:
+        then = None if predicted is None else mean(predicted.of(index))
+        return QueryGroup(columns, len(index), float(now.weights[index].sum()) / whole, mean(now.of(index)), then)
+
+    return tuple(group(columns, index) for columns, index in most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +137,50 @@ def key_sample(state: TableState, sample: RowGroupSample) -> KeySample:
 
 def _cost(values: Floats) -> QueryCost:
     return QueryCost(float(values[0]), round(float(values[1])))
+
+
+def executions_per_day(queries: Sequence[QueryPredicates]) -> float | None:
+    """Return how many of the queries run in a day; None if the days of one of them are unknown."""
+    days = [q.query.days for q in queries]
+    return sum(q.weight / d for q, d in zip(queries, days, strict=True) if d) if all(days) else None
+
+
+def payback(
+    forecast: WorkloadForecast,
+    rewrite_bytes: int,
+    per_day: float | None,
+    bytes_per_second: float | None,
+    prices: Prices | None,
+) -> Payback | None:
+    """Return the pay-back of a rewrite.
+
+    A rewrite reads and writes its files once. It has paid back when the queries have read as many bytes less. If the
+    error range of the forecast includes that they read no less, nothing is stated about when.
+
+    Args:
+        forecast: What the queries open now and after the rewrite.
+        rewrite_bytes: The size of the files to rewrite.
+        per_day: The number of queries in a day; None if it is unknown.
+        bytes_per_second: The rate of the last run; None before the first one.
+        prices: The declared prices.
+
+    Returns:
+        The pay-back; None if nothing is rewritten, or if it is unknown what the queries read afterwards.
+    """
+    after, high = forecast.predicted, forecast.high
+    if not rewrite_bytes or after is None or high is None:
+        return None
+    seconds = rewrite_bytes / bytes_per_second if bytes_per_second else None
+    cost = prices.compute_per_hour * seconds / SECONDS_PER_HOUR if prices and seconds is not None else None
+    found = Payback(rewrite_bytes, seconds, None, cost=cost)
+    if high.bytes >= forecast.now.bytes:
+        return found
+    saved = forecast.now.bytes - after.bytes
+    found = replace(found, queries=2 * rewrite_bytes / saved)
+    if per_day is None:
+        return found
+    found = replace(found, saved_per_day=round(saved * per_day), days=2 * rewrite_bytes / (saved * per_day))
+    if prices is None:
+        return found
+    worth = prices.scan_per_tib * saved * per_day / TIB
+    return replace(found, worth_per_day=worth, money_days=None if cost is None else cost / worth)

@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from zlayout.advisor.asked import key_sample, mean
-from zlayout.advisor.bound_lengths import bound_lengths
 from zlayout.advisor.compare import zorder_line
-from zlayout.advisor.declared import declared_layout, searched
+from zlayout.advisor.declared import bound_lengths, declared_layout, searched
 from zlayout.advisor.model import Choice, KeySample, TableQuery
 from zlayout.advisor.study import Question, rewrite_target, study
 from zlayout.planner.forecasts import BetterLayout

@@ -6,8 +6,7 @@ import json
 from math import isfinite
 from typing import Any
 
-from zlayout.advisor.compare import changes, shown_choice, verdict, zorder_block
-from zlayout.advisor.coverage import assumptions, warning
+from zlayout.advisor import compare
 from zlayout.advisor.model import Choice, Costs, Study, Use
 from zlayout.errors import Diagnostic
 from zlayout.spec.layout import cut_texts
@@ -21,7 +20,7 @@ def to_json(study: Study) -> str:
 
 def to_document(study: Study) -> dict[str, Any]:
     """The study as JSON values. Files and bytes are weighted means over the workload, or those of one query."""
-    shown = shown_choice(study)
+    shown = compare.shown_choice(study)
     return {
         "format_version": FORMAT_VERSION,
         "table": study.table,
@@ -53,9 +52,9 @@ def to_document(study: Study) -> dict[str, Any]:
             ],
             "as_ranges": [{"query": i.query.location, "condition": i.text, "as": i.as_text} for i in study.inverted],
         },
-        "warning": _diagnostic(warning(study)),
-        "verdict": verdict(study),
-        "notes": [*assumptions(study), *study.notes],
+        "warning": _diagnostic(compare.warning(study)),
+        "verdict": compare.verdict(study),
+        "notes": [*compare.assumptions(study), *study.notes],
         "now": _costs(study.now),
         "floor": _costs(study.floor),
         "declared": _choice(study.declared) if study.declared else None,
@@ -70,7 +69,7 @@ def to_document(study: Study) -> dict[str, Any]:
                 "bytes": dict(zip(("now", "then", "floor"), c.bytes, strict=True)),
                 "factor": c.factor if isfinite(c.factor) else None,
             }
-            for c in (changes(study, shown.costs) if shown else ())
+            for c in (compare.changes(study, shown.costs) if shown else ())
         ],
         "columns": [
             {
@@ -85,7 +84,7 @@ def to_document(study: Study) -> dict[str, Any]:
         ],
         "steps": [_choice(step) for step in study.steps],
         "search": {"layouts": study.tried, "seconds": round(study.seconds, 2), "time_limit_reached": study.interrupted},
-        "zorder": zorder_block(study.best) if study.best else None,
+        "zorder": compare.zorder_block(study.best) if study.best else None,
     }
 
 

@@ -222,11 +222,9 @@ class Study:
     files: int
     sampled: int
     seed: int
-    workload: tuple[str, ...]
     queries: tuple[TableQuery, ...]
     statements: int
     coverage: Coverage
-    unused: tuple[Unused, ...]
     now: Costs
     floor: Costs
     choices: tuple[Choice, ...]
@@ -238,6 +236,8 @@ class Study:
     seconds: float = 0.0
     interrupted: bool = False
     notes: tuple[str, ...] = ()
+    workload: tuple[str, ...] = ()
+    unused: tuple[Unused, ...] = ()
     inverted: tuple[Inverted, ...] = ()
     assumed_time: datetime | None = None
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Any
 
-from zlayout.advisor.compare import Change, changes, column_notes, shorten, shown_choice, verdict, zorder_block
-from zlayout.advisor.coverage import assumptions, other_queries, warning
+from zlayout.advisor import compare
 from zlayout.advisor.model import Study
 from zlayout.report import charts
 from zlayout.report.formats import check_available
@@ -25,18 +24,18 @@ def render(study: Study) -> str:
     pages = environment({"size": lambda n: size(round(n)), "number": number, "plural": plural, "short": _short})
     style = files("zlayout.report").joinpath("page").joinpath("page.css").read_text(encoding="utf-8")
     text = files("zlayout.advisor").joinpath("page.html.jinja").read_text(encoding="utf-8")
-    shown = shown_choice(study)
-    found = changes(study, shown.costs) if shown else ()
+    shown = compare.shown_choice(study)
+    found = compare.changes(study, shown.costs) if shown else ()
     return pages.from_string(text).render(
         study=study,
-        verdict=verdict(study),
+        verdict=compare.verdict(study),
         shown=shown,
         groups=_groups(found),
-        warning=warning(study),
-        assumptions=list(assumptions(study)),
-        others=list(other_queries(study)),
-        notes=list(column_notes(study)),
-        block="" if study.best is None else _lines(zorder_block(study.best)),
+        warning=compare.warning(study),
+        assumptions=list(compare.assumptions(study)),
+        others=list(compare.other_queries(study)),
+        notes=list(compare.column_notes(study)),
+        block="" if study.best is None else _lines(compare.zorder_block(study.best)),
         bars=markupsafe.Markup(_bars(found)),
         steps=markupsafe.Markup(_steps(study)),
         columns=_step_columns(study),
@@ -46,7 +45,7 @@ def render(study: Study) -> str:
 
 
 def _short(text: str) -> str:
-    return shorten(printable(text), MAX_QUERY_LENGTH)
+    return compare.shorten(printable(text), MAX_QUERY_LENGTH)
 
 
 def _lines(block: str) -> Any:
@@ -56,14 +55,14 @@ def _lines(block: str) -> Any:
     return markupsafe.Markup("\n").join(markupsafe.escape(printable(line)) for line in block.splitlines())
 
 
-def _groups(found: tuple[Change, ...]) -> list[tuple[str, str, list[tuple[int, Change]]]]:
+def _groups(found: tuple[compare.Change, ...]) -> list[tuple[str, str, list[tuple[int, compare.Change]]]]:
     """(badge, title, numbered changes) of each group. The numbers identify the queries in the picture."""
     numbered = list(enumerate(found, 1))
     groups = (("unchanged", "faster"), ("error", "slower"), ("", "same"))
     return [(badge, title, [(n, c) for n, c in numbered if c.verdict == title]) for badge, title in groups]
 
 
-def _bars(found: tuple[Change, ...]) -> str:
+def _bars(found: tuple[compare.Change, ...]) -> str:
     now, then = ([(str(n), round(c.files[at])) for n, c in enumerate(found[:40], 1)] for at in (0, 1))
     return charts.bars(now, then, "query", 2 * charts.MAP_SIDE)
 

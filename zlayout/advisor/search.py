@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from zlayout.advisor.model import Choice
 from zlayout.planner.clustering import MAX_CLUSTERING_COLUMNS
-from zlayout.spec.layout import CURVES, Layout, ZorderColumn
+from zlayout.spec.layout import Layout, ZorderColumn
 
 MAX_COLUMNS = 6
 # Share of the bytes that another column must save, because each column makes the others less effective.
@@ -192,8 +192,3 @@ def _plain(layout: Layout) -> Layout:
 
 def _rounded(weight: float) -> float:
     return float(f"{weight:.2g}")
-
-
-def all_curves(first: str | None) -> tuple[str, ...]:
-    """The curves to search: the requested one, or all."""
-    return (first,) if first else CURVES

@@ -1,20 +1,23 @@
-"""Simulate a layout: apply it to a sample, to obtain the bounds of the files that a rewrite would write.
+"""Simulate a layout: apply it to a sample, to obtain the bounds of the files that a rewrite would write, and the costs.
 
-The simulation uses the code of the rewrite (`zlayout.curve.layout`), so that both have the same result.
+The simulation uses the code of the rewrite (`zlayout.curve.layout`), so that both have the same result. The floor of a
+query is its lowest cost in any layout.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from zlayout.advisor.model import FileSet, Float64, KeySample, Target
+from zlayout.advisor.model import Bools, Costs, FileSet, Float64, KeySample, TableQuery, Target
 from zlayout.curve.layout import build_map
 from zlayout.curve.order import Ranked, rank
 from zlayout.curve.simulate import simulated_bounds
+from zlayout.predicate.model import Predicate
+from zlayout.predicate.prune import may_match
 from zlayout.spec.layout import Layout
 from zlayout.table.state import ColumnBounds, Int32, Int64
 
@@ -84,3 +87,55 @@ def point_files(sample: KeySample) -> FileSet:
         for name, v in sample.keys.items()
     }
     return FileSet(bounds, np.ones(n, np.int64), np.zeros(n), sample.partition)
+
+
+def costs(queries: Sequence[TableQuery], files: FileSet, *, sampled: bool = False) -> Costs:
+    """The cost of each query in the files. A query with two scans of the table opens its files twice.
+
+    sampled: whether the files have the bounds of a sample. A scan then opens at least one file if present files may
+    have matching rows, because the rows that match need not be in the sample.
+    """
+    known: dict[Predicate, Bools] = {}
+
+    def of_scan(predicate: Predicate, partitions: Bools) -> tuple[float, float]:
+        if predicate not in known:
+            known[predicate] = may_match(predicate, files.bounds, files.rows)
+        within = partitions[files.partition]
+        hit = known[predicate] & within
+        if sampled and within.any() and not hit.any():
+            return 1.0, files.bytes[within].mean()
+        return hit.sum(), files.bytes[hit].sum()
+
+    return _summed(queries, of_scan)
+
+
+def lowest(queries: Sequence[TableQuery], sample: KeySample, target: Target) -> Costs:
+    """The floor of each query: its cost if the table were laid out for it alone, with the same number of files.
+
+    The matching rows are then in as few files as possible. This is at least one file in each partition with matching
+    sample rows, and at least one file in total if present files may have matching rows, because the sample may contain
+    none of them.
+    """
+    points = point_files(sample)
+    count = len(target.files)
+    drawn = np.maximum(np.bincount(sample.partition, minlength=count), 1)
+    size = target.bytes / np.maximum(target.files, 1)
+
+    def of_scan(predicate: Predicate, partitions: Bools) -> tuple[float, float]:
+        match = may_match(predicate, points.bounds, points.rows) & partitions[sample.partition]
+        share = np.bincount(sample.partition[match], minlength=count) / drawn
+        files = np.where(share > 0, np.clip(share * target.files, 1.0, target.files), 0.0)
+        if not files.any() and partitions.any():
+            files[np.argmax(partitions & (target.files > 0))] = 1.0
+        return files.sum(), (files * size).sum()
+
+    return _summed(queries, of_scan)
+
+
+def _summed(queries: Sequence[TableQuery], of_scan: Callable[[Predicate, Bools], tuple[float, float]]) -> Costs:
+    """The cost of each query. of_scan: the files and bytes of a scan with a predicate in some partitions."""
+    opened = np.zeros((len(queries), 2))
+    for number, query in enumerate(queries):
+        for scan in zip(query.predicates, query.partitions, strict=True):
+            opened[number] += of_scan(*scan)
+    return Costs(opened[:, 0], opened[:, 1], np.array([q.weight for q in queries]))

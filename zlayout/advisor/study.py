@@ -9,23 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from zlayout.advisor.columns import column_uses, correlated_pairs
-from zlayout.advisor.costs import costs, lowest
-from zlayout.advisor.cuts import Checked, note_on_cuts, search_cuts
-from zlayout.advisor.model import (
-    Choice,
-    Coverage,
-    FileSet,
-    KeySample,
-    Study,
-    TableQuery,
-    TableWorkload,
-    Target,
-    Use,
-)
+from zlayout.advisor.cuts import Measure, note_on_cuts, search_cuts
+from zlayout.advisor.model import Choice, Coverage, FileSet, KeySample, Study, TableQuery, TableWorkload, Target, Use
 from zlayout.advisor.queries import column_shares
-from zlayout.advisor.search import Progress, Search, all_curves
-from zlayout.advisor.simulate import Ranks, rank_sample, simulate
-from zlayout.spec.layout import Layout
+from zlayout.advisor.search import Progress, Search
+from zlayout.advisor.simulate import Ranks, costs, lowest, rank_sample, simulate
+from zlayout.spec.layout import CURVES, Layout
 from zlayout.table.state import TableState
 from zlayout.workload.model import Workload
 
@@ -101,44 +90,45 @@ def study(
     Raises:
         TableError: ZL109 for a column type without an order.
     """
+    started = time.monotonic()
+    limit = started + question.seconds
     ranks = rank_sample(sample, bound_lengths, len(target.files))
     shares = {name: s for name, s in column_shares(queries).items() if name in ranks.columns}
-    started = time.monotonic()
-    measure = _measure_on(sample, ranks, queries, target)
-    notes: tuple[str, ...] = ()
-    choices = [measure(layout) for layout in question.layouts]
-    declared = measure(question.declared) if question.declared is not None else None
+    measure = _measure_on(sample, ranks, target)
+    choices = [measure(layout, queries) for layout in question.layouts]
+    declared = measure(question.declared, queries) if question.declared is not None else None
     steps: tuple[Choice, ...] = ()
+    notes: tuple[str, ...] = ()
     tried, interrupted = len(choices), False
     if question.search and shares:
         few = _thinned(sample, int(target.files.sum()))
         few_ranks = ranks if few is sample else rank_sample(few, bound_lengths, len(target.files))
-        quick = measure if few is sample else _measure_on(few, few_ranks, queries, target)
+        quick = measure if few is sample else _measure_on(few, few_ranks, target)
         deadline = started + SEARCH_TIME_SHARE * question.seconds
-        search = Search(quick, question.base, deadline, on_progress, correlated_pairs(few_ranks))
-        search.run(shares, all_curves(question.curve))
+        pairs = correlated_pairs(few_ranks)
+        search = Search(lambda layout: quick(layout, queries), question.base, deadline, on_progress, pairs)
+        search.run(shares, (question.curve,) if question.curve else CURVES)
         finals = search.finalists()
-        again = search.known.__getitem__ if few is sample else measure
         layouts = [*finals, *(step.layout for step in search.steps)]
-        measured = _measured(layouts, again, started + question.seconds)
+        again = search.known.__getitem__ if few is sample else lambda layout: measure(layout, queries)
+        measured = _measured(layouts, again, limit)
         # a step that was not measured again has the result of the search
         steps = tuple(measured.get(step.layout, step) for step in search.steps)
         tried, interrupted = tried + len(search.known), search.interrupted or not measured.keys() >= set(finals)
         if finals:
             choices.append(search.choose([measured[layout] for layout in finals if layout in measured]))
-            if question.cuts:
-                limit = started + question.seconds
-                checked = _checked_cuts(choices[-1].layout, queries, sample, ranks, target, few, limit)
-                if checked is not None and checked.is_better:
-                    notes = (note_on_cuts(checked),)
-                    choices.append(measure(checked.layout))
+            # cuts are chosen on few rows, and measured on all rows
+            checked = search_cuts(choices[-1].layout, queries, few, target, measure, limit) if question.cuts else None
+            if checked is not None and checked.is_better:
+                notes = (note_on_cuts(checked),)
+                choices.append(measure(checked.layout, queries))
     now = costs(queries, present_files(state))
-    best = min(choices, key=lambda c: c.costs.mean_bytes, default=None)
+    lowest_choice = min(choices, key=lambda c: c.costs.mean_bytes, default=None)
+    chosen = [c.name for c in lowest_choice.layout.columns] if lowest_choice else []
+    best = lowest_choice
     # if nothing is read now, nothing can be saved
     if best is not None and (now.mean_bytes == 0 or best.costs.mean_bytes > (1 - MIN_SAVING) * now.mean_bytes):
         best = None
-    of = best or (min(choices, key=lambda c: c.costs.mean_bytes) if choices else None)
-    chosen = [c.name for c in of.layout.columns] if of else []
     predicates = [p for q in queries for p in q.predicates]
     return Study(
         table=state.table,
@@ -149,11 +139,9 @@ def study(
         files=len(state.files),
         sampled=len(sample),
         seed=sample.seed,
-        workload=(),
         queries=queries,
         statements=len(queries),
         coverage=Coverage.of(dict.fromkeys((q.query for q in queries), Use.USED)),
-        unused=(),
         now=now,
         floor=lowest(queries, sample, target),
         choices=tuple(choices),
@@ -168,27 +156,10 @@ def study(
     )
 
 
-def _checked_cuts(
-    start: Layout,
-    queries: Sequence[TableQuery],
-    sample: KeySample,
-    ranks: Ranks,
-    target: Target,
-    few: KeySample,
-    deadline: float,
-) -> Checked | None:
-    """Choose cuts on few rows, and measure them on all rows."""
+def _measure_on(sample: KeySample, ranks: Ranks, target: Target) -> Measure:
+    """Return a function that simulates a layout on the sample, and returns its costs for queries."""
 
-    def measure(layout: Layout, some: Sequence[TableQuery]) -> Choice:
-        return _measure_on(sample, ranks, some, target)(layout)
-
-    return search_cuts(start, queries, few, target, measure, deadline)
-
-
-def _measure_on(
-    sample: KeySample, ranks: Ranks, queries: Sequence[TableQuery], target: Target
-) -> Callable[[Layout], Choice]:
-    def measure(layout: Layout) -> Choice:
+    def measure(layout: Layout, queries: Sequence[TableQuery]) -> Choice:
         files, touched = simulate(sample, ranks, layout, target)
         return Choice(layout, len(files), costs(queries, files, sampled=True), touched)
 

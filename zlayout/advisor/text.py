@@ -5,8 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from zlayout.advisor.compare import Change, changes, column_notes, shorten, shown_choice, verdict, zorder_block
-from zlayout.advisor.coverage import assumptions, other_queries, warning
+from zlayout.advisor import compare
 from zlayout.advisor.model import Choice, Study
 from zlayout.report.words import number, plural, printable, size
 from zlayout.workload.model import Unused
@@ -16,13 +15,13 @@ MAX_QUERIES = 20
 
 def render(study: Study, width: int = 100, *, verbose: bool = False) -> str:
     """The text report. width: columns of the terminal. verbose: list all queries and all unused conditions."""
-    first = warning(study)
+    first = compare.warning(study)
     lines = [*_wrapped(f"warning: {printable(str(first))}", width), ""] if first else []
     lines += [line for long in _heading(study) for line in _wrapped(long, width)]
-    for sentence in (verdict(study), *assumptions(study), *study.notes):
+    for sentence in (compare.verdict(study), *compare.assumptions(study), *study.notes):
         lines += ["", *_wrapped(printable(sentence), width)]
     lines += ["", *_layouts(study, width)]
-    shown = shown_choice(study)
+    shown = compare.shown_choice(study)
     if shown is not None:
         lines += ["", *_queries(study, shown, width, verbose)]
     if len(study.steps) > 1:
@@ -32,7 +31,7 @@ def render(study: Study, width: int = 100, *, verbose: bool = False) -> str:
     if study.unused:
         lines += ["", *_unused(study, width, verbose)]
     if study.best is not None:
-        lines += ["", "Keys for the layout spec:", "", *map(printable, zorder_block(study.best).splitlines())]
+        lines += ["", "Keys for the layout spec:", "", *map(printable, compare.zorder_block(study.best).splitlines())]
     return "\n".join(lines) + "\n"
 
 
@@ -50,7 +49,7 @@ def _heading(study: Study) -> Iterator[str]:
     count = f"{study.statements:,} {'query' if study.statements == 1 else 'queries'}"
     read = f"{count}, {len(study.queries)} with conditions on this table"
     yield f"  workload  {', '.join(printable(w) for w in study.workload)}: {read}"
-    for sentence in other_queries(study):
+    for sentence in compare.other_queries(study):
         yield f"            {sentence}, not counted below"
     if study.tried > len(study.choices):
         ended = "; the time limit ended the search" if study.interrupted else ""
@@ -78,7 +77,7 @@ def _marked(choice: Choice, study: Study) -> str:
 
 
 def _queries(study: Study, shown: Choice, width: int, verbose: bool) -> Iterator[str]:
-    found = changes(study, shown.costs)
+    found = compare.changes(study, shown.costs)
     yield from _wrapped(f"Query by query, with {printable(shown.title)}", width)
     texts = {change: printable(change.text) for change in found}
     room = min(max(map(len, texts.values()), default=5), width - 52)
@@ -88,14 +87,14 @@ def _queries(study: Study, shown: Choice, width: int, verbose: bool) -> Iterator
         some = [c for c in found if c.verdict == group]
         yield f"  {title}{'' if some else ': none'}"
         for change in some[:limit]:
-            yield f"  {shorten(texts[change], room):<{room}} {_numbers(change)}"
+            yield f"  {compare.shorten(texts[change], room):<{room}} {_numbers(change)}"
             if verbose:
                 yield f"    {_short(printable(change.location), width - 4)}"
         if len(some) > limit:
             yield f"  ... and {len(some) - limit:,} more (-v shows them)"
 
 
-def _numbers(change: Change) -> str:
+def _numbers(change: compare.Change) -> str:
     now, then, floor = (number(v) for v in change.files)
     before, after, _ = change.bytes
     grown = f"{after / before:.0%}" if before else "new" if after else ""
@@ -126,7 +125,7 @@ def _steps(study: Study, width: int) -> Iterator[str]:
 
 def _columns(study: Study, width: int) -> Iterator[str]:
     yield "Columns of the workload"
-    notes = list(column_notes(study))
+    notes = list(compare.column_notes(study))
     room = min(max(len(printable(name)) for name, _ in notes), width // 2)
     for name, note in notes:
         lines = textwrap.wrap(note, max(width - room - 4, 30))
@@ -146,7 +145,7 @@ def _unused(study: Study, width: int, verbose: bool) -> Iterator[str]:
         share = f", {weights[reason] / total:.0%} of the weight" if total else ""
         yield from _wrapped(f"  {len(some):>4}  {reason}{share}", width)
         for unused in some if verbose else some[:1]:
-            yield f"        {shorten(printable(' '.join(unused.text.split())), max(width - 8, 30))}"
+            yield f"        {compare.shorten(printable(' '.join(unused.text.split())), max(width - 8, 30))}"
             if verbose:
                 yield f"          {_short(printable(unused.query.location), width - 10)}"
     if not verbose:

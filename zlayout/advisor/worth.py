@@ -32,6 +32,14 @@ from zlayout.table.reach import estimate_in_partitions
 from zlayout.table.segments import before, segments_of
 from zlayout.table.state import ColumnBounds, FileTable, Int64
 
+_COMPARE: dict[Operator, np.ufunc] = {
+    "=": np.equal,
+    "!=": np.not_equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}
 _OPPOSITE: dict[Operator, Operator] = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
@@ -156,16 +164,9 @@ class _Axis:
 
     def _compared(self, operator: Operator, named: Int64) -> Bools:
         """Return where a comparison with a value is true, bool[2, R]. named: int64[P], the point of the value."""
-        value, point = named[self.partition], np.arange(len(self.partition))
-        match operator:
-            case "=":
-                return np.stack((point == value, np.zeros(len(point), bool)))
-            case "!=":
-                return np.stack((point != value, np.ones(len(point), bool)))
-            case "<" | "<=":
-                return np.stack((point < value if operator == "<" else point <= value, point < value))
-            case ">" | ">=":
-                return np.stack((point > value if operator == ">" else point >= value, point >= value))
+        point = np.arange(len(self.partition))
+        compared: Bools = _COMPARE[operator](np.stack((point, point + 0.5)), named[self.partition])
+        return compared
 
 
 def _named(column: str, predicates: Sequence[Predicate], kind: pa.DataType) -> tuple[list[Value], pa.Array]:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zlayout.advisor.bound_lengths import bound_lengths
-from zlayout.advisor.declared import declared_layout, fitting, searched
+from zlayout.advisor.declared import bound_lengths, declared_layout, fitting, searched
 from zlayout.advisor.model import KeySample, QueryPredicates, Study, TableWorkload
 from zlayout.advisor.queries import column_shares, in_partitions, queries_on
 from zlayout.advisor.search import Progress

@@ -11,10 +11,9 @@ import numpy as np
 
 from zlayout.advisor import asked
 from zlayout.advisor.better import better_layout
-from zlayout.advisor.costs import costs
 from zlayout.advisor.model import Costs, QueryPredicates, TableQuery, Use
-from zlayout.advisor.payback import executions_per_day, payback
 from zlayout.advisor.queries import column_shares, in_partitions, queries_on
+from zlayout.advisor.simulate import costs
 from zlayout.advisor.study import present_files
 from zlayout.app.concurrent_reads import Reading, Step, read_tables
 from zlayout.app.proposing import Planned
@@ -214,7 +213,8 @@ def expected(
         size_of_rewrite = planned.decision.plan.rewrite_bytes
         run = backend.last_run(spec.table, state)
         rate = run.bytes_per_second if run else None
-        pay = payback(forecast, size_of_rewrite, executions_per_day(found.queries), rate, project.prices)
+        per_day = asked.executions_per_day(found.queries)
+        pay = asked.payback(forecast, size_of_rewrite, per_day, rate, project.prices)
         forecast = replace(forecast, payback=pay)
     reads = {} if found.unknown else found.executions()
     notes = tuple(unread_notes(spec, planned.decision.plan.groups, reads))

@@ -58,7 +58,7 @@ def checked(queries: list[TableQuery], seconds: float = 60.0) -> Checked | None:
         queries,
         SAMPLE,
         TARGET,
-        lambda layout, some: _measure_on(SAMPLE, ranks, some, TARGET)(layout),
+        _measure_on(SAMPLE, ranks, TARGET),
         time.monotonic() + seconds,
     )
 
