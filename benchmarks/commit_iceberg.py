@@ -28,7 +28,7 @@ from zlayout.formats.kernel.measured import Measurement
 from zlayout.planner.actions import Reason
 from zlayout.planner.requirements import VersionIs
 from zlayout.planner.work import rewrite_group
-from zlayout.spark.compile import java_object
+from zlayout.spark.classes import java_object
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
 

@@ -29,8 +29,8 @@ from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.iceberg.backend import IcebergBackend
 from zlayout.formats.kernel.engine_check import fallback_reason
 from zlayout.spark import versions
+from zlayout.spark.configuration import SESSION_CONF
 from zlayout.spark.jvm import session_conf
-from zlayout.spark.session import SESSION_CONF
 from zlayout.spec.model import Project
 
 Work = Callable[[], object]

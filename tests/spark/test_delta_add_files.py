@@ -15,8 +15,8 @@ from spark.subjects import DeltaSubject
 
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.kernel.commits import positions_among
-from zlayout.spark import transfer
-from zlayout.spark.scala import scala_object
+from zlayout.spark import arrow
+from zlayout.spark.jvm import scala_object
 
 VECTOR = {"sizeInBytes": 34, "cardinality": 2}
 INLINE = {"storageType": "i", "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", **VECTOR}
@@ -70,7 +70,7 @@ def test_changes_replace_their_fields_and_keep_all_others(delta: DeltaJvm, monke
     changes = pa.array([json.dumps({"stats": STATS}), json.dumps({"dataChange": False, "tags": tags}), "{}"])
     owner = np.array([0, 1, 1, 2, 1])
     for at_once in (2000, 2):
-        monkeypatch.setattr(transfer, "ITEMS_PER_CALL", at_once)
+        monkeypatch.setattr(arrow, "ITEMS_PER_CALL", at_once)
         changed = delta.files.changed(files, changes, owner)
         expected = logged(files)
         expected[0]["add"]["stats"] = STATS
@@ -85,7 +85,7 @@ def test_changes_replace_their_fields_and_keep_all_others(delta: DeltaJvm, monke
 def test_fields_are_read_in_the_order_of_the_files(delta: DeltaJvm, monkeypatch: pytest.MonkeyPatch) -> None:
     files = parsed(delta, WHOLE)
     for at_once in (2000, 2):
-        monkeypatch.setattr(transfer, "ITEMS_PER_CALL", at_once)
+        monkeypatch.setattr(arrow, "ITEMS_PER_CALL", at_once)
         assert delta.files.paths(files).to_pylist() == [action["path"] for action in WHOLE]
         assert delta.files.stats(files).to_pylist() == [action.get("stats", "") for action in WHOLE]
     ids = [file.getDeletionVectorUniqueId() for file in files]

@@ -25,7 +25,7 @@ from zlayout.rewrite.shuffle import by_hash, to_partitions
 from zlayout.spark import versions
 from zlayout.spark.arrow import to_arrow
 from zlayout.spark.classes import Calls
-from zlayout.spark.connect import refuse_connect
+from zlayout.spark.configuration import refuse_connect
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, SparkConfig, TableName
 from zlayout.table.state import PartitionField

@@ -16,7 +16,7 @@ from support.runs import apply_planned
 
 from zlayout.app.plan import plan_table
 from zlayout.formats.delta.backend import DeltaBackend
-from zlayout.spark.packages import packages_conf
+from zlayout.spark.configuration import packages_conf
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, TableName
 

@@ -14,7 +14,7 @@ from spark.subjects import IcebergSubject
 
 from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
 from zlayout.formats.iceberg.write.snapshots import tasks_of
-from zlayout.spark import transfer
+from zlayout.spark import arrow
 
 FILES = 5
 
@@ -48,7 +48,7 @@ def test_fields_are_read_in_the_order_of_the_files(table: IcebergSubject, monkey
     each, spec = list(files), table.java_table().spec()
     assert len(each) == FILES
     for at_once in (2000, 2):
-        monkeypatch.setattr(transfer, "ITEMS_PER_CALL", at_once)
+        monkeypatch.setattr(arrow, "ITEMS_PER_CALL", at_once)
         assert content.paths(files).equals(paths)
         documents = [json.loads(document)["partition"] for document in content.documents(files, spec)]
         assert documents == [json.loads(jvm.iceberg.ContentFileParser.toJson(f, spec))["partition"] for f in each]

@@ -18,8 +18,8 @@ import zlayout
 from zlayout.errors import Refused
 from zlayout.formats.base import Stage
 from zlayout.spark.catalyst import java_sessions
+from zlayout.spark.configuration import TIME_ZONE
 from zlayout.spark.live import LiveRuntime
-from zlayout.spark.session import TIME_ZONE
 from zlayout.spec.model import Project, TableName
 
 LAYOUT = make_layout("a", "b", target_size=64 * 1024)

@@ -18,7 +18,7 @@ from zlayout.errors import SpecError
 from zlayout.message_text import quote_value
 from zlayout.secrets import without_secrets
 from zlayout.spark import versions
-from zlayout.spark.packages import packages_conf
+from zlayout.spark.configuration import packages_conf
 from zlayout.spec.load import PROJECT_FILE
 from zlayout.spec.model import Project
 from zlayout.spec.yaml import dump

@@ -26,8 +26,7 @@ from zlayout.spark.catalyst import (
     wrapped,
     wrapping,
 )
-from zlayout.spark.jvm import jvm_of
-from zlayout.spark.scala import scala_object
+from zlayout.spark.jvm import jvm_of, scala_object
 
 MAX_DIGITS_IN_LONG = 18
 

@@ -34,8 +34,7 @@ from zlayout.spark.catalyst import (
     wrapped,
     wrapping,
 )
-from zlayout.spark.jvm import jvm_of
-from zlayout.spark.scala import scala_map, scala_object
+from zlayout.spark.jvm import jvm_of, scala_map, scala_object
 from zlayout.sql_text import quote_identifier
 from zlayout.table.reserved import PREFIX
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from zlayout.spark.jvm import has_class, jvm_of
-from zlayout.spark.scala import scala_object, scala_seq
+from zlayout.spark.jvm import has_class, jvm_of, scala_object, scala_seq
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

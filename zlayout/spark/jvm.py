@@ -1,4 +1,4 @@
-"""Provides Java classes and collections through py4j, and temporary session configuration.
+"""Provides Java and Scala classes and collections through py4j, and temporary session configuration.
 
 For each part of a name such as `jvm.org.apache`, py4j asks the JVM whether it is a class, and the JVM searches all its
 jars. In a rewrite, about a hundred requests took a quarter of a second. `JvmPackage` decides by the name alone.
@@ -79,6 +79,40 @@ def find_class(jvm: Any, name: str) -> Any:
 def has_class(jvm: Any, name: str) -> bool:
     """Return whether a class is on the classpath. The answer is kept, as it does not change while a JVM runs."""
     return find_class(jvm, name) is not None
+
+
+def scala_object(package: Any, name: str) -> Any:
+    """Return the Scala object `name` of a package, by MODULE$ because its static methods may be private."""
+    return getattr(getattr(package, f"{name}$"), "MODULE$")
+
+
+def scala_seq(jvm: Any, items: Iterable[Any]) -> Any:
+    """Return a Scala Seq of the items of a Python iterable or, without copying them to Python, of a Java list."""
+    listed = items if hasattr(items, "_get_object_id") else java_list(jvm, items)
+    if has_class(jvm, "scala.jdk.javaapi.CollectionConverters"):
+        return jvm.scala.jdk.javaapi.CollectionConverters.asScala(listed).toSeq()
+    return jvm.scala.collection.JavaConverters.asScalaBufferConverter(listed).asScala().toSeq()  # Scala 2.12
+
+
+def scala_list(jvm: Any, seq: Any) -> Any:
+    """Return a java.util.ArrayList of the items of a Scala Seq, without copying them to Python."""
+    if has_class(jvm, "scala.jdk.javaapi.CollectionConverters"):
+        return jvm.java.util.ArrayList(jvm.scala.jdk.javaapi.CollectionConverters.asJava(seq))
+    converter = jvm.scala.collection.JavaConverters.seqAsJavaListConverter(seq)  # Scala 2.12
+    return jvm.java.util.ArrayList(converter.asJava())
+
+
+def scala_items(seq: Any) -> list[Any]:
+    """Return the items of a Scala Seq."""
+    return [seq.apply(at) for at in range(seq.size())]
+
+
+def scala_map(jvm: Any, items: Mapping[str, Any]) -> Any:
+    """Return an immutable Scala Map."""
+    whole = scala_object(jvm.scala.collection.immutable, "Map").empty()
+    for key, value in items.items():
+        whole = whole.updated(key, value)
+    return whole
 
 
 @contextmanager

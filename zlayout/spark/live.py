@@ -1,4 +1,8 @@
-"""Runs zlayout in an existing Spark session and leaves nothing behind in it."""
+"""Runs zlayout in an existing Spark session and leaves nothing behind in it.
+
+The session must have the catalogs and the S3 endpoints of the project: a plan that was read from one store must not be
+carried out on another one that has a bucket of the same name.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,18 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from zlayout.errors import Diagnostic, EngineError, Refused
 from zlayout.formats.registry import FORMATS
+from zlayout.formats.storage import RESOLVING_FILE_IO, S3_FILE_IO, Store, buckets, s3_access, stores
 from zlayout.spark.catalyst import java_sessions
-from zlayout.spark.connect import connect_refused
+from zlayout.spark.configuration import SESSION_CONF, TIME_ZONE, connect_refused
 from zlayout.spark.jvm import jvm_of
-from zlayout.spark.live_store import store_problems
-from zlayout.spark.session import SESSION_CONF, TIME_ZONE, SparkRuntime, set_time_zone
+from zlayout.spark.session import SparkRuntime, set_time_zone
 from zlayout.spec.model import CatalogConfig, Project, TableName
 from zlayout.sql_text import quote_path
-from zlayout.table.location import canonical
+from zlayout.table.location import S3_ENDPOINT_VARIABLES, canonical
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +29,8 @@ if TYPE_CHECKING:
 _EXTENSIONS = "spark.sql.extensions"
 _CATALOG = "spark.sql.catalog"
 _DELTA_STATE = "Delta Table State"
+_OWN_CLIENT = "com.amazon.ws.emr."  # EMRFS reads other settings
+_OF_AWS = (".amazonaws.com", ".amazonaws.com.cn")
 
 
 class LiveRuntime(SparkRuntime):
@@ -51,7 +58,7 @@ class LiveRuntime(SparkRuntime):
         problems = [
             problem
             for catalog in catalogs
-            for problem in (*_problems(self._given, catalog), *store_problems(self._given, catalog))
+            for problem in (*_problems(self._given, catalog), *_store_problems(self._given, catalog))
         ]
         if problems:
             raise Refused(*dict.fromkeys(problems))
@@ -212,3 +219,51 @@ def _catalog_conf(catalog: CatalogConfig) -> dict[str, str]:
 
 def _missing(key: str, value: str, hint: str) -> Diagnostic:
     return Diagnostic("ZL207", f"the Spark session lacks {key}={value}", "refused", hint)
+
+
+def _store_problems(session: SparkSession, catalog: CatalogConfig) -> Iterator[Diagnostic]:
+    """Yield ZL208 for each bucket of the catalog that the session reads at another endpoint than zlayout."""
+    if Store.S3 not in stores(catalog):
+        return
+    wanted = s3_access(catalog).endpoint
+    for key, found in _endpoints(session, catalog):
+        if _host(found) != _host(wanted):
+            yield Diagnostic(
+                "ZL208",
+                f"the S3 store of catalog {catalog.name} differs in the Spark session: expected {wanted or 'AWS'}, "
+                f"found {found or 'AWS'} ({key})",
+                "refused",
+                "set the same endpoint in storage of the catalog and in the session",
+                catalog.location,
+            )
+
+
+def _endpoints(session: SparkSession, catalog: CatalogConfig) -> Iterator[tuple[str, str]]:
+    """Yield the settings that decide about the endpoint, with their values in the session."""
+    environment = jvm_of(session).java.lang.System.getenv
+    default = next(filter(None, (environment(name) for name in S3_ENDPOINT_VARIABLES)), "")
+    if FORMATS[catalog.format].catalog_conf(catalog):
+        prefix = f"spark.sql.catalog.{catalog.name}"
+        own = session.conf.get(f"{prefix}.s3.endpoint", None)
+        by_s3_file_io = session.conf.get(f"{prefix}.io-impl", None) in (S3_FILE_IO, RESOLVING_FILE_IO)
+        if own or by_s3_file_io or catalog.type == "glue":
+            yield f"{prefix}.s3.endpoint", own or default
+            return
+        if catalog.type == "rest":  # the server may declare it
+            return
+    java: Any = session._jsparkSession
+    hadoop = java.sessionState().newHadoopConf()
+    if str(hadoop.get("fs.s3.impl", "")).startswith(_OWN_CLIENT):
+        return
+    for bucket in sorted(buckets(catalog)):
+        key = f"fs.s3a.bucket.{bucket}.endpoint"
+        yield key, str(hadoop.get(key) or hadoop.get("fs.s3a.endpoint") or default)
+
+
+def _host(endpoint: str | None) -> str:
+    """Return host and port, empty for the endpoints of AWS."""
+    text = endpoint or ""
+    url = urlsplit(text if "://" in text else f"https://{text}")
+    of_aws = (url.hostname or "").endswith(_OF_AWS)
+    port = url.port or {"http": 80}.get(url.scheme, 443)
+    return "" if of_aws or not url.hostname else f"{url.hostname}:{port}"

@@ -1,4 +1,4 @@
-"""Starts the Spark session of a project: checks Java, sets jars, extensions and catalogs, and keeps Spark's log."""
+"""Starts the Spark session of a project: checks Java, applies the configuration, and keeps Spark's log."""
 
 from __future__ import annotations
 
@@ -16,27 +16,15 @@ from zlayout.errors import EngineError, first_line
 from zlayout.formats.registry import FORMATS
 from zlayout.formats.storage import hadoop_conf, stores
 from zlayout.spark import versions
-from zlayout.spark.connect import refuse_connect
+from zlayout.spark.configuration import S3_CLIENT, TIME_ZONE, names_jars, refuse_connect, session_conf
 from zlayout.spark.jvm import jvm_of
 from zlayout.spark.jvm_log import jvm_log
-from zlayout.spark.memory import local_memory
-from zlayout.spark.packages import packages_conf
 from zlayout.spark.quick_start import PACKAGES, QuickStart, quick_start
 from zlayout.spec.model import Project, TableName
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TIME_ZONE = "spark.sql.session.timeZone"
-S3_CLIENT = "fs.s3.impl"  # the class of Hadoop that reads s3://
-# The configuration that zlayout needs in every session. Partition values of timestamps are read and written in UTC.
-SESSION_CONF = {
-    TIME_ZONE: "UTC",
-    "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
-    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
-}
-# Spark's default, and the credential of a REST catalog, which it would write to its event log.
-REDACTED = "(?i)secret|password|token|access[.]?key|credential"
 JAVA_HINT = f"install Java {versions.JAVA_MINIMUM} or newer, e.g. the package openjdk-17-jre-headless, or set JAVA_HOME"
 
 
@@ -163,7 +151,7 @@ class SparkRuntime:
 
         if pyspark.SparkContext._gateway is not None:
             return None
-        # A class is compiled for S3 (zlayout.spark.compile). Its loader has the jars only if Ivy resolved them.
+        # A class is compiled for S3 (zlayout.spark.classes). Its loader has the jars only if Ivy resolved them.
         if any(stores(catalog) for catalog in self._project.catalogs.values()):
             return None
         home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
@@ -177,47 +165,6 @@ def configure_hadoop(context: Any, conf: Mapping[str, str]) -> None:
         name = key.removeprefix("spark.hadoop.")
         if name != S3_CLIENT or hadoop.get(name) is None:
             hadoop.set(name, value)
-
-
-def names_jars(environ: Mapping[str, str]) -> bool:
-    """Return whether PYSPARK_SUBMIT_ARGS names jars, so that zlayout need not download any from Maven."""
-    return bool({"--jars", "--packages"} & set(environ.get("PYSPARK_SUBMIT_ARGS", "").split()))
-
-
-def session_conf(project: Project, *, submitted: bool, has_jars: bool = False) -> dict[str, str]:
-    """Return the Spark configuration of a project.
-
-    Args:
-        project: The project.
-        submitted: Whether spark-submit started the process, which then sets master and jars.
-        has_jars: Whether the user has named the jars.
-    """
-    traits = [each.traits for each in FORMATS.values()]
-    conf = {
-        "spark.sql.extensions": ",".join(each.spark_extension for each in traits if each.spark_extension),
-        **SESSION_CONF,
-        # Spark would record the line of code that makes each column, which takes 0.1 s per rewrite.
-        "spark.python.sql.dataFrameDebugging.enabled": "false",
-        "spark.redaction.regex": REDACTED,
-        "spark.scheduler.mode": "FAIR",  # between tables that are rewritten at the same time
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-    }
-    master = "" if submitted else project.spark.master or "local[*]"
-    for each in traits:
-        conf |= each.spark_conf
-        conf |= each.local_spark_conf if master.startswith("local") else {}
-    for catalog in project.catalogs.values():
-        conf |= FORMATS[catalog.format].catalog_conf(catalog) | hadoop_conf(catalog)
-    if submitted:
-        conf.pop(f"spark.hadoop.{S3_CLIENT}", None)  # set after the start, if the cluster has none
-    else:
-        conf["spark.master"] = master
-        if master.startswith("local"):
-            conf["spark.driver.memory"] = local_memory()
-        if not has_jars:
-            conf |= packages_conf(project.catalogs.values())
-    return conf | dict(project.spark.conf)
 
 
 def set_time_zone(session: SparkSession, zone: str) -> None:

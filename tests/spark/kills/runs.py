@@ -16,7 +16,8 @@ from spark.projects import DELTA, DiskProject, end, make_events, make_project
 
 from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for
-from zlayout.spark.session import SparkRuntime, session_conf
+from zlayout.spark.configuration import session_conf
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.load import load_project
 from zlayout.spec.model import LayoutSpec
 

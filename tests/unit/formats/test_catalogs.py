@@ -10,7 +10,7 @@ from sqlalchemy.engine import make_url
 
 from zlayout.errors import Location
 from zlayout.formats.iceberg.catalog_conf import spark_catalog_conf
-from zlayout.spark.session import session_conf
+from zlayout.spark.configuration import session_conf
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig
 
 

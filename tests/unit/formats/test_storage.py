@@ -19,8 +19,8 @@ from zlayout.formats.storage import (
     pyiceberg_options,
     stores,
 )
-from zlayout.spark.packages import packages_conf
-from zlayout.spark.session import configure_hadoop, session_conf
+from zlayout.spark.configuration import packages_conf, session_conf
+from zlayout.spark.session import configure_hadoop
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig
 
 ENDPOINT = "https://minio.example.com:9000"

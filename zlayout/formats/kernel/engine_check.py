@@ -17,7 +17,7 @@ from zlayout.errors import Diagnostic, EngineError, Refused, ZlayoutError
 from zlayout.formats.base import Notice
 from zlayout.spark import versions
 from zlayout.spark.classes import Calls, JavaClasses
-from zlayout.spark.connect import connect_refused
+from zlayout.spark.configuration import connect_refused
 from zlayout.spark.versions import Release
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Internals:
     either: tuple[Calls, ...] = ()
 
 
-# What the Java sources of the formats are compiled by: `zlayout.spark.compile`.
+# What the Java sources of the formats are compiled by: `zlayout.spark.classes`.
 COMPILER: Calls = {"org.codehaus.janino.SimpleCompiler": ("setParentClassLoader/1", "cook/1", "getClassLoader/0")}
 # The methods of Spark that `zlayout.rewrite` calls, for every format.
 _CATALYST = "org.apache.spark.sql.catalyst.expressions"

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.formats.stored_files import MAX_CONCURRENT_REQUESTS
-from zlayout.spark.compile import java_object
+from zlayout.spark.arrow import from_bytes, parts, texts, to_bytes
+from zlayout.spark.classes import java_object
 from zlayout.spark.jvm import jvm_of
-from zlayout.spark.transfer import from_bytes, parts, texts, to_bytes
 from zlayout.table.state import Int64
 
 if TYPE_CHECKING:

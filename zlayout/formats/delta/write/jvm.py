@@ -19,8 +19,7 @@ from zlayout.formats.delta.read.schema import STRING_PREFIX
 from zlayout.formats.delta.write.add_files import AddFiles
 from zlayout.formats.kernel.commits import require_sizes
 from zlayout.spark.classes import JavaClasses
-from zlayout.spark.jvm import jvm_of, session_conf
-from zlayout.spark.scala import scala_list, scala_map, scala_object, scala_seq
+from zlayout.spark.jvm import jvm_of, scala_list, scala_map, scala_object, scala_seq, session_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -87,7 +86,7 @@ class DeltaJvm:
         return self._jvm.scala.Some(value)
 
     def seq(self, items: Iterable[Any]) -> Any:
-        """See `zlayout.spark.scala.scala_seq`."""
+        """See `zlayout.spark.jvm.scala_seq`."""
         return scala_seq(self._jvm, items)
 
     def live_files(self, snapshot: Any) -> Any:

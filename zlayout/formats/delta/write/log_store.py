@@ -19,7 +19,7 @@ from zlayout.errors import Refused
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.kernel.failures import java_causes
 from zlayout.formats.storage import CONDITIONAL_PUT
-from zlayout.spark.compile import add_class
+from zlayout.spark.classes import add_class
 from zlayout.spark.jvm import has_class, java_list, jvm_of
 from zlayout.table.location import S3_SCHEMES
 

@@ -17,7 +17,7 @@ from zlayout.formats.base import Work
 from zlayout.formats.delta.read.schema import leaves
 from zlayout.formats.delta.write.outcome import spark_errors
 from zlayout.spark.arrow import to_arrow
-from zlayout.spark.scala import scala_items
+from zlayout.spark.jvm import scala_items
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from zlayout.formats.kernel import failures
 from zlayout.formats.kernel.failures import Failures
 from zlayout.formats.stored_files import MAX_CONCURRENT_REQUESTS
-from zlayout.spark.compile import java_object
+from zlayout.spark.arrow import SEPARATOR, from_bytes, parts, texts, to_bytes
+from zlayout.spark.classes import java_object
 from zlayout.spark.jvm import java_class, java_list, jvm_of
-from zlayout.spark.transfer import SEPARATOR, from_bytes, parts, texts, to_bytes
 from zlayout.spec.model import TableName
 from zlayout.sql_text import quote_path
 from zlayout.table.state import Int64

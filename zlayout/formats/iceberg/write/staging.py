@@ -31,8 +31,7 @@ from zlayout.formats.kernel.commits import FileName, NewFiles, positions_among, 
 from zlayout.formats.kernel.requirements import paths_of
 from zlayout.rewrite.engine import min_tasks
 from zlayout.spark.catalyst import frame_of
-from zlayout.spark.jvm import jvm_of
-from zlayout.spark.scala import scala_items, scala_seq
+from zlayout.spark.jvm import jvm_of, scala_items, scala_seq
 from zlayout.sql_text import quote_identifier
 
 UNLIMITED_FILE_BYTES = 2**62  # no task writes more, so a task writes one file per output partition

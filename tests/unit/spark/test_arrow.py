@@ -4,13 +4,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from zlayout.spark import transfer
+from zlayout.spark import arrow
 
 
 @pytest.fixture(autouse=True)
 def _limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transfer, "ITEMS_PER_CALL", 4)
-    monkeypatch.setattr(transfer, "MAX_CHARACTERS", 10)
+    monkeypatch.setattr(arrow, "ITEMS_PER_CALL", 4)
+    monkeypatch.setattr(arrow, "MAX_CHARACTERS", 10)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def _limits(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_call_ends_after_a_number_of_items_or_characters(lengths: list[int], expected: list[tuple[int, int]]) -> None:
-    assert list(transfer.parts(np.array(lengths, np.int64))) == expected
+    assert list(arrow.parts(np.array(lengths, np.int64))) == expected
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_all_texts_are_read_in_their_order(texts: list[str]) -> None:
         calls.append(len("\0".join(some)))
         return "\0".join(some)
 
-    found = transfer.texts(read, len(texts), pa.large_string())
+    found = arrow.texts(read, len(texts), pa.large_string())
     assert (found.type, found.to_pylist()) == (pa.large_string(), texts)
     assert len(calls) <= len(texts)
     assert all(size < 10 + max(map(len, texts)) + 1 for size in calls)
@@ -50,5 +50,5 @@ def test_all_texts_are_read_in_their_order(texts: list[str]) -> None:
 
 def test_numbers_keep_their_values() -> None:
     numbers = np.array([0, -1, 2**63 - 1, -(2**63)], np.int64)
-    assert transfer.from_bytes(transfer.to_bytes(numbers)).tolist() == numbers.tolist()
-    assert transfer.to_bytes(np.array([1], np.int64)) == b"\0" * 7 + b"\1"
+    assert arrow.from_bytes(arrow.to_bytes(numbers)).tolist() == numbers.tolist()
+    assert arrow.to_bytes(np.array([1], np.int64)) == b"\0" * 7 + b"\1"

@@ -1,0 +1,153 @@
+"""The Spark configuration of a project: catalogs, jars, the memory of the driver, and the settings that zlayout needs.
+
+No name of a jar comes from a YAML file. Spark Connect is refused, because it gives no access to the driver's JVM.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from zlayout.errors import Refused, ZlayoutError
+from zlayout.formats.registry import FORMATS
+from zlayout.formats.storage import Store, hadoop_conf, stores
+from zlayout.spark import versions
+from zlayout.spark.versions import Release
+from zlayout.spec.model import CatalogConfig, Project
+
+TIME_ZONE = "spark.sql.session.timeZone"
+S3_CLIENT = "fs.s3.impl"  # the class of Hadoop that reads s3://
+# The configuration that zlayout needs in every session. Partition values of timestamps are read and written in UTC.
+SESSION_CONF = {
+    TIME_ZONE: "UTC",
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
+}
+# Spark's default, and the credential of a REST catalog, which it would write to its event log.
+REDACTED = "(?i)secret|password|token|access[.]?key|credential"
+MIB = 2**20
+MIN_MEMORY = 1024 * MIB  # what Spark itself would take
+MAX_MEMORY = 31 * 1024 * MIB  # above it, Java's references are twice as long
+_GROUPS = Path("/sys/fs/cgroup")
+_LIMITS = ("memory.max", "memory/memory.limit_in_bytes")  # of version 2 and of version 1
+_CONNECT_MODE, _CONNECT_MODE_VARIABLE = "spark.api.mode", "SPARK_API_MODE"
+_OF_STORE: dict[Store, Callable[[Release], tuple[str, ...]]] = {
+    Store.S3: lambda release: release.s3_packages,
+    Store.GCS: lambda _: versions.GCS_PACKAGES,
+    Store.ADLS: lambda release: release.adls_packages,
+}
+
+
+def names_jars(environ: Mapping[str, str]) -> bool:
+    """Return whether PYSPARK_SUBMIT_ARGS names jars, so that zlayout need not download any from Maven."""
+    return bool({"--jars", "--packages"} & set(environ.get("PYSPARK_SUBMIT_ARGS", "").split()))
+
+
+def session_conf(project: Project, *, submitted: bool, has_jars: bool = False) -> dict[str, str]:
+    """Return the Spark configuration of a project.
+
+    Args:
+        project: The project.
+        submitted: Whether spark-submit started the process, which then sets master and jars.
+        has_jars: Whether the user has named the jars.
+    """
+    traits = [each.traits for each in FORMATS.values()]
+    conf = {
+        "spark.sql.extensions": ",".join(each.spark_extension for each in traits if each.spark_extension),
+        **SESSION_CONF,
+        # Spark would record the line of code that makes each column, which takes 0.1 s per rewrite.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        "spark.redaction.regex": REDACTED,
+        "spark.scheduler.mode": "FAIR",  # between tables that are rewritten at the same time
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    master = "" if submitted else project.spark.master or "local[*]"
+    for each in traits:
+        conf |= each.spark_conf
+        conf |= each.local_spark_conf if master.startswith("local") else {}
+    for catalog in project.catalogs.values():
+        conf |= FORMATS[catalog.format].catalog_conf(catalog) | hadoop_conf(catalog)
+    if submitted:
+        conf.pop(f"spark.hadoop.{S3_CLIENT}", None)  # set after the start, if the cluster has none
+    else:
+        conf["spark.master"] = master
+        if master.startswith("local"):
+            conf["spark.driver.memory"] = local_memory()
+        if not has_jars:
+            conf |= packages_conf(project.catalogs.values())
+    return conf | dict(project.spark.conf)
+
+
+def packages_conf(catalogs: Iterable[CatalogConfig], release: Release | None = None) -> dict[str, str]:
+    """Return the Spark configuration that names the Maven packages for these catalogs.
+
+    It has the packages of all formats, because one class path serves every project of this version, and those of the
+    databases and object stores that the catalogs use.
+
+    Args:
+        catalogs: The catalogs of the project.
+        release: The version of Spark that runs. Default: that of the installed pyspark.
+    """
+    catalogs = tuple(catalogs)
+    release = release or versions.installed()
+    found = {store for catalog in catalogs for store in stores(catalog)}
+    of_formats = (format.traits.spark_package for format in FORMATS.values())
+    packages = [jar for package in of_formats if package and (jar := package(release))]
+    packages += [versions.JDBC_PACKAGES[name] for name in sorted({*_dialects(catalogs)} & {*versions.JDBC_PACKAGES})]
+    packages += [package for store in sorted(found) for package in _OF_STORE[store](release)]
+    conf = {"spark.jars.packages": ",".join(packages)}
+    if Store.S3 in found:
+        conf["spark.jars.excludes"] = ",".join(versions.S3_EXCLUDED)
+    return conf
+
+
+def _dialects(catalogs: Iterable[CatalogConfig]) -> Iterable[str]:
+    uris = (str(catalog.options.get("uri", "")) for catalog in catalogs if catalog.type == "sql")
+    return (uri.partition(":")[0].partition("+")[0] for uri in uris)
+
+
+def local_memory() -> str:
+    """Return the heap of a local Spark as Spark writes it: half of what this machine or container has.
+
+    The other half is for what Java keeps outside of its heap, for the Python of the driver, and for the file cache.
+    """
+    return f"{min(MAX_MEMORY, max(MIN_MEMORY, available(_GROUPS) // 2)) // MIB}m"
+
+
+def available(groups: Path) -> int:
+    """Return the bytes of memory of this machine, or of its control group if that has less.
+
+    Args:
+        groups: The root of the control groups, as the process sees it.
+    """
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for name in _LIMITS:
+        with suppress(OSError, ValueError):  # "max" is no limit
+            found.append(int((groups / name).read_text()))
+    return min(found)
+
+
+def refuse_connect(conf: Mapping[str, str], environment: Mapping[str, str]) -> None:
+    """Check that a new session, with this configuration and environment, would not be a Spark Connect session.
+
+    Raises:
+        Refused: ZL204, if it would be a Spark Connect session.
+    """
+    named = ["spark.conf spark.remote"] if "spark.remote" in conf else []
+    named += [name for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED") if name in environment]
+    if conf.get(_CONNECT_MODE, environment.get(_CONNECT_MODE_VARIABLE, "")).lower() == "connect":
+        named.append(f"{_CONNECT_MODE if _CONNECT_MODE in conf else _CONNECT_MODE_VARIABLE}=connect")
+    if named:
+        raise connect_refused(f"{named[0]} is set")
+
+
+def connect_refused(reason: str) -> ZlayoutError:
+    """Return Refused ZL204. reason: the setting or session by which Spark Connect was detected."""
+    return Refused.of(
+        "ZL204",
+        f"zlayout cannot rewrite tables through Spark Connect ({reason}): its commits need the driver's JVM",
+        hint="remove the setting and set spark.master, or run `zlayout apply` inside spark-submit on the cluster",
+    )
