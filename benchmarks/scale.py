@@ -39,7 +39,7 @@ from scale_tables import write_tables
 
 from zlayout.curve.layout import FileMap, build
 from zlayout.curve.two_levels import Refined, build_boxes, join, refine
-from zlayout.rewrite.sample import MAX_SAMPLE_ROWS, MIN_ROWS_PER_FILE, rows_per_file
+from zlayout.rewrite.rows import MAX_SAMPLE_ROWS, MIN_ROWS_PER_FILE, rows_per_file
 from zlayout.rewrite.shards import BOX_SAMPLE_ROWS, MAX_CHUNK_ROWS
 from zlayout.spec.layout import Layout, ZorderColumn
 

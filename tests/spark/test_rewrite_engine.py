@@ -151,7 +151,7 @@ def test_a_file_never_holds_two_output_partitions(spark, table, tmp_path):
 
 
 def test_an_output_partition_that_the_sample_missed_still_finds_a_place(spark, table, tmp_path, monkeypatch):
-    monkeypatch.setattr("zlayout.rewrite.sample.SAMPLE_ROWS_PER_FILE", 60)
+    monkeypatch.setattr("zlayout.rewrite.rows.SAMPLE_ROWS_PER_FILE", 60)
     day = F.when(F.col("id") == 17, F.lit("rare")).when(F.col("id") == 18, F.lit(None)).otherwise(F.lit("usual"))
     with rewrite_conf(spark):
         placed = place(_source(spark, table, day), layout("a"), _groups(spark, table, 3))

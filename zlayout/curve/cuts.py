@@ -1,10 +1,10 @@
 """Cuts at declared values: the first levels of a kd tree, so that bounds of files meet the constants of queries.
 
-A quantile of the sample rarely is the constant of a query, so that a file on both sides of the constant is opened by
-the queries on either side. Cuts follow qd-trees (Z. Yang et al., "Qd-tree: Learning Data Layouts for Big Data
+A quantile of the sample is rarely the constant of a query. A file with values on both sides of the constant is then
+opened by the queries on either side. Cuts follow qd-trees (Z. Yang et al., "Qd-tree: Learning Data Layouts for Big Data
 Analytics", SIGMOD 2020, arXiv 2004.10898), restricted to comparisons of one column with one value, because readers skip
 files by the min and max of single columns. The order of the cuts is declared too: a part is divided by the first cut
-whose sides both have enough rows, and by `zlayout.curve.kd` if there is none.
+whose sides both have enough rows for whole files, and by `zlayout.curve.kd` if there is none.
 """
 
 from __future__ import annotations
@@ -58,22 +58,17 @@ def rank_with_cuts(
     Returns:
         For each column the n ordinals and the distinct values, which include those of cuts; and the cuts.
     """
-    values: dict[str, list[pa.Array]] = {name: [] for name in sample}
-    known: list[tuple[int, str, int]] = []
-    for cut in cuts:
-        flat = sample[cut.column]
-        first = first_on_the_right(cut, flat.type)
-        if first is not None:
-            known.append((list(sample).index(cut.column), cut.column, len(values[cut.column])))
-            values[cut.column].append(pa.array([first.as_py()], flat.type))
-    ranked, added = [], {}
-    for name, column in sample.items():
+    firsts = [(cut.column, first_on_the_right(cut, sample[cut.column].type)) for cut in cuts]
+    known = [(name, first.as_py()) for name, first in firsts if first is not None]
+    ranked, at = [], np.zeros((2, len(known)), np.int64)
+    for number, (name, column) in enumerate(sample.items()):
+        mine = [position for position, (of, _) in enumerate(known) if of == name]
         chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-        joint = rank(pa.chunked_array([*chunks, *values[name]], column.type))
+        added = pa.array([known[position][1] for position in mine], column.type)
+        joint = rank(pa.chunked_array([*chunks, added], column.type))
         ranked.append(Ranked(joint.ordinals[: len(column)], joint.distinct))
-        added[name] = joint.ordinals[len(column) :]
-    at = np.array([[column, added[name][number]] for column, name, number in known], np.int64).reshape(-1, 2)
-    return ranked, Cuts(at[:, 0], at[:, 1])
+        at[0, mine], at[1, mine] = number, joint.ordinals[len(column) :]
+    return ranked, Cuts(at[0], at[1])
 
 
 def divide_by_cuts(
@@ -122,7 +117,7 @@ def divide_files(left: Int64, rows: Int64 | int, files: Int64 | int, file_rows: 
 
 
 def _is_whole(rows: Int64, files: Int64, file_rows: float) -> Bool:
-    """Whether rows divided into files differ from an average file by at most MAX_FACTOR: bool[n]. All are int64[n]."""
+    """bool[n]: whether `rows`, divided into `files`, differ from those of an average file by at most MAX_FACTOR."""
     return (rows * MAX_FACTOR >= files * file_rows) & (rows <= files * file_rows * MAX_FACTOR)
 
 

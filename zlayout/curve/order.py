@@ -50,14 +50,10 @@ def rank(values: pa.Array | pa.ChunkedArray) -> Ranked:
 
 
 def ordinals_among(distinct: pa.Array, values: pa.Array | pa.ChunkedArray) -> Int64:
-    """The index of the last element of `distinct` that is <= each value: `value < distinct[k]` exactly if it is < k.
+    """int64[n]: the index of the last element of `distinct` that is <= each value; `value < distinct[k]` if it is < k.
 
-    Args:
-        distinct: sorted and unique.
-        values: n values, which need not occur in `distinct`.
-
-    Returns:
-        int64[n], -1 for null and for values below all of `distinct`.
+    It is -1 for null and for values below all of `distinct`. distinct: sorted and unique. values: n values, which need
+    not occur in `distinct`.
     """
     flat = _canonical(values)
     joint = rank(pa.concat_arrays([_canonical(distinct).cast(flat.type), flat])).ordinals

@@ -13,9 +13,7 @@ def snap_cuts(starts: Int64, total: int, parts: int) -> Int64:
     Each wanted cut moves to the nearest start of a value, or to the lower of two equally near ones. A value with more
     rows than a part is therefore a run of its own.
 
-    Args:
-        starts: int64[k], the row at which each distinct value begins, ascending, the first 0.
-        parts: the wanted number of runs.
+    starts: int64[k], the row at which each distinct value begins, ascending, the first 0.
 
     Returns:
         int64[<= parts]: indices into `starts` where a run begins, strictly ascending, the first 0.
@@ -29,16 +27,10 @@ def snap_cuts(starts: Int64, total: int, parts: int) -> Int64:
 
 
 def range_boundaries(ordinals: Int64, range_ids: int) -> Int64:
-    """The ordinals at which the ranges 1, 2, ... of one column begin.
+    """int64[<= range_ids - 1], ascending: the ordinals at which the ranges 1, 2, ... of one column begin.
 
-    A column with at most `range_ids` distinct values has one range per value.
-
-    Args:
-        ordinals: int64[n], -1 for null, which counts as a value.
-        range_ids: the maximum number of ranges.
-
-    Returns:
-        int64[<= range_ids - 1], ascending.
+    A column with at most `range_ids` distinct values has one range per value. ordinals: int64[n], -1 for null, which
+    counts as a value.
     """
     counts = np.bincount(ordinals + 1)
     present = np.flatnonzero(counts)
@@ -58,5 +50,4 @@ def scale(ids: Int64, count: int, width: int) -> Int64:
     A column with 7 values then differs in the highest bits of its 10-bit coordinate. Unscaled ids would differ in the
     lowest three, which interleaving places last. If count > 2**width, neighbouring ids have the same coordinate.
     """
-    scaled: Int64 = (ids << width) // max(count, 1)
-    return scaled
+    return (ids << width) // count

@@ -65,11 +65,9 @@ class SortedParts:
         return low, high
 
     def run(self, parts: Int64, column: Int64, rank: Int64) -> tuple[Int64, Int64]:
-        """Find the rows equal to the row at a rank. All arguments and results are int64[n].
+        """The number of rows of each part below the ordinal at `rank` in the order of a column, and of those up to it.
 
-        Returns:
-            The number of rows of the part below the ordinal at `rank` in the order of the column, and of those up to
-            it.
+        All arguments and results are int64[n].
         """
         below, up_to = np.empty(len(parts), np.int64), np.empty(len(parts), np.int64)
         for c, values in enumerate(self.values):
@@ -87,14 +85,9 @@ class SortedParts:
         return _first(self.values[column], first, end, np.full(len(parts), ordinal, np.int64)) - first
 
     def divide(self, column: Int64, left: Int64) -> SortedParts:
-        """Divide parts in the order of one column each.
+        """The left sides of parts that are divided in the order of one column each, then their right sides.
 
-        Args:
-            column: int64[parts], -1 for a part to leave out.
-            left: int64[parts], the number of rows on the left side.
-
-        Returns:
-            The left sides of all divided parts, then their right sides.
+        column: int64[parts], -1 for a part to leave out. left: int64[parts], the number of rows on the left side.
         """
         sizes, split = self.sizes, column >= 0
         side = self._sides(np.where(split, column, 0), np.where(split, left, 0), split)
@@ -131,10 +124,8 @@ class SortedParts:
 def sort_parts(ordinals: Sequence[Int64], part: Int64 | None = None, parts: int = 1) -> SortedParts:
     """Sort rows by every column within their parts.
 
-    Args:
-        ordinals: for each column int64[n], below 2**31, -1 for null.
-        part: int64[n], the part of each row, None if all rows are in the first one.
-        parts: the number of parts.
+    ordinals: for each column int64[n], below 2**31, -1 for null. part: int64[n], the part of each row, None if all rows
+    are in one. parts: the number of parts.
     """
     n = len(ordinals[0])
     values: list[Int32] = []

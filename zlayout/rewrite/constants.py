@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -43,7 +44,7 @@ class Constants:
 
     def at(self, name: str, index: Column) -> Column:
         """Return the element at `index` of an int32 or int64 array. The index must be valid."""
-        element = "LongType" if pa.types.is_int64(self._types[name]) else "IntegerType"
+        element = "LongType" if pt.is_int64(self._types[name]) else "IntegerType"
         sql = self._jvm.org.apache.spark.sql
         kind = sql.types.ArrayType(scala_object(sql.types, element), False)
         literal = sql.catalyst.expressions.Literal(self._row.getArray(self._positions[name]), kind)
@@ -59,16 +60,16 @@ class Constants:
         """
         kind = self._types[name]
         row = self._row.getArray(self._positions[name])
-        if pa.types.is_int32(kind):
+        if pt.is_int32(kind):
             array, signature = row.toIntArray(), "[I"
-        elif pa.types.is_int64(kind):
+        elif pt.is_int64(kind):
             array, signature = row.toLongArray(), "[J"
-        elif pa.types.is_float64(kind):
+        elif pt.is_float64(kind):
             array, signature = row.toDoubleArray(), "[D"
         else:
             array, signature = row.toObjectArray(self._element_type(kind)), "[Ljava.lang.Object;"
         arguments = [object_literal(self._jvm, array, signature), expression_of(self._jvm, key)]
-        if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        if pt.is_string(kind) or pt.is_binary(kind):
             arguments.append(object_literal(self._jvm, string_order(self._jvm), "java.util.Comparator"))
         integer = scala_object(self._jvm.org.apache.spark.sql.types, "IntegerType")
         invoke = static_call(self._jvm, "java.util.Arrays", "binarySearch", integer, arguments, nulls=True, once=once)
@@ -113,7 +114,7 @@ class Constants:
 
     def _element_type(self, kind: pa.DataType) -> Any:
         types = self._jvm.org.apache.spark.sql.types
-        if pa.types.is_decimal(kind):
+        if pt.is_decimal(kind):
             return types.DecimalType(kind.precision, kind.scale)
         return scala_object(types, "StringType")
 
@@ -121,19 +122,17 @@ class Constants:
 def search_array(boundaries: pa.Array) -> pa.Array:
     """Convert the sorted boundaries of a key column to an array for `Constants.search`, in the same order."""
     kind = boundaries.type
-    if pa.types.is_boolean(kind) or pa.types.is_int8(kind) or pa.types.is_int16(kind):
+    if any(is_type(kind) for is_type in (pt.is_boolean, pt.is_int8, pt.is_int16, pt.is_date32)):
         return boundaries.cast(pa.int32())
-    if pa.types.is_date32(kind):
-        return boundaries.cast(pa.int32())
-    if pa.types.is_timestamp(kind):
+    if pt.is_timestamp(kind):
         return boundaries.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
-    if pa.types.is_floating(kind):
+    if pt.is_floating(kind):
         return pc.add(boundaries.cast(pa.float64()), 0.0)
-    if pa.types.is_decimal(kind) and kind.precision <= MAX_DIGITS_IN_LONG:
+    if pt.is_decimal(kind) and kind.precision <= MAX_DIGITS_IN_LONG:
         return _unscaled_longs(boundaries)
-    if pa.types.is_large_string(kind):
+    if pt.is_large_string(kind):
         return boundaries.cast(pa.string())
-    if pa.types.is_large_binary(kind):
+    if pt.is_large_binary(kind):
         return boundaries.cast(pa.binary())
     return boundaries
 
@@ -149,7 +148,7 @@ def _one_row(session: SparkSession, arrays: Mapping[str, pa.Array]) -> Any:
     whole = [pa.ListArray.from_arrays(pa.array([0, len(a)], pa.int32()), a) for a in arrays.values()]
     frame = from_arrow(session, pa.table(whole, names=[f"c{i}" for i in range(len(whole))]))
     columns = [
-        F.col(f"c{i}").cast("array<string>") if pa.types.is_binary(a.type) else F.col(f"c{i}")
+        F.col(f"c{i}").cast("array<string>") if pt.is_binary(a.type) else F.col(f"c{i}")
         for i, a in enumerate(arrays.values())
     ]
     jframe: Any = frame.select(*columns)._jdf

@@ -39,13 +39,10 @@ class Forest:
 
     Attributes:
         boundaries: The sorted range boundaries of each column, of all shards together.
-        column: int32[nodes], the column whose range id is compared.
-        threshold: int32[nodes], the threshold.
-        left: int32[nodes], the left child.
+        column, threshold, left: int32[nodes], the column whose range id is compared, the threshold, and the left child.
         file: int32[nodes], the file of a leaf. Files are numbered over all shards.
         leaf: int32[nodes], the number of a leaf within its file, along the curve.
         spread: int32[nodes], as in `KdTree`.
-        shards: The number of shards.
         depth: The maximum depth of the trees.
         grid: int32, the leaf of each combination (shard, range id, range id, ...) in row-major order, None if there are
             more than MAX_GRID_CELLS.

@@ -259,10 +259,6 @@ def _row_hash(jvm: Any, group: Column | None) -> Any:
     return static_call(jvm, f"{_EXPRESSIONS}.XXH64", "hashUnsafeWords", long, where, nulls=False)
 
 
-def _content(metrics: Mapping[str, Any]) -> Content:
-    return Content(metrics.get("rows") or 0, metrics.get("hash") or 0)
-
-
 def _accumulated(accumulator: Any) -> Content:
     """Return the content in a `LongAccumulator`: the number of added hashes, and their sum modulo 2^64."""
     return Content(accumulator.count(), accumulator.sum())
@@ -280,13 +276,14 @@ def _observed(observation: Observation) -> Content:
 
     threading.Thread(target=wait, daemon=True).start()
     try:
-        return _content(found.result(WAIT_SECONDS))
+        metrics = found.result(WAIT_SECONDS)
     except TimeoutError as error:
         raise EngineError.of(
             "ZL312",
             "Spark reported no row count for the rewrite",
             hint="use engine: native, and report this error; nothing was committed",
         ) from error
+    return Content(metrics.get("rows") or 0, metrics.get("hash") or 0)
 
 
 def _differs(what: str, expected: Content, found: Content) -> Exception:

@@ -26,20 +26,15 @@ NOT_SAMPLED = f"{PREFIX}not_sampled"
 def forest_arrays(forest: Forest) -> dict[str, pa.Array]:
     """Return the arrays that `place_rows` reads from `Constants`."""
     arrays = {f"boundaries{c}": search_array(b) for c, b in enumerate(forest.boundaries)}
-    for name in ("file", "leaf", "spread"):
-        arrays[name] = pa.array(getattr(forest, name))
-    if forest.grid is not None:
-        return arrays | {"grid": pa.array(forest.grid)}
-    return arrays | {"words": pa.array(forest.words)}
+    arrays |= {name: pa.array(getattr(forest, name)) for name in ("file", "leaf", "spread")}
+    name = "words" if forest.grid is None else "grid"
+    return arrays | {name: pa.array(getattr(forest, name))}
 
 
 def place_rows(frame: DataFrame, columns: Sequence[str], forest: Forest, constants: Constants) -> DataFrame:
     """Add FILE_ID (int, the file among those of all shards) and LEAF (int, the leaf within the file) to each row.
 
-    Args:
-        frame: Rows with SHARD, ORDINAL, POSITION and the key columns.
-        forest: The forest.
-        constants: Constants that include `forest_arrays(forest)`.
+    The frame has SHARD, ORDINAL, POSITION and the key columns. The constants include `forest_arrays(forest)`.
     """
     frame = _with_range_ids(frame, columns, constants)
     node = f"{PREFIX}node"
@@ -76,11 +71,11 @@ def with_shard(frame: DataFrame, source: Source, constants: Constants) -> DataFr
 
 
 def _with_range_ids(frame: DataFrame, columns: Sequence[str], constants: Constants) -> DataFrame:
-    found = {f"{PREFIX}found{c}": c for c in range(len(columns))}
     keys = [constants.ordered_key(key_column(frame, name), key_type(frame, name)) for name in columns]
-    results = {n: F.coalesce(constants.search(f"boundaries{c}", keys[c]), F.lit(-1)) for n, c in found.items()}
-    frame = frame.withColumns({n: constants.not_null(result) for n, result in results.items()})
-    return frame.withColumns({f"{PREFIX}range_id{c}": _range_id(F.col(n)) for n, c in found.items()})
+    results = [F.coalesce(constants.search(f"boundaries{c}", key), F.lit(-1)) for c, key in enumerate(keys)]
+    frame = frame.withColumns({f"{PREFIX}found{c}": constants.not_null(found) for c, found in enumerate(results)})
+    range_ids = [_range_id(F.col(f"{PREFIX}found{c}")) for c in range(len(columns))]
+    return frame.withColumns({f"{PREFIX}range_id{c}": range_id for c, range_id in enumerate(range_ids)})
 
 
 def _range_id(result: Column) -> Column:

@@ -1,32 +1,29 @@
-"""Adds the origin of each row, its group and the key of its shard to the source of a rewrite.
+"""Adds the origin of each row, its group and the key of its shard to the source of a rewrite, and samples the rows.
 
 ORDINAL is the rank of the row's file among the files of the rewrite in the order of paths, so it is the same for copies
 of a table in different locations. POSITION is the index of the row in the file. Neither depends on how Spark splits the
-files into tasks.
+files into tasks. Whether a row is in the sample depends on that row alone. One Spark job samples all groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from zlayout.curve.tree import Int32, Int64
 from zlayout.errors import EngineError
 from zlayout.rewrite.constants import Constants
 from zlayout.spark.arrow import from_arrow, to_arrow
 from zlayout.spec.layout import Layout
 from zlayout.sql_text import quote_identifier, quote_path
 from zlayout.table.reserved import PREFIX
-
-Int64 = NDArray[np.int64]
-Int32 = NDArray[np.int32]
 
 FILE = f"{PREFIX}file"
 POSITION = f"{PREFIX}position"
@@ -37,6 +34,13 @@ SHARD_KEY = f"{PREFIX}shard_key"
 PARTITION = f"{PREFIX}partition"
 SOURCE_ORDER = f"{PREFIX}source_order"
 
+# With this number, the number of rows of new files varies by about 1 / sqrt(2000) = 2 %.
+SAMPLE_ROWS_PER_FILE = 2000
+# With more files, each file gets fewer rows, down to MIN_ROWS_PER_FILE, with which their number varies by about 7 %.
+# The driver needs about 160 bytes for each row of two columns. For more files, `kd` takes two samples (docs/scale.md).
+MAX_SAMPLE_ROWS = 10_000_000
+MIN_ROWS_PER_FILE = 200
+HASH_BITS = 31
 POSITION_BITS = 40  # enough for the rows of any file; row counts are not used, because they may be estimates
 
 
@@ -63,7 +67,6 @@ class GroupTarget:
     """A group to rewrite.
 
     Attributes:
-        id: The id of the group.
         paths: string[files], the paths of its files in the form of `Source.file`.
         rows: The number of live rows.
         target_files: The number of files to write.
@@ -77,13 +80,10 @@ class GroupTarget:
 
 @dataclass(frozen=True, slots=True)
 class FileIndex:
-    """The files of a rewrite, in the order of the hashes of their paths.
+    """The files of a rewrite, in the order of the hashes of their paths: hash, ORDINAL and number of the group of each.
 
     Attributes:
         salt: The seed for which the hashes are distinct.
-        hash: int64[files], the hashes.
-        ordinal: int32[files], the ordinals.
-        group: int32[files], the numbers of the groups.
     """
 
     salt: int
@@ -117,11 +117,7 @@ def index_files(session: SparkSession, groups: Sequence[GroupTarget]) -> FileInd
 
 def index_arrays(index: FileIndex) -> dict[str, pa.Array]:
     """Return the arrays that `with_origin` reads from `Constants`."""
-    return {
-        "path_hash": pa.array(index.hash),
-        "ordinal": pa.array(index.ordinal),
-        "group": pa.array(index.group),
-    }
+    return {"path_hash": pa.array(index.hash), "ordinal": pa.array(index.ordinal), "group": pa.array(index.group)}
 
 
 def with_origin(frame: DataFrame, index: FileIndex, constants: Constants) -> DataFrame:
@@ -179,3 +175,74 @@ def key_column(frame: DataFrame, name: str) -> Column:
 
 def key_type(frame: DataFrame, name: str) -> T.DataType:
     return frame.select(key_column(frame, name)).schema.fields[0].dataType
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The sampled rows: the values of each key column, the number of the group, and the result of `shard_key`."""
+
+    keys: Mapping[str, pa.ChunkedArray]
+    group: Int32
+    shard_key: Int64
+
+    def rows_at(self, positions: Int64) -> dict[str, pa.ChunkedArray]:
+        """Return the keys of the rows at these positions."""
+        chosen = pa.array(positions)
+        return {name: values.take(chosen) for name, values in self.keys.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The rows of a sample in Spark.
+
+    Attributes:
+        frame: Rows with `keys`, ORDINAL, POSITION, GROUP and the values of the output partition.
+        constants: The constants that the frame uses.
+    """
+
+    frame: DataFrame
+    keys: tuple[str, ...]
+    constants: Constants
+
+
+def draw(
+    source: Source,
+    columns: Sequence[str],
+    groups: Sequence[GroupTarget],
+    index: FileIndex,
+    per_file: float,
+    arrays: Mapping[str, pa.Array] | None = None,
+) -> Drawn:
+    """Return about `per_file` rows for each new file of all groups. Reading them reads only the key columns.
+
+    A row is in the sample if a hash of its file and position is below the threshold of its group. Therefore the sample,
+    unlike `DataFrame.sample`, does not depend on the number of cores or tasks. Executors run no Python.
+
+    arrays: arrays to add to the constants of the frame.
+    """
+    # the largest hash of a sampled row, by group
+    shares = (per_file * g.target_files / max(g.rows, 1) for g in groups)
+    thresholds = pa.array([min(int(share * (1 << HASH_BITS)), (1 << HASH_BITS) - 1) for share in shares], pa.int32())
+    constants = Constants(source.frame.sparkSession, {**index_arrays(index), "share": thresholds, **(arrays or {})})
+    names = tuple(name if name == SOURCE_ORDER else f"{PREFIX}key{i}" for i, name in enumerate(columns))
+    stored = [(c, name) for c, name in zip(columns, names, strict=True) if c != SOURCE_ORDER]
+    keys = [key_column(source.frame, column).alias(name) for column, name in stored]
+    frame = with_origin(source.frame.select(*keys, *source_columns(source)), index, constants)
+    frame = with_source_order(frame, names)
+    low_bits = F.xxhash64(ORDINAL, POSITION).bitwiseAND((1 << HASH_BITS) - 1)
+    return Drawn(frame.where(low_bits <= constants.at("share", F.col(GROUP))), names, constants)
+
+
+def take_sample(
+    source: Source, columns: Sequence[str], groups: Sequence[GroupTarget], index: FileIndex, per_file: float
+) -> Sample:
+    """Sample the key columns of all groups in one Spark job. The arguments are those of `draw`."""
+    drawn = draw(source, columns, groups, index, per_file)
+    table = to_arrow(drawn.frame.select(*drawn.keys, F.col(GROUP), shard_key(source).alias(SHARD_KEY)))
+    keys = {column: table[name] for column, name in zip(columns, drawn.keys, strict=True)}
+    return Sample(keys, table[GROUP].to_numpy(), table[SHARD_KEY].to_numpy())
+
+
+def rows_per_file(files: int) -> int:
+    """Return the number of rows to sample for each of `files` new files of all groups."""
+    return min(SAMPLE_ROWS_PER_FILE, max(MIN_ROWS_PER_FILE, MAX_SAMPLE_ROWS // max(files, 1)))

@@ -22,8 +22,7 @@ _LAYOUT = Layout(
     (ZorderColumn("number"), ZorderColumn("text")), "kd", 32, False, 1 << 20, sort_within=True, engine="zlayout"
 )
 
-# The result by Spark application: the reason of a failure, or None.
-_known: dict[str, str | None] = {}
+_known: dict[str, str | None] = {}  # by Spark application: the reason of a failure, or None
 
 
 def failed_self_test(session: SparkSession) -> str | None:

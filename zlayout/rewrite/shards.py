@@ -14,21 +14,24 @@ from math import ceil, log2
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from zlayout.curve.layout import FileMap, build_map
+from zlayout.curve.tree import Int32, Int64
 from zlayout.curve.two_levels import Boxes, Refined, build_boxes, join, refine
 from zlayout.rewrite.forest import Forest, build_forest
 from zlayout.rewrite.place import FILE_ID, NOT_SAMPLED, forest_arrays, place_rows, shard_arrays, with_shard
-from zlayout.rewrite.rows import FileIndex, GroupTarget, Source, key_names
-from zlayout.rewrite.sample import (
+from zlayout.rewrite.rows import (
     MAX_SAMPLE_ROWS,
     MIN_ROWS_PER_FILE,
     Drawn,
+    FileIndex,
+    GroupTarget,
     Sample,
+    Source,
     draw,
+    key_names,
     rows_per_file,
     take_sample,
 )
@@ -36,9 +39,6 @@ from zlayout.rewrite.shuffle import to_partitions
 from zlayout.spark.arrow import to_arrow
 from zlayout.spec.layout import Layout
 from zlayout.table.reserved import PREFIX
-
-Int64 = NDArray[np.int64]
-Int32 = NDArray[np.int32]
 
 # A leaf within a file has about as many rows as a Parquet page by default, so that engines can skip pages.
 ROWS_PER_PAGE = 20_000
@@ -53,12 +53,7 @@ CHUNK = f"{PREFIX}chunk"
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """The rows of one group that go to one output partition.
-
-    Attributes:
-        key: The value of `zlayout.rewrite.rows.shard_key`.
-        map: The file map of the shard.
-    """
+    """The rows of one group that go to one output partition, and their file map. key: see `rows.shard_key`."""
 
     group: int
     key: int
@@ -70,7 +65,6 @@ class _Target:
     """A shard before its file map is built.
 
     Attributes:
-        key: The value of `zlayout.rewrite.rows.shard_key`.
         files: The wanted number of files.
         rows: The estimated number of rows.
         sampled: int64, the positions of its rows in the sample.
@@ -93,9 +87,8 @@ def build_shards(source: Source, layout: Layout, groups: Sequence[GroupTarget], 
     sample = take_sample(source, columns, groups, index, per_file)
     shards = []
     for target in _targets(sample, groups):
-        depth = _depth_within(target, per_file) if _orders_within(layout) else 0
-        rows = sample.rows_at(target.sampled)
-        built = build_map(rows, layout, target.files, depth)
+        depth = _depth_within(layout, target, per_file)
+        built = build_map(sample.rows_at(target.sampled), layout, target.files, depth)
         shards.append(Shard(target.group, target.key, built))
     return shards
 
@@ -113,13 +106,10 @@ def _targets(sample: Sample, groups: Sequence[GroupTarget]) -> Iterator[_Target]
             yield _Target(number, key, max(1, round(group.target_files * share)), group.rows * share, rows)
 
 
-def _orders_within(layout: Layout) -> bool:
-    """Return whether files are divided into leaves. Rows in the order of the source need none."""
-    return layout.sort_within and layout.orders
-
-
-def _depth_within(target: _Target, sampled_per_file: int) -> int:
+def _depth_within(layout: Layout, target: _Target, sampled_per_file: int) -> int:
     """Return the depth of the leaves within a file: about one leaf per page, with enough sampled rows for each."""
+    if not (layout.sort_within and layout.orders):  # rows in the order of the source need no leaves
+        return 0
     leaves = min(target.rows / target.files / ROWS_PER_PAGE, sampled_per_file / SAMPLED_ROWS_PER_LEAF)
     return min(ceil(log2(leaves)), MAX_DEPTH_WITHIN) if leaves > 1 else 0
 
@@ -131,7 +121,7 @@ def _in_two_levels(source: Source, layout: Layout, groups: Sequence[GroupTarget]
     targets = list(_targets(sample, groups))
     boxes = [build_boxes(sample.rows_at(t.sampled), layout.weights, t.files) for t in targets]
     del sample
-    # the number of rows of a group may be unknown, and is then 0
+    # if the number of rows of a group is unknown, it is 0
     file_rows = [max(1.0, min(MIN_ROWS_PER_FILE, t.rows / t.files)) for t in targets]
     ends = np.cumsum([b.map.files for b in boxes])
     parts: list[list[Refined]] = [[] for _ in targets]
@@ -145,13 +135,11 @@ def _in_two_levels(source: Source, layout: Layout, groups: Sequence[GroupTarget]
             end = min(int(ends[shard]), chunk.end)
             if begin >= end:
                 break
-            depth = _depth_within(targets[shard], MIN_ROWS_PER_FILE) if _orders_within(layout) else 0
+            depth = _depth_within(layout, targets[shard], MIN_ROWS_PER_FILE)
             rows, box = chunk.boxes(begin, end)
             keys = dict(zip(columns, rows.columns, strict=True))
-            refined = refine(
-                boxes[shard], keys, box, end - begin, layout.weights, file_rows[shard], layout.noise, depth
-            )
-            parts[shard].append(refined)
+            sizes = (end - begin, layout.weights, file_rows[shard])
+            parts[shard].append(refine(boxes[shard], keys, box, *sizes, layout.noise, depth))
             begin = end
     return [
         Shard(target.group, target.key, join(box, part, rows, layout.noise))
@@ -161,12 +149,10 @@ def _in_two_levels(source: Source, layout: Layout, groups: Sequence[GroupTarget]
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """The sampled rows of consecutive boxes of all shards.
+    """The sampled rows of the boxes `first` to `end` - 1, counted over all shards.
 
     Attributes:
-        first: The first box.
-        end: The box after the last one.
-        rows: The keys of the rows, sorted by box.
+        rows: The keys of the rows.
         box: int64[rows], the box of each row, ascending.
     """
 

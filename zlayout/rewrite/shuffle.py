@@ -9,19 +9,11 @@ from pyspark.sql import Column, DataFrame
 
 from zlayout.rewrite.constants import Constants
 
-# The seed of Spark's hash partitioning.
-_SEED = 42
+_SEED = 42  # of Spark's hash partitioning
 
 
 def hash_of_ints(values: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return Spark's `hash` of one int column: Murmur3 (x86, 32 bits) of 4 bytes, with the seed of a shuffle.
-
-    Args:
-        values: int32[n].
-
-    Returns:
-        int32[n].
-    """
+    """Return Spark's `hash` of one int column, int32[n]: Murmur3 (x86, 32 bits) of 4 bytes, with a shuffle's seed."""
     with np.errstate(over="ignore"):
         mixed = values.astype(np.uint32) * np.uint32(0xCC9E2D51)
         mixed = _rotated(mixed, 15) * np.uint32(0x1B873593)
@@ -33,10 +25,9 @@ def hash_of_ints(values: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def keys_of_partitions(count: int) -> NDArray[np.int32]:
-    """Return for each of `count` partitions the smallest int >= 0 that Spark's hash partitioning sends to it.
+    """Return the smallest int >= 0 that Spark's hash partitioning sends to each of `count` partitions, int32[count].
 
-    Returns:
-        int32[count]. About `count` * (ln `count` + 1) ints are tried.
+    About `count` * (ln `count` + 1) ints are tried.
     """
     keys = np.full(count, -1, np.int32)
     start, step = 0, max(1024, 4 * count)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zlayout.rewrite.sample import MAX_SAMPLE_ROWS, rows_per_file
+from zlayout.rewrite.rows import MAX_SAMPLE_ROWS, rows_per_file
 
 
 @pytest.mark.parametrize(
