@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -105,12 +106,10 @@ class Coverage:
 
     @staticmethod
     def of(uses: Mapping[Query, Use]) -> Coverage:
-        queries: dict[Use, int] = {}
-        weights: dict[Use, float] = {}
-        for query, use in uses.items():
-            queries[use] = queries.get(use, 0) + 1
-            weights[use] = weights.get(use, 0.0) + query.weight
-        return Coverage(queries, weights)
+        weights = {
+            use: sum(query.weight for query, of in uses.items() if of is use) for use in dict.fromkeys(uses.values())
+        }
+        return Coverage(Counter(uses.values()), weights)
 
     def share(self, use: Use) -> float:
         """The share of the weight, 0..1."""
@@ -152,10 +151,9 @@ class Costs:
     bytes: Float64
     weights: Float64
 
-    def of(self, index: Sequence[int]) -> Costs:
+    def of(self, index: list[int]) -> Costs:
         """The costs of some of the queries."""
-        at = list(index)
-        return Costs(self.files[at], self.bytes[at], self.weights[at])
+        return Costs(self.files[index], self.bytes[index], self.weights[index])
 
     @property
     def mean_files(self) -> float:
@@ -177,9 +175,8 @@ class Choice:
 
     @property
     def title(self) -> str:
-        weights = {c.name: c.weight for c in self.layout.columns}
-        names = ", ".join(n if w == 1 else f"{n} ({w:g})" for n, w in weights.items())
-        return f"{self.layout.curve}: {names}"
+        names = (c.name if c.weight == 1 else f"{c.name} ({c.weight:g})" for c in self.layout.columns)
+        return f"{self.layout.curve}: {', '.join(names)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,14 +201,12 @@ class Study:
     """The result of `simulate` and `advise` for one table, from which every report is made.
 
     sampled: the number of sampled rows. workload: the workload files. queries: the queries with predicates on the
-    table. statements: the number of queries in the files. coverage: how much of the workload the result rests on.
-    unused: the conditions that are not used. inverted: the conditions on functions of columns that are used as ranges.
-    assumed_time: the time (UTC, naive) that `current_date()` means, None if no query refers to it without a time of
-    its own. now: the costs of the present files. choices: the requested layouts
-    in their order, then the layout that the search found. best: the choice with the fewest bytes read, None if no
-    choice is better than `now`. declared: the declared layout. steps: the best layout with 1, 2, ... columns. tried:
-    the number of simulated layouts. seconds: the duration. interrupted: whether the time limit ended the search.
-    notes: assumptions of the result.
+    table. statements: the number of queries in the files. unused: the conditions that are not used. inverted: the
+    conditions on functions of columns that are used as ranges. assumed_time: the time (UTC, naive) that
+    `current_date()` means, None if no query refers to it without a time of its own. now: the costs of the present
+    files. choices: the requested layouts in their order, then the layouts that the search found. best: the choice with
+    the fewest bytes read, None if no choice is better than `now`. steps: the best layout with 1, 2, ... columns. tried:
+    the number of simulated layouts. interrupted: whether the time limit ended the search.
     """
 
     table: str
@@ -240,6 +235,11 @@ class Study:
     unused: tuple[Unused, ...] = ()
     inverted: tuple[Inverted, ...] = ()
     assumed_time: datetime | None = None
+
+    @property
+    def step_columns(self) -> list[str]:
+        """The columns of all steps, in the order in which the search added them."""
+        return list(dict.fromkeys(c.name for step in self.steps for c in step.layout.columns))
 
     def __repr__(self) -> str:
         best = self.best.title if self.best else "the present files"

@@ -38,7 +38,7 @@ def render(study: Study) -> str:
         block="" if study.best is None else _lines(compare.zorder_block(study.best)),
         bars=markupsafe.Markup(_bars(found)),
         steps=markupsafe.Markup(_steps(study)),
-        columns=_step_columns(study),
+        columns=study.step_columns,
         style=markupsafe.Markup(style),
         style_hash=source_hash(style),
     )
@@ -67,14 +67,10 @@ def _bars(found: tuple[compare.Change, ...]) -> str:
     return charts.bars(now, then, "query", 2 * charts.MAP_SIDE)
 
 
-def _step_columns(study: Study) -> list[str]:
-    return list(dict.fromkeys(c.name for step in study.steps for c in step.layout.columns))
-
-
 def _steps(study: Study) -> str:
     if len(study.steps) < 2:
         return ""
     series = {WORKLOAD: [(n, s.costs.mean_files) for n, s in enumerate(study.steps, 1)]}
-    for name in _step_columns(study):
+    for name in study.step_columns:
         series[name] = [(n, s.touched[name]) for n, s in enumerate(study.steps, 1) if name in s.touched]
     return charts.lines(series, "z-order columns", "files opened")

@@ -93,13 +93,13 @@ class Search:
         return min(good, key=lambda c: (self._pairs(c.layout), len(c.layout.columns), _cost(c)))
 
     def _forward(self, shares: Mapping[str, float], curve: str) -> None:
-        chosen: tuple[str, ...] = ()
+        base, chosen = replace(self.base, curve=curve), tuple[str, ...]()
         while len(chosen) < min(self.max_columns, len(shares)):
             self._say(f"{len(chosen) + 1} columns" if chosen else "one column")
-            left = [name for name in shares if name not in chosen]
             layouts = [
-                _layout(self.base, (*chosen, name), weights, curve)
-                for name in left
+                _scaled(base, [ZorderColumn(n, weights[n]) for n in (*chosen, name)])
+                for name in shares
+                if name not in chosen
                 for weights in (shares, dict.fromkeys(shares, 1.0))
             ]
             choices = [choice for layout in layouts if (choice := self._try(layout))]
@@ -154,11 +154,6 @@ def _cost(choice: Choice) -> float:
     return choice.costs.mean_bytes
 
 
-def _layout(base: Layout, names: Sequence[str], shares: Mapping[str, float], curve: str) -> Layout:
-    """A layout whose weights are the shares of the queries, scaled by `_scaled`."""
-    return _scaled(replace(base, curve=curve), [ZorderColumn(n, shares[n]) for n in names])
-
-
 def _neighbours(layout: Layout, names: Iterable[str], curves: Sequence[str], max_columns: int) -> Iterator[Layout]:
     """Layouts that differ in one weight, one column or the curve."""
     columns = layout.columns
@@ -181,14 +176,10 @@ def _neighbours(layout: Layout, names: Iterable[str], curves: Sequence[str], max
 def _scaled(layout: Layout, columns: Sequence[ZorderColumn]) -> Layout:
     """The layout with these columns, in descending order of their weights, which are scaled so that the lowest is 1."""
     lowest = min(c.weight for c in columns)
-    scaled = [replace(c, weight=_rounded(c.weight / lowest)) for c in columns]
+    scaled = [replace(c, weight=float(f"{c.weight / lowest:.2g}")) for c in columns]
     return _plain(replace(layout, columns=tuple(sorted(scaled, key=lambda c: -c.weight))))
 
 
 def _plain(layout: Layout) -> Layout:
     """The layout without weights that have no effect."""
     return replace(layout, columns=tuple(ZorderColumn(*pair) for pair in layout.weights.items()))
-
-
-def _rounded(weight: float) -> float:
-    return float(f"{weight:.2g}")

@@ -107,8 +107,7 @@ def _short(text: str, room: int) -> str:
 
 def _steps(study: Study, width: int) -> Iterator[str]:
     """Touched of each column in the best layouts with 1, 2, ... columns: what a further column costs the others."""
-    names = list(dict.fromkeys(c.name for step in study.steps for c in step.layout.columns))
-    names.sort(key=lambda n: [n in step.touched for step in study.steps].index(True))
+    names = sorted(study.step_columns, key=lambda n: [n in step.touched for step in study.steps].index(True))
     yield "Cost of each further column: files that `column = value` opens"
     room = min(max(map(len, map(printable, [*names, "the workload"]))), width - 9 * len(study.steps) - 12)
     best = {c.name for c in study.best.layout.columns} if study.best else set()
