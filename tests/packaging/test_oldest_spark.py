@@ -1,12 +1,12 @@
-"""Engine zlayout rewrites tables of both formats on the oldest Spark. `make matrix` runs all versions."""
+"""Engine zlayout rewrites tables and measures trials on the oldest Spark. `make matrix` runs all versions."""
 
 from support.matrix import OLDEST, run
 
-FILES = ("contract", "engine_check", "rollback")
-CASES = "(TestEngines and zlayout-kd) or repartition or self_test or exact_files"
+FILES = ("contract", "engine_check", "rollback", "trial")
+CASES = "(TestEngines and zlayout-kd) or repartition or self_test or exact_files or published_rolled_back"
 
 
 def test_the_contract_and_rollbacks_hold_with_the_oldest_spark() -> None:
     outcome = run(OLDEST, [f"tests/spark/test_{name}.py" for name in FILES], CASES)
     assert outcome.failed == ()
-    assert outcome.passed >= 22
+    assert outcome.passed >= 23

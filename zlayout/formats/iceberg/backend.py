@@ -23,6 +23,7 @@ from zlayout.formats.run_metrics import RunMetrics
 from zlayout.formats.undo import Undo
 from zlayout.spark.jvm import session_conf
 from zlayout.spark.session import SparkRuntime
+from zlayout.spark.versions import numbers
 from zlayout.spec.layout import Layout
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.sql_text import quote_path
@@ -89,13 +90,15 @@ class IcebergBackend:
         """See `zlayout.formats.base.Backend`. The random number is a hash of a row's file and position."""
         from pyspark.sql import functions as F
 
-        name = quote_path((table.catalog, *table.identifier))
+        session, path = self.runtime.session, (table.catalog, *table.identifier)
         low_bits = F.xxhash64("_file", "_pos", F.lit(seed)).bitwiseAND((1 << DRAW_BITS) - 1)
-        options = {"versionAsOf": str(state.version)} | (
-            {VECTORIZED_OPTION: "false"} if needs_row_reader(state) else {}
-        )
+        options = {VECTORIZED_OPTION: "false"} if needs_row_reader(state) else {}
+        if numbers(session.version) < (4,):  # which ignores `versionAsOf` for a table that is read by its name
+            path = (*path, f"snapshot_id_{state.version}")
+        else:  # needs no request for a table with the name of the snapshot, which a REST catalog may refuse
+            options["versionAsOf"] = str(state.version)
         return SampleSource(
-            frame=self.runtime.session.read.options(**options).table(name),
+            frame=session.read.options(**options).table(quote_path(path)),
             file=F.col("_file"),
             draw=low_bits / float(1 << DRAW_BITS),
             paths=lambda: state.files.path.cast(pa.string()),
