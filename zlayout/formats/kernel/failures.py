@@ -118,9 +118,13 @@ def java_causes(error: Exception) -> Iterator[Any]:
 
 
 def line_of(error: Exception) -> str:
-    """Return the class and the first line of an error, only the class if its message requires a JVM that has died."""
+    """Return the class and the first line of an error, only the class if its message requires a JVM that has died.
+
+    For an exception of Java, these are its own, not those of py4j, which has the same first line for all of them.
+    """
     try:
-        return f"{type(error).__name__}: {_first_line(error)}"
+        thrown: Any = getattr(error, "java_exception", None)
+        return f"{type(error).__name__}: {_first_line(error)}" if thrown is None else _first_line(thrown.toString())
     except Exception:
         return type(error).__name__
 
