@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,9 @@ def answer(record_property: Callable[[str, object], None]) -> Callable[[Work, Wo
     def record(make: Work, work: Work, expected: str = "yes") -> None:
         found = _found(make, work)
         record_property("answer", found)
-        if versions.installed() in (versions.NEWEST, versions.RELEASES[-1]):
+        release = versions.installed()
+        is_newest = version("pyspark") == versions.newest_tested(release)
+        if is_newest and release in (versions.NEWEST, versions.RELEASES[-1]):
             assert found == expected
 
     return record
