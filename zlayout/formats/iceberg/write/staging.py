@@ -174,7 +174,8 @@ def staged(jvm: IcebergJvm, table: Any, work: Work) -> Iterator[Staged]:
             f"found {len(path) - missing}"
         )
         raise CommitConflict.of("ZL320", message, hint="plan again; nothing was written")
-    require_sequence_numbers(jvm, work.table, table, tasks)
+    with java_errors(f"reading the sequence numbers of the files of {work.table}"):
+        require_sequence_numbers(jvm, work.table, table, tasks)
     with ExitStack() as stack:
         with java_errors(f"staging the files of {work.table}"):
             has_deletes = not snapshot.deleteManifests(table.io()).isEmpty()
