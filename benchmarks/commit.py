@@ -25,7 +25,7 @@ from peak import peak_mb
 from zlayout.errors import Location
 from zlayout.formats.base import Group, Work
 from zlayout.formats.delta.backend import DeltaBackend
-from zlayout.formats.delta.read.files import table_files
+from zlayout.formats.delta.read.location import table_files
 from zlayout.formats.delta.write import commit
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.outcome import Log

@@ -25,7 +25,7 @@ from zlayout.advisor.search import Search
 from zlayout.advisor.simulate import costs, lowest, rank_sample, simulate
 from zlayout.predicate.model import And, Compare
 from zlayout.report import charts
-from zlayout.report.line_chart import lines
+from zlayout.report.charts import lines
 from zlayout.spec.layout import CURVES, Layout, ZorderColumn
 from zlayout.spec.model import TableName
 from zlayout.table.partition import Partition

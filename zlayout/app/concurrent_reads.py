@@ -3,7 +3,7 @@
 The threads are daemon threads, and each catalog has its own: a library that waits for an answer in one catalog does not
 hold up the tables of other catalogs or Ctrl-C. The file system of deltalake is an exception: it waits without letting
 other threads run, for half a minute at most (`_LIMITS` in `zlayout.formats.storage`). S3 is not read through it, unless
-a property is set that Arrow does not have: see `zlayout.formats.delta.read.files`.
+a property is set that Arrow does not have: see `zlayout.formats.delta.read.location`.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ def read_actions(content: bytes, schema: pa.Schema) -> pa.Table:
     names = [f'"{name}"'.encode() for name in schema.names]
     lines = [line for line in content.split(b"\n") if any(name in line for name in names)]
     if len(lines) <= MAX_LINES_IN_PYTHON:
-        with suppress(ValueError, TypeError, AttributeError, RecursionError):  # Arrow decides about unusual lines
+        with suppress(ValueError, TypeError, AttributeError, RecursionError, OverflowError):  # then Arrow decides
             actions = [json.loads(line, object_pairs_hook=_without_duplicates) for line in lines]
             return pa.Table.from_pylist(actions, schema)
     text = b"\n".join(lines)
