@@ -35,7 +35,7 @@ _PLACE = ((delta_commit, "place"), (iceberg_commit, "place"))
 _WRITE = ((delta_commit, "write_with_stats"), (Staged, "write"))
 _GATE = ((Gate, "check"),)
 _SEND = ((Log, "commit"), (iceberg_commit, "settled"))
-_LOOK = ((applying, "plan_table"),)
+_LOOK = ((applying, "plan_table_in_time"),)
 # name -> functions of either format, when, and at which call of them
 POINTS: dict[str, tuple[tuple[tuple[Any, str], ...], Moment, int]] = {
     "before settings": (_SETTINGS, "before", 1),
