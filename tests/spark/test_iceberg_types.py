@@ -75,6 +75,11 @@ def rewritten_equal(table: IcebergSubject, x: str) -> None:
     assert table.observe().files.deleted.sum() == 0
 
 
+def test_a_table_without_a_snapshot_is_read_in_spark(iceberg: IcebergSubject) -> None:
+    iceberg.sql(f"create table {iceberg} (a int) using iceberg")
+    assert iceberg.backend.sample_source(iceberg.name, iceberg.observe(), 1).frame.collect() == []
+
+
 @pytest.mark.parametrize("where", VARIANTS)
 def test_variants_are_kept(table: IcebergSubject, where: str) -> None:
     kind, value = VARIANTS[where]

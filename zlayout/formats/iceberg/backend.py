@@ -14,7 +14,7 @@ from zlayout.formats.base import Capabilities, Commit, Event, Listed, Notify, Pr
 from zlayout.formats.iceberg.internals import INTERNALS
 from zlayout.formats.iceberg.read.catalog import list_tables, list_warehouse, load_table
 from zlayout.formats.iceberg.read.history import last_run
-from zlayout.formats.iceberg.read.observe import observe
+from zlayout.formats.iceberg.read.observe import NO_SNAPSHOT, observe
 from zlayout.formats.iceberg.read.schema import leaf_fields
 from zlayout.formats.iceberg.read.support import has_row_ids_in_orc, needs_row_reader, partition_refusals
 from zlayout.formats.kernel.requirements import require_allowed, require_no_settings, require_table
@@ -93,9 +93,13 @@ class IcebergBackend:
         session, path = self.runtime.session, (table.catalog, *table.identifier)
         low_bits = F.xxhash64("_file", "_pos", F.lit(seed)).bitwiseAND((1 << DRAW_BITS) - 1)
         options = {VECTORIZED_OPTION: "false"} if needs_row_reader(state) else {}
-        if numbers(session.version) < (4,):  # which ignores `versionAsOf` for a table that is read by its name
+        has_snapshot = state.version != NO_SNAPSHOT
+        # Spark 3.5 ignores `versionAsOf` for a table that is read by its name
+        if has_snapshot and numbers(session.version) < (4,):
             path = (*path, f"snapshot_id_{state.version}")
-        else:  # needs no request for a table with the name of the snapshot, which a REST catalog may refuse
+        elif (
+            has_snapshot
+        ):  # needs no request for a table with the name of the snapshot, which a REST catalog may refuse
             options["versionAsOf"] = str(state.version)
         return SampleSource(
             frame=session.read.options(**options).table(quote_path(path)),
