@@ -154,6 +154,11 @@ def _reached(
     owners = [[files.partitions[p] for p in np.unique(files.partition[group.files]).tolist()] for group in moved]
     reached = np.ones((len(moved), len(partitions)), bool)
     for field in fields:
+        # None if an old partition lacks the field; otherwise, the values of the old partitions decide
+        before = [
+            frozenset(_value(owner, field) for owner in old) if all(field in owner.fields for owner in old) else None
+            for old in owners
+        ]
         known = field.source in files.bounds
         hull = {field.source: hull_of(files.bounds[field.source], moved)} if known else {}
         by_value: dict[object, Bools] = {}
@@ -161,9 +166,9 @@ def _reached(
             value = _value(files.partitions[partition], field)
             if value not in by_value:
                 allowed = _allowed(field, value, hull, rows).copy() if known else np.ones(len(moved), bool)
-                for number, old in enumerate(owners):
-                    if all(field in owner.fields for owner in old):  # then the values of the old partitions decide
-                        allowed[number] = value in [_value(owner, field) for owner in old]
+                for number, values in enumerate(before):
+                    if values is not None:
+                        allowed[number] = value in values
                 by_value[value] = allowed
             reached[:, at] &= by_value[value]
     return reached
