@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -11,6 +12,7 @@ from contextlib import suppress
 USAGE = 64
 INTERRUPTED = 130
 OUTPUT_LOST = 1
+_OUTPUT_LOST = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}  # of a write to stdout
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -79,12 +81,12 @@ def run(arguments: Sequence[str]) -> int:
         return 1
     except OSError as error:
         reason = error.strerror or str(error)
-        if error.filename is None:
+        if error.filename is None and error.errno in _OUTPUT_LOST:
             hint = "free space there, or write the output to another place"
             Console().diagnose(Diagnostic("ZL083", f"the output cannot be written: {reason}", hint=hint))
         else:
             # The system does not accept a path in an option or setting, for example because it is too long.
-            location = Location(str(error.filename))
+            location = None if error.filename is None else Location(str(error.filename))
             Console().diagnose(Diagnostic("ZL002", f"cannot be used: {reason}", location=location))
         return 1
     except KeyboardInterrupt:
