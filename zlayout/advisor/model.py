@@ -109,7 +109,7 @@ class Coverage:
         weights = {
             use: sum(query.weight for query, of in uses.items() if of is use) for use in dict.fromkeys(uses.values())
         }
-        return Coverage(Counter(uses.values()), weights)
+        return Coverage(dict(Counter(uses.values())), weights)
 
     def share(self, use: Use) -> float:
         """The share of the weight, 0..1."""

@@ -67,6 +67,5 @@ def import_workload(
     if not merged:
         first = f"; {history.problems[0].location}: {history.problems[0].reason}" if history.problems else ""
         raise SpecError.of("ZL079", f"the files have no query on a table{first}", hint="export queries that have ended")
-    return ImportedWorkload(
-        to_file(merged, days), len(merged), sum(m.count for m in merged), tuple(history.problems), history.left_out
-    )
+    problems, left_out = tuple(history.problems), dict(history.left_out)
+    return ImportedWorkload(to_file(merged, days), len(merged), sum(m.count for m in merged), problems, left_out)
