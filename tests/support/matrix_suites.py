@@ -40,6 +40,8 @@ SUITES: Mapping[str, tuple[str, ...]] = {
         f"{_SPARK}delta_add_files.py::test_fields_are_read_in_the_order_of_the_files",
         f"{_SPARK}delta_add_files.py::test_removals_are_those_of_delta",
         f"{_SPARK}commit_calls.py::test_delta[gate]",
+        f"{_SPARK}commit_calls.py::test_iceberg",
+        f"{_SPARK}iceberg_content_files.py",
     ),
     "clustered, branches, trial, rollback": (
         f"{_SPARK}clustered.py::test_a_clustered_table_is_laid_out_by_its_own_optimize",
