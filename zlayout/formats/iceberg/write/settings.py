@@ -14,13 +14,13 @@ from zlayout.errors import CommitConflict, TableError
 from zlayout.formats.base import Commit, Work
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import live_snapshots
+from zlayout.formats.iceberg.read.observe import NO_SNAPSHOT
 from zlayout.formats.iceberg.write.expressions import term
 from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, java_errors
 from zlayout.formats.kernel.outcome import settled
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.state import PartitionField
 
-NO_SNAPSHOT = -1
 MAX_ATTEMPTS = 8  # to replace the layout records
 
 
