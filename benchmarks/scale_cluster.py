@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import math
 import os
-import re
-import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
 import numpy as np
-import pyspark
 from peak import peak_mb
+from support.cluster import Cluster, standalone_cluster
 
 from zlayout.errors import Location
 from zlayout.formats.base import Work
@@ -34,7 +34,6 @@ from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
 WORKERS, FACTORS = (1, 2), (1, 4, 16)
 ROWS, FILES = 250_000, 4  # of the smallest table
 LAYOUT = Layout((ZorderColumn("a"), ZorderColumn("b")), "kd", 1000, False, 1 << 27, True, "zlayout")
-_HOME = str(Path(pyspark.__file__).parent)
 _CONF = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -48,14 +47,18 @@ _CONF = {
 
 def cluster_cases(workers: int) -> list[dict[str, Any]]:
     """Rewrite tables of all sizes on a cluster with `workers` workers. Returns a result for each."""
-    with tempfile.TemporaryDirectory() as folder, _cluster(Path(folder), workers) as (url, daemons):
+    # the options of Java that tests set would leave out the second compiler
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        standalone_cluster(Path(folder), workers, JDK_JAVA_OPTIONS="") as cluster,
+    ):
         root = Path(folder)
         catalog = CatalogConfig("lake", "delta", "path", {"warehouse": f"{folder}/lake"}, Location("zlayout.yaml"))
-        with SparkRuntime(Project(root, {"lake": catalog}, SparkConfig(url, _CONF), ())) as runtime:
+        with SparkRuntime(Project(root, {"lake": catalog}, SparkConfig(cluster.url, _CONF), ())) as runtime:
             backend = DeltaBackend(catalog, runtime)
-            _rewrite(runtime, backend, root, "first", 1, daemons)
+            _rewrite(runtime, backend, root, "first", 1, cluster)
             return [
-                {"workers": workers, **_rewrite(runtime, backend, root, f"t{factor}", factor, daemons)}
+                {"workers": workers, **_rewrite(runtime, backend, root, f"t{factor}", factor, cluster)}
                 for factor in FACTORS
             ]
 
@@ -71,7 +74,7 @@ def slopes(results: Sequence[dict[str, Any]], field: str) -> dict[int, float]:
 
 
 def _rewrite(
-    runtime: SparkRuntime, backend: DeltaBackend, root: Path, table: str, factor: int, daemons: Sequence[int]
+    runtime: SparkRuntime, backend: DeltaBackend, root: Path, table: str, factor: int, cluster: Cluster
 ) -> dict[str, Any]:
     session, rows, files = runtime.session, ROWS * factor, FILES * factor
     path = root / "lake" / "db" / table
@@ -91,7 +94,7 @@ def _rewrite(
     assert (done.files_added, done.rows) == (files, rows)
     shuffled, cpu = np.array(_stages(session)) - before
     java: Any = session.sparkContext._jvm
-    executors = [peak_mb(each) for each in _executors(daemons)]
+    executors = [peak_mb(each) for worker in cluster.workers for each in worker.executors()]
     return {
         "rows": rows,
         "files": files,
@@ -113,52 +116,3 @@ def _stages(session: Any) -> tuple[int, int]:
     stages = context._jsc.sc().statusStore().stageList(None, False, False, none, None)
     each = [stages.apply(at) for at in range(stages.size())]
     return sum(s.shuffleWriteBytes() for s in each), sum(s.executorCpuTime() for s in each)
-
-
-@contextmanager
-def _cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[int]]]:
-    """Start a master and workers on the loopback interface. Yields the URL and the process ids of the workers."""
-    running: list[subprocess.Popen[bytes]] = []
-
-    def daemon(kind: str, home: Path, *arguments: str) -> Path:
-        home.mkdir()
-        local = {"SPARK_HOME": _HOME, "SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_DIRS": str(home / "local")}
-        command = [f"{_HOME}/bin/spark-class", f"org.apache.spark.deploy.{kind.lower()}.{kind}"]
-        here = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-        with (home / "log").open("w") as log:
-            running.append(
-                subprocess.Popen([*command, *here, *arguments], env=os.environ | local, stdout=log, stderr=log)
-            )
-        return home / "log"
-
-    try:
-        url = _found(daemon("Master", folder / "master"), r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
-        for number in range(workers):
-            home = folder / f"worker{number}"
-            work = ("--cores", "1", "--memory", "1g", "--work-dir", str(home / "work"))
-            _found(daemon("Worker", home, *work, url), r"(Successfully registered with master)")
-        yield url, [process.pid for process in running[1:]]
-    finally:
-        for process in reversed(running):
-            process.terminate()
-            process.wait(60)
-
-
-def _executors(workers: Sequence[int]) -> list[int]:
-    """Return the process ids of the executors that the workers started."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(FileNotFoundError, ProcessLookupError):
-            parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
-            if int(parent) in workers and b"CoarseGrainedExecutorBackend" in (process / "cmdline").read_bytes():
-                found.append(int(process.name))
-    return found
-
-
-def _found(log: Path, pattern: str) -> str:
-    until = time.monotonic() + 120
-    while not (found := re.search(pattern, log.read_text())):
-        if time.monotonic() > until:
-            raise TimeoutError(log.read_text())
-        time.sleep(0.1)
-    return found[1]

@@ -7,7 +7,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -196,6 +197,15 @@ def start(command: Sequence[str], folder: Path, **environment: str) -> subproces
             text=True,
             start_new_session=True,
         )
+
+
+def wait_while_running(process: subprocess.Popen[str], reached: Callable[[], bool], seconds: float = 300) -> None:
+    """Return when something is reached that a process, which `start` started, is about to do."""
+    until = time.monotonic() + seconds
+    while not reached():
+        assert process.poll() is None, "the process ended before"
+        assert time.monotonic() < until
+        time.sleep(0.02)
 
 
 def end(process: subprocess.Popen[str]) -> None:

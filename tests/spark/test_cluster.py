@@ -4,12 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from spark.projects import DELTA, ICEBERG, DiskProject, end, make_events, make_project, start
+from spark.projects import DELTA, ICEBERG, DiskProject, end, make_events, make_project, start, wait_while_running
 from support.cluster import CLUSTER_CONF, NO_PYTHON, SPARK_HOME, Cluster, standalone_cluster
 
 from zlayout.spark import versions
@@ -115,15 +114,7 @@ def _in_order(project: DiskProject) -> list[Path]:
 def _kill_in_the_middle(process: subprocess.Popen[str], cluster: Cluster, folder: Path) -> int:
     """Kill the executor when a few new files are there and more are to come; its id."""
     there = set(folder.rglob("*.parquet"))
-    _wait(process, lambda: len(set(folder.rglob("*.parquet")) - there) >= 3)
+    wait_while_running(process, lambda: len(set(folder.rglob("*.parquet")) - there) >= 3)
     (executor,) = cluster.workers[0].executors()
     os.kill(executor, signal.SIGKILL)
     return executor
-
-
-def _wait(process: subprocess.Popen[str], reached: Callable[[], bool]) -> None:
-    until = time.monotonic() + 240
-    while not reached():
-        assert process.poll() is None, "apply ended before it wrote"
-        assert time.monotonic() < until
-        time.sleep(0.02)

@@ -7,7 +7,6 @@ fetched, a task ran twice at the same time.
 import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -22,7 +21,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog import Catalog, load_catalog
-from spark.projects import DELTA, ICEBERG, SCHEMA, DiskProject, end, make_events
+from spark.projects import DELTA, ICEBERG, SCHEMA, DiskProject, end, make_events, wait_while_running
 from support.cluster import CLUSTER_CONF, NO_PYTHON, Cluster, Worker, standalone_cluster
 from support.s3_proxy import Failure, Fault, Proxy, s3_proxy
 from support.servers import CREDENTIALS, free_port, s3_server
@@ -192,7 +191,7 @@ def test_rows_are_written_once_while_a_worker_fails(
     process = project.disk.run("apply", "--auto-approve", **environment)
     with ExitStack() as stack:
         stack.callback(end, process)
-        _wait(process, lambda: len(project.data_files(table) - before) >= 3, project.folder / "out.txt")
+        wait_while_running(process, lambda: len(project.data_files(table) - before) >= 3)
         disturb(stack, cluster.workers[0], project.proxy)
         code, out, err = project.disk.finished(process)
     assert code == 0, out + err
@@ -210,11 +209,3 @@ def _write_yaml(project: S3Project, cluster: Cluster, table: str) -> None:
     (project.folder / "zlayout.yaml").write_text(json.dumps({"version": 1, "catalogs": catalogs, "spark": spark}))
     layout = {"version": 1, "table": table, "zorder": {"columns": ["a", "b"]}, "files": {"target_size": "100KiB"}}
     (project.folder / "layouts" / "events.yaml").write_text(json.dumps(layout))
-
-
-def _wait(process: subprocess.Popen[str], reached: Callable[[], bool], out: Path) -> None:
-    until = time.monotonic() + 300
-    while not reached():
-        assert process.poll() is None, out.read_text()
-        assert time.monotonic() < until
-        time.sleep(0.05)
