@@ -19,13 +19,13 @@ from pyspark.sql import types as T
 
 from zlayout.spark.arrow import from_arrow
 from zlayout.spark.catalyst import (
+    apply_expression,
     column_of,
     expression_of,
     object_literal,
     static_call,
     string_order,
-    wrapped,
-    wrapping,
+    wraparound,
 )
 from zlayout.spark.jvm import jvm_of, scala_object
 
@@ -77,12 +77,12 @@ class Constants:
 
     def not_null(self, value: Column) -> Column:
         """Mark a value as not null. Without null checks, the generated code of a tree walk is short enough."""
-        return wrapped(self._jvm, "KnownNotNull", value)
+        return apply_expression(self._jvm, "KnownNotNull", value)
 
     def row_major(self, index: Column, count: int, inner: Column) -> Column:
         """Return index * count + inner (int) without Spark's overflow check, which calls a closure for every row."""
         jvm = self._jvm
-        catalyst, context = jvm.org.apache.spark.sql.catalyst.expressions, wrapping(jvm)
+        catalyst, context = jvm.org.apache.spark.sql.catalyst.expressions, wraparound(jvm)
         scaled = catalyst.Multiply(expression_of(jvm, index), expression_of(jvm, F.lit(count)), context)
         return column_of(jvm, catalyst.Add(scaled, expression_of(jvm, inner), context))
 
@@ -96,7 +96,7 @@ class Constants:
 
     def unscaled(self, key: Column) -> Column:
         """Return a decimal of at most 18 digits as its unscaled long."""
-        return wrapped(self._jvm, "UnscaledValue", key)
+        return apply_expression(self._jvm, "UnscaledValue", key)
 
     def ordered_key(self, key: Column, kind: T.DataType) -> Column:
         """Convert a key of Spark type `kind` to a Java value with the order of `zlayout.curve.order`."""

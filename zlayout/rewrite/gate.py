@@ -25,14 +25,14 @@ from pyspark.sql import types as T
 
 from zlayout.errors import EngineError
 from zlayout.spark.catalyst import (
+    apply_expression,
     call,
     column_of,
     expression_of,
     object_literal,
     object_type,
     static_call,
-    wrapped,
-    wrapping,
+    wraparound,
 )
 from zlayout.spark.jvm import jvm_of, scala_map, scala_object
 from zlayout.sql_text import quote_identifier
@@ -220,9 +220,9 @@ def _content_columns(frame: DataFrame, group: Column | None) -> list[Column]:
     by a projection that copies each row.
     """
     jvm = jvm_of(frame.sparkSession)
-    total = jvm.org.apache.spark.sql.catalyst.expressions.aggregate.Sum(_row_hash(jvm, group), wrapping(jvm))
+    total = jvm.org.apache.spark.sql.catalyst.expressions.aggregate.Sum(_row_hash(jvm, group), wraparound(jvm))
     return [
-        F.count(wrapped(jvm, "KnownNullable", F.col(frame.columns[-1]))).alias("rows"),
+        F.count(apply_expression(jvm, "KnownNullable", F.col(frame.columns[-1]))).alias("rows"),
         column_of(jvm, total.toAggregateExpression()).alias("hash"),
     ]
 

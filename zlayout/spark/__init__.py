@@ -1,1 +1,1 @@
-"""Provides the Spark session, and calls of its JVM through py4j."""
+"""The Spark session of zlayout, and calls into its JVM through py4j."""

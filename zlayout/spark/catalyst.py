@@ -31,15 +31,15 @@ def column_of(jvm: Any, expression: Any) -> Column:
     return Column(sql.classic.ExpressionUtils.column(expression) if spark_4 else sql.Column(expression))
 
 
-def wrapped(jvm: Any, name: str, column: Column) -> Column:
+def apply_expression(jvm: Any, name: str, column: Column) -> Column:
     """Apply the Catalyst expression `name`, which has one argument, to a column."""
     return column_of(jvm, getattr(jvm.org.apache.spark.sql.catalyst.expressions, name)(expression_of(jvm, column)))
 
 
-def wrapping(jvm: Any) -> Any:
-    """Return an evaluation context with which `Add`, `Multiply` and `Sum` wrap around instead of raising an error.
+def wraparound(jvm: Any) -> Any:
+    """Return the argument with which `Add`, `Multiply` and `Sum` wrap around at an overflow and raise no error.
 
-    Before Spark 4.1, the evaluation mode itself is the argument of these expressions.
+    Since Spark 4.1, the argument is an evaluation context. Before, it is the evaluation mode.
     """
     expressions = jvm.org.apache.spark.sql.catalyst.expressions
     legacy = scala_object(expressions, "EvalMode").LEGACY()
@@ -96,7 +96,7 @@ def static_call(
 def string_order(jvm: Any) -> Any:
     """Return the java.util.Comparator that compares strings by their bytes.
 
-    Unlike it, `UTF8String.compareTo` of Spark 4 reads an environment variable for every comparison.
+    It is faster than `UTF8String.compareTo` of Spark 4, which reads an environment variable for every comparison.
     """
     if _is_spark_4(jvm):
         return jvm.org.apache.spark.sql.catalyst.types.PhysicalStringType(_UTF8_BINARY).ordering()
@@ -115,7 +115,7 @@ def frame_of(session: SparkSession, plan: Any) -> DataFrame:
 
 
 def java_sessions(jvm: Any) -> Any:
-    """Return the Scala object SparkSession."""
+    """Return the Scala object SparkSession, which knows the active session of each thread."""
     sql = jvm.org.apache.spark.sql
     return scala_object(sql.classic if _is_spark_4(jvm) else sql, "SparkSession")
 

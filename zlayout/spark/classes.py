@@ -1,4 +1,4 @@
-"""Java classes in the driver's JVM: finds methods by reflection, and compiles by Janino, which Spark ships."""
+"""Finds methods of Java classes in the driver's JVM by reflection, and compiles classes with Spark's own Janino."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # `public java.lang.String a.b.Some.method(int,java.lang.String) throws ...`
 _SIGNATURE = re.compile(r"\.([\w$]+)\(([^)]*)\)")
 
-# Methods by class, as `method/number of arguments` or, for a constructor, `new/number of arguments`.
+# By class: the methods as `name/number of arguments`, and the constructors as `new/number of arguments`.
 Calls = Mapping[str, tuple[str, ...]]
 
 # Public methods and constructors by Spark application and class. They do not change while a JVM runs.
@@ -42,7 +42,7 @@ class JavaClasses:
         return _known[key]
 
     def missing(self, calls: Calls) -> str:
-        """Return the first class or method that does not exist, '' if all exist."""
+        """Return the name of the first class or method that does not exist, '' if all exist."""
         for name, wanted in calls.items():
             existing = self.find(name)
             if existing is None:
@@ -53,7 +53,7 @@ class JavaClasses:
         return ""
 
     def missing_of_all(self, alternatives: Iterable[Calls]) -> str:
-        """Return what each alternative lacks, '' if one of them exists or if there are none."""
+        """Return what each alternative lacks, '' if one alternative is complete or if there are no alternatives."""
         lacking = [self.missing(calls) for calls in alternatives]
         return " or ".join(lacking) if all(lacking) else ""
 
@@ -74,10 +74,11 @@ def _count(arguments: str) -> int:
 
 
 def java_object(session: SparkSession, name: str, source: str) -> Any:
-    """Return an object of a class, which is compiled once for each Spark application. It is not on the class path.
+    """Return the only object of a class that is compiled for this Spark application. The class path stays unchanged.
 
     Args:
-        name: The name of the class with its package. It needs a public constructor without arguments.
+        session: A session of the application.
+        name: The name of the class with its package. The class needs a public constructor without arguments.
         source: See `add_class`.
     """
     key = str(session.sparkContext.applicationId), name
@@ -89,11 +90,13 @@ def java_object(session: SparkSession, name: str, source: str) -> Any:
 
 
 def add_class(session: SparkSession, name: str, source: str) -> None:
-    """Compile a class and add it to the class loader that has the jars of the session, unless it has the class.
+    """Compile a class and add it to the class loader that has the jars of the session, unless the loader has the class.
 
-    Only the driver has the class. The files stay until the process ends, because Java may load a class at any time.
+    Only the driver has the class. The class files exist until the process ends, because Java may load a class at any
+    time.
 
     Args:
+        session: The session.
         name: The name of the class with its package.
         source: The source of the class alone, in the subset of Java that Janino compiles.
     """

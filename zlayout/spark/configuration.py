@@ -1,6 +1,6 @@
 """The Spark configuration of a project: catalogs, jars, the memory of the driver, and the settings that zlayout needs.
 
-No name of a jar comes from a YAML file. Spark Connect is refused, because it gives no access to the driver's JVM.
+A YAML file cannot name jars. Spark Connect is refused, because it gives no access to the driver's JVM.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from zlayout.spark.versions import Release
 from zlayout.spec.model import CatalogConfig, Project
 
 TIME_ZONE = "spark.sql.session.timeZone"
-S3_CLIENT = "fs.s3.impl"  # the class of Hadoop that reads s3://
+S3_CLIENT = "fs.s3.impl"  # the Hadoop class that reads s3://
 # The configuration that zlayout needs in every session. Partition values of timestamps are read and written in UTC.
 SESSION_CONF = {
     TIME_ZONE: "UTC",
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
 }
-# Spark's default, and the credential of a REST catalog, which it would write to its event log.
+# Spark's default, and `credential`: Spark would write the credential of a REST catalog to its event log.
 REDACTED = "(?i)secret|password|token|access[.]?key|credential"
 MIB = 2**20
-MIN_MEMORY = 1024 * MIB  # what Spark itself would take
-MAX_MEMORY = 31 * 1024 * MIB  # above it, Java's references are twice as long
-_GROUPS = Path("/sys/fs/cgroup")
-_LIMITS = ("memory.max", "memory/memory.limit_in_bytes")  # of version 2 and of version 1
+MIN_MEMORY = 1024 * MIB  # Spark's default
+MAX_MEMORY = 31 * 1024 * MIB  # with a larger heap, Java's references are twice as long
+_CONTROL_GROUPS = Path("/sys/fs/cgroup")
+_MEMORY_LIMITS = ("memory.max", "memory/memory.limit_in_bytes")  # of control groups version 2, and of version 1
 _CONNECT_MODE, _CONNECT_MODE_VARIABLE = "spark.api.mode", "SPARK_API_MODE"
-_OF_STORE: dict[Store, Callable[[Release], tuple[str, ...]]] = {
+_STORE_PACKAGES: dict[Store, Callable[[Release], tuple[str, ...]]] = {
     Store.S3: lambda release: release.s3_packages,
     Store.GCS: lambda _: versions.GCS_PACKAGES,
     Store.ADLS: lambda release: release.adls_packages,
@@ -45,13 +45,13 @@ def names_jars(environ: Mapping[str, str]) -> bool:
     return bool({"--jars", "--packages"} & set(environ.get("PYSPARK_SUBMIT_ARGS", "").split()))
 
 
-def session_conf(project: Project, *, submitted: bool, has_jars: bool = False) -> dict[str, str]:
-    """Return the Spark configuration of a project.
+def project_conf(project: Project, *, submitted: bool, has_jars: bool = False) -> dict[str, str]:
+    """Return the Spark configuration of a project. `spark.conf` of the project overrides every other setting.
 
     Args:
         project: The project.
-        submitted: Whether spark-submit started the process, which then sets master and jars.
-        has_jars: Whether the user has named the jars.
+        submitted: Whether spark-submit started the process. It then sets the master and the jars.
+        has_jars: Whether the user has named the jars, so that no package is added.
     """
     traits = [each.traits for each in FORMATS.values()]
     conf = {
@@ -71,7 +71,7 @@ def session_conf(project: Project, *, submitted: bool, has_jars: bool = False) -
     for catalog in project.catalogs.values():
         conf |= FORMATS[catalog.format].catalog_conf(catalog) | hadoop_conf(catalog)
     if submitted:
-        conf.pop(f"spark.hadoop.{S3_CLIENT}", None)  # set after the start, if the cluster has none
+        conf.pop(f"spark.hadoop.{S3_CLIENT}", None)  # `configure_hadoop` sets it if the cluster does not
     else:
         conf["spark.master"] = master
         if master.startswith("local"):
@@ -84,8 +84,8 @@ def session_conf(project: Project, *, submitted: bool, has_jars: bool = False) -
 def packages_conf(catalogs: Iterable[CatalogConfig], release: Release | None = None) -> dict[str, str]:
     """Return the Spark configuration that names the Maven packages for these catalogs.
 
-    It has the packages of all formats, because one class path serves every project of this version, and those of the
-    databases and object stores that the catalogs use.
+    These are the packages of all formats, so that projects of different formats have the same class path, and the
+    packages for the databases and object stores that the catalogs use.
 
     Args:
         catalogs: The catalogs of the project.
@@ -97,7 +97,7 @@ def packages_conf(catalogs: Iterable[CatalogConfig], release: Release | None = N
     of_formats = (format.traits.spark_package for format in FORMATS.values())
     packages = [jar for package in of_formats if package and (jar := package(release))]
     packages += [versions.JDBC_PACKAGES[name] for name in sorted({*_dialects(catalogs)} & {*versions.JDBC_PACKAGES})]
-    packages += [package for store in sorted(found) for package in _OF_STORE[store](release)]
+    packages += [package for store in sorted(found) for package in _STORE_PACKAGES[store](release)]
     conf = {"spark.jars.packages": ",".join(packages)}
     if Store.S3 in found:
         conf["spark.jars.excludes"] = ",".join(versions.S3_EXCLUDED)
@@ -110,32 +110,28 @@ def _dialects(catalogs: Iterable[CatalogConfig]) -> Iterable[str]:
 
 
 def local_memory() -> str:
-    """Return the heap of a local Spark as Spark writes it: half of what this machine or container has.
+    """Return the heap size of a local Spark, in Spark's notation: half of the memory of this machine or container.
 
-    The other half is for what Java keeps outside of its heap, for the Python of the driver, and for the file cache.
+    The other half is for Java's memory outside of the heap, for the Python process, and for the file cache.
     """
-    return f"{min(MAX_MEMORY, max(MIN_MEMORY, available(_GROUPS) // 2)) // MIB}m"
+    return f"{min(MAX_MEMORY, max(MIN_MEMORY, available(_CONTROL_GROUPS) // 2)) // MIB}m"
 
 
-def available(groups: Path) -> int:
-    """Return the bytes of memory of this machine, or of its control group if that has less.
+def available(control_groups: Path) -> int:
+    """Return the memory of this machine, or the limit of its control group if that is lower, in bytes.
 
     Args:
-        groups: The root of the control groups, as the process sees it.
+        control_groups: The root of the control groups, as the process sees it.
     """
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for name in _LIMITS:
-        with suppress(OSError, ValueError):  # "max" is no limit
-            found.append(int((groups / name).read_text()))
+    for name in _MEMORY_LIMITS:
+        with suppress(OSError, ValueError):  # ValueError: "max" means that there is no limit
+            found.append(int((control_groups / name).read_text()))
     return min(found)
 
 
 def refuse_connect(conf: Mapping[str, str], environment: Mapping[str, str]) -> None:
-    """Check that a new session, with this configuration and environment, would not be a Spark Connect session.
-
-    Raises:
-        Refused: ZL204, if it would be a Spark Connect session.
-    """
+    """Raise Refused ZL204 if a new session with this configuration and environment would use Spark Connect."""
     named = ["spark.conf spark.remote"] if "spark.remote" in conf else []
     named += [name for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED") if name in environment]
     if conf.get(_CONNECT_MODE, environment.get(_CONNECT_MODE_VARIABLE, "")).lower() == "connect":
@@ -145,7 +141,7 @@ def refuse_connect(conf: Mapping[str, str], environment: Mapping[str, str]) -> N
 
 
 def connect_refused(reason: str) -> ZlayoutError:
-    """Return Refused ZL204. reason: the setting or session by which Spark Connect was detected."""
+    """Return the error ZL204. reason: the setting or session by which Spark Connect was detected."""
     return Refused.of(
         "ZL204",
         f"zlayout cannot rewrite tables through Spark Connect ({reason}): its commits need the driver's JVM",

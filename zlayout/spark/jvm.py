@@ -1,7 +1,8 @@
-"""Provides Java and Scala classes and collections through py4j, and temporary session configuration.
+"""Java and Scala classes and collections through py4j, and temporary session configuration.
 
-For each part of a name such as `jvm.org.apache`, py4j asks the JVM whether it is a class, and the JVM searches all its
-jars. In a rewrite, about a hundred requests took a quarter of a second. `JvmPackage` decides by the name alone.
+For each part of a name such as `jvm.org.apache`, py4j asks the JVM whether the part is a class, and the JVM searches
+all its jars. In a rewrite, about a hundred such requests took a quarter of a second. `JvmPackage` decides by the name
+alone.
 """
 
 from __future__ import annotations
@@ -57,13 +58,21 @@ def java_list(jvm: Any, items: Iterable[Any]) -> Any:
 
 
 def java_class(jvm: Any, name: str) -> Any:
-    """Return the java.lang.Class of a name, from the class loader that has the jars of the session."""
+    """Load the class of this name with the class loader that has the jars of the session.
+
+    Args:
+        jvm: The result of `jvm_of`.
+        name: The name with its package.
+
+    Returns:
+        The java.lang.Class.
+    """
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     return jvm.java.lang.Class.forName(name, True, loader)
 
 
 def find_class(jvm: Any, name: str) -> Any:
-    """Return the java.lang.Class of a name without running its code, None if it is not on the classpath."""
+    """Return the java.lang.Class of this name, None if it is not on the class path. Runs no code of the class."""
     from py4j.protocol import Py4JJavaError
 
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
@@ -77,12 +86,12 @@ def find_class(jvm: Any, name: str) -> Any:
 
 @cache
 def has_class(jvm: Any, name: str) -> bool:
-    """Return whether a class is on the classpath. The answer is kept, as it does not change while a JVM runs."""
+    """Return whether a class is on the class path. The result is cached, because the jars of a JVM do not change."""
     return find_class(jvm, name) is not None
 
 
 def scala_object(package: Any, name: str) -> Any:
-    """Return the Scala object `name` of a package, by MODULE$ because its static methods may be private."""
+    """Return the Scala object `name` of a package. It is read from MODULE$, because static methods may be private."""
     return getattr(getattr(package, f"{name}$"), "MODULE$")
 
 
@@ -117,7 +126,7 @@ def scala_map(jvm: Any, items: Mapping[str, Any]) -> Any:
 
 @contextmanager
 def session_conf(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
-    """Set session configuration for the block, and restore the earlier values afterwards."""
+    """Set session configuration for the duration of the block, and restore the previous values afterwards."""
     kept = {key: spark.conf.get(key) for key in conf if spark._jsparkSession.conf().contains(key)}
     try:
         for key, value in conf.items():

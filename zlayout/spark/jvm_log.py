@@ -1,4 +1,4 @@
-"""The log of the JVM: a file to which its stderr goes."""
+"""Redirects the standard error of the JVM to a log file."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from typing import TextIO
 
 @contextmanager
 def jvm_log() -> Iterator[Path]:
-    """Redirect the file descriptor of stderr to a file while the JVM starts, which inherits it.
+    """Redirect the file descriptor of stderr to a new file during the block. A JVM that starts there inherits it.
 
-    Meanwhile, `sys.stderr` writes to where it wrote before, so that progress stays visible.
+    `sys.stderr` itself is not redirected, so that progress stays visible.
+
+    Yields:
+        The path of the file.
     """
     handle, name = tempfile.mkstemp(prefix="zlayout-spark-", suffix=".log")
-    given, kept = sys.stderr, os.dup(2)  # which is not closed, because another thread may still write to it
+    given, kept = sys.stderr, os.dup(2)  # `kept` is never closed, because another thread may still write to it
     given.flush()
     try:
         os.dup2(handle, 2)
@@ -32,7 +35,7 @@ def jvm_log() -> Iterator[Path]:
 
 
 def _writes_to_stderr(stream: TextIO) -> bool:
-    """Return whether a stream has the file descriptor of stderr. One that is captured, as in a notebook, has none."""
+    """Return whether a stream writes to the file descriptor of stderr. A captured stream does not, as in a notebook."""
     try:
         return stream.fileno() == 2
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""Runs zlayout in an existing Spark session and leaves nothing behind in it.
+"""Runs zlayout in an existing Spark session, and leaves the session as it was.
 
-The session must have the catalogs and the S3 endpoints of the project: a plan that was read from one store must not be
-carried out on another one that has a bucket of the same name.
+The session must have the catalogs and the S3 endpoints of the project. A plan that was made from the files of one
+object store must not be carried out on another object store that has a bucket of the same name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from zlayout.errors import Diagnostic, EngineError, Refused
 from zlayout.formats.registry import FORMATS
 from zlayout.formats.storage import RESOLVING_FILE_IO, S3_FILE_IO, Store, buckets, s3_access, stores
 from zlayout.spark.catalyst import java_sessions
-from zlayout.spark.configuration import SESSION_CONF, TIME_ZONE, connect_refused
+from zlayout.spark.configuration import S3_CLIENT, SESSION_CONF, TIME_ZONE, connect_refused
 from zlayout.spark.jvm import jvm_of
 from zlayout.spark.session import SparkRuntime, set_time_zone
 from zlayout.spec.model import CatalogConfig, Project, TableName
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 _EXTENSIONS = "spark.sql.extensions"
 _CATALOG = "spark.sql.catalog"
 _DELTA_STATE = "Delta Table State"
-_OWN_CLIENT = "com.amazon.ws.emr."  # EMRFS reads other settings
-_OF_AWS = (".amazonaws.com", ".amazonaws.com.cn")
+_EMRFS = "com.amazon.ws.emr."  # Amazon's own client for s3://, which does not read the settings of S3A
+_AWS_DOMAINS = (".amazonaws.com", ".amazonaws.com.cn")
 
 
 class LiveRuntime(SparkRuntime):
     """A runtime on a session that belongs to the caller.
 
-    zlayout works in a clone of the session, which has the same configuration and catalogs and shares the SparkContext.
-    Configuration is set only in the clone, so the configuration of the caller's session never changes.
+    zlayout uses a clone of the session, which has the same configuration and catalogs and shares the SparkContext.
+    zlayout sets configuration only in the clone, so the configuration of the caller's session never changes.
     """
 
     def __init__(self, project: Project, session: SparkSession) -> None:
@@ -64,13 +64,14 @@ class LiveRuntime(SparkRuntime):
             raise Refused(*dict.fromkeys(problems))
 
     def configure_store(self, conf: Mapping[str, str]) -> None:
-        """Change nothing: the caller's session has the configuration of its stores, and caches their clients."""
+        """Change nothing: the caller's session has the configuration of its object stores, and caches their clients."""
 
     def committed(self, table: TableName) -> None:
+        """Remember a changed table, which `stop` refreshes in the caller's session."""
         self._changed.add(table)
 
     def stop(self) -> None:
-        """Remove the clone from the SparkContext. The caller's session is not stopped."""
+        """Remove the clone from the SparkContext, and refresh the changed tables in the caller's session."""
         if self._session is None:
             return
         from py4j.protocol import Py4JError
@@ -105,9 +106,9 @@ class LiveRuntime(SparkRuntime):
         return clone
 
     def _refresh(self, table: TableName) -> None:
-        """Refresh an Iceberg table in the caller's session, which may have cached it, so that it reads new files."""
+        """Refresh an Iceberg table in the caller's session. Its cache may have the version from before the commit."""
         if not _catalog_conf(self._project.catalogs[table.catalog]):
-            return  # Delta itself detects the commits
+            return  # Delta itself detects new commits
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
@@ -115,7 +116,7 @@ class LiveRuntime(SparkRuntime):
             self._given.sql(f"REFRESH TABLE {quote_path((table.catalog, *table.identifier))}")
 
     def _activate(self, java_session: Any) -> None:
-        """Make a session the active one of this thread, which Delta uses, None for no active session."""
+        """Set the active session of this thread, which Delta uses. java_session: None for no active session."""
         sessions = self._sessions()
         if java_session is None:
             sessions.clearActiveSession()
@@ -140,11 +141,16 @@ def clone_of(session: SparkSession) -> SparkSession:
 
 
 def runtime_for(project: Project, session: SparkSession | None, catalogs: Iterable[CatalogConfig]) -> SparkRuntime:
-    """Return a runtime on a session, which is checked for these catalogs, or on a new session if `session` is None.
+    """Return a runtime on the caller's session, or on a new session.
+
+    Args:
+        project: The project.
+        session: The caller's session, which must be able to write to tables of `catalogs`. None for a new session.
+        catalogs: The catalogs whose tables are to be written.
 
     Raises:
         Refused: ZL204, ZL207, ZL208, see `LiveRuntime.require`; ZL209, if `session` is None and a session is running in
-            this process: a second one would be the same one, and would be stopped at the end.
+            this process. pyspark would return that session instead of a new one, and zlayout would stop it at the end.
     """
     if session is None:
         if _is_running():
@@ -158,19 +164,19 @@ def runtime_for(project: Project, session: SparkSession | None, catalogs: Iterab
 
 
 def _is_running() -> bool:
-    """Whether a Spark session is running in this process. Does not import pyspark."""
+    """Return whether a Spark session is running in this process. Does not import pyspark."""
     pyspark: Any = sys.modules.get("pyspark")
     return pyspark is not None and pyspark.SparkContext._active_spark_context is not None
 
 
 def _persistent(session: SparkSession) -> Iterator[tuple[int, Any]]:
-    """Yield ids and Java objects of all RDDs that the SparkContext caches."""
+    """Yield the id and the Java object of each RDD that the SparkContext caches."""
     context: Any = session.sparkContext
     yield from dict(context._jsc.getPersistentRDDs()).items()
 
 
 def remove_listeners(clone: SparkSession) -> None:
-    """Remove the listener bus of the clone, which Spark would keep until the clone is garbage-collected."""
+    """Remove the listener bus of a clone. Without this, Spark keeps it until Java collects the clone as garbage."""
     context: Any = clone.sparkContext
     scala = context._jsc.sc()
     java_clone: Any = clone._jsparkSession
@@ -198,8 +204,8 @@ def _problems(session: SparkSession, catalog: CatalogConfig) -> Iterator[Diagnos
     if session.conf.get(prefix, None) is None:
         yield _missing(prefix, wanted[prefix], f"set {', '.join(wanted)} to the values in zlayout.yaml")
         return
-    has_class = session.conf.get(f"{prefix}.catalog-impl", None) is not None  # such a catalog has no type
-    compared = ("warehouse", "uri") if has_class else ("type", "warehouse", "uri")
+    names_class = session.conf.get(f"{prefix}.catalog-impl", None) is not None  # instead of a type
+    compared = ("warehouse", "uri") if names_class else ("type", "warehouse", "uri")
     for key in (f"{prefix}.{part}" for part in compared):
         found = session.conf.get(key, None)
         if key in wanted and (found is None or canonical(found) != canonical(wanted[key])):
@@ -222,7 +228,7 @@ def _missing(key: str, value: str, hint: str) -> Diagnostic:
 
 
 def _store_problems(session: SparkSession, catalog: CatalogConfig) -> Iterator[Diagnostic]:
-    """Yield ZL208 for each bucket of the catalog that the session reads at another endpoint than zlayout."""
+    """Yield ZL208 for each setting by which the session uses another S3 endpoint for the catalog than zlayout."""
     if Store.S3 not in stores(catalog):
         return
     wanted = s3_access(catalog).endpoint
@@ -230,30 +236,30 @@ def _store_problems(session: SparkSession, catalog: CatalogConfig) -> Iterator[D
         if _host(found) != _host(wanted):
             yield Diagnostic(
                 "ZL208",
-                f"the S3 store of catalog {catalog.name} differs in the Spark session: expected {wanted or 'AWS'}, "
+                f"the S3 endpoint of catalog {catalog.name} differs in the Spark session: expected {wanted or 'AWS'}, "
                 f"found {found or 'AWS'} ({key})",
                 "refused",
-                "set the same endpoint in storage of the catalog and in the session",
+                "set the same endpoint in `storage` of the catalog and in the session",
                 catalog.location,
             )
 
 
 def _endpoints(session: SparkSession, catalog: CatalogConfig) -> Iterator[tuple[str, str]]:
-    """Yield the settings that decide about the endpoint, with their values in the session."""
+    """Yield the settings that determine the S3 endpoint of the catalog, with their values in the session."""
     environment = jvm_of(session).java.lang.System.getenv
     default = next(filter(None, (environment(name) for name in S3_ENDPOINT_VARIABLES)), "")
-    if FORMATS[catalog.format].catalog_conf(catalog):
-        prefix = f"spark.sql.catalog.{catalog.name}"
+    if _catalog_conf(catalog):
+        prefix = f"{_CATALOG}.{catalog.name}"
         own = session.conf.get(f"{prefix}.s3.endpoint", None)
         by_s3_file_io = session.conf.get(f"{prefix}.io-impl", None) in (S3_FILE_IO, RESOLVING_FILE_IO)
         if own or by_s3_file_io or catalog.type == "glue":
             yield f"{prefix}.s3.endpoint", own or default
             return
-        if catalog.type == "rest":  # the server may declare it
+        if catalog.type == "rest":  # the server may return the endpoint
             return
     java: Any = session._jsparkSession
     hadoop = java.sessionState().newHadoopConf()
-    if str(hadoop.get("fs.s3.impl", "")).startswith(_OWN_CLIENT):
+    if str(hadoop.get(S3_CLIENT, "")).startswith(_EMRFS):
         return
     for bucket in sorted(buckets(catalog)):
         key = f"fs.s3a.bucket.{bucket}.endpoint"
@@ -261,9 +267,9 @@ def _endpoints(session: SparkSession, catalog: CatalogConfig) -> Iterator[tuple[
 
 
 def _host(endpoint: str | None) -> str:
-    """Return host and port, empty for the endpoints of AWS."""
+    """Return host and port of an endpoint, '' for an endpoint of AWS and for no endpoint."""
     text = endpoint or ""
     url = urlsplit(text if "://" in text else f"https://{text}")
-    of_aws = (url.hostname or "").endswith(_OF_AWS)
-    port = url.port or {"http": 80}.get(url.scheme, 443)
-    return "" if of_aws or not url.hostname else f"{url.hostname}:{port}"
+    if not url.hostname or url.hostname.endswith(_AWS_DOMAINS):
+        return ""
+    return f"{url.hostname}:{url.port or (80 if url.scheme == 'http' else 443)}"

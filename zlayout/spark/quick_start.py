@@ -1,9 +1,9 @@
-"""Starts a local Spark from what earlier starts left: the list of jars that Ivy resolved, and an archive of classes.
+"""Makes later starts of a local Spark faster: keeps the list of jars that Ivy resolved, and an archive of classes.
 
-Both are in the user's cache folder. The list is written after a start that asked Ivy for the packages. A later start
-puts the same jars on the class path of the JVM, which needs neither Ivy nor copies of the jars. The archive (Java's
-class-data sharing, JEP 350) is written by the first JVM that starts from the list, while it exits. Java itself checks
-that the archive fits its version and the jars, and ignores it otherwise.
+Both are in the user's cache folder. The list is written after a start that resolved the packages with Ivy. A later
+start puts the same jars on the class path of the JVM, which needs neither Ivy nor copies of the jars. The archive
+(Java's class-data sharing, JEP 350) is written by the first JVM that starts from the list, when it exits. Java itself
+checks whether the archive fits the Java version and the jars, and ignores an archive that does not.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 CLASS_PATH = "spark.driver.extraClassPath"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 PACKAGES = "spark.jars.packages"
-# Who sets one of these decides about the class path or the options of the JVM; nothing of this module is then used.
-_DECIDED_BY_THE_USER = {
+# If the project sets one of these, the class path or the options of the JVM are its own, and this module is not used.
+_OWN_CLASS_PATH = {
     "spark.jars",
     CLASS_PATH,
     JAVA_OPTIONS,
@@ -31,18 +31,18 @@ _DECIDED_BY_THE_USER = {
 }
 _LOCAL = re.compile(r"local(\[[^]]*\])?")
 _VERSION = re.compile(r"-\d.*")
-_COMPLETE = bytes.fromhex("a8ab0bf0")  # the header of a dynamic archive, which Java writes last
+_COMPLETE = bytes.fromhex("a8ab0bf0")  # the first bytes of a dynamic archive, which Java writes last
 _KEPT_ARCHIVES = 3
 _DAY = 24 * 60 * 60
 
 
 @dataclass(frozen=True, slots=True)
 class QuickStart:
-    """What earlier starts with one configuration left in the cache folder.
+    """The files in the cache folder from earlier starts with the same packages.
 
     Attributes:
         folder: The cache folder.
-        key: A digest of what determines the jars.
+        key: A digest of the settings and the Spark distribution, which determine the jars.
         spark_home: The folder of Spark's own jars.
         java: What `java -version` prints.
         brief: Whether the run is expected to be so short that Java's optimising compiler costs more than it gains.
@@ -55,7 +55,7 @@ class QuickStart:
     brief: bool = False
 
     def conf(self) -> dict[str, str]:
-        """Return the configuration that replaces the packages, or an empty one if their jars are not known."""
+        """Return the configuration that replaces the packages; empty if the list is missing or a jar has changed."""
         jars = self._jars()
         if not jars:
             return {}
@@ -66,7 +66,10 @@ class QuickStart:
         }
 
     def remember(self, jars: Iterable[str]) -> None:
-        """Write the list of jars, given as the URIs of `spark.jars`. A folder that cannot be written is no error."""
+        """Write the list of jars. Does nothing if the cache folder cannot be written.
+
+        jars: the URIs in `spark.jars`. Jars of artifacts that Spark's own distribution has are left out.
+        """
         own = {_VERSION.sub("", jar.name) for jar in (self.spark_home / "jars").glob("*.jar")}
         paths = [Path(jar.removeprefix("file://")) for jar in jars]
         added = [path for path in paths if _artifact(path) not in own]
@@ -78,7 +81,7 @@ class QuickStart:
             unfinished.replace(self._list)
 
     def forget(self) -> None:
-        """Delete the list, after a start with it failed."""
+        """Delete the list, because a start with it failed."""
         with suppress(OSError):
             self._list.unlink(missing_ok=True)
 
@@ -97,7 +100,7 @@ class QuickStart:
         return paths if unchanged else ()
 
     def _java_options(self, jars: Iterable[Path]) -> list[str]:
-        # What Java says of its archives goes to its log: standard output belongs to the command.
+        # Java writes messages about its archives to standard error, because standard output belongs to the command.
         options = ["-Xlog:disable", "-Xlog:all=warning:stderr"]
         if self.brief:
             options.append("-XX:TieredStopAtLevel=1")
@@ -122,15 +125,17 @@ def quick_start(
     *,
     brief: bool = False,
 ) -> QuickStart | None:
-    """Return what earlier starts left, or None where a start must not depend on it.
+    """Return the files of earlier starts, or None if a start must not depend on them.
 
-    That is so for a cluster, for a process that spark-submit started, and where the user sets the class path, the
-    options of the JVM, or Spark's defaults.
+    They are used for a local Spark alone, and only if the user does not set the class path, the options of the JVM, or
+    Spark's defaults.
 
     Args:
-        chosen: The part of it that the project sets.
+        conf: The Spark configuration of the project.
+        chosen: The part of `conf` that the project itself sets.
         spark_home: Where Spark is installed.
         java: What `java -version` prints.
+        environ: The environment of this process.
         brief: See `QuickStart`.
     """
     folder = cache_folder(environ)
@@ -139,7 +144,7 @@ def quick_start(
         folder is None
         or PACKAGES not in conf
         or not _LOCAL.fullmatch(conf.get("spark.master", ""))
-        or _DECIDED_BY_THE_USER & set(chosen)
+        or _OWN_CLASS_PATH & set(chosen)
         or "PYSPARK_SUBMIT_ARGS" in environ
         or defaults.exists()
     ):
@@ -152,7 +157,10 @@ def quick_start(
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path | None:
-    """Return the folder for what starts leave, None if there is no home. A blank in it would split Java's options."""
+    """Return the cache folder, None if no home folder is known.
+
+    None also for a path with a space or a quote, which would split Java's options.
+    """
     root = environ.get("XDG_CACHE_HOME") or (environ.get("HOME") and f"{environ['HOME']}/.cache")
     return (
         Path(root, "zlayout", "spark")
@@ -162,7 +170,10 @@ def cache_folder(environ: Mapping[str, str]) -> Path | None:
 
 
 def _tidy(archive: Path) -> None:
-    """Give a complete archive its name, delete what dead processes left, and keep only the archives used last."""
+    """Give a complete archive its final name, and delete unfinished archives of dead processes and the oldest archives.
+
+    archive: the final name of the archive of this start.
+    """
     now = time.time()
     for unfinished in archive.parent.glob("*.jsa.tmp"):
         if unfinished.name.startswith(archive.stem) and not archive.exists() and _is_complete(unfinished):
@@ -182,13 +193,13 @@ def _is_complete(archive: Path) -> bool:
 
 
 def _identity(path: Path) -> tuple[int, int]:
-    """Return the size and the time of change of a file, by which Java also recognises a jar."""
+    """Return the size and the modification time of a file, by which Java too identifies a jar."""
     found = path.stat()
     return found.st_size, found.st_mtime_ns
 
 
 def _artifact(jar: Path) -> str:
-    """Return the artifact of a jar in Ivy's folder, which is named group_artifact-version.jar."""
+    """Return the artifact of a jar in Ivy's folder. Ivy names the jar group_artifact-version.jar."""
     return _VERSION.sub("", jar.name.partition("_")[2])
 
 

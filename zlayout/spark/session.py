@@ -16,7 +16,7 @@ from zlayout.errors import EngineError, first_line
 from zlayout.formats.registry import FORMATS
 from zlayout.formats.storage import hadoop_conf, stores
 from zlayout.spark import versions
-from zlayout.spark.configuration import S3_CLIENT, TIME_ZONE, names_jars, refuse_connect, session_conf
+from zlayout.spark.configuration import S3_CLIENT, TIME_ZONE, names_jars, project_conf, refuse_connect
 from zlayout.spark.jvm import jvm_of
 from zlayout.spark.jvm_log import jvm_log
 from zlayout.spark.quick_start import PACKAGES, QuickStart, quick_start
@@ -31,16 +31,24 @@ JAVA_HINT = f"install Java {versions.JAVA_MINIMUM} or newer, e.g. the package op
 class SparkRuntime:
     """The Spark session of a project. It is started on first use, and stopped at the end of the context manager.
 
-    `brief` says that little is to be rewritten, and that the process ends afterwards: Java then starts faster and runs
-    slower. `log_path` is the log of the JVM. It is None before the start, and if another program started the JVM.
+    Attributes:
+        log_path: The log of the JVM. None before the start, and if another program started the JVM.
+        cancellable: Whether the running jobs may be cancelled. A rewrite may be cancelled, a commit must not be.
+        workers: The runtimes of threads that use clones of the session.
     """
 
     def __init__(self, project: Project, *, brief: bool = False) -> None:
+        """Store the project.
+
+        Args:
+            project: The project.
+            brief: Whether little is rewritten and the process ends afterwards. Java then starts faster and runs slower.
+        """
         self._project = project
         self._brief = brief
         self._session: SparkSession | None = None
         self.log_path: Path | None = None
-        self.cancellable = False  # whether the jobs that run now can be cancelled: a rewrite can, a commit must not
+        self.cancellable = False
         self.workers: tuple[SparkRuntime, ...] = ()
 
     def __enter__(self) -> Self:
@@ -76,20 +84,20 @@ class SparkRuntime:
         self._session = None
 
     def configure_store(self, conf: Mapping[str, str]) -> None:
-        """Set the Hadoop configuration of a store that is known only since a catalog was asked for a location."""
+        """Set the Hadoop configuration of an object store that became known when a catalog returned a location."""
         configure_hadoop(self.session.sparkContext, conf)
 
     def committed(self, table: TableName) -> None:
         """Report that a commit changed a table."""
 
     def cancel(self) -> bool:
-        """Cancel the running jobs of this runtime and its workers that can be cancelled; return whether some can be."""
-        running = [runtime for runtime in (self, *self.workers) if runtime.cancellable]
-        for runtime in running:
+        """Cancel the jobs of this runtime and its workers that may be cancelled. Return whether there are such jobs."""
+        cancellable = [runtime for runtime in (self, *self.workers) if runtime.cancellable]
+        for runtime in cancellable:
             with suppress(Exception):  # a session that is starting or stopping has no jobs to cancel
                 if runtime.started:
                     runtime.cancel_jobs()
-        return bool(running)
+        return bool(cancellable)
 
     def cancel_jobs(self) -> None:
         """Cancel all jobs of the session."""
@@ -109,7 +117,7 @@ class SparkRuntime:
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.appName("zlayout")
-        conf = session_conf(self._project, submitted=submitted, has_jars=names_jars(os.environ))
+        conf = project_conf(self._project, submitted=submitted, has_jars=names_jars(os.environ))
         zone = conf.pop(TIME_ZONE)
         quick = None if submitted else self._quick_start(conf, java)
         known = quick.conf() if quick else {}
@@ -146,12 +154,12 @@ class SparkRuntime:
         return session
 
     def _quick_start(self, conf: Mapping[str, str], java: str) -> QuickStart | None:
-        """Return what earlier starts left, None also if this process has a JVM, whose class path is settled."""
+        """Return the files of earlier starts; None if they cannot be used, for example because a JVM is running."""
         import pyspark
 
         if pyspark.SparkContext._gateway is not None:
             return None
-        # A class is compiled for S3 (zlayout.spark.classes). Its loader has the jars only if Ivy resolved them.
+        # For S3, a class is compiled (zlayout.spark.classes). Its class loader has the jars only if Ivy resolved them.
         if any(stores(catalog) for catalog in self._project.catalogs.values()):
             return None
         home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
@@ -159,7 +167,7 @@ class SparkRuntime:
 
 
 def configure_hadoop(context: Any, conf: Mapping[str, str]) -> None:
-    """Set the Hadoop configuration of a Spark context. A client for s3:// that the cluster has is kept, as on EMR."""
+    """Set the Hadoop configuration of a Spark context. Keeps the client for s3:// that a cluster sets, as EMR does."""
     hadoop = context._jsc.hadoopConfiguration()
     for key, value in conf.items():
         name = key.removeprefix("spark.hadoop.")
@@ -168,7 +176,7 @@ def configure_hadoop(context: Any, conf: Mapping[str, str]) -> None:
 
 
 def set_time_zone(session: SparkSession, zone: str) -> None:
-    """Set the time zone of a session, after a check because pyspark 4.1.4 hangs if it is invalid.
+    """Set the time zone of a session. It is checked first, because pyspark 4.1.4 hangs if it is invalid.
 
     Raises:
         EngineError: ZL304, if the time zone does not exist.
@@ -191,10 +199,10 @@ def check_pyspark() -> None:
 
 
 def check_engine() -> None:
-    """Check that Java and pyspark are installed, before somebody is asked for an approval.
+    """Check that Java and pyspark are installed. Commands do this before they ask for approval.
 
     Raises:
-        EngineError: ZL301 or ZL302 for Java, which spark-submit has started already; ZL303 for pyspark.
+        EngineError: ZL301 or ZL302 for Java, unless spark-submit has started it already; ZL303 for pyspark.
     """
     check_pyspark()
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
@@ -205,7 +213,7 @@ def check_java() -> str:
     """Check that Java is installed, and return what `java -version` prints.
 
     Raises:
-        EngineError: ZL301 if it is missing, ZL302 if it is too old for Spark 4.
+        EngineError: ZL301 if it is missing, ZL302 if it is older than `versions.JAVA_MINIMUM`.
     """
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")

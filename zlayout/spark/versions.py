@@ -13,8 +13,8 @@ JAVA_MINIMUM = 17
 AWS_SDK_1 = "1.12.797"  # for S3A before Hadoop 3.4
 AWS_SDK = "2.57.8"  # Iceberg needs its client apache5; S3A, which was built with 2.29, works with it
 
-# The versions of pyspark with which the tests were run, with its own jars (docs/support.md). With others, a self-test
-# decides (`rewrite.self_test`).
+# The versions of pyspark with which the tests were run, with the jars of pyspark itself (docs/support.md). On other
+# versions, a self-test determines whether engine zlayout is used (`rewrite.self_test`).
 TESTED_SPARK = frozenset({"3.5.9", "4.0.5", "4.1.1", "4.1.4", "4.2.0"})
 
 
@@ -38,7 +38,8 @@ class Release:
 
     @property
     def delta_package(self) -> str:
-        of_spark = "" if numbers(self.delta) < (4, 1) else f"{self.spark}_"  # earlier versions are for one Spark each
+        # A version of Delta before 4.1 is for one version of Spark, which the name of the package does not contain.
+        of_spark = "" if numbers(self.delta) < (4, 1) else f"{self.spark}_"
         return f"io.delta:delta-spark_{of_spark}{self.scala}:{self.delta}"
 
     @property
@@ -74,7 +75,7 @@ JDBC_PACKAGES = {
     "postgresql": "org.postgresql:postgresql:42.7.8",
     "mysql": "com.mysql:mysql-connector-j:9.4.0",
 }
-# hadoop-aws declares a bundle of all AWS services, which has 642 MB. These modules are what S3A and S3FileIO need.
+# hadoop-aws depends on a bundle of all AWS services, which has 642 MB. S3A and S3FileIO need only these modules.
 AWS_MODULES = ("s3", "s3-transfer-manager", "sts", "apache-client", "apache5-client", "kms", "dynamodb", "glue")
 AWS_MODULES_1 = ("s3", "sts", "dynamodb")
 # Spark has its own slf4j and Netty, and no client of these packages sends requests by Netty.
@@ -84,13 +85,13 @@ S3_EXCLUDED = (
     "software.amazon.awssdk:netty-nio-client",
     "org.slf4j:slf4j-api",
 )
-# hadoop3-2.2.28 declares gcsio 2.2.28, which was not found in Maven Central: Spark would not start.
+# hadoop3-2.2.28 depends on gcsio 2.2.28, which is not in Maven Central, so Spark would not start.
 GCS_PACKAGES = ("com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.25",)
 
 
 @cache
 def installed() -> Release:
-    """Return the release for the pyspark that is installed: `NEWEST` if there is none, or if it is unknown."""
+    """Return the release for the installed pyspark; `NEWEST` if pyspark is not installed, or its version is unknown."""
     try:
         release = release_of(metadata.version("pyspark")) or NEWEST
     except metadata.PackageNotFoundError:
@@ -101,7 +102,7 @@ def installed() -> Release:
 
 
 def scala_of(home: Path) -> str | None:
-    """Return the minor version of Scala of a Spark distribution, of which Spark 3.5 has two; None if it has no jars."""
+    """Return the minor version of Scala in a Spark distribution, None if it has no jars. Spark 3.5 exists with two."""
     jar = next(home.glob("jars/scala-library-*.jar"), None)
     return minor(jar.stem.rpartition("-")[2]) if jar else None
 
@@ -112,7 +113,7 @@ def release_of(spark: str) -> Release | None:
 
 
 def newest_tested(release: Release) -> str:
-    """Return the newest version of Spark that was tested, of the minor version of a release."""
+    """Return the newest tested patch version of Spark for the minor version of a release."""
     patches = [int(version.split(".")[2]) for version in TESTED_SPARK if minor(version) == release.spark]
     return f"{release.spark}.{max(patches)}"
 

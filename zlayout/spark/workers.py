@@ -1,4 +1,4 @@
-"""Gives threads that work at the same time a Spark session each."""
+"""Provides a Spark session for each of several threads that work at the same time."""
 
 from __future__ import annotations
 
@@ -20,13 +20,22 @@ _POOL = "spark.scheduler.pool"
 
 
 class WorkerRuntime(SparkRuntime):
-    """A runtime on a clone of the session of another one, for one thread.
+    """A runtime for one thread, on a clone of the session of another runtime.
 
-    The configuration that a rewrite sets is that of its own clone. The jobs of the thread have a tag, by which they can
-    be cancelled, and a pool of their own, so that a scheduler that is FAIR shares the executors between threads.
+    A rewrite sets configuration only in the clone of its thread. The jobs of the thread have a tag, by which they can
+    be cancelled. They have a pool of their own, so that Spark's scheduler in mode FAIR shares the executors among
+    threads.
     """
 
     def __init__(self, project: Project, base: SparkRuntime, name: str, starting: threading.Lock) -> None:
+        """Store the base runtime.
+
+        Args:
+            project: The project.
+            base: The runtime that is cloned. The first thread starts its session.
+            name: The tag and the pool of the jobs.
+            starting: The lock that all threads hold while they clone the session.
+        """
         super().__init__(project)
         self._base = base
         self._name = name
@@ -43,7 +52,7 @@ class WorkerRuntime(SparkRuntime):
         self._base.session.sparkContext.cancelJobsWithTag(self._name)
 
     def stop(self) -> None:
-        """Remove the clone from the SparkContext, which the base runtime stops."""
+        """Remove the clone from the SparkContext. The base runtime stops the SparkContext."""
         if self._session is None:
             return
         from py4j.protocol import Py4JError
@@ -53,7 +62,7 @@ class WorkerRuntime(SparkRuntime):
             remove_listeners(clone)
 
     def _start(self) -> SparkSession:
-        with self._starting:  # the first thread starts Spark
+        with self._starting:
             clone = clone_of(self._base.session)
         context: Any = clone.sparkContext
         context.addJobTag(self._name)

@@ -16,7 +16,7 @@ from spark.projects import DELTA, DiskProject, end, make_events, make_project
 
 from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for
-from zlayout.spark.configuration import session_conf
+from zlayout.spark.configuration import project_conf
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.load import load_project
 from zlayout.spec.model import LayoutSpec
@@ -98,7 +98,7 @@ def backend_in(spark: SparkSession, root: Path) -> Iterator[tuple[LayoutSpec, Ba
     """The layout of a project and its backend, in a session of this process with the catalogs of the project."""
     project = load_project(root, os.environ)
     session = spark.newSession()
-    for key, value in session_conf(project, submitted=True).items():
+    for key, value in project_conf(project, submitted=True).items():
         if key.startswith("spark.sql.catalog.ice"):
             session.conf.set(key, value)
     runtime = SparkRuntime(project)

@@ -10,7 +10,7 @@ from sqlalchemy.engine import make_url
 
 from zlayout.errors import Location
 from zlayout.formats.iceberg.catalog_conf import spark_catalog_conf
-from zlayout.spark.configuration import session_conf
+from zlayout.spark.configuration import project_conf
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig
 
 
@@ -65,6 +65,6 @@ def test_spark_asks_a_rest_catalog_for_credentials(type_: str, own: dict[str, st
 
 
 def test_spark_does_not_show_the_credential_of_a_catalog() -> None:
-    conf = session_conf(Project(Path(), {}, SparkConfig(), ()), submitted=False)
+    conf = project_conf(Project(Path(), {}, SparkConfig(), ()), submitted=False)
     assert re.search(conf["spark.redaction.regex"], "spark.sql.catalog.ice.credential")
     assert not re.search(conf["spark.redaction.regex"], "spark.sql.catalog.ice.uri")

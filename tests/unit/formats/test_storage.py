@@ -19,7 +19,7 @@ from zlayout.formats.storage import (
     pyiceberg_options,
     stores,
 )
-from zlayout.spark.configuration import packages_conf, session_conf
+from zlayout.spark.configuration import packages_conf, project_conf
 from zlayout.spark.session import configure_hadoop
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig
 
@@ -80,8 +80,8 @@ def test_the_client_of_a_cluster_for_s3_is_kept(own: str | None) -> None:
     assert hadoop["fs.s3.impl"] == (own or conf["spark.hadoop.fs.s3.impl"])
     assert hadoop["fs.s3a.bucket.lake.endpoint"] == ENDPOINT
     project = Project(Path(), {"lake": delta(storage=STORAGE)}, SparkConfig(), ())
-    assert "spark.hadoop.fs.s3.impl" not in session_conf(project, submitted=True)
-    assert "spark.hadoop.fs.s3.impl" in session_conf(project, submitted=False)
+    assert "spark.hadoop.fs.s3.impl" not in project_conf(project, submitted=True)
+    assert "spark.hadoop.fs.s3.impl" in project_conf(project, submitted=False)
 
 
 def test_a_declared_gcs_store_reaches_every_library() -> None:

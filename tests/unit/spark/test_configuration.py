@@ -27,7 +27,7 @@ def test_without_a_limit_it_is_the_memory_of_the_machine(tmp_path, machine, text
 
 
 def test_spark_gets_half_of_it(machine, monkeypatch, tmp_path):
-    monkeypatch.setattr("zlayout.spark.configuration._GROUPS", tmp_path)
+    monkeypatch.setattr("zlayout.spark.configuration._CONTROL_GROUPS", tmp_path)
     assert re.fullmatch(r"\d+m", local_memory())
     (tmp_path / "memory.max").write_text(str(8 * 1024 * MIB))
     assert local_memory() == f"{min(8 * 1024, machine // MIB) // 2}m"
