@@ -173,7 +173,7 @@ def test_a_heavy_key_is_noted_and_noise_spreads_it(spark, table, tmp_path):
         with rewrite_conf(spark):
             placed = place(source, layout("a", noise=noise), _groups(spark, table, 10))
             largest[noise] = max(len(f["id"]) for f in _write(placed, str(tmp_path / "out")))
-        expected = "lake.orders: in 1 of the new files, the rows of one key are larger than two files"
+        expected = "lake.orders: 1 new file is more than twice as large as the others, with rows of one key only"
         assert [note.message for note in placed.notes("lake.orders")] == ([] if noise else [expected])
     assert largest[False] > ROWS * 0.69
     assert largest[True] < ROWS / 10 * 1.2

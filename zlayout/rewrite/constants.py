@@ -1,7 +1,7 @@
 """Makes arrays of the driver available in Spark expressions: look-ups and binary searches without a join or a UDF.
 
-A binary search is a call of `java.util.Arrays.binarySearch` through Catalyst's `StaticInvoke`. It stays inside
-whole-stage code generation, whereas Spark's own `array_binary_search` copies the whole array for every row.
+A binary search is a call of `java.util.Arrays.binarySearch` through Catalyst's `StaticInvoke`. The call stays inside
+whole-stage code generation. Spark's own `array_binary_search` copies the whole array for every row.
 """
 
 from __future__ import annotations
@@ -33,50 +33,53 @@ MAX_DIGITS_IN_LONG = 18
 
 
 class Constants:
-    """Named arrays that Spark expressions can read. Every stage that uses them sends them to its tasks once."""
+    """Named arrays that Spark expressions can read. Spark sends them to the tasks once per stage that uses them."""
 
     def __init__(self, session: SparkSession, arrays: Mapping[str, pa.Array]) -> None:
-        """Store arrays of int32, int64, float64, string, binary or decimal128, without nulls."""
+        """Store arrays of int32, int64, float64, string, binary or decimal128, without nulls, by name."""
         self._jvm = jvm_of(session)
         self._types = {name: values.type for name, values in arrays.items()}
         self._positions = {name: i for i, name in enumerate(arrays)}
         self._row = _one_row(session, arrays)
 
     def at(self, name: str, index: Column) -> Column:
-        """Return the element at `index` of an int32 or int64 array. The index must be valid."""
+        """Return the element at `index` (int) of an int32 or int64 array. The index must be valid and not null."""
         element = "LongType" if pt.is_int64(self._types[name]) else "IntegerType"
         sql = self._jvm.org.apache.spark.sql
-        kind = sql.types.ArrayType(scala_object(sql.types, element), False)
-        literal = sql.catalyst.expressions.Literal(self._row.getArray(self._positions[name]), kind)
+        array_type = sql.types.ArrayType(scala_object(sql.types, element), False)
+        literal = sql.catalyst.expressions.Literal(self._row.getArray(self._positions[name]), array_type)
         return self.not_null(F.get(column_of(self._jvm, literal), index))
 
     def search(self, name: str, key: Column, *, once: bool = False) -> Column:
-        """Return the index (int) of `key` in a sorted array, -1 - (insertion point) if it is missing, null for null.
+        """Return the index of `key` in a sorted array, by binary search.
 
         Args:
-            name: The array, which `search_array` has made.
+            name: The name of the array, which is a result of `search_array`.
             key: The result of `ordered_key` for the same column type.
             once: See `static_call`.
+
+        Returns:
+            int: the index, -1 - (insertion point) if the array does not contain the key, null for a null key.
         """
-        kind = self._types[name]
+        type = self._types[name]
         row = self._row.getArray(self._positions[name])
-        if pt.is_int32(kind):
+        if pt.is_int32(type):
             array, signature = row.toIntArray(), "[I"
-        elif pt.is_int64(kind):
+        elif pt.is_int64(type):
             array, signature = row.toLongArray(), "[J"
-        elif pt.is_float64(kind):
+        elif pt.is_float64(type):
             array, signature = row.toDoubleArray(), "[D"
         else:
-            array, signature = row.toObjectArray(self._element_type(kind)), "[Ljava.lang.Object;"
+            array, signature = row.toObjectArray(self._element_type(type)), "[Ljava.lang.Object;"
         arguments = [object_literal(self._jvm, array, signature), expression_of(self._jvm, key)]
-        if pt.is_string(kind) or pt.is_binary(kind):
+        if pt.is_string(type) or pt.is_binary(type):
             arguments.append(object_literal(self._jvm, string_order(self._jvm), "java.util.Comparator"))
         integer = scala_object(self._jvm.org.apache.spark.sql.types, "IntegerType")
         invoke = static_call(self._jvm, "java.util.Arrays", "binarySearch", integer, arguments, nulls=True, once=once)
         return column_of(self._jvm, invoke)
 
     def not_null(self, value: Column) -> Column:
-        """Mark a value as not null. Without null checks, the generated code of a tree walk is short enough."""
+        """Mark a value as not null. Null checks would make the generated code of a tree walk too long to compile."""
         return apply_expression(self._jvm, "KnownNotNull", value)
 
     def row_major(self, index: Column, count: int, inner: Column) -> Column:
@@ -87,52 +90,48 @@ class Constants:
         return column_of(jvm, catalyst.Add(scaled, expression_of(jvm, inner), context))
 
     def low_int(self, value: Column) -> Column:
-        """Return the low 32 bits (int) of a bigint without the overflow check, which makes generated code long."""
+        """Return the low 32 bits (int) of a bigint, without an overflow check, which makes generated code longer."""
         jvm = self._jvm
         catalyst, types = jvm.org.apache.spark.sql.catalyst.expressions, jvm.org.apache.spark.sql.types
         legacy, no_zone = scala_object(catalyst, "EvalMode").LEGACY(), scala_object(jvm.scala, "None")
         cast = catalyst.Cast(expression_of(jvm, value), scala_object(types, "IntegerType"), no_zone, legacy)
         return column_of(jvm, cast)
 
-    def unscaled(self, key: Column) -> Column:
-        """Return a decimal of at most 18 digits as its unscaled long."""
-        return apply_expression(self._jvm, "UnscaledValue", key)
-
-    def ordered_key(self, key: Column, kind: T.DataType) -> Column:
-        """Convert a key of Spark type `kind` to a Java value with the order of `zlayout.curve.order`."""
-        match kind:
+    def ordered_key(self, key: Column, type: T.DataType) -> Column:
+        """Convert a key of a Spark type to a Java value that Java compares in the order of `zlayout.curve.order`."""
+        match type:
             case T.BooleanType() | T.ByteType() | T.ShortType():
                 return key.cast("int")
             case T.FloatType() | T.DoubleType():
                 # Double.compare puts NaN above infinity, as required, but -0.0 below 0.0; adding 0.0 makes them equal
                 return key.cast("double") + F.lit(0.0)
-            case T.DecimalType() if kind.precision <= MAX_DIGITS_IN_LONG:
-                return self.unscaled(key)
+            case T.DecimalType() if type.precision <= MAX_DIGITS_IN_LONG:
+                return apply_expression(self._jvm, "UnscaledValue", key)
             case T.BinaryType():
-                return key.cast("string")  # does not change the bytes; UTF8String compares them as unsigned
+                return key.cast("string")  # does not change the bytes, which UTF8String compares as unsigned numbers
         return key
 
-    def _element_type(self, kind: pa.DataType) -> Any:
+    def _element_type(self, type: pa.DataType) -> Any:
         types = self._jvm.org.apache.spark.sql.types
-        if pt.is_decimal(kind):
-            return types.DecimalType(kind.precision, kind.scale)
+        if pt.is_decimal(type):
+            return types.DecimalType(type.precision, type.scale)
         return scala_object(types, "StringType")
 
 
 def search_array(boundaries: pa.Array) -> pa.Array:
     """Convert the sorted boundaries of a key column to an array for `Constants.search`, in the same order."""
-    kind = boundaries.type
-    if any(is_type(kind) for is_type in (pt.is_boolean, pt.is_int8, pt.is_int16, pt.is_date32)):
+    type = boundaries.type
+    if any(is_type(type) for is_type in (pt.is_boolean, pt.is_int8, pt.is_int16, pt.is_date32)):
         return boundaries.cast(pa.int32())
-    if pt.is_timestamp(kind):
-        return boundaries.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
-    if pt.is_floating(kind):
+    if pt.is_timestamp(type):
+        return boundaries.cast(pa.timestamp("us", type.tz)).cast(pa.int64())
+    if pt.is_floating(type):
         return pc.add(boundaries.cast(pa.float64()), 0.0)
-    if pt.is_decimal(kind) and kind.precision <= MAX_DIGITS_IN_LONG:
+    if pt.is_decimal(type) and type.precision <= MAX_DIGITS_IN_LONG:
         return _unscaled_longs(boundaries)
-    if pt.is_large_string(kind):
+    if pt.is_large_string(type):
         return boundaries.cast(pa.string())
-    if pt.is_large_binary(kind):
+    if pt.is_large_binary(type):
         return boundaries.cast(pa.binary())
     return boundaries
 
@@ -144,7 +143,7 @@ def _unscaled_longs(decimals: pa.Array) -> pa.Array:
 
 
 def _one_row(session: SparkSession, arrays: Mapping[str, pa.Array]) -> Any:
-    """Convert the arrays to one internal row of Spark through Arrow, because py4j takes 0.1 ms per element."""
+    """Convert the arrays to the fields of one internal row of Spark, by Arrow: py4j would take 0.1 ms per element."""
     whole = [pa.ListArray.from_arrays(pa.array([0, len(a)], pa.int32()), a) for a in arrays.values()]
     frame = from_arrow(session, pa.table(whole, names=[f"c{i}" for i in range(len(whole))]))
     columns = [

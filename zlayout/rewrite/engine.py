@@ -1,8 +1,8 @@
 """Builds the frame that rewrites groups of one table: sample, file maps, placement, shuffle, sort, and the gate.
 
 This module is independent of the format. A backend provides the rows with their files and positions, writes the frame
-and commits. The result depends only on the rows, the paths of their files and the layout. It does not depend on the
-number of cores or the order of tasks.
+and commits the new files. The frame depends only on the rows, the paths of their files and the layout. It does not
+depend on the number of cores or the order of tasks.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from zlayout.table.reserved import PREFIX, reserved_refusals
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
-LONG_BITS = 63
+LONG_BITS = 63  # without the sign
 
 SESSION_CONF = {
     # one Spark partition is one output file: Spark must not merge, split or reorder partitions
@@ -70,24 +70,31 @@ SESSION_CONF = {
     # if a map stage runs again and its output differs, the stages that read it run again too
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
-    # HotSpot does not compile longer methods: with four keys a rewrite took 85 s interpreted, 30 s with shorter code
+    # HotSpot does not compile longer methods: with four keys, a rewrite took 85 s, and 30 s with shorter methods
     "spark.sql.codegen.hugeMethodLimit": "8000",
-    # a writer keeps the files of several output partitions open instead of sorting the rows by partition columns
+    # a writer keeps the files of two output partitions open instead of sorting the rows by partition columns
     "spark.sql.maxConcurrentOutputFileWriters": "2",
 }
 
-
-# With one task per core, Spark's own minimum, cores are idle while the largest task of a scan runs.
+# With one task per core, which is Spark's minimum, cores are idle while the largest task of a scan runs.
 MIN_TASKS_PER_CORE = 4
 
 
 def min_tasks(session: SparkSession) -> int:
-    """Return the minimum number of tasks for reading a source, unless the source is too small to be split."""
+    """Return the number of tasks into which the read of a source is split at least, if the source is large enough."""
     return MIN_TASKS_PER_CORE * session.sparkContext.defaultParallelism
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
+    """What `_frame` needs to place the rows of a source.
+
+    Attributes:
+        columns: The names of the key columns.
+        forest: The file maps of all shards.
+        group_of: As in `Placed`.
+    """
+
     source: Source
     columns: tuple[str, ...]
     index: FileIndex
@@ -106,9 +113,9 @@ class Placed:
     """The frame that rewrites the groups. It must be written within `rewrite_conf(session)`.
 
     Attributes:
-        frame: The rows with the source's columns. Each Spark partition is one output file. If the source has several
-            output partitions, one additional Spark partition per group has the rows whose output partition is not in
-            the sample, sorted by output partition.
+        frame: The rows with the source's columns. Each Spark partition is one new file. If groups have several output
+            partitions, one additional Spark partition per group has the rows whose output partition is not in the
+            sample, sorted by output partition.
         gate: The gate. Call `gate.check()` after the write and before the commit.
         group_of: int32[partitions], the number of the group of each Spark partition.
         oversized: The number of files that have more than twice the target size because all rows have the same key.
@@ -123,12 +130,13 @@ class Placed:
         """Return a note (ZL402) if files are oversized."""
         if not self.oversized:
             return ()
-        message = f"{table}: in {self.oversized:,} of the new files, the rows of one key are larger than two files"
+        files = "1 new file is" if self.oversized == 1 else f"{self.oversized:,} new files are"
+        message = f"{table}: {files} more than twice as large as the others, with rows of one key only"
         return (Diagnostic("ZL402", message, "note", "use zorder.noise: true to distribute them over several files"),)
 
 
 def rewrite_conf(session: SparkSession) -> AbstractContextManager[None]:
-    """Set the session configuration under which `place` is called and its frame is written, and restore it at exit."""
+    """Set the session configuration that `place` and the write of its frame need, and restore it at exit."""
     return session_conf(session, SESSION_CONF | {"spark.sql.files.minPartitionNum": str(min_tasks(session))})
 
 
@@ -152,25 +160,25 @@ def place(source: Source, layout: Layout, groups: Sequence[GroupTarget]) -> Plac
     columns = key_names(layout)
     index = index_files(source.frame.sparkSession, groups)
     shards = tuple(build_shards(source, layout, groups, index))
-    forest = build_forest([c.map for c in shards])
+    forest = build_forest([shard.map for shard in shards])
     gate = Gate(
         source.frame, sum(g.rows for g in groups), partial(_grouped, source, index) if len(groups) > 1 else None
     )
-    file_group = np.repeat([c.group for c in shards], [c.map.files for c in shards])
-    missed = np.arange(len(groups) if source.partition else 0)
-    group_of = np.concatenate((file_group, missed)).astype(np.int32)
+    file_group = np.repeat([shard.group for shard in shards], [shard.map.files for shard in shards])
+    not_sampled_group = np.arange(len(groups) if source.partition else 0)
+    group_of = np.concatenate((file_group, not_sampled_group)).astype(np.int32)
     return Placed(
         frame=_frame(_Job(source, columns, index, shards, forest, gate, group_of)),
         gate=gate,
         group_of=group_of,
-        oversized=sum(len(c.map.tree.oversized) for c in shards),
+        oversized=sum(len(shard.map.tree.oversized) for shard in shards),
     )
 
 
 def _frame(job: _Job) -> DataFrame:
     """Return the source's columns with each row in the Spark partition of its new file, in a deterministic order."""
     source, forest = job.source, job.forest
-    arrays = {**index_arrays(job.index), **forest_arrays(forest), **shard_arrays([c.key for c in job.shards])}
+    arrays = {**index_arrays(job.index), **forest_arrays(forest), **shard_arrays([shard.key for shard in job.shards])}
     group_of_ordinal = np.empty(len(job.index), np.int32)
     group_of_ordinal[job.index.ordinal] = job.index.group
     groups = {"group_of_ordinal": pa.array(group_of_ordinal), "group_of_partition": pa.array(job.group_of)}
@@ -179,9 +187,9 @@ def _frame(job: _Job) -> DataFrame:
     frame = with_shard(with_source_order(frame, job.columns), source, constants)
     frame = place_rows(frame, job.columns, forest, constants)
     if source.partition:
-        # rows of a shard that is not in the sample: correctness must not depend on the sample
-        overflow = F.lit(forest.files) + F.col(GROUP)
-        frame = frame.withColumn(FILE_ID, F.when(F.col(NOT_SAMPLED), overflow).otherwise(F.col(FILE_ID)))
+        # the rows of a shard that is not in the sample must be written too
+        additional = F.lit(forest.files) + F.col(GROUP)
+        frame = frame.withColumn(FILE_ID, F.when(F.col(NOT_SAMPLED), additional).otherwise(F.col(FILE_ID)))
     names, order = partition_names(source), _order(job)
     several = len(np.unique(job.group_of)) > 1
     source_group = constants.at("group_of_ordinal", order.ordinal) if several else None
@@ -193,17 +201,17 @@ def _frame(job: _Job) -> DataFrame:
 
 
 def _grouped(source: Source, index: FileIndex) -> tuple[DataFrame, Column]:
-    """Return the source's rows with additional columns, and the column with the group of a row's file."""
+    """Return the source's rows with additional columns, and the column with the number of the group of a row's file."""
     constants = Constants(source.frame.sparkSession, index_arrays(index))
     return with_origin(source.frame.select("*", *source_columns(source)), index, constants), F.col(GROUP)
 
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """The columns that the shuffle transports with a row and by which the rows of a file are sorted.
+    """The columns that the shuffle transports with a row, and by which the rows of a file are sorted.
 
     Attributes:
-        carried: The columns by name. Their order is the curve, then the position in the source.
+        carried: The columns by name. They order rows along the curve, then by file and position in the source.
         partition: The Spark partition of a row, computed from the carried columns.
         ordinal: The ordinal of a row's source file, computed from the carried columns.
     """
@@ -214,7 +222,7 @@ class _Order:
 
 
 def _order(job: _Job) -> _Order:
-    """Return the order, packed into one long if possible: Spark shuffles fewer bytes and can use a radix sort."""
+    """Return the order, packed into one long if possible, so that Spark shuffles fewer bytes and uses a radix sort."""
     parts = {FILE_ID: job.partitions, LEAF: job.forest.leaves_in_file, ORDINAL: len(job.index)}
     bits = {name: (count - 1).bit_length() for name, count in parts.items()}
     bits[POSITION] = LONG_BITS - sum(bits.values())

@@ -1,7 +1,6 @@
-"""Combines the file maps of all shards to one set of arrays, so that one Spark job places the rows of all groups.
+"""Combines the file maps of all shards into one set of arrays, so that one Spark job places the rows of all groups.
 
-Every shard has its own file map. The trees of the shards are concatenated, and the boundaries of each column are merged
-to one sorted list.
+The trees of the shards are concatenated, and the range boundaries of each column are merged into one sorted list.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from numpy.typing import NDArray
 from zlayout.curve.layout import FileMap, join_trees
 from zlayout.curve.tree import Int32, Int64
 
-# Up to this number of combinations (shard, range id, range id, ...), a table of all leaves (4 MB) replaces the walk.
+# Up to this number of combinations (shard, range id, range id, ...), a table of their leaves (4 MB) replaces the walk.
 MAX_GRID_CELLS = 1 << 20
 
 # A node is packed into one long. From the lowest bits: the position of its column's range id in a word (SHIFT_BITS),
 # the number of that word among the words of a row (WORD_BITS), the threshold (`Forest.id_bits`), and the left child.
-# This fits 2^26 nodes, because there are fewer boundaries than nodes.
+# A long has enough bits for 2^26 nodes, because there are fewer boundaries than nodes.
 SHIFT_BITS = 6
 WORD_BITS = 4
 ABOVE_ALL_RANGE_IDS = np.iinfo(np.int32).max
@@ -35,7 +34,7 @@ class Forest:
 
     The root of a shard is node 2 * shard. Left children have even numbers, and the right child follows the left one. A
     row goes to the left child if its range id is below the threshold of the node. A leaf is its own left child and has
-    a threshold above all range ids, so a walk of `depth` steps ends at the leaf.
+    a threshold above all range ids, so a walk of `depth` steps ends at a leaf and stays there.
 
     Attributes:
         boundaries: The sorted range boundaries of each column, of all shards together.
@@ -43,6 +42,7 @@ class Forest:
         file: int32[nodes], the file of a leaf. Files are numbered over all shards.
         leaf: int32[nodes], the number of a leaf within its file, along the curve.
         spread: int32[nodes], as in `KdTree`.
+        shards, files: The number of shards, and the number of files of all shards.
         depth: The maximum depth of the trees.
         grid: int32, the leaf of each combination (shard, range id, range id, ...) in row-major order, None if there are
             more than MAX_GRID_CELLS.
@@ -87,7 +87,15 @@ class Forest:
         return (word << WORD_BITS | self.column // self.ids_per_word) << SHIFT_BITS | shift
 
     def walk(self, shard: Int64, range_ids: Sequence[Int64]) -> Int64:
-        """Return the leaf of each row as int64[rows]. This is the reference for the expressions in Spark."""
+        """Return the leaf of each row. This is the reference for the expressions in Spark.
+
+        Args:
+            shard: int64[rows], the shard of each row.
+            range_ids: One int64[rows] per column, the range id of each row.
+
+        Returns:
+            int64[rows], the number of the node that is the leaf.
+        """
         node = 2 * shard
         table = np.stack(range_ids)
         rows = np.arange(len(node))
@@ -98,11 +106,11 @@ class Forest:
 
 
 def build_forest(maps: Sequence[FileMap]) -> Forest:
-    """Return the forest of the file maps of all shards, of which there is at least one."""
+    """Return the forest of the file maps of all shards. There must be at least one."""
     roots = [np.array([0 if len(m.tree.column) else ~0], np.int32) for m in maps]
     shared, tree, root = join_trees([m.boundaries for m in maps], [m.tree for m in maps], roots)
-    # Siblings follow each other. A leaf with several parents becomes several leaves. The number after each root is
-    # unused.
+    # The children of a node have consecutive numbers. A leaf with several parents becomes several leaves. The number
+    # after the number of each root is unused.
     inner, leaves = len(tree.column), len(tree.file)
     child = np.concatenate((np.repeat(root, 2), np.stack((tree.left, tree.right), axis=1).ravel()))
     node = np.where(child < 0, inner + ~child, child)
@@ -132,6 +140,6 @@ def build_forest(maps: Sequence[FileMap]) -> Forest:
 
 
 def _leaf_in_file(file: Int32) -> Int64:
-    """Number the leaves within each file: int64[leaves]. The leaves of a file are adjacent."""
+    """Return the number of each leaf within its file, int64[leaves]. The leaves of a file are adjacent."""
     starts = np.flatnonzero(np.concatenate(([True], file[1:] != file[:-1])))
     return np.arange(len(file)) - np.repeat(starts, np.diff(np.concatenate((starts, [len(file)]))))

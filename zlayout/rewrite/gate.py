@@ -5,10 +5,10 @@ the rows and, unlike an XOR, detects pairs of duplicates. The contents before an
 the rewrite, so the gate needs no additional scan.
 
 A row is one struct, which Spark stores as contiguous bytes (`UnsafeRow`). The hash of these bytes depends on every
-type, null and bit, at a fifth of the cost of `xxhash64` over the columns.
+type, null and bit. It takes a fifth of the time of `xxhash64` over the columns.
 
-Groups may be committed separately, so each group must keep its own rows. Therefore the number of the group is the seed
-of the hash: before the shuffle the group of the file that a row was read from, after it the group of the new file.
+Groups may be committed separately, so each group must keep its own rows. Therefore the number of a group is the seed of
+the hash: before the shuffle, the group of the file that the row was read from; after it, the group of the new file.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Gate:
         Args:
             source: The rows to rewrite, without additional columns.
             expected_rows: The number of live rows according to the metadata.
-            grouped: For several groups, a function that returns the source with additional columns, and the column
-                with the number of a row's group (int).
+            grouped: A function that returns the source with additional columns, and the column with the number of a
+                row's group (int). None if there is one group.
         """
         self._source = source
         self._grouped = grouped
@@ -78,12 +78,12 @@ class Gate:
     def watch_source(self, frame: DataFrame, *carried: Column, group: Column | None = None) -> DataFrame:
         """Compute the content before the shuffle by an observation.
 
-        An observation ends Spark's generated loop and copies each row. Directly before the shuffle this costs nothing.
+        An observation ends Spark's generated loop and copies each row. Directly before the shuffle, this costs nothing.
 
         Args:
             frame: The source's columns and possibly more.
             carried: Columns of the frame to keep.
-            group: The number of a row's group, computed from `carried`.
+            group: The number of a row's group, computed from `carried`. None if there is one group.
 
         Returns:
             A frame of ROW, a struct of the source's columns, and of the carried columns.
@@ -99,7 +99,7 @@ class Gate:
 
         Args:
             frame: The sorted rows, with the column ROW.
-            group: The number of a row's group.
+            group: The number of a row's group. None if there is one group.
         """
         jvm, context = jvm_of(frame.sparkSession), cast(Any, frame.sparkSession.sparkContext)
         self._after = context._jsc.sc().longAccumulator()
@@ -117,7 +117,7 @@ class Gate:
         """
         before, after = _observed(self._before), _accumulated(self._after)
         if before != after:
-            # if a stage before the shuffle ran again after the loss of an executor, its rows were counted twice
+            # if Spark repeated tasks before the shuffle after the loss of an executor, their rows were counted twice
             before = self._count_again()
         if before != after:
             raise _differs("the rewrite changed the rows", before, after)
@@ -136,7 +136,7 @@ class Gate:
             EngineError: ZL310, if they differ.
         """
         written = written.select(*[quote_identifier(c) for c in self._source.columns])
-        # the accumulated hashes depend on the group, which the rows of new files do not have
+        # if there are several groups, the accumulated hashes have seeds, which the rows of new files do not show
         sent = content_of(self._source) if self._grouped else _accumulated(self._after)
         found = content_of(written)
         # a writer may change the bytes of a NaN or a variant, but not the value
@@ -152,7 +152,10 @@ class Gate:
 
 
 def content_of(frame: DataFrame, columns: Sequence[str] | None = None, group: Column | None = None) -> Content:
-    """Compute the content of a frame by a scan. columns: the columns of a row, None for all columns."""
+    """Compute the content of a frame by a scan.
+
+    columns: the names of the columns of a row, None for all columns. group: the number of a row's group, or None.
+    """
     seen = Observation()
     number = () if group is None else (group.alias(NUMBER),)
     packed = frame.select(_row(frame.columns if columns is None else columns), *number)
@@ -178,33 +181,35 @@ def require_rows(groups: Mapping[str, tuple[int, int]]) -> None:
 
 
 def column(name: str) -> Column:
-    """Return the field of ROW with a column of the source."""
+    """Return the column `name` of the source as a field of ROW."""
     return F.col(ROW).getField(name)
 
 
 def _normalised(frame: DataFrame) -> DataFrame:
-    """Return the frame with one representation of each value that has several. See `_normalise`."""
+    """Return the frame with all values normalised by `_normalise`."""
     return frame.select(
         *[_normalise(F.col(quote_identifier(f.name)), f.dataType).alias(f.name) for f in frame.schema.fields]
     )
 
 
-def _normalise(value: Column, kind: T.DataType) -> Column:
-    """Return the value with all NaNs replaced by the same NaN, variants by JSON, and maps by arrays of entries."""
-    if isinstance(kind, _VARIANT):
+def _normalise(value: Column, type: T.DataType) -> Column:
+    """Return one representation of equal values: one NaN, a variant as JSON, a map as an array of its entries."""
+    if isinstance(type, _VARIANT):
         return F.to_json(value)
-    match kind:
+    match type:
         case T.FloatType() | T.DoubleType():
-            return F.nanvl(value, F.lit(float("nan")).cast(kind))
+            return F.nanvl(value, F.lit(float("nan")).cast(type))
         case T.StructType(fields=fields) if fields:
             parts = [_normalise(value.getField(f.name), f.dataType).alias(f.name) for f in fields]
             return F.when(value.isNotNull(), F.struct(*parts))
         case T.ArrayType(elementType=element):
             return F.transform(value, lambda v: _normalise(v, element))
-        case T.MapType(keyType=key, valueType=of):
+        case T.MapType(keyType=key_type, valueType=value_type):
             return F.transform(
                 F.map_entries(value),
-                lambda e: F.struct(_normalise(e.getField("key"), key), _normalise(e.getField("value"), of)),
+                lambda e: F.struct(
+                    _normalise(e.getField("key"), key_type), _normalise(e.getField("value"), value_type)
+                ),
             )
     return value
 
@@ -214,7 +219,7 @@ def _row(columns: Sequence[str]) -> Column:
 
 
 def _content_columns(frame: DataFrame, group: Column | None) -> list[Column]:
-    """Return the aggregates `rows` and `hash` of a frame with ROW. group: the seed of a row's hash, if given.
+    """Return the aggregates `rows` and `hash` of a frame with ROW. group: the number of a row's group, or None.
 
     Rows are counted by the last column, which is marked as nullable. Without the mark, Spark would remove this column
     by a projection that copies each row.
@@ -241,9 +246,9 @@ def _counted(jvm: Any, accumulator: Any, hashed: Any) -> Column:
 
 
 def _row_hash(jvm: Any, group: Column | None) -> Any:
-    """Return a Catalyst expression for the `XXH64` hash of the bytes of ROW. group: the seed, if given.
+    """Return a Catalyst expression for the `XXH64` hash of the bytes of ROW. All calls stay inside generated code.
 
-    ROW is an UnsafeRow, because a projection makes it. All calls stay inside generated code.
+    ROW is an UnsafeRow, because a projection makes it. group: the seed of the hash, None for a constant seed.
     """
     unsafe_row = f"{_EXPRESSIONS}.UnsafeRow"
     seed = F.lit(SEED) if group is None else group.cast("bigint")
@@ -260,12 +265,12 @@ def _row_hash(jvm: Any, group: Column | None) -> Any:
 
 
 def _accumulated(accumulator: Any) -> Content:
-    """Return the content in a `LongAccumulator`: the number of added hashes, and their sum modulo 2^64."""
+    """Return the content in a `LongAccumulator`, which has the number of added hashes and their sum modulo 2^64."""
     return Content(accumulator.count(), accumulator.sum())
 
 
 def _observed(observation: Observation) -> Content:
-    """Return the content of an observation, waiting with a limit because `Observation.get` may never return."""
+    """Return the content of an observation. Waits at most WAIT_SECONDS, because `Observation.get` may never return."""
     found: Future[Mapping[str, Any]] = Future()
 
     def wait() -> None:
@@ -286,7 +291,7 @@ def _observed(observation: Observation) -> Content:
     return Content(metrics.get("rows") or 0, metrics.get("hash") or 0)
 
 
-def _differs(what: str, expected: Content, found: Content) -> Exception:
+def _differs(what: str, expected: Content, found: Content) -> EngineError:
     difference = "" if expected.rows != found.rows else " with other content"
     return EngineError.of(
         "ZL310",

@@ -1,6 +1,6 @@
 """Computes the file of a row by Spark expressions: range ids by binary search, then one table look-up or a tree walk.
 
-Each step is a separate projection, whose results the next steps use more than once. Therefore Spark does not merge the
+Each step is a separate projection, and later steps use its results more than once. Therefore Spark does not merge the
 projections, and computes each result once, inside one generated loop. docs/adr/0003 has the measurements.
 """
 
@@ -32,9 +32,13 @@ def forest_arrays(forest: Forest) -> dict[str, pa.Array]:
 
 
 def place_rows(frame: DataFrame, columns: Sequence[str], forest: Forest, constants: Constants) -> DataFrame:
-    """Add FILE_ID (int, the file among those of all shards) and LEAF (int, the leaf within the file) to each row.
+    """Add to each row FILE_ID, the number (int) of its new file, and LEAF, the number (int) of its leaf in the file.
 
-    The frame has SHARD, ORDINAL, POSITION and the key columns. The constants include `forest_arrays(forest)`.
+    Args:
+        frame: Rows with SHARD, ORDINAL, POSITION and the key columns.
+        columns: The names of the key columns.
+        forest: The file maps of all shards. They number the files over all shards.
+        constants: Constants that include `forest_arrays(forest)`.
     """
     frame = _with_range_ids(frame, columns, constants)
     node = f"{PREFIX}node"
@@ -44,23 +48,24 @@ def place_rows(frame: DataFrame, columns: Sequence[str], forest: Forest, constan
         frame = _walk(frame, node, forest, constants)
     file = constants.at("file", F.col(node))
     if forest.spread.max(initial=1) > 1:
-        # not rand(), because it depends on the number of tasks
+        # not rand(), which depends on the number of tasks
         row_hash = F.xxhash64(ORDINAL, POSITION)
         file = (file + F.pmod(row_hash, constants.at("spread", F.col(node)))).cast("int")
     return frame.withColumns({FILE_ID: file, LEAF: constants.at("leaf", F.col(node))})
 
 
 def shard_arrays(keys: Sequence[int]) -> dict[str, pa.Array]:
-    """Return the arrays that `with_shard` reads from `Constants`. keys: the keys of all shards, in their order."""
+    """Return the arrays that `with_shard` reads from `Constants`. keys: the key of each shard, by its number."""
     values = np.array(keys, np.int64)
     by_key = np.argsort(values)
     return {"shard_key": pa.array(values[by_key]), "shard": pa.array(by_key.astype(np.int32))}
 
 
 def with_shard(frame: DataFrame, source: Source, constants: Constants) -> DataFrame:
-    """Add SHARD (int) and, if a group has several output partitions, NOT_SAMPLED (boolean).
+    """Add the number of each row's shard, SHARD (int).
 
-    SHARD is arbitrary if the row's shard is not in the sample.
+    If groups have several output partitions, also adds NOT_SAMPLED (boolean): whether the row's shard is not in the
+    sample. SHARD is then arbitrary.
     """
     if not source.partition:
         return frame.withColumn(SHARD, F.col(GROUP))
@@ -79,7 +84,7 @@ def _with_range_ids(frame: DataFrame, columns: Sequence[str], constants: Constan
 
 
 def _range_id(result: Column) -> Column:
-    """Return the number of boundaries <= key from the result of a search: i + 1 for i, and i for -1 - i."""
+    """Convert the result of a search to a range id, the number of boundaries <= key: i to i + 1, and -1 - i to i."""
     negative = F.shiftright(result, 31)  # -1 or 0
     return result.bitwiseXOR(negative) + F.bitwise_not(negative).bitwiseAND(1)
 
@@ -98,23 +103,23 @@ def _grid_index(forest: Forest, constants: Constants) -> Column:
 def _walk(frame: DataFrame, node: str, forest: Forest, constants: Constants) -> DataFrame:
     """Add the leaf of each row by a walk down the tree, with one look-up and one comparison per level.
 
-    Spark generates one method for all levels. It must stay below 8000 bytes, because HotSpot does not compile longer
-    methods.
+    Spark generates one method for all levels. Its bytecode must have less than 8000 bytes, because HotSpot does not
+    compile longer methods.
     """
     names, number = _range_id_names(forest), forest.ids_per_word
     parts = [names[i : i + number] for i in range(0, len(names), number)]
     packed = {f"{PREFIX}range_ids{i}": _packed(part, forest.id_bits) for i, part in enumerate(parts)}
     frame = frame.withColumns(packed)
     mask, threshold_at = (1 << forest.id_bits) - 1, SHIFT_BITS + WORD_BITS
-    word = F.col(node)
-    wanted = F.shiftright(word, SHIFT_BITS).bitwiseAND((1 << WORD_BITS) - 1)
+    packed_node = F.col(node)
+    word = F.shiftright(packed_node, SHIFT_BITS).bitwiseAND((1 << WORD_BITS) - 1)
     ids, *others = map(F.col, packed)
     for i, other in enumerate(others, 1):
-        ids = F.when(wanted == i, other).otherwise(ids)
-    shift = constants.low_int(word.bitwiseAND((1 << SHIFT_BITS) - 1))
+        ids = F.when(word == i, other).otherwise(ids)
+    shift = constants.low_int(packed_node.bitwiseAND((1 << SHIFT_BITS) - 1))
     range_id = F.call_function("shiftright", ids, shift).bitwiseAND(mask)
-    right = F.when(range_id >= F.shiftright(word, threshold_at).bitwiseAND(mask), 1).otherwise(0)
-    left = F.shiftright(word, threshold_at + forest.id_bits)
+    right = F.when(range_id >= F.shiftright(packed_node, threshold_at).bitwiseAND(mask), 1).otherwise(0)
+    left = F.shiftright(packed_node, threshold_at + forest.id_bits)
     frame = frame.withColumn(node, constants.at("words", F.shiftleft(SHARD, 1)))
     for _ in range(forest.depth):
         frame = frame.withColumn(node, constants.at("words", constants.low_int(left.bitwiseOR(right))))

@@ -1,8 +1,9 @@
 """Adds the origin of each row, its group and the key of its shard to the source of a rewrite, and samples the rows.
 
-ORDINAL is the rank of the row's file among the files of the rewrite in the order of paths, so it is the same for copies
-of a table in different locations. POSITION is the index of the row in the file. Neither depends on how Spark splits the
-files into tasks. Whether a row is in the sample depends on that row alone. One Spark job samples all groups.
+The origin of a row is ORDINAL and POSITION. ORDINAL is the rank of the row's file among the files of the rewrite in the
+order of paths, so it is the same for copies of a table in different locations. POSITION is the index of the row in the
+file. Neither depends on how Spark splits the files into tasks. Whether a row is in the sample depends on that row
+alone. One Spark job samples all groups.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ SHARD_KEY = f"{PREFIX}shard_key"
 PARTITION = f"{PREFIX}partition"
 SOURCE_ORDER = f"{PREFIX}source_order"
 
-# With this number, the number of rows of new files varies by about 1 / sqrt(2000) = 2 %.
+# With this number, the number of rows in a new file varies by about 1 / sqrt(2000) = 2 %.
 SAMPLE_ROWS_PER_FILE = 2000
-# With more files, each file gets fewer rows, down to MIN_ROWS_PER_FILE, with which their number varies by about 7 %.
-# The driver needs about 160 bytes for each row of two columns. For more files, `kd` takes two samples (docs/scale.md).
+# The driver needs about 160 bytes for each sampled row of two columns. For a rewrite with many new files, fewer rows
+# are sampled for each file, but at least MIN_ROWS_PER_FILE. The number of rows in a new file then varies by about 7 %.
+# For even more files, `kd` takes two samples (docs/scale.md).
 MAX_SAMPLE_ROWS = 10_000_000
 MIN_ROWS_PER_FILE = 200
 HASH_BITS = 31
@@ -67,6 +69,7 @@ class GroupTarget:
     """A group to rewrite.
 
     Attributes:
+        id: The group id.
         paths: string[files], the paths of its files in the form of `Source.file`.
         rows: The number of live rows.
         target_files: The number of files to write.
@@ -80,10 +83,13 @@ class GroupTarget:
 
 @dataclass(frozen=True, slots=True)
 class FileIndex:
-    """The files of a rewrite, in the order of the hashes of their paths: hash, ORDINAL and number of the group of each.
+    """The files of a rewrite, in the order of the hashes of their paths.
 
     Attributes:
-        salt: The seed for which the hashes are distinct.
+        salt: The second argument of the hash function, for which all hashes are distinct.
+        hash: int64[files], the hash of the path, ascending.
+        ordinal: int32[files], the ORDINAL.
+        group: int32[files], the number of the group.
     """
 
     salt: int
@@ -96,7 +102,7 @@ class FileIndex:
 
 
 def index_files(session: SparkSession, groups: Sequence[GroupTarget]) -> FileIndex:
-    """Build the index of the files of all groups. Raises EngineError ZL313 for a file in two groups."""
+    """Build the index of the files of all groups. Raises EngineError ZL313 for a duplicate file."""
     paths = pa.concat_arrays([pa.array(g.paths, pa.string()) for g in groups])
     group = np.repeat(np.arange(len(groups), dtype=np.int32), [len(g.paths) for g in groups])
     if len(pc.unique(paths)) != len(paths):
@@ -121,7 +127,7 @@ def index_arrays(index: FileIndex) -> dict[str, pa.Array]:
 
 
 def with_origin(frame: DataFrame, index: FileIndex, constants: Constants) -> DataFrame:
-    """Add ORDINAL and GROUP (int) of a row's FILE. The Spark job fails if a file is not in the index."""
+    """Add ORDINAL and GROUP (int) of a row's FILE. The Spark job fails for a row whose file is not in the index."""
     found = f"{PREFIX}found"
     path_hash = F.xxhash64(F.col(FILE), F.lit(index.salt))
     frame = frame.withColumn(found, constants.search("path_hash", path_hash, once=True))
@@ -139,7 +145,7 @@ def key_names(layout: Layout) -> tuple[str, ...]:
 
 
 def with_source_order(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Add SOURCE_ORDER (bigint) if it is a key: the order of rows by ORDINAL and POSITION, which both are present."""
+    """Add SOURCE_ORDER (bigint), which orders rows by ORDINAL and POSITION, if it is one of the keys."""
     if SOURCE_ORDER not in keys:
         return frame
     high = F.shiftleft(F.col(ORDINAL).cast("bigint"), POSITION_BITS)
@@ -147,7 +153,7 @@ def with_source_order(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 
 def source_columns(source: Source) -> list[Column]:
-    """Return FILE, POSITION and the values of the output partition, under names that no table has."""
+    """Return FILE, POSITION and the values of the output partition, as columns with reserved names."""
     values = [value.alias(name) for value, name in zip(source.partition, partition_names(source), strict=True)]
     return [source.file.alias(FILE), source.position.alias(POSITION), *values]
 
@@ -161,11 +167,15 @@ def shard_key(source: Source) -> Column:
     names = partition_names(source)
     if not names:
         return F.col(GROUP).cast("bigint")
-    return F.xxhash64(GROUP, *names, *[F.col(name).isNull() for name in names])  # the hash itself skips nulls
+    # xxhash64 ignores nulls
+    return F.xxhash64(GROUP, *names, *[F.col(name).isNull() for name in names])
 
 
 def key_column(frame: DataFrame, name: str) -> Column:
-    """Return a key column by its dotted name. The name of a top-level column has precedence over a nested one."""
+    """Return a key column by its dotted name. A top-level column with this name has precedence over a nested one.
+
+    A name with backticks is a reference in Spark's own notation.
+    """
     if name in frame.columns:
         return F.col(quote_identifier(name))
     if "`" in name:
@@ -179,7 +189,13 @@ def key_type(frame: DataFrame, name: str) -> T.DataType:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The sampled rows: the values of each key column, the number of the group, and the result of `shard_key`."""
+    """The sampled rows.
+
+    Attributes:
+        keys: The values of each key column by name.
+        group: int32[rows], the number of the group.
+        shard_key: int64[rows], the result of the function `shard_key`.
+    """
 
     keys: Mapping[str, pa.ChunkedArray]
     group: Int32
@@ -196,7 +212,8 @@ class Drawn:
     """The rows of a sample in Spark.
 
     Attributes:
-        frame: Rows with `keys`, ORDINAL, POSITION, GROUP and the values of the output partition.
+        frame: Rows with the columns `keys`, ORDINAL, POSITION, GROUP and the values of the output partition.
+        keys: The names of the key columns in the frame, which are not those in the source.
         constants: The constants that the frame uses.
     """
 
@@ -213,20 +230,25 @@ def draw(
     per_file: float,
     arrays: Mapping[str, pa.Array] | None = None,
 ) -> Drawn:
-    """Return about `per_file` rows for each new file of all groups. Reading them reads only the key columns.
+    """Return a frame with about `per_file` rows for each new file of all groups. It reads only the key columns.
 
-    A row is in the sample if a hash of its file and position is below the threshold of its group. Therefore the sample,
-    unlike `DataFrame.sample`, does not depend on the number of cores or tasks. Executors run no Python.
+    A row is in the sample if a hash of its file and position is at most the threshold of its group. Therefore the
+    sample, unlike `DataFrame.sample`, does not depend on the number of cores or tasks. Executors run no Python.
 
-    arrays: arrays to add to the constants of the frame.
+    Args:
+        source: The rows to rewrite.
+        columns: The names of the key columns, as in `key_names`.
+        groups: The groups.
+        index: The files of all groups.
+        per_file: The number of rows for each new file.
+        arrays: Arrays to add to the constants of the frame.
     """
-    # the largest hash of a sampled row, by group
     shares = (per_file * g.target_files / max(g.rows, 1) for g in groups)
     thresholds = pa.array([min(int(share * (1 << HASH_BITS)), (1 << HASH_BITS) - 1) for share in shares], pa.int32())
     constants = Constants(source.frame.sparkSession, {**index_arrays(index), "share": thresholds, **(arrays or {})})
     names = tuple(name if name == SOURCE_ORDER else f"{PREFIX}key{i}" for i, name in enumerate(columns))
-    stored = [(c, name) for c, name in zip(columns, names, strict=True) if c != SOURCE_ORDER]
-    keys = [key_column(source.frame, column).alias(name) for column, name in stored]
+    in_source = [(c, name) for c, name in zip(columns, names, strict=True) if c != SOURCE_ORDER]
+    keys = [key_column(source.frame, column).alias(name) for column, name in in_source]
     frame = with_origin(source.frame.select(*keys, *source_columns(source)), index, constants)
     frame = with_source_order(frame, names)
     low_bits = F.xxhash64(ORDINAL, POSITION).bitwiseAND((1 << HASH_BITS) - 1)
@@ -236,7 +258,7 @@ def draw(
 def take_sample(
     source: Source, columns: Sequence[str], groups: Sequence[GroupTarget], index: FileIndex, per_file: float
 ) -> Sample:
-    """Sample the key columns of all groups in one Spark job. The arguments are those of `draw`."""
+    """Return the rows that `draw` draws with these arguments, collected to the driver by one Spark job."""
     drawn = draw(source, columns, groups, index, per_file)
     table = to_arrow(drawn.frame.select(*drawn.keys, F.col(GROUP), shard_key(source).alias(SHARD_KEY)))
     keys = {column: table[name] for column, name in zip(columns, drawn.keys, strict=True)}
@@ -244,5 +266,5 @@ def take_sample(
 
 
 def rows_per_file(files: int) -> int:
-    """Return the number of rows to sample for each of `files` new files of all groups."""
+    """Return the number of rows to sample for each new file. files: the number of new files of all groups."""
     return min(SAMPLE_ROWS_PER_FILE, max(MIN_ROWS_PER_FILE, MAX_SAMPLE_ROWS // max(files, 1)))

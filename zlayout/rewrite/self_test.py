@@ -1,6 +1,6 @@
-"""Tests whether engine zlayout places rows in a Spark session as its reference implementation in numpy does.
+"""The self-test: whether engine zlayout places rows in a Spark session as the reference implementation in numpy does.
 
-It decides whether the engine can run on a build of Spark that zlayout was not tested with.
+The engine runs on a version of Spark that zlayout was not tested with only if the self-test passes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _known: dict[str, str | None] = {}  # by Spark application: the reason of a fail
 def failed_self_test(session: SparkSession) -> str | None:
     """Return how the engine fails in this session, None if it works. The test runs once per Spark application.
 
-    It rewrites a few hundred rows in memory: the sample, the placement, the shuffle and the gate.
+    The test rewrites a few hundred rows in memory, with the sample, the placement, the shuffle and the gate.
     """
     application = str(session.sparkContext.applicationId)
     if application not in _known:

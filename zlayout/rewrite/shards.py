@@ -1,8 +1,8 @@
 """Builds the file maps of a rewrite, one for each output partition of each group, from samples that Spark draws.
 
-Memory of the driver is bounded. For very many files, `kd` is built in two levels (docs/adr/0022): the boxes of the
-first level come from a small sample. Spark brings the rows of a second sample together by box, and the driver reads
-them for some boxes at a time.
+The memory that the driver needs is limited. For very many files, the tree of curve `kd` is built in two levels
+(docs/adr/0022). The boxes of the first level are built from a small sample. For the second level, Spark groups the rows
+of another sample by box, and the driver reads the rows of some boxes at a time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ from zlayout.table.reserved import PREFIX
 ROWS_PER_PAGE = 20_000
 MAX_DEPTH_WITHIN = 6
 SAMPLED_ROWS_PER_LEAF = 30
-# The first of two levels: the files of a box vary by 1 / sqrt(1900) for 100,000 files, and 1 / sqrt(240) for 800,000.
+# The rows of the first sample of two. The number of rows in a box varies by 1 / sqrt(1900) for 100,000 files, and by
+# 1 / sqrt(240) for 800,000 files.
 BOX_SAMPLE_ROWS = 4_000_000
 # The rows of the second sample that the driver holds at a time.
 MAX_CHUNK_ROWS = 4_000_000
@@ -78,7 +79,10 @@ class _Target:
 
 
 def build_shards(source: Source, layout: Layout, groups: Sequence[GroupTarget], index: FileIndex) -> list[Shard]:
-    """Return one shard for each output partition of a group in the sample, and one for a group without sample rows."""
+    """Return the shards of all groups, with their file maps.
+
+    A group has one shard for each of its output partitions in the sample. A group without sampled rows has one shard.
+    """
     columns = key_names(layout)
     files = sum(group.target_files for group in groups)
     if layout.effective_curve == "kd" and files * MIN_ROWS_PER_FILE > MAX_SAMPLE_ROWS:
@@ -107,21 +111,22 @@ def _targets(sample: Sample, groups: Sequence[GroupTarget]) -> Iterator[_Target]
 
 
 def _depth_within(layout: Layout, target: _Target, sampled_per_file: int) -> int:
-    """Return the depth of the leaves within a file: about one leaf per page, with enough sampled rows for each."""
-    if not (layout.sort_within and layout.orders):  # rows in the order of the source need no leaves
+    """Return the depth of the tree within a file: about one leaf per page, if enough rows are sampled for each leaf."""
+    if not (layout.sort_within and layout.orders):  # rows that keep their order need no leaves
         return 0
     leaves = min(target.rows / target.files / ROWS_PER_PAGE, sampled_per_file / SAMPLED_ROWS_PER_LEAF)
     return min(ceil(log2(leaves)), MAX_DEPTH_WITHIN) if leaves > 1 else 0
 
 
 def _in_two_levels(source: Source, layout: Layout, groups: Sequence[GroupTarget], index: FileIndex) -> list[Shard]:
+    """As `build_shards`, with boxes from a first sample that a second sample refines, one chunk of boxes at a time."""
     columns = key_names(layout)
     files = sum(group.target_files for group in groups)
     sample = take_sample(source, columns, groups, index, BOX_SAMPLE_ROWS / files)
     targets = list(_targets(sample, groups))
     boxes = [build_boxes(sample.rows_at(t.sampled), layout.weights, t.files) for t in targets]
     del sample
-    # if the number of rows of a group is unknown, it is 0
+    # `rows` is 0 if the number of rows of a group is unknown
     file_rows = [max(1.0, min(MIN_ROWS_PER_FILE, t.rows / t.files)) for t in targets]
     ends = np.cumsum([b.map.files for b in boxes])
     parts: list[list[Refined]] = [[] for _ in targets]
@@ -129,7 +134,7 @@ def _in_two_levels(source: Source, layout: Layout, groups: Sequence[GroupTarget]
     arrays = {**forest_arrays(forest), **shard_arrays([t.key for t in targets]), "chunk": pa.array(chunk_of_box)}
     drawn = draw(source, columns, groups, index, MIN_ROWS_PER_FILE, arrays)
     for chunk in _chunks(drawn, source, forest, chunk_of_box):
-        # a chunk may begin and end inside a shard
+        # a chunk may begin and end between two boxes of one shard
         begin = chunk.first
         for shard in range(int(np.searchsorted(ends, begin, side="right")), len(boxes)):
             end = min(int(ends[shard]), chunk.end)
@@ -168,10 +173,14 @@ class _Chunk:
 
 
 def _chunk_of_box(boxes: Sequence[Boxes], file_rows: Sequence[float]) -> Int32:
-    """Assign consecutive boxes to chunks by the rows that the first sample lets expect.
+    """Assign consecutive boxes to chunks of about MAX_CHUNK_ROWS rows, as estimated from the first sample.
+
+    Args:
+        boxes: The boxes of each shard.
+        file_rows: The number of rows that the second sample has for each new file, by shard.
 
     Returns:
-        int32[boxes], ascending, or ~chunk for a box whose rows are not needed.
+        int32[boxes], the number of the chunk, ascending. For a box whose rows are not needed, ~number.
     """
     expected = [b.map.tree.rows / max(b.file_rows, 1e-9) * rows for b, rows in zip(boxes, file_rows, strict=True)]
     is_needed = np.concatenate([~np.isin(np.arange(b.map.files), b.single_keys) for b in boxes])
@@ -181,18 +190,18 @@ def _chunk_of_box(boxes: Sequence[Boxes], file_rows: Sequence[float]) -> Int32:
 
 
 def _chunks(drawn: Drawn, source: Source, forest: Forest, chunk_of_box: Int32) -> Iterator[_Chunk]:
-    """Bring the rows of the second sample together by chunk in Spark, and yield one chunk at a time.
+    """Group the rows of the second sample by chunk in Spark, and yield one chunk at a time.
 
-    Spark keeps the rows on the disks of the executors, so that the source is read once.
+    Spark stores the rows on the disks of the executors, so that the source is read only once.
     """
     frame = with_shard(drawn.frame, source, drawn.constants)
     if source.partition:
         frame = frame.where(~F.col(NOT_SAMPLED))
     frame = place_rows(frame, drawn.keys, forest, drawn.constants)
-    # Always true, and not deterministic for Spark, so that it does not push the filter down the levels of the tree: the
-    # expression would be repeated several times for each level.
-    here = F.spark_partition_id() >= 0
-    chunk_of_row = F.when(here, drawn.constants.at("chunk", F.col(FILE_ID))).otherwise(-1)
+    # This condition is always true, but Spark does not know this, and it is not deterministic. Therefore Spark does not
+    # push the filter down the levels of the tree, which would repeat its expression several times for each level.
+    always = F.spark_partition_id() >= 0
+    chunk_of_row = F.when(always, drawn.constants.at("chunk", F.col(FILE_ID))).otherwise(-1)
     frame = frame.withColumn(CHUNK, chunk_of_row).where(F.col(CHUNK) >= 0)
     number = np.where(chunk_of_box < 0, ~chunk_of_box, chunk_of_box)
     count = int(number[-1]) + 1

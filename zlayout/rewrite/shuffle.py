@@ -1,4 +1,4 @@
-"""Shuffles rows to partitions that are computed beforehand, in every version of Spark."""
+"""Shuffles each row to the Spark partition whose number is a column, in every version of Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _SEED = 42  # of Spark's hash partitioning
 
 
 def hash_of_ints(values: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return Spark's `hash` of one int column, int32[n]: Murmur3 (x86, 32 bits) of 4 bytes, with a shuffle's seed."""
+    """Return the hash by which Spark shuffles an int column: Murmur3 (x86, 32 bits) of its 4 bytes, with Spark's seed.
+
+    values: int32[n]. Returns int32[n].
+    """
     with np.errstate(over="ignore"):
         mixed = values.astype(np.uint32) * np.uint32(0xCC9E2D51)
         mixed = _rotated(mixed, 15) * np.uint32(0x1B873593)
@@ -25,9 +28,12 @@ def hash_of_ints(values: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def keys_of_partitions(count: int) -> NDArray[np.int32]:
-    """Return the smallest int >= 0 that Spark's hash partitioning sends to each of `count` partitions, int32[count].
+    """Return an int for each of `count` partitions that Spark's hash partitioning sends to this partition.
 
-    About `count` * (ln `count` + 1) ints are tried.
+    The search tries about `count` * (ln `count` + 1) ints.
+
+    Returns:
+        int32[count], the smallest such ints >= 0.
     """
     keys = np.full(count, -1, np.int32)
     start, step = 0, max(1024, 4 * count)
@@ -42,10 +48,10 @@ def keys_of_partitions(count: int) -> NDArray[np.int32]:
 
 
 def to_partitions(frame: DataFrame, count: int, partition: Column) -> DataFrame:
-    """Shuffle each row to the partition of the number `partition` (int).
+    """Shuffle each row to the Spark partition whose number is in the column `partition` (int).
 
-    Spark can shuffle by such a number since version 4.1. Earlier versions always apply their hash function, so they
-    shuffle by an int that has the number as its hash. The partitions are the same.
+    Since version 4.1, Spark can shuffle by such a number. Earlier versions always apply their hash function. They
+    shuffle by an int that the hash function sends to this partition. The result is the same.
     """
     if hasattr(DataFrame, "repartitionById"):
         return frame.repartitionById(count, partition)
