@@ -116,7 +116,7 @@ def test_everything_can_be_reached_with_the_tab_key(show: Callable[..., Page]) -
     for _ in range(60):
         page.keyboard.press("Tab")
         seen.add(page.evaluate("document.activeElement.textContent.trim().slice(0, 20)"))
-    assert {"Skip to the tables", "Table", "Declared in", "bronze.orders", "2 cells as a table"} <= seen
+    assert {"Skip to the tables", "Table", "Declared in", "bronze.orders", "2 rectangles as a table"} <= seen
 
 
 def test_a_name_that_is_a_script_or_an_escape_does_nothing(show: Callable[..., Page]) -> None:

@@ -44,7 +44,7 @@ _SERIES = ("currentColor", *_COLORS.values(), "var(--link)", "var(--ok)", "var(-
 
 
 def file_map(boxes: Boxes, columns: Sequence[str], color: str) -> Markup:
-    """Draw files as boxes over the first two z-order columns; '' without boxes. color: `now` or `after`."""
+    """Draw files as boxes over one or two z-order columns; '' without boxes. color: `now` or `after`."""
     if not boxes.count:
         return markup("")
     p = boxes.positions
@@ -70,7 +70,7 @@ def file_map(boxes: Boxes, columns: Sequence[str], color: str) -> Markup:
 
 
 def gain(now: float, after: float | None) -> Markup:
-    """Draw two bars, one above the other, as shares of the widest bar. after: None for one bar alone."""
+    """Draw two bars, one above the other. now, after: their lengths, from 0 to 1. after: None for one bar alone."""
     shown = [(now, "now"), *([] if after is None else [(after, "after")])]
     rects = "".join(
         f'<rect y="{8 * at}" width="{max(1.0, BAR_WIDTH * min(value, 1.0)):.1f}" height="6" fill="{_COLORS[color]}"/>'
@@ -83,12 +83,15 @@ def _opacity(rows: Sequence[dict[str, int]]) -> float:
     """Return an opacity with which a single box is light, and many overlapping boxes are dark but not black."""
     covered = sum((r["r"] - r["l"]) * (r["t"] - r["b"]) for r in rows) / SCALE**2
     depth = max(covered, 1.0)
-    # Browsers round colours to steps of 1/255. Below MIN_OPACITY, the rounding of many boxes would change the colour.
+    # Browsers round colours to steps of 1/255. Below MIN_OPACITY, the sum of many rounding errors would be visible.
     return max(MIN_OPACITY, float(1 - (0.8 - 0.6 * (1 - 1 / depth)) ** (1 / depth)))
 
 
 def bars(now: Sequence[tuple[str, int]], after: Sequence[tuple[str, int]], title: str, width: int = MAP_SIDE) -> Markup:
-    """Draw two histograms of files, now and after, side by side; '' without files."""
+    """Draw two histograms of files, now and after, with their bars side by side; '' without files.
+
+    now, after: (label, number of files) of each class; `after` may be empty. title: the title of the horizontal axis.
+    """
     series = {"now": now, "after": after}
     rows = [{"label": _short(label), "files": n, "when": when} for when, part in series.items() for label, n in part]
     if not any(row["files"] for row in rows):
@@ -108,17 +111,17 @@ def bars(now: Sequence[tuple[str, int]], after: Sequence[tuple[str, int]], title
 
 
 def _short(label: str) -> str:
-    """Sanitize a label of a histogram: unexpected characters can crash the drawing library."""
+    """Shorten and sanitize a label of a histogram. Unexpected characters can crash the drawing library."""
     return re.sub(r"[^0-9/ +.≤>-]", "?", label[:MAX_TITLE_LENGTH].replace("<= ", "≤").replace("> ", ">"))
 
 
 def heat(excess: float) -> int:
-    """Return the colour level of a touched ratio: from 0 (as after a rewrite) to 5 (more than 8 times as many)."""
+    """Return the colour level of a touched ratio: from 0 (at most 1.05) to 5 (above 8)."""
     return sum(excess > border for border in HEAT_BORDERS)
 
 
 def partition_strip(bins: Sequence[StripBin]) -> Markup:
-    """Draw strip bins side by side, coloured by `heat`; bins with files to rewrite are underlined."""
+    """Draw strip bins side by side, coloured by `heat`. Bins with files to rewrite have a mark below them."""
     if not bins:
         return markup("")
     rows = [{"n": n, "heat": heat(b.excess), "planned": int(b.rewritten > 0)} for n, b in enumerate(bins)]
@@ -135,7 +138,10 @@ def partition_strip(bins: Sequence[StripBin]) -> Markup:
 
 
 def lines(series: Mapping[str, Sequence[tuple[int, float]]], across: str, up: str, width: int = 2 * MAP_SIDE) -> Markup:
-    """Draw named series of points over integers, with a logarithmic vertical axis; '' without points."""
+    """Draw named series of points over integers, with a logarithmic vertical axis; '' without points.
+
+    series: the points (x, y) by the name of their series. across, up: the titles of the axes.
+    """
     # Placeholders are as long as the names, so that the drawing library reserves enough space.
     marks = {name: f"ZLAYOUT-{n}-".ljust(min(len(name), MAX_TITLE_LENGTH), "m") for n, name in enumerate(series)}
     rows = [{"s": marks[name], "x": x, "y": max(y, 1.0)} for name, points in series.items() for x, y in points]
@@ -166,7 +172,7 @@ def svg(
     Args:
         width, height: The size of the drawing area, in pixels.
         rows: The data.
-        spec: The other keys of the Vega-Lite spec. Its `config` is added to the common one.
+        spec: The other keys of the Vega-Lite spec. Its `config` is added to the configuration of all charts.
         titles: The text for each placeholder in the spec. Names are inserted after drawing, because some characters
             crash the drawing library.
     """
@@ -219,7 +225,7 @@ def _rounded(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One rectangle of a treemap: its relative area, its colour, and the text that a pointer on it shows."""
+    """One rectangle of a treemap: its relative area, its CSS colour, and the text that a browser shows for it."""
 
     area: float
     color: str
@@ -227,7 +233,7 @@ class Tile:
 
 
 def treemap(tiles: Sequence[Tile], width: int = 1000, height: int = 260) -> Markup:
-    """Draw tiles as rectangles of their areas, the largest first; the order of elements is that of `tiles`."""
+    """Draw tiles as rectangles of their areas, the largest first. The SVG elements are in the order of `tiles`."""
     import vl_convert
 
     rows = [{"id": 0}, *({"id": n, "parent": 0, "area": tile.area} for n, tile in enumerate(tiles, 1))]

@@ -10,7 +10,7 @@ from zlayout.report.words import RESULT_STATUSES, plural, size
 def last_line(shown: Plan | RunReport) -> str:
     """Return the summary, for example `Plan: 1 to alter, 1 to rewrite, 12 unchanged. Rewrites 1.2 TiB.`
 
-    Numbers that are 0 are left out. A report of drift has `drift_line`.
+    Numbers that are 0 are left out. The summary of a drift report is `drift_line`.
     """
     report = RunReport.of(shown)
     if report.drift:
@@ -47,19 +47,22 @@ def title(report: RunReport) -> str:
 def drift_line(plan: Plan) -> str:
     """Return the summary of `zlayout drift`, for example `Drift: 2 of 14 tables are not as declared.`"""
     counts = summary(plan.tables)
-    broken = f" {plural(counts.failed, 'table')} could not be planned." if counts.failed else ""
+    more = f" {plural(counts.failed, 'table')} could not be planned." if counts.failed else ""
     other, unfit = len(plan.not_as_declared), len(plan.unfit)
     if unfit:
-        broken += f" {unfit:,} no longer {'fits' if unfit == 1 else 'fit'} the workload."
+        more += f" {plural(unfit, 'layout')} no longer {'fits' if unfit == 1 else 'fit'} the workload."
     if not other:
-        return f"No drift. {plural(counts.unchanged, 'table')} laid out as declared.{broken}"
+        return f"No drift. {plural(counts.unchanged, 'table')} laid out as declared.{more}"
     rewrites = f" `zlayout apply` would rewrite {size(counts.rewrite_bytes)}." if counts.rewrite_bytes else ""
     verb = "is" if other == 1 else "are"
-    return f"Drift: {other:,} of {plural(len(plan.tables), 'table')} {verb} not as declared.{broken}{rewrites}"
+    return f"Drift: {other:,} of {plural(len(plan.tables), 'table')} {verb} not as declared.{more}{rewrites}"
 
 
 def outcome_counts(report: RunReport) -> list[tuple[str, int, str]]:
-    """Return (kind, number of tables, words) for each result status, and for tables that apply did not start with."""
+    """Return (style, number of tables, words) for each result status, and for the tables that apply did not start.
+
+    The style is the class of the number in the HTML report. Numbers that are 0 are left out.
+    """
     plan, outcomes = report.plan, [result.outcome for result in report.results.values()]
     counts = [
         ("unchanged" if outcome.succeeded else "error", outcomes.count(outcome), text.partition(":")[0])

@@ -14,15 +14,15 @@ from zlayout.report.words import plural
 Figure = dict[str, Any]
 Histogram = Sequence[tuple[str, int]]
 _ILLUSTRATION = (
-    ". It is made from the bounds of the present files, as if their columns were independent; "
-    "`zlayout plan --sample` draws it from rows"
+    ". This picture is made from the bounds of the present files, as if their columns were independent; "
+    "`zlayout plan --sample` makes it from rows"
 )
 
 
 def charts_of(table: TablePlan, result: TableResult | None, picture: Picture | None) -> list[Figure]:
     """Return the figures in the order of the page, with `svg` as markup and `alt` and `caption` as text.
 
-    A figure of kind `compare` has two maps in place of `svg`: `before` and `after`, between which the reader moves.
+    A figure of kind `compare` has two maps instead of `svg`, `before` and `after`. The page has a slider between them.
     """
     maps = [figure for figure in _maps(result, picture) if figure["svg"]]
     if len(maps) == 2 and picture is not None and (picture.sampled or (result and result.boxes)):
@@ -84,7 +84,7 @@ def _histograms(table: TablePlan, result: TableResult | None, picture: Picture |
 
 
 def _bars(now: Histogram, after: Histogram, axis: str, *, measured: bool) -> Figure:
-    """Return a histogram without title and caption. `keys` is the legend of its second colour."""
+    """Return a histogram without title and caption. `keys` is the legend for the colour of the bars of `after`."""
     numbers = [", ".join(f"{label}: {files:,}" for label, files in part if files) for part in (now, after)]
     return {
         "kind": "bars",

@@ -16,7 +16,7 @@ from zlayout.report.words import RESULT_STATUSES, printable, property_reason, se
 
 Level = Literal["error", "warning", "note"]
 _NUMBERS = re.compile(r"(?<!\w)\d[\d.,]*")
-PROJECT = "project"  # in place of the table, in findings that concern no single one
+PROJECT = "project"  # instead of a table, in findings that concern no single table
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 
 # Rule ids must not change: code scanning and dashboards identify findings by them.
@@ -38,7 +38,7 @@ class Finding:
     Attributes:
         rule: A key of RULES, or an error code.
         level: The severity.
-        subject: The setting, measure or property; with rule and table it identifies the finding in later runs.
+        subject: The setting, measure or property. Rule, table, subject and path identify the finding in later runs.
         message: The text.
         location: The location in the YAML file.
     """
@@ -52,7 +52,7 @@ class Finding:
 
 
 def findings(shown: Plan | RunReport) -> tuple[Finding, ...]:
-    """Return all findings, sorted by level, then by bytes to rewrite (largest first), then by table."""
+    """Return all findings, sorted by level, then by the bytes to rewrite of the table (most first), then by table."""
     report = RunReport.of(shown)
     tables = sorted(report.plan.tables, key=lambda t: (-t.rewrite_bytes, t.table))
     found = [f for table in tables for f in of_table(table, report)]
@@ -119,6 +119,7 @@ def _changes(table: TablePlan) -> Iterator[Finding]:
 def _diagnostics(table: str, location: Location, diagnostics: tuple[Diagnostic, ...]) -> Iterator[Finding]:
     for d in diagnostics:
         level: Level = "error" if d.severity == "refused" else d.severity
-        subject = _NUMBERS.sub("#", d.message)  # distinguishes findings with the same code, independent of counts
+        # distinguishes findings with the same code, and does not change if only a number in the message changes
+        subject = _NUMBERS.sub("#", d.message)
         message = f"{d.text} ({d.hint})" if d.hint else d.text
         yield Finding(d.code, level, table, subject, message, d.location or location)

@@ -1,7 +1,7 @@
-"""What the HTML page of many tables has beside the tables: the worst ones, a map of all, and compressed details.
+"""The parts that only the HTML page of many tables has: a list of the worst tables, a treemap, and compressed details.
 
-The details of a table are the markup that the page of few tables shows. They are compressed in chunks of several
-tables, because neighbouring tables share most of their markup; the script of the page expands a chunk on demand.
+The details of a table are its section, which the page of few tables shows uncompressed. The sections of several tables
+are compressed together, because they share most of their markup. The script of the page expands such a chunk on demand.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from zlayout.report import words
 from zlayout.report.charts import Tile, heat, treemap
 from zlayout.report.one_line import worst_first
 
-# The largest number of tables whose details are in the page as they are. A page of more tables begins with an overview.
+# The largest number of tables whose details the page has uncompressed. A page of more tables begins with an overview.
 MAX_OPEN_TABLES = 20
-# The largest number of tables for which histograms are drawn without a picture of the table. Drawing one takes 20 ms.
+# In a report of more tables, histograms are drawn only for tables with a picture. Drawing a histogram takes 20 ms.
 MAX_HISTOGRAM_TABLES = 50
-# The number of tables listed as worst. If enough others need attention, at most half are refused or have errors.
+# The number of tables in the list of the worst ones. If enough other tables change, at most half of the list are tables
+# that are refused or have errors.
 WORST = 10
 # The number of rows that the script shows at first. Browsers need seconds to lay out a thousand rows.
 MAX_ROWS = 100
 TABLES_PER_CHUNK = 25
-# The smallest area of a table in the map, as a multiple of the mean area, so that small tables are visible.
+# The smallest area of a table in the treemap, as a multiple of the mean area, so that small tables are visible.
 MIN_TILE = 0.2
-Entry = Mapping[str, Any]  # a table as the template reads it: see `html`
+Entry = Mapping[str, Any]  # a table in the form that the templates read, which `html` makes
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,8 @@ class Fleet:
 
     Attributes:
         worst: The entries of the tables that need attention most.
-        treemap: The map of all tables as SVG.
-        saving: What a query reads now and after the plan, summed over tables; '' if it is not known.
+        treemap: All tables as tiles, as SVG.
+        saving: A sentence that states the bytes that queries read now and after the plan; '' if they are not known.
         chunks: Details of tables as base64 of deflated markup, TABLES_PER_CHUNK tables each.
         per_chunk: TABLES_PER_CHUNK.
         rows: MAX_ROWS.
@@ -54,7 +55,7 @@ class Fleet:
 
 
 def in_order(report: RunReport) -> list[TablePlan]:
-    """Return the tables in the order of the page: by name if they are few, else those first that need attention."""
+    """Return the tables in the order of the page: if they are many, those that need attention come first."""
     tables = report.plan.tables
     if len(tables) <= MAX_OPEN_TABLES:
         return list(tables)
@@ -99,7 +100,7 @@ def _tiles(entries: Sequence[Entry]) -> list[Tile]:
 
 
 def _color(entry: Entry) -> str:
-    """Return the colour of a table: its state if it needs nothing or cannot be planned, else touched now / after."""
+    """Return the CSS colour of a table: that of its state, or the colour level of touched now / touched after."""
     if entry["kind"] in ("error", "refused"):
         return "var(--bad)"
     if entry["kind"] == "unchanged":

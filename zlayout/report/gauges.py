@@ -1,4 +1,4 @@
-"""The numbers of a plan or a run as gauges, for the programs that store metrics."""
+"""The numbers of a plan or a run as gauges, for systems that store metrics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Gauge:
         text: What the gauge counts or measures.
         unit: The unit in the notation of UCUM.
         labels: The names of the labels.
-        values: The values by the texts of the labels.
+        values: The values of the gauge, by the values of the labels.
     """
 
     name: str

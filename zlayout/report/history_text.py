@@ -1,4 +1,4 @@
-"""Write the history of a table as text: a table of its records, a sparkline per column, and what grows."""
+"""Write the history of a table as text: its records, a sparkline for each column, and the growing decay measures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def render(table: str, records: Sequence[Record], trend: Trend, growing: Sequenc
 
 
 def growth_text(growth: Growth) -> str:
-    """Write when a decay measure passes its tolerance, as a range of days."""
+    """Write in how many days a growing decay measure will pass its tolerance, as a range."""
     value, limit = (measure_text(growth.measure, v) for v in (growth.value, growth.tolerance))
     return (
         f"{growth.measure} {value} of {limit}, growing: past the tolerance in about {_days(*growth.days)} "

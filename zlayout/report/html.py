@@ -72,7 +72,7 @@ def environment(filters: dict[str, Callable[..., Any]]) -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Called for each value of a page. Existing markup was made by `charts` or by this function.
+        # Called for each value of a page. Markup is either from `charts`, or already escaped.
         finalize=lambda value: value if isinstance(value, markupsafe.Markup) else printable(str(value)),
     )
     made.filters |= filters
@@ -85,7 +85,7 @@ def source_hash(text: str) -> str:
 
 
 def _counts(report: RunReport) -> list[tuple[str, int, str]]:
-    """Return (kind, number, label) of the numbers below the headline, from the results if there are any."""
+    """Return (CSS class, number, label) of the numbers below the headline, from the results if there are any."""
     plan, counts = report.plan, summary(report.plan.tables)
     tables = ("", len(plan.tables), "table" if len(plan.tables) == 1 else "tables")
     if report.results:
@@ -135,7 +135,7 @@ def _table(index: int, table: TablePlan, report: RunReport) -> Entry:
 
 
 def _kind(table: TablePlan, report: RunReport) -> str:
-    """Return the class of the table's state, which determines its colour."""
+    """Return the CSS class of the table's state, which determines its colour."""
     if not report.is_open(table):
         return "unchanged"
     return "error" if table.table in report.results else "changes" if table.selects_nothing else table.status
@@ -195,12 +195,12 @@ def _after(table: TablePlan, result: TableResult | None) -> dict[str, float | st
 
 
 def _last(column: ColumnForecast) -> float:
-    """Return the number by which forecasts are sorted: the prediction, or the high end of the range."""
+    """Return the number by which forecasts are sorted: the prediction, or the upper end of the range."""
     return next((v for v in (column.predicted, column.high, column.low) if v is not None), 0.0)
 
 
 def _last_read(read: BytesRead) -> int:
-    """As `_last`, for the bytes that a query reads."""
+    """Return the number by which forecasts of the bytes that a query reads are sorted, as `_last`."""
     return next((v for v in (read.predicted, read.high, read.low) if v is not None), 0)
 
 

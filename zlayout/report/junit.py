@@ -1,4 +1,8 @@
-"""Write the report as JUnit XML. A table is a test case; drift and decay are failures, unreadable tables are errors."""
+"""Write the report as JUnit XML.
+
+A table is a test case. It fails if the table is not as declared, and has an error if the table could not be planned or
+its run failed.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def render(shown: Plan | RunReport) -> str:
-    """Render one suite, named as the report, in the format that Jenkins and GitLab read (junit-10.xsd)."""
+    """Render one test suite in the format that Jenkins and GitLab read (junit-10.xsd)."""
     report = RunReport.of(shown)
     plan = report.plan
     broken = [t for t in plan.tables if report.is_open(t) and _broken(t, report)]

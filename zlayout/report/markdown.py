@@ -15,14 +15,14 @@ from zlayout.report.words import RESULT_STATUSES, number, plural, printable, siz
 
 # The first line of every comment, by which the next run finds the comment.
 MARKER = "<!-- zlayout-report -->"
-# GitHub accepts 65,536 characters in a comment. Text has at most as many characters as bytes.
+# GitHub accepts 65,536 characters in a comment. A text never has more characters than bytes.
 MAX_BYTES = 60_000
-# The largest number of tables in a comment. Readers of a comment stop reading after about as many.
+# The largest number of tables in a comment, so that people read all of it.
 MAX_TABLES = 10
 
 
 def render(shown: Plan | RunReport, max_bytes: int = MAX_BYTES, max_tables: int | None = MAX_TABLES) -> str:
-    """Render a headline, a list of the worst tables that are not as declared, and the folded text report of each.
+    """Render a headline, a list of the tables that are not as declared, the worst first, and the text report of each.
 
     Tables above `max_tables` (None for no limit), and those that do not fit into `max_bytes`, are left out and counted.
     """
@@ -79,7 +79,7 @@ def _details(table: TablePlan, result: TableResult | None) -> str:
 
 
 def _cell(text: str) -> str:
-    """Escape pipes. A backslash before a pipe is replaced, because renderers differ in how they treat it."""
+    """Escape pipes. A pipe after a backslash is replaced, because renderers treat both in different ways."""
     return text.replace("\\|", "\\\N{BROKEN BAR}").replace("|", "\\|")
 
 

@@ -1,4 +1,4 @@
-"""Write one line for each table of a plan: the summary for many tables."""
+"""Write one line for each table of a plan, for plans of many tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zlayout.report.phrases import touched_text
 from zlayout.report.words import number, plural, printable, size, state
 
 MIN_NAME_WIDTH = 20
-# The number of tables that a plan shows in full, and of those that it shows in one line each, unless all are asked for.
+# Without --verbose, a plan shows at most MAX_TABLES tables in full, and at most MAX_LINES others in one line each.
 MAX_TABLES = 20
 MAX_LINES = 100
 _ORDER = (Status.ERROR, Status.REFUSED, Status.CHANGES, Status.UNCHANGED)
@@ -50,12 +50,12 @@ def brief(tables: Sequence[TablePlan], width: int) -> Iterator[tuple[str, str]]:
 
 
 def states_text(tables: Sequence[TablePlan]) -> str:
-    """Write the number of tables in each state, for example `2 drift, 11 decay`."""
+    """Write the number of tables in each state of `words.state`, for example `2 drift, 11 decay`."""
     return ", ".join(f"{count:,} {words}" for words, count in Counter(map(state, tables)).items())
 
 
 def _cells(table: TablePlan) -> tuple[str, str, str]:
-    """Return the state, the bytes to rewrite, and what is known of the columns or of the first problem."""
+    """Return the state of a table, the bytes to rewrite, and touched of its columns or its first problem."""
     match table.status:
         case Status.ERROR | Status.REFUSED:
             first = next((d for d in table.diagnostics if d.severity in ("error", "refused")), None)

@@ -1,4 +1,4 @@
-"""The phrases of one table that several reports use: drift, decay, rewrite, forecasts, the workload and the result."""
+"""The phrases about one table that several reports use: drift, decay, rewrite, forecasts, workload and result."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def layout_text(table: TablePlan) -> str:
 
 
 def rewrite_text(table: TablePlan) -> str:
-    """Write how much the plan rewrites: partitions, bytes, files before and after, and commits if there are several."""
+    """Write what the plan rewrites: partitions, bytes, files before and after, and the commits if there are several."""
     groups = table.groups
     files = sum(g.files for g in groups)
     parts = max([len({g.partition for g in groups}), *(g.partitions for g in groups)])
@@ -76,7 +76,7 @@ def rewrite_text(table: TablePlan) -> str:
 
 
 def written_text(table: TablePlan) -> str:
-    """Write the number of files that replace the rewritten ones: a prediction, or a range."""
+    """Write the number of files that replace the rewritten files: a prediction or a range, `~` before an estimate."""
     after, kept = table.files_after, table.files - sum(g.files for g in table.groups)
     if after is None:
         return f"~{sum(g.target_files for g in table.groups):,}"
@@ -85,7 +85,7 @@ def written_text(table: TablePlan) -> str:
 
 
 def partitions_text(groups: tuple[RewriteGroup, ...], limit: int | None) -> str:
-    """List the partitions that the plan rewrites, in the order of their numbers, at most `limit` of them."""
+    """List the partitions that the plan rewrites, in the order of their numbers. limit: the maximum, None for all."""
     ordered = sorted(groups, key=lambda group: group.partition_number)
     names = list(dict.fromkeys(printable(group.partition) for group in ordered if group.partition))
     more = f" and {len(names) - limit:,} more" if limit is not None and len(names) > limit else ""
@@ -101,7 +101,7 @@ def reasons_text(groups: tuple[RewriteGroup, ...]) -> str:
 
 
 def shown_decay(table: TablePlan, *, verbose: bool) -> tuple[Decay, ...]:
-    """Return the decay measures that the text shows: those above their tolerance that are rewritten, or all."""
+    """Return the decay measures to show: those above their tolerance if the plan has a rewrite; all if verbose."""
     return tuple(decay for decay in table.decay if verbose or (decay.exceeded and table.groups))
 
 
@@ -133,23 +133,23 @@ def has_row_groups(table: TablePlan) -> bool:
 
 
 def row_groups_text(read: BytesRead) -> tuple[str, str]:
-    """Write the bytes in row groups that a query cannot skip, now and after apply; '' if nothing is known.
+    """Write the size of the row groups that a query cannot skip, now and after apply; '' if nothing is known.
 
-    The number of row groups of a new file is unknown before it is written. Its size is the limit of the bytes read.
+    The row groups of a new file are unknown before it is written. At most, a query reads the whole files that it opens.
     """
     now = "" if read.in_row_groups is None else f"~{size(read.in_row_groups)}"
     return now, "" if read.high is None else f"at most {size(read.high)}"
 
 
 def is_vague(table: TablePlan) -> bool:
-    """Return whether a forecast of the plan is a range that a sample narrows. A refused plan is not sampled."""
+    """Return whether a sample would narrow a forecast, which is a range. Refused tables are not sampled."""
     return table.status is not Status.REFUSED and any(
         c.predicted is None and c.low is not None and c.low != c.high for c in table.columns
     )
 
 
 def sample_text(sample: SampleFacts) -> str:
-    """Write what the forecast was made from."""
+    """Write which sample the forecast is made from."""
     each = (sample.row_groups_in_files or 0) / max(sample.files, 1)
     parts = f"; files have {number(each)} row groups each" if each > 1 else ""
     return (
@@ -159,7 +159,7 @@ def sample_text(sample: SampleFacts) -> str:
 
 
 def later_text(table: TablePlan) -> str:
-    """Write what is left for a later run, by the budget and because partitions are hot; '' if nothing is."""
+    """Write what is left for a later run, by the budget or because partitions are hot; '' if nothing is."""
     deferred = left_over_text(table.left_over) if table.left_over else ""
     return "; ".join(filter(None, (deferred, hot_text(table.hot) if table.hot else "")))
 
@@ -173,7 +173,7 @@ def left_over_text(left: DeferredGroups) -> str:
 
 
 def hot_text(hot: HotGroups) -> str:
-    """Write what waits because its partitions are hot, and the time of the last write from which on they are hot."""
+    """Write which groups wait because their partitions are hot, and the time after which a write makes them hot."""
     since = datetime.fromtimestamp(hot.after // 1000, UTC)
     return (
         f"{plural(hot.groups, 'group')} of {size(hot.bytes)}, {plural(hot.files, 'file')}, in "
@@ -204,7 +204,7 @@ def measured_text(result: TableResult) -> str:
 
 
 def storage_text(table: TablePlan, result: TableResult | None) -> str:
-    """Write what stays on storage because of a rewrite, and until when; '' if nothing is replaced."""
+    """Write the size of the replaced files, and until when they stay on storage; '' if no file is replaced."""
     replaced = table.rewrite_bytes if result is None else result.bytes_removed
     if not replaced:
         return ""
@@ -213,7 +213,7 @@ def storage_text(table: TablePlan, result: TableResult | None) -> str:
 
 
 def workload_lines(table: TablePlan) -> Iterator[str]:
-    """Yield what a query of the workload opens now, after apply and at least, and which queries these are."""
+    """Yield lines: what a query of the workload opens now, after apply, and at the floor; the queries; the pay-back."""
     workload = table.workload
     if workload is None:
         return

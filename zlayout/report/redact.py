@@ -16,9 +16,10 @@ from zlayout.planner.run_report import RunReport
 
 
 def without_values(shown: Plan | RunReport) -> RunReport:
-    """Return the report with numbers instead of names of partitions. `apply` still accepts the plan in it.
+    """Return the report without values of rows. `apply` still accepts the plan in it.
 
-    Names of partitions are values of rows, and messages of other programs may contain such values.
+    Names of partitions, which are values of rows, are replaced by numbers. The details of diagnostics are removed,
+    because they are messages of other programs, which may contain such values.
     """
     report = RunReport.of(shown)
     tables = tuple(map(_table, report.plan.tables))
@@ -42,7 +43,7 @@ def _table(table: TablePlan) -> TablePlan:
 
 
 def _name(partition: str, number: int, partitions: int = 1) -> str:
-    """Return the number of a partition instead of its name; '' for an unpartitioned table."""
+    """Return the text that replaces the name of a partition; '' for an unpartitioned table. number: 0 if unknown."""
     if not partition:
         return ""
     more = f" and {partitions - 1:,} more" if partitions > 1 else ""
@@ -54,7 +55,7 @@ def _without_details(diagnostics: tuple[Diagnostic, ...]) -> tuple[Diagnostic, .
 
 
 def _numbered(strip: tuple[StripBin, ...]) -> tuple[StripBin, ...]:
-    """Return the bins, named by their position in the strip."""
+    """Return the bins with numbers of partitions instead of names. The numbers are positions in the strip."""
     bins = []
     for strip_bin, last in zip(strip, accumulate(strip_bin.partitions for strip_bin in strip), strict=True):
         first = last - strip_bin.partitions + 1
@@ -64,7 +65,7 @@ def _numbered(strip: tuple[StripBin, ...]) -> tuple[StripBin, ...]:
 
 
 def seen_from(shown: Plan | RunReport, below: str) -> RunReport:
-    """Return the report with the folder `below` in front of its relative paths; '' changes nothing."""
+    """Return the report with `below`, a relative folder, in front of its relative paths; '' changes nothing."""
     report = RunReport.of(shown)
     return report if below in ("", ".") else _moved(report, below)
 

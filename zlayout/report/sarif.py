@@ -59,6 +59,6 @@ def _result(finding: Finding, rule_index: int) -> dict[str, Any]:
 
 
 def fingerprint(finding: Finding) -> str:
-    """Return a hash (32 hexadecimal digits) of rule, table, subject and path, which later runs repeat."""
+    """Return a hash (32 hexadecimal digits) of rule, table, subject and path. It is the same in later runs."""
     parts = "\0".join((finding.rule, finding.table, finding.subject, finding.location.path))
     return hashlib.sha256(parts.encode()).hexdigest()[:32]

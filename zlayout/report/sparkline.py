@@ -1,4 +1,4 @@
-"""Draw small lines of how touched has developed, for HTML pages of many tables. The markup contains numbers only."""
+"""Draw touched over time as small lines for the HTML report. The markup contains numbers only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DAY = 86400.0
 
 @dataclass(frozen=True, slots=True)
 class Sparkline:
-    """A line with its description. growth: the last value divided by the first, by which tables are sorted."""
+    """A line with its description. growth: the last value divided by the first, by which the page sorts."""
 
     svg: markupsafe.Markup
     alt: str
@@ -49,7 +49,7 @@ def _points(trend: Trend, column: ColumnTrend) -> list[tuple[float, float]]:
 
 
 def _svg(points: list[tuple[float, float]]) -> markupsafe.Markup:
-    """Return the line, from the first to the last time and from the lowest to the highest value."""
+    """Return the line. It extends from the first to the last time, and from the lowest to the highest value."""
     times, values = zip(*points, strict=True)
     at = [_scaled(time, times[0], times[-1], WIDTH) for time in times]
     up = [HEIGHT - _scaled(value, min(values), max(values), HEIGHT) for value in values]

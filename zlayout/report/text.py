@@ -74,7 +74,7 @@ def _tables(report: RunReport, options: TextOptions) -> Iterator[str]:
 
 
 def _legend(tables: Sequence[TablePlan], options: TextOptions) -> Iterator[tuple[str, str]]:
-    """Yield (style, line) of the signs and the terms that the text of these tables uses; nothing if none changes."""
+    """Yield (style, line) of the signs and the terms in the text of these tables; nothing if no table changes."""
     changing = [t for t in tables if t.status is Status.CHANGES]
     if not changing:
         return
@@ -89,7 +89,7 @@ def _legend(tables: Sequence[TablePlan], options: TextOptions) -> Iterator[tuple
         "touched: files opened for one value": bool(columns),
         "floor: fewest possible": any(column.floor is not None for column in columns),
         "hot: partitions with recent writes": any(t.hot for t in changing),
-        "decay: data changed since": any(phrases.shown_decay(t, verbose=options.verbose) for t in tables),
+        "decay: only data changed": any(phrases.shown_decay(t, verbose=options.verbose) for t in tables),
         "kd: k-d tree": "kd" in curves,
         "curve workload: files end at constants of queries": "workload" in curves,
     }
@@ -191,7 +191,7 @@ def _labelled(sign: str, label: str, text: str) -> str:
 
 
 def _columns(table: TablePlan, width: int) -> Iterator[str]:
-    """Yield the lines of touched, and of the bytes that a query for one value reads, unless a plan file has none."""
+    """Yield the lines of touched, and of the bytes that a query for one value reads, if the plan has them."""
     columns = [(printable(c.column), c, c.bytes_read) for c in table.columns]
     floors = ["" if c.floor is None else f"(floor {number(c.floor)})" for c in table.columns]
     touched = [(name, number(c.touched), phrases.touched_text(c)) for name, c, _ in columns]
@@ -205,7 +205,14 @@ def _columns(table: TablePlan, width: int) -> Iterator[str]:
 
 
 def _by_column(label: str, values: Sequence[tuple[str, str, str]], limits: Sequence[str], width: int) -> Iterator[str]:
-    """Yield column, present value, value after apply and limit of each column: one line if it fits, else one each."""
+    """Yield the present value, the value after apply and the limit of each column, in one line if they fit.
+
+    Args:
+        label: The label of the first line.
+        values: The name, the present value and the value after apply of each column.
+        limits: The limit of each column, '' for none.
+        width: The number of columns of the terminal.
+    """
     if not values:
         return
     cells = [(*value, limit) for value, limit in zip(values, limits, strict=True)]

@@ -1,4 +1,4 @@
-"""Write numbers, sizes, settings, names and enum values in the words of every report."""
+"""Write numbers, sizes, settings, names and enum values in the form that all reports have in common."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ RESULT_STATUSES = {
     ResultStatus.UNKNOWN: "in an unknown state",
     ResultStatus.INTERRUPTED: "interrupted: not as declared",
 }
-# The error of a prediction, as a share of it, up to which reports show one number.
+# The largest error of a prediction, as a share of the prediction, with which reports show one number.
 MAX_ERROR = 0.2
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -107,12 +107,12 @@ def share(value: float) -> str:
 
 
 def version_word(format: str) -> str:
-    """Return the word of the format for a version of a table: version or snapshot."""
+    """Return the word that a format has for a version of a table: version or snapshot."""
     return FORMATS[format].traits.version_word if format in FORMATS else "version"
 
 
 def cleanup(format: str) -> str:
-    """Return when the format removes replaced files from storage, after the word "until"."""
+    """Return when the format removes replaced files from storage, in words that follow "until"."""
     return FORMATS[format].traits.cleanup if format in FORMATS else "old versions are removed"
 
 
@@ -146,15 +146,15 @@ def setting(value: Any) -> str:
 def printable(text: str) -> str:
     """Make text safe for terminals and logs: replace control, format and bidi characters.
 
-    Commands to the log of GitHub Actions are changed too: `##[` anywhere, and `::` at the beginning of a word.
+    Commands in logs of GitHub Actions are changed too: `##[` anywhere, and `::` at the beginning of a word.
     """
-    if not text.isprintable():  # nearly all text is, and this is a hundred times as fast
+    if not text.isprintable():  # nearly all text is printable, and this check is a hundred times as fast
         text = "".join(_REPLACED if unicodedata.category(c) in _UNSAFE else c for c in text)
     return _COMMAND.sub(lambda begin: begin[0].replace("##", f"#{_REPLACED}").replace("::", f":{_REPLACED}"), text)
 
 
 def wrapped(line: str, width: int, indent: int) -> list[str]:
-    """Wrap a line at `width` characters. Longer words, such as paths, are not divided."""
+    """Wrap a line at `width` characters, with `indent` spaces before further lines. Longer words are not divided."""
     if len(line) <= width:
         return [line]
     wrapper = textwrap.TextWrapper(width, subsequent_indent=" " * indent, replace_whitespace=False)

@@ -123,7 +123,7 @@ def test_drift_exits_as_for_other_drift_and_names_the_code(capsys: pytest.Captur
     assert run(["drift", "--sample"]) == 2
     shown = " ".join(capsys.readouterr().out.split())
     assert "ZL446 the layout no longer fits the workload" in shown
-    assert "No drift. 1 table laid out as declared. 1 no longer fits the workload." in shown
+    assert "No drift. 1 table laid out as declared. 1 layout no longer fits the workload." in shown
 
 
 @pytest.mark.usefixtures("table")

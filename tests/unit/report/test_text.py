@@ -37,7 +37,7 @@ Plan: 1 to alter, 1 to rewrite, 1 unchanged. Rewrites 1.17 TiB.
 
 EVENTS_AT_80 = """\
   ~ alter settings    -/+ rewrite files
-  decay: data changed since
+  decay: only data changed
 
 bronze.events (iceberg, snapshot 5)                       layouts/events.yaml:2:1
   ~   write.metadata.metrics.column.url  none -> full  (no min/max statistics on
@@ -199,12 +199,12 @@ def test_the_legend_has_the_signs_and_terms_of_the_plan_alone() -> None:
     assert lines[:4] == [
         "  + first layout    ~ alter settings    -/+ rewrite files",
         "  touched: files opened for one value    floor: fewest possible",
-        "  decay: data changed since    kd: k-d tree",
+        "  decay: only data changed    kd: k-d tree",
         "",
     ]
     one = render(Plan("0.1.0", (EVENTS, first)), TextOptions(width=120)).splitlines()[1]
     assert one == (
-        "  touched: files opened for one value    floor: fewest possible    decay: data changed since    kd: k-d tree"
+        "  touched: files opened for one value    floor: fewest possible    decay: only data changed    kd: k-d tree"
     )
 
 

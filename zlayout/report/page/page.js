@@ -1,5 +1,5 @@
 "use strict";
-// Without this script the page shows every table, in the order of their names; of many tables it shows the overview.
+// Without this script, a page of few tables shows the details of every table, and a page of many tables the overview.
 (() => {
   const text = new Intl.Collator("en", { numeric: true });
   const key = (row, column) => row.cells[column].dataset.sort ?? row.cells[column].textContent.trim();
@@ -26,7 +26,7 @@
   };
   sortable(document);
 
-  // Two maps are drawn over each other. The slider sets the position from which on the second one is visible.
+  // Two maps are drawn over each other. The first map is visible left of the position of the slider, the second right of it.
   const slidable = (root) => {
     for (const figure of root.querySelectorAll("figure.compare")) {
       const label = figure.querySelector(".slide");
@@ -43,7 +43,7 @@
   };
   slidable(document);
 
-  // The details of many tables are compressed in chunks; one table is in the document at a time.
+  // On the page of many tables, details are compressed in chunks. The document has the details of one table at a time.
   const details = document.getElementById("details");
   const chunks = [...document.querySelectorAll("script.chunk")];
   const expanded = new Map();
@@ -101,7 +101,7 @@
   }
   follow(chunks.length > 0);
 
-  // Search, filter and the map, on the page of many tables.
+  // The search, the filter and the treemap of the page of many tables.
   const filter = document.getElementById("filter");
   if (!filter) return;
   const search = document.getElementById("search");
@@ -134,5 +134,5 @@
   document.getElementById("overview").addEventListener("sorted", apply);
   filter.addEventListener("submit", (event) => event.preventDefault());
   tiles.forEach((tile, n) => tile.addEventListener("click", () => { location.hash = links[n].hash; }));
-  apply();  // a browser may keep what was typed when the page is loaded again
+  apply();  // a browser may keep the text of the search when the page is loaded again
 })();
