@@ -68,7 +68,7 @@ def init(
 ) -> int:
     """Write a new project with a first layout.
 
-    It also has schemas for editors and CI workflows. On a terminal, init asks for missing options.
+    The project also has schemas for editors and workflows for CI. On a terminal, init asks for missing options.
     """
     from zlayout.cli.init import init_command
 
@@ -83,14 +83,14 @@ def doctor(
     catalogs: Annotated[
         list[str] | None, typer.Argument(help="Names of catalogs. Default: all.", metavar="CATALOG")
     ] = None,
-    spark: Annotated[bool, typer.Option("--spark", help="Also start Spark, and read the same tables in it.")] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="Also start Spark, and read the tables with it.")] = False,
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="The limit for each step, in seconds.")
     ] = 20.0,
     project: options.Project = options.HERE,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
-    """Check whether catalogs and their storage can be reached. Reports each step, and writes nothing."""
+    """Check whether catalogs and their storage can be reached. Prints the result of each step, and writes nothing."""
     from zlayout.cli.doctor import doctor_command
 
     return doctor_command(project, catalogs or (), Console(color), spark=spark, timeout=timeout)
@@ -105,7 +105,7 @@ def validate_(
     project: options.Project = options.HERE,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
-    """Check zlayout.yaml and the layouts. Checks syntax, schema and semantics, and reads no table."""
+    """Check zlayout.yaml and the layouts for errors. Reads no table."""
     from zlayout.app.project import validate
     from zlayout.report.words import plural
 
@@ -124,7 +124,7 @@ def plan(
     detailed_exitcode: Annotated[
         bool,
         typer.Option(
-            "--detailed-exitcode", help="Exit with 2 if there are changes, with 5 if queries then read more bytes."
+            "--detailed-exitcode", help="Exit with 2 if there are changes, with 5 if queries would read more bytes."
         ),
     ] = False,
     allow_worse: Annotated[
@@ -264,7 +264,7 @@ def show(
     verbose: options.Verbose = False,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
-    """Show a saved plan again. Reads no table."""
+    """Show a saved plan. Reads no table."""
     from zlayout.cli.plan import show_command
     from zlayout.cli.reports import parse_reports
 
@@ -288,7 +288,9 @@ app.add_typer(workload)
 
 @app.command()
 def schema(
-    name: Annotated[options.SchemaName, typer.Argument(help="The document that the schema describes.")] = "layout",
+    name: Annotated[
+        options.SchemaName, typer.Argument(help="The document that the schema describes.", metavar="NAME")
+    ] = "layout",
 ) -> int:
     """Print a JSON Schema for editors and other tools."""
     from zlayout.spec.schema import schema_text

@@ -24,7 +24,7 @@ from zlayout.app.telemetry import Telemetry
 from zlayout.app.time_limit import NOTHING_LEFT, TimeLimit, left_of_window
 from zlayout.cli.console import Console, name_log
 from zlayout.cli.events import Events
-from zlayout.cli.plan import PlanRequest, drawn, heading, kept
+from zlayout.cli.plan import PlanRequest, add_to_history, heading, run_report
 from zlayout.cli.reports import Reports, recording
 from zlayout.cli.views import ApplyProgress, Bars, Lines, View
 from zlayout.errors import Diagnostic, SpecError
@@ -58,10 +58,17 @@ class TextShown:
         """Return the view that shows the progress."""
         return Bars() if self.console.live else Lines(self.console)
 
-    def end(self, report: RunReport, code: int, outcomes: str = "", problems: Sequence[Diagnostic] = ()) -> int:
-        """Print the results and below them the problems of the run, write the reports and return the exit code."""
+    def end(self, report: RunReport, code: int, results: str = "", problems: Sequence[Diagnostic] = ()) -> int:
+        """Print the results and below them the problems of the run, write the reports and return the exit code.
+
+        Args:
+            report: The plan with the results.
+            code: The exit code.
+            results: The results as text.
+            problems: The problems of the run.
+        """
         if not self._reports.take_stdout:
-            self.console.result(outcomes)
+            self.console.result(results)
         self._diagnose(problems)
         self._reports.finish(report, self.console, code)
         return code
@@ -90,7 +97,7 @@ class JsonShown(TextShown):
         self,
         report: RunReport,
         code: int,
-        outcomes: str = "",  # noqa: ARG002 - events contain the results
+        results: str = "",  # noqa: ARG002 - events contain the results
         problems: Sequence[Diagnostic] = (),
     ) -> int:
         self._diagnose(problems)
@@ -106,8 +113,8 @@ class JsonShown(TextShown):
 
 
 INTERRUPTED = 130
-MAX_NAME_WIDTH = 40  # of the names of tables whose results stand below each other
-BRIEF_BYTES = 64 * 2**20  # a rewrite of less ends before Java's optimising compiler pays
+MAX_NAME_WIDTH = 40  # of the column with the names of tables in the results
+BRIEF_BYTES = 64 * 2**20  # a rewrite of fewer bytes ends before Java's optimising compiler makes it faster
 _STOPPING = "Stopping: a running commit is completed, a running rewrite is abandoned. Ctrl-C again stops at once."
 
 
@@ -124,13 +131,25 @@ def apply_command(
     max_minutes: float | None = None,
     ignore_window: bool = False,
 ) -> int:
-    """Return the exit code.
+    """Plan or read a plan file, ask for approval, carry out the plan and print the results.
 
-    0 all tables are as declared, or as far as the budget and the time limit allow, 1 failure, 3 refused before any
-    write, 4 some tables refused and others written, 130 interrupted. all_or_nothing: whether one table that is refused
-    or cannot be planned withholds all changes. concurrent_tables: the number of tables to rewrite at the same time.
-    max_minutes: the time limit of the run, from the call. ignore_window: whether to rewrite tables outside of the
-    maintenance windows of the project too.
+    Args:
+        request: The options of the plan. If SELECT is one file, this is the plan file.
+        console: Where to write.
+        auto_approve: Whether to apply without asking for approval.
+        stale: Whether a plan file accepts appends since the plan.
+        verify: Whether the new files are read back before the commit.
+        reports: The reports to write.
+        output: `text` or `json`.
+        all_or_nothing: Whether one table that is refused or cannot be planned withholds all changes.
+        concurrent_tables: The number of tables to rewrite at the same time.
+        max_minutes: The time limit of the run, which starts with this call.
+        ignore_window: Whether to rewrite tables outside of the maintenance windows of the project too.
+
+    Returns:
+        The exit code: 0 if all tables are as declared, or as far as the budget and the time limit allow; 1 after a
+        failure; 3 if the plan was refused before any write; 4 if some tables were refused and others written; 130 if
+        the run was interrupted.
     """
     with recording(Command.APPLY, console, reports) as reports:
         start = time.monotonic()
@@ -143,7 +162,7 @@ def apply_command(
                 hint="use --auto-approve",
             )
         if len(request.select) == 1 and Path(request.select[0]).is_file():
-            _require_own_options(request)
+            _refuse_options_of_plan(request)
             saved = document.read(Path(request.select[0]))
             if not saved.plan.has_changes:
                 return shown.end(saved, saved.plan.exit_code, f"{closing.last_line(saved.plan)}\n")
@@ -153,7 +172,7 @@ def apply_command(
             planned = review(project, saved.plan, exclude, stale, options, reading, request.branch)
         else:
             planned = request.plan(console, reports.telemetry)
-        report, plan = drawn(planned, reports), planned.document
+        report, plan = run_report(planned, reports), planned.document
         shown.plan(report, heading(planned))
         if withheld := plan.withheld(all_or_nothing=all_or_nothing):
             console.say(
@@ -161,9 +180,9 @@ def apply_command(
                 "error",
             )
         elif plan.only_waits:
-            console.say("Nothing to apply now: everything waits for a later run, see above.")
+            console.say("Nothing to apply now: all changes wait for a later run, see above.")
         if withheld or plan.only_waits or not plan.has_changes:
-            return shown.end(kept(report, planned, Command.APPLY, reports, console), plan.exit_code)
+            return shown.end(add_to_history(report, planned, Command.APPLY, reports, console), plan.exit_code)
         if left_out := plan.with_status(Status.REFUSED, Status.ERROR):
             console.say(f"{plural(len(left_out), 'table')} left unchanged because of the problems above.", "error")
         maintenance = None if ignore_window else planned.project.maintenance
@@ -180,16 +199,16 @@ def apply_command(
         if not problems:
             runtime.discard_log()
         code = INTERRUPTED if run.interrupted else exit_code(plan, run.done)
-        report = kept(with_results(report, run.done), planned, Command.APPLY, reports, console)
-        shown.end(report, code, _outcomes(report, run.done, console.text_options()), problems)
+        report = add_to_history(with_results(report, run.done), planned, Command.APPLY, reports, console)
+        shown.end(report, code, _results(report, run.done, console.text_options()), problems)
         name_log(runtime, console)
         if undo := [result.rollback for result in report.results.values() if result.rollback]:
             console.say(f"To undo: {undo[0] if len(undo) == 1 else 'zlayout rollback TABLE --run RUN, for each table'}")
         return code
 
 
-def _require_own_options(request: PlanRequest) -> None:
-    """Raise SpecError ZL085 for an option that only has an effect on a new plan, given with a plan file."""
+def _refuse_options_of_plan(request: PlanRequest) -> None:
+    """Raise SpecError ZL085 for an option that has no effect with a plan file."""
     for option, given in (
         ("--include-rarely-read", request.include_rarely_read),
         ("--avoid-hot", request.avoid_hot is not None),
@@ -224,7 +243,7 @@ def _carry_out(
 
 
 def _outside(maintenance: Maintenance) -> str:
-    """Return the message that states when the next maintenance window begins."""
+    """Return the message for a run outside of the maintenance windows, with the start of the next one."""
     begins = f"{maintenance.next_start(datetime.now(UTC)):%Y-%m-%d %H:%M}"
     return f"Outside of the maintenance windows. The next one begins at {begins} ({maintenance.timezone})."
 
@@ -235,10 +254,10 @@ def _stop(console: Console, runtime: SparkRuntime) -> None:
     cancel_in_background(runtime)
 
 
-def _outcomes(report: RunReport, done: Sequence[Applied], options: TextOptions) -> str:
-    """Write a line for each table that the run started with, the failed ones last, and how many there are of each.
+def _results(report: RunReport, done: Sequence[Applied], options: TextOptions) -> str:
+    """Write a line for each table that the run started, the failed tables last, and the number of tables per status.
 
-    One line states the tables that the run left for a later one.
+    One line states the number of tables that the time limit left for a later run.
     """
     begun = sorted((applied for applied in done if applied.begun), key=lambda a: not result_of(a).succeeded)
     width = min(max((len(printable(applied.table)) for applied in begun), default=0), MAX_NAME_WIDTH)

@@ -1,4 +1,4 @@
-"""Write results to stdout, and everything else to stderr: messages, logs, progress and questions for approval."""
+"""Writes results to stdout, and everything else to stderr: messages, logs, progress and questions for approval."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Console:
         return sys.stdin is not None and sys.stdin.isatty()
 
     def text_options(self) -> TextOptions:
-        """Width (80 to 120 columns) and style of plans on stdout."""
+        """Return the width (80 to 120 columns) and the style of plans on stdout."""
         width = min(max(shutil.get_terminal_size((100, 24)).columns, 80), 120)
         style = _style if self._out_color else _plain
         return TextOptions(width=width, verbose=self.verbose, style=style, summary=self.summary)
@@ -82,12 +82,12 @@ class Console:
         self.say(text.rstrip("\n")) if self.as_json else self.result(text)
 
     def document(self, document: Mapping[str, Any]) -> None:
-        """Write the result as JSON to stdout, if it is to be JSON."""
+        """Write the result as JSON to stdout, if the command prints JSON."""
         if self.as_json:
             self.result(json.dumps(document, indent=2, allow_nan=False) + "\n")
 
     def say(self, line: str, kind: str = "") -> None:
-        """Write a line to stderr, without the control characters that a path may contain."""
+        """Write a line to stderr, without control characters. kind: the style, as in `TextOptions`."""
         line = "\n".join(map(printable, line.split("\n")))
         sys.stderr.write((_style(kind, line) if self._err_color else line) + "\n")
         sys.stderr.flush()
@@ -99,7 +99,7 @@ class Console:
 
     @contextmanager
     def starting(self) -> Iterator[None]:
-        """Show on a terminal that the block, which imports the modules of a command, takes a moment."""
+        """Show on a terminal that the command starts, during a block that imports its modules."""
         if self.live:
             self.status("starting ...")
         try:
@@ -125,7 +125,10 @@ class Console:
 
 @contextmanager
 def spark_of(project: Project, console: Console, *, brief: bool = False) -> Iterator[SparkRuntime]:
-    """Give the block a runtime that is not started yet. After the block, name the log of Spark if it is kept."""
+    """Yield a runtime that is not started yet. After the block, write the path of Spark's log if it is kept.
+
+    brief: as in `SparkRuntime`.
+    """
     from zlayout.spark.session import SparkRuntime
 
     runtime = SparkRuntime(project, brief=brief)
@@ -136,13 +139,13 @@ def spark_of(project: Project, console: Console, *, brief: bool = False) -> Iter
 
 
 def name_log(runtime: SparkRuntime, console: Console) -> None:
-    """Write the path of the log of Spark, if the runtime kept one."""
+    """Write the path of Spark's log, if the runtime has one."""
     if runtime.log_path is not None:
         console.say(f"Spark's log: {runtime.log_path}")
 
 
 def wants_color(color: Color, stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Return whether to use colour: by --color, NO_COLOR, FORCE_COLOR, or whether the stream is a terminal."""
+    """Return whether to use colour: as --color, NO_COLOR or FORCE_COLOR state, or else if the stream is a terminal."""
     if color is not Color.AUTO:
         return color is Color.ALWAYS
     if environ.get("NO_COLOR"):
@@ -161,13 +164,13 @@ def _plain(_kind: str, text: str) -> str:
     return text
 
 
-MIN_TABLES = 50  # fewer are read soon
+MIN_TABLES = 50  # the read of fewer tables is not shown, because it takes a short time
 SECONDS_BETWEEN_UPDATES = 0.1
 SECONDS_BETWEEN_LINES = 30.0
 
 
 class ReadingShown:
-    """A context manager whose call shows the number of tables that have been read, and the number of all."""
+    """A context manager that shows on stderr how many tables are read. Call it with this number and that of all."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -196,7 +199,7 @@ class ReadingShown:
 
 class _LogLines(logging.Handler):
     def filter(self, record: logging.LogRecord) -> bool:
-        """Leave out what the exporter of OpenTelemetry reports of each attempt: ZL452 states the result."""
+        """Leave out what OpenTelemetry's exporter logs about each attempt. ZL452 states the result of all attempts."""
         return not record.name.startswith("opentelemetry.") and bool(super().filter(record))
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -206,10 +209,10 @@ class _LogLines(logging.Handler):
 
 
 def print_logs() -> None:
-    """Print warnings and errors of all libraries, unless another handler is installed already.
+    """Print warnings and errors of all libraries, unless a handler for logs is already installed.
 
-    Rust libraries print errors alone, unless RUST_LOG asks for more: their warnings have hundreds of characters, and
-    the error that follows has the same cause.
+    Libraries in Rust print only errors, unless the user has set RUST_LOG. Their warnings have hundreds of characters,
+    and the error that follows has the same cause.
     """
     os.environ.setdefault("RUST_LOG", "error")
     logging.basicConfig(level=logging.WARNING, handlers=[_LogLines()])
@@ -217,7 +220,7 @@ def print_logs() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Who approves a command: the options `--auto-approve` and `--dry-run`, or a person at the console."""
+    """Asks for the approval of a command, unless `--auto-approve` or `--dry-run` is given."""
 
     console: Console
     auto_approve: bool
@@ -232,8 +235,11 @@ class Approval:
                 hint="use --auto-approve, or --dry-run",
             )
 
-    def refusal(self, question: str) -> int | None:
-        """Return the exit code if nothing is to be written, and say so: 0 for a dry run, 1 if the answer is not yes.
+    def declined(self, question: str) -> int | None:
+        """Ask for approval. Print a message if nothing will be written.
+
+        Returns:
+            None if the command is approved; else the exit code: 0 for a dry run, 1 if the answer is not yes.
 
         Raises:
             EngineError: ZL301 to ZL303, before the question, if Java or pyspark is missing.

@@ -22,7 +22,7 @@ class Events(View):
     def __init__(self, console: Console) -> None:
         self._console = console
         self._lock = threading.Lock()
-        self._said: dict[str, tuple[str, float]] = {}  # by table: the last stage, and when it was reported
+        self._reported: dict[str, tuple[str, float]] = {}  # by table: the last written stage, and its time in seconds
 
     def emit(self, type: str, **fields: Any) -> None:
         """Write one event as a whole line. May be called from any thread."""
@@ -31,7 +31,7 @@ class Events(View):
             self._console.result(f"{line}\n")
 
     def planned(self, plan: Plan) -> None:
-        """Write `version`, then `planned_change` for each table that is not as declared."""
+        """Write `version`, then one `planned_change` for each table that is not as declared."""
         self.emit("version", zlayout=zlayout.__version__, format_version=FORMAT_VERSION)
         for table in plan.tables:
             if not table.as_declared:
@@ -44,15 +44,15 @@ class Events(View):
         self.emit("change_summary", tables=len(report.plan.tables), outcomes=counts, exit_code=exit_code)
 
     def started(self, moment: Moment, run_id: str) -> None:
-        self._said[moment.table] = "", 0.0
+        self._reported[moment.table] = "", 0.0
         self.emit("apply_start", table=moment.table, run_id=run_id, number=moment.number, tables=moment.tables)
 
     def moved(self, moment: Moment) -> None:
         """Write `apply_progress` if the stage has changed or a minute has passed."""
-        stage, seconds = self._said.get(moment.table, ("", 0.0))
+        stage, seconds = self._reported.get(moment.table, ("", 0.0))
         if moment.stage == stage and moment.seconds - seconds < MAX_SECONDS_BETWEEN_LINES:
             return
-        self._said[moment.table] = moment.stage, moment.seconds
+        self._reported[moment.table] = moment.stage, moment.seconds
         self.emit(
             "apply_progress",
             table=moment.table,

@@ -15,7 +15,8 @@ from zlayout.spec.load import find_project, shown
 from zlayout.spec.model import Project
 
 STDOUT = Path("-")
-# The codes of tables that cannot have a layout of this catalog. Every other table error is a failure.
+# The codes of table errors that a pattern may cause, because a catalog also has entries that are no tables of its
+# format. Every other table error is a failure.
 _OTHER_ENTRIES = frozenset({"ZL110", "ZL135"})
 
 
@@ -39,7 +40,7 @@ def import_command(
 def _import_tables(
     project: Project, pattern: str, columns: Sequence[str], out: Path | None, console: Console, reading: Reading
 ) -> int:
-    """Import each table that a pattern matches; return 1 if a table cannot be read."""
+    """Import each table that a pattern matches. Return 1 if a table cannot be read, else 0."""
     if out is not None:
         hint = "leave out --out: each table gets a file in layouts/"
         raise SpecError.of("ZL038", "--out names one file, and a pattern may match many tables", hint=hint)

@@ -23,7 +23,12 @@ WAREHOUSE = f"Warehouse: the folder or URL below which the tables are stored [{D
 def init_command(folder: Path, given: Mapping[str, str], workflows: bool, ask: bool, console: Console) -> int:
     """Write the files and print their paths. Raises the errors of `zlayout.app.init.init`.
 
-    given: the values of options, '' for missing ones. ask: whether to ask for missing options.
+    Args:
+        folder: The folder of the project.
+        given: The values of the options by name, '' for missing ones.
+        workflows: Whether to write workflows for CI.
+        ask: Whether to ask for missing options.
+        console: Where to write.
     """
     require_new(folder / PROJECT_FILE)  # before the questions
     for path in init(folder, _asked(given, console) if ask else given, workflows=workflows):
@@ -66,7 +71,7 @@ def _asked(given: Mapping[str, str], console: Console) -> dict[str, str]:
     need("columns", COLUMNS)
     of_uri = type_of_uri(format, answers["uri"]) if answers["uri"] else None
     if of_uri is None:
-        # An address of no known type has no default type either.
+        # If the type of the address is unknown, the type has no default.
         default = "" if answers["uri"] else next(iter(types))
         need("type", _type_question(format, default), partial(check_type, format), default)
     keys = types[answers["type"] or of_uri or next(iter(types))]

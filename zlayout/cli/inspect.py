@@ -90,7 +90,7 @@ def as_document(found: Inspection) -> dict[str, Any]:
 def _layouts(found: Inspection) -> Iterator[tuple[LayoutRecord, int, bool]]:
     """Yield the layout records of live files, with their number of files and whether they are the declared layout."""
     for index, record in enumerate(found.state.files.layouts):
-        # Records without live files are of another branch, or their files were replaced since.
+        # A record without live files belongs to another branch, or its files have been replaced.
         if count := int((found.state.files.layout == index).sum()):
             layout = None if found.spec is None else found.spec.layout
             yield record, count, layout is not None and layout.covers(record.layout_id, record.settings)
@@ -166,7 +166,10 @@ def _metrics(metrics: tuple[ColumnMetrics, ...]) -> Iterator[str]:
 
 
 def _last_run(run: RunMetrics | None, version: str, asked: QueryCost | None = None) -> Iterator[str]:
-    """Yield a table of predicted and measured touched; nothing before the first apply."""
+    """Yield touched that the last run predicted and measured; nothing before the first run.
+
+    asked: what a query of the workload opens now, if there is a workload.
+    """
     if run is None:
         return
     yield ""

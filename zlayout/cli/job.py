@@ -1,4 +1,4 @@
-"""The command `job`: write the job with which a scheduler or a platform runs zlayout."""
+"""The command `job`: write the job by which a scheduler or a platform runs zlayout."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 USAGE = 64
 INTERRUPTED = 130
 OUTPUT_LOST = 1
-_OUTPUT_LOST = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}  # of a write to stdout
+_WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}  # of a write to stdout
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _exit_at_once_if_waiting(code: int) -> None:
-    """End the process if a service that does not answer would delay its end."""
+    """End the process at once if a thread still waits for a service that does not answer."""
     from zlayout.app.concurrent_reads import is_waiting
 
     if not is_waiting():
@@ -35,7 +35,7 @@ def _exit_at_once_if_waiting(code: int) -> None:
         with suppress(ValueError):  # closed, because its reader has ended
             try:
                 stream.flush()
-            except OSError:  # a part of the output is lost
+            except OSError:  # the end of the output is lost
                 code = code or OUTPUT_LOST
     os._exit(code)
 
@@ -81,8 +81,8 @@ def run(arguments: Sequence[str]) -> int:
         return 1
     except OSError as error:
         reason = error.strerror or str(error)
-        if error.filename is None and error.errno in _OUTPUT_LOST:
-            hint = "free space there, or write the output to another place"
+        if error.filename is None and error.errno in _WRITE_ERRORS:
+            hint = "free space on the disk, or redirect the output to another one"
             Console().diagnose(Diagnostic("ZL083", f"the output cannot be written: {reason}", hint=hint))
         else:
             # The system does not accept a path in an option or setting, for example because it is too long.

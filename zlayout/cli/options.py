@@ -13,7 +13,7 @@ from zlayout.errors import ZlayoutError
 
 
 def complete_tables(context: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
-    """Yield (word, help) for table names and `tag:NAME` that start with `incomplete`; nothing on errors."""
+    """Yield (word, help) for the table names and `tag:NAME` that start with `incomplete`; nothing after an error."""
     from zlayout.app.project import load_project
 
     try:
@@ -39,7 +39,7 @@ Summary = Annotated[
 Select = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Tables: a name or glob, path:GLOB, or tag:NAME. Default: all.",
+        help="Tables: a name or glob, path:GLOB of the layout file, or tag:NAME. Default: all.",
         metavar="SELECT",
         autocompletion=complete_tables,
     ),
@@ -70,7 +70,7 @@ Clone = Annotated[
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")]
-AutoApprove = Annotated[bool, typer.Option("--auto-approve", help="Do it without asking for approval.")]
+AutoApprove = Annotated[bool, typer.Option("--auto-approve", help="Do not ask for approval.")]
 JsonOutput = Annotated[bool, typer.Option("--json", help="The same as --output json.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 FullRewrite = Annotated[
@@ -84,7 +84,7 @@ Budget = Annotated[
     typer.Option(
         "--max-rewrite-bytes",
         metavar="SIZE",
-        help="The limit on rewritten bytes, such as 100GiB. The groups with the largest gain per byte come first.",
+        help="The limit on rewritten bytes, such as 100GiB. Groups with the largest gain per byte are rewritten first.",
     ),
 ]
 IgnoreWindow = Annotated[
@@ -102,7 +102,7 @@ AvoidHot = Annotated[
 ]
 IncludeRarelyRead = Annotated[
     bool,
-    typer.Option("--include-rarely-read", help="Also rewrite the partitions that tolerance.rarely_read lets wait."),
+    typer.Option("--include-rarely-read", help="Also rewrite partitions that wait because of tolerance.rarely_read."),
 ]
 MaxMinutes = Annotated[
     float | None,
@@ -110,7 +110,7 @@ MaxMinutes = Annotated[
         "--max-minutes",
         min=0,
         metavar="MINUTES",
-        help="Start no rewrite that is expected to end later. The rest is left for a later run.",
+        help="Start no rewrite that is expected to end after this time. A later run does the rest.",
     ),
 ]
 Sample = Annotated[
@@ -213,7 +213,7 @@ CatalogType = Annotated[
     typer.Option(
         "--catalog-type",
         metavar="TYPE",
-        help="Delta: path, hive, glue or unity. Iceberg: sql, rest, hive or glue. Default: that of --uri.",
+        help="Delta: path, hive, glue or unity. Iceberg: sql, rest, hive or glue. Default: the type that fits --uri.",
     ),
 ]
 HERE = Path()

@@ -46,7 +46,7 @@ class PlanRequest:
     include_rarely_read: bool = False
 
     def command(self, name: str, planfile: Path | None = None) -> list[str]:
-        """Return the command `name` with these options, or with a plan file if there is one."""
+        """Return the command line of the command `name` with these options, or with the plan file if there is one."""
         where = [] if self.branch is None else ["--branch", self.branch]
         where += [] if self.project == HERE else ["--project", str(self.project)]
         if planfile is not None:
@@ -54,9 +54,9 @@ class PlanRequest:
         excluded = [part for name in self.exclude for part in ("--exclude", name)]
         full = ["--allow-full-rewrite"] if self.allow_full_rewrite else []
         budget = [] if self.max_rewrite_bytes is None else ["--max-rewrite-bytes", str(self.max_rewrite_bytes)]
-        minutes = [] if self.avoid_hot is None else ["--avoid-hot", f"{int(self.avoid_hot.total_seconds()) // 60}m"]
-        waiting = ["--include-rarely-read"] if self.include_rarely_read else []
-        return ["zlayout", name, *self.select, *excluded, *full, *budget, *minutes, *waiting, *where]
+        hot = [] if self.avoid_hot is None else ["--avoid-hot", f"{int(self.avoid_hot.total_seconds()) // 60}m"]
+        rarely_read = ["--include-rarely-read"] if self.include_rarely_read else []
+        return ["zlayout", name, *self.select, *excluded, *full, *budget, *hot, *rarely_read, *where]
 
     def plan(self, console: Console, telemetry: Telemetry) -> ProjectPlan:
         """Load the project and plan. Raises the errors of `zlayout.load_project` and `zlayout.plan`."""
@@ -80,12 +80,12 @@ def plan_command(
 ) -> int:
     """Write the plan file and the reports, print the plan, and return the exit code.
 
-    detailed_exitcode: Whether changes exit with CHANGES, and changes after which queries read more bytes with WORSE,
-    unless `allow_worse`.
+    With `detailed_exitcode`, the exit code is CHANGES if there are changes. It is WORSE if queries would read more
+    bytes after them, unless `allow_worse` is set. out: the plan file, None for none.
     """
     with recording(Command.PLAN, console, reports) as reports:
         planned = request.plan(console, reports.telemetry)
-        report = kept(drawn(planned, reports), planned, Command.PLAN, reports, console)
+        report = add_to_history(run_report(planned, reports), planned, Command.PLAN, reports, console)
         if out is not None:
             if not reports.need_pictures:
                 report = with_pictures(planned.document, planned.planned, MAX_FILES_DRAWN_IN_PLAN_FILE)
@@ -99,7 +99,7 @@ def plan_command(
             code = WORSE if planned.document.reads_more and not allow_worse else CHANGES
             if code == WORSE:
                 console.say(
-                    "Queries would read more bytes than now (ZL440). If that is intended: --allow-worse", "warning"
+                    "Queries would read more bytes than now (ZL440). If this is intended, use --allow-worse.", "warning"
                 )
         reports.finish(report, console, code)
         return code
@@ -116,7 +116,8 @@ def show_command(planfile: Path, output: str, console: Console, reports: Reports
 def drift_command(request: PlanRequest, console: Console, output: str, reports: Reports) -> int:
     """Print the tables that are not as declared, or whose layout no longer fits the workload.
 
-    Return 2 if there are some, 1 if a table cannot be planned, else 0.
+    Returns:
+        1 if a table cannot be planned, else 2 if there is such a table, else 0.
     """
     with recording(Command.DRIFT, console, reports) as reports:
         with ReadingShown(console) as shown:
@@ -124,8 +125,8 @@ def drift_command(request: PlanRequest, console: Console, output: str, reports: 
             reading = replace(request.reading, on_progress=shown, on_read=reports.telemetry.read)
             planned = compare(project, request.select, request.exclude, reading, request.sample, request.branch)
         found = DriftReport(planned.document)
-        report = replace(drawn(planned, reports), drift=True)
-        report = kept(report, planned, Command.DRIFT, reports, console)
+        report = replace(run_report(planned, reports), drift=True)
+        report = add_to_history(report, planned, Command.DRIFT, reports, console)
         code = 1 if found.failed else CHANGES if found.drifted or found.unfit else 0
         _print(report, heading(planned, "drift"), output, console, reports)
         if found.drifted and output == "text" and not reports.take_stdout:
@@ -136,13 +137,15 @@ def drift_command(request: PlanRequest, console: Console, output: str, reports: 
         return code
 
 
-def drawn(planned: ProjectPlan, reports: Reports) -> RunReport:
-    """Make a run report of the plan, with pictures if a report shows them."""
+def run_report(planned: ProjectPlan, reports: Reports) -> RunReport:
+    """Return a run report with the plan, and with pictures if a requested report shows them."""
     return with_pictures(planned.document, planned.planned) if reports.need_pictures else RunReport(planned.document)
 
 
-def kept(report: RunReport, planned: ProjectPlan, command: Command, reports: Reports, console: Console) -> RunReport:
-    """Append to the history of the project, and return the report with trends if a report shows them."""
+def add_to_history(
+    report: RunReport, planned: ProjectPlan, command: Command, reports: Reports, console: Console
+) -> RunReport:
+    """Append to the history of the project. Return the report, with trends if a requested report shows them."""
     problems = append_to_history(planned.project, planned.planned, report, command)
     if reports.need_pictures and not problems:
         report, problems = with_trends(planned.project, report)
@@ -152,7 +155,7 @@ def kept(report: RunReport, planned: ProjectPlan, command: Command, reports: Rep
 
 
 def heading(planned: ProjectPlan, command: str = "") -> str:
-    """Return the first line of the text report. command: the command, unless it is plan or apply."""
+    """Return the first line of the text report. command: the command to name, '' for plan and apply."""
     project = planned.project
     layouts, tables = plural(len(project.layouts) + len(project.rules), "layout"), plural(len(planned.planned), "table")
     name = f"zlayout {planned.document.zlayout_version}{command and f' {command}'}"

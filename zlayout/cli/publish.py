@@ -1,4 +1,4 @@
-"""The commands `publish` and `drop-trial`: show what they do, ask for approval, and commit it."""
+"""The commands `publish` and `drop-trial`: show what will be done, ask for approval, and commit it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ from zlayout.spec.model import TableName
 def publish_command(
     project: Path, table: str, branch: str, console: Console, approval: Approval, timeout: float
 ) -> int:
-    """Return the exit code: 0 done, shown, or nothing to do; 1 not approved. Raises the errors of `zlayout.publish`."""
+    """Set `main` to a branch, after approval. Raises the errors of `zlayout.publish`.
+
+    Returns:
+        The exit code: 1 if the command was not approved, else 0.
+    """
     approval.require_possible("publish")
     loaded = load_project(project)
     trial = plan_publish(loaded, table, branch, timeout=timeout)
@@ -28,7 +32,7 @@ def publish_command(
         return 0
     moves = f"main from snapshot {trial.main} to {trial.version}, that of branch {trial.table.branch}"
     console.text("".join(f"{line}\n" for line in _shown(main, f"moves    {moves}", trial)))
-    if (code := approval.refusal("Publish this branch?")) is not None:
+    if (code := approval.declined("Publish this branch?")) is not None:
         if approval.dry_run:
             console.document(publish_document(trial, "dry_run"))
         return code
@@ -44,7 +48,7 @@ def publish_command(
 
 
 def publish_document(trial: Trial, outcome: str) -> dict[str, Any]:
-    """Return a publication as plain data. `outcome` is `published`, `dry_run` or `nothing_to_do`."""
+    """Return the JSON document of `publish`. outcome: `published`, `dry_run` or `nothing_to_do`."""
     return {
         "table": str(trial.table.on("")),
         "format": trial.format,
@@ -65,14 +69,18 @@ def drop_trial_command(
     approval: Approval,
     timeout: float,
 ) -> int:
-    """Return the exit code: 0 done, or shown; 1 not approved. Raises the errors of `zlayout.drop_trial`."""
+    """Remove the branch or the clone of a trial, after approval. Raises the errors of `zlayout.drop_trial`.
+
+    Returns:
+        The exit code: 1 if the command was not approved, else 0.
+    """
     approval.require_possible("drop-trial")
     loaded = load_project(project)
     trial = plan_drop_trial(loaded, table, branch=branch, clone=clone, timeout=timeout)
     what = f"clone {trial.location} with its files" if trial.location else f"branch {trial.table.branch}"
     name = printable(str(trial.table.on("")))
     console.text("".join(f"{line}\n" for line in _shown(name, f"removes  {printable(what)}", trial)))
-    if (code := approval.refusal("Remove this trial?")) is not None:
+    if (code := approval.declined("Remove this trial?")) is not None:
         if approval.dry_run:
             console.document(drop_document(known_table(loaded, table), trial, "dry_run"))
         return code
@@ -85,7 +93,7 @@ def drop_trial_command(
 
 
 def drop_document(table: TableName, trial: Trial, outcome: str) -> dict[str, Any]:
-    """Return the removal of a trial of a table as plain data. `outcome` is `dropped` or `dry_run`."""
+    """Return the JSON document of `drop-trial`. outcome: `dropped` or `dry_run`."""
     return {
         "table": str(table),
         "format": trial.format,

@@ -1,4 +1,4 @@
-"""Write the reports of `--report FORMAT=PATH`, and the step summary and outputs of GitHub Actions."""
+"""Writes the reports of `--report FORMAT=PATH`, and the step summary and the outputs for GitHub Actions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,13 @@ MAX_SUMMARY_BYTES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """The requested reports as (format, path) pairs; path `-` is stdout. telemetry: also receives the report."""
+    """The reports that the user requested.
+
+    Attributes:
+        wanted: (format, path) of each report; path `-` is stdout.
+        show_values: Whether reports contain the names of partitions.
+        telemetry: Also receives the report.
+    """
 
     wanted: tuple[tuple[str, str], ...] = ()
     show_values: bool = False
@@ -45,9 +51,9 @@ class Reports:
         return any(name == "html" for name, _ in self.wanted)
 
     def finish(self, report: Plan | RunReport, console: Console, exit_code: int) -> None:
-        """Write all reports, and in GitHub Actions the step summary and outputs. Raises SpecError ZL061.
+        """Write all reports, and in GitHub Actions the step summary and the outputs. Raises SpecError ZL061.
 
-        exit_code: the exit code of the command, which is one of the outputs.
+        exit_code: the exit code of the command, which is an output and part of the telemetry.
         """
         self.telemetry.end(RunReport.of(report), exit_code)
         self.write(report, console)
@@ -72,7 +78,7 @@ class Reports:
 
 @contextmanager
 def recording(command: Command, console: Console, reports: Reports) -> Iterator[Reports]:
-    """Record the block as one command for OpenTelemetry, if that is wanted. The yielded reports include the record."""
+    """Record the block as one command for OpenTelemetry, if configured. Yields the reports with the telemetry."""
     with telemetry_of(command, console.diagnose) as telemetry:
         yield replace(reports, telemetry=telemetry)
 
@@ -95,7 +101,7 @@ def parse_reports(options: Sequence[str], show_values: bool) -> Reports:
             raise SpecError.of(
                 "ZL060",
                 f"expected FORMAT=PATH for --report, found {option}",
-                hint=f"use a FORMAT out of {', '.join(REPORTERS)}, and a file or - (stdout) as PATH",
+                hint=f"use {', '.join(REPORTERS)} as FORMAT, and a file or - (stdout) as PATH",
             )
         check_available(name)
         folder = Path(path).parent

@@ -11,6 +11,7 @@ import pyarrow as pa
 from zlayout.app.project import load_project
 from zlayout.app.rollback import RolledBack, plan_rollback, roll_back
 from zlayout.cli.console import Approval, Console, spark_of
+from zlayout.cli.views import stage_text
 from zlayout.formats.undo import Undo, total
 from zlayout.report.words import number, plural, printable, size, version_word
 
@@ -20,17 +21,23 @@ MAX_LISTED_FILES = 10
 def rollback_command(
     project: Path, table: str, run: str | None, console: Console, approval: Approval, timeout: float
 ) -> int:
-    """Return the exit code: 0 done, or shown in a dry run; 1 not approved. Raises the errors of `zlayout.rollback`."""
+    """Undo a run, after approval. Raises the errors of `zlayout.rollback`.
+
+    Returns:
+        The exit code: 1 if the command was not approved, else 0.
+    """
     approval.require_possible("rollback")
     loaded = load_project(project)
     undo = plan_rollback(loaded, table, run, timeout=timeout)
     console.text("\n".join(shown(undo, verbose=console.verbose)) + "\n")
-    if (code := approval.refusal("Roll back this run?")) is not None:
+    if (code := approval.declined("Roll back this run?")) is not None:
         if approval.dry_run:
             console.document(as_document(undo, None))
         return code
     with spark_of(loaded, console, brief=True) as runtime:
-        done = roll_back(loaded, undo, runtime, lambda progress: console.say(f"{progress.stage}: {progress.table}"))
+        done = roll_back(
+            loaded, undo, runtime, lambda progress: console.say(f"{stage_text(progress)}: {progress.table}")
+        )
     word = version_word(undo.format)
     console.text(
         f"\nRolled back in {word} {done.commit.version}: {plural(done.commit.files_removed, 'file')} removed, "
@@ -41,7 +48,7 @@ def rollback_command(
 
 
 def as_document(undo: Undo, done: RolledBack | None) -> dict[str, Any]:
-    """Return a rollback as plain data. done: None in a dry run."""
+    """Return the JSON document of `rollback`. done: None in a dry run."""
     return {
         "table": str(undo.table),
         "format": undo.format,
@@ -63,7 +70,7 @@ def _document(files: pa.Table) -> dict[str, Any]:
 
 
 def shown(undo: Undo, *, verbose: bool) -> Iterator[str]:
-    """Yield lines of text that state what a rollback undoes and what it keeps."""
+    """Yield lines of text that state what a rollback undoes and what it keeps. verbose: whether to list all files."""
     word = version_word(undo.format)
     yield f"{printable(str(undo.table))} ({undo.format}, {word} {undo.version})"
     yield f"  undoes   run {printable(undo.run_id)}"

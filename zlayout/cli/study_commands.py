@@ -21,7 +21,10 @@ def simulate(
     table: options.Table,
     workload: options.Workload = None,
     columns: options.Layouts = None,
-    curve: Annotated[options.Curve | None, typer.Option("--curve", help="Default: the declared curve, or kd.")] = None,
+    curve: Annotated[
+        options.Curve | None,
+        typer.Option("--curve", help="The curve of the layouts. Default: the declared curve, or kd."),
+    ] = None,
     files: options.Files = None,
     sample_rows: options.SampleRows = None,
     seed: options.Seed = 0,
@@ -91,9 +94,10 @@ def _study(
     *,
     write: bool = False,
 ) -> int:
-    """Print the study, or write it to `out`; with `write`, also change the layout file.
+    """Print the study, or write it to `out`. With `write`, also write the recommended layout into the layout file.
 
-    Raises SpecError ZL061, ZL062, ZL076; and the errors of `zlayout.advise`.
+    Raises:
+        SpecError: ZL061, ZL062, ZL076, and the errors of `zlayout.advise`.
     """
     from zlayout.app.advise import make_study, own_layout, write_advice
     from zlayout.app.files import write_result
@@ -102,7 +106,7 @@ def _study(
     render = _renderer(output, console)
     loaded = load_project(project)
     if write:
-        own_layout(loaded, table)  # before the search, which takes a minute
+        own_layout(loaded, table)  # raises errors before the search, which takes a minute
     with spark_of(loaded, console) as runtime:
         found = make_study(loaded, table, workload, options, runtime, lambda event: _report(event, console))
     if out is None:
@@ -112,7 +116,7 @@ def _study(
         console.say(f"{output} report written to {out}")
     if write:
         changed = write_advice(loaded, found)
-        console.say(f"layout written to {changed}" if changed else "the layout file stays as it is")
+        console.say(f"layout written to {changed}" if changed else "layout file unchanged: no other layout recommended")
     return 0
 
 

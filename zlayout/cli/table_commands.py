@@ -17,7 +17,8 @@ def import_(
     table: Annotated[
         str,
         typer.Argument(
-            help="A table without a layout, as catalog.namespace.table; or a pattern: 'glue.sales.*'.", metavar="TABLE"
+            help="A table without a layout, as catalog.namespace.table, or a pattern such as 'glue.sales.*'.",
+            metavar="TABLE",
         ),
     ],
     columns: Annotated[
@@ -36,7 +37,7 @@ def import_(
     project: options.Project = options.HERE,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
-    """Write layouts that describe existing tables. Reads metadata only; overwrites no file."""
+    """Write layouts that describe existing tables. Reads metadata only, and overwrites no file."""
     from zlayout.cli.import_ import import_command
 
     return import_command(project, table, columns, out, Console(color), Reading(parallelism, timeout))
@@ -77,7 +78,7 @@ def history(
     project: options.Project = options.HERE,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
-    """Show what plan, drift and apply found and did before. Needs `history` in zlayout.yaml, and reads no table."""
+    """Show what earlier commands found in a table and did to it. Needs `history` in zlayout.yaml. Reads no table."""
     from zlayout.app.history import history
     from zlayout.app.project import load_project
     from zlayout.records.trend import touched_trend
@@ -108,7 +109,7 @@ def rollback(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List all files.")] = False,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
-    """Undo what the last apply rewrote in a table. Refused if other writers have changed these files."""
+    """Undo a run of apply in a table, by default the last one. Refused if other writers have changed its new files."""
     from zlayout.cli.rollback import rollback_command
 
     console = Console(color, verbose=verbose, as_json=as_json)
@@ -129,7 +130,7 @@ def trial(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List all queries.")] = False,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
-    """Try the layout on a branch or a clone. Replays the queries of the workload on it and on the table."""
+    """Try the layout on a branch or a clone. Replays the queries of the workload on the trial and on the table."""
     from zlayout.cli.trial import trial_command
 
     console = Console(color, verbose=verbose, as_json=as_json)
@@ -156,7 +157,7 @@ def publish(
     project: options.Project = options.HERE,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
-    """Fast-forward main of an Iceberg table to a trial. Refused if main has changed since."""
+    """Fast-forward main of an Iceberg table to a trial. Refused if main has changed since the trial was made."""
     from zlayout.cli.publish import publish_command
 
     console = Console(color, as_json=as_json)

@@ -1,4 +1,4 @@
-"""The command `trial`: show the plan, ask for approval, apply to a branch or a clone, and print what queries opened."""
+"""The command `trial`: show the plan, ask for approval, apply to a branch or a clone, and compare the queries."""
 
 from __future__ import annotations
 
@@ -35,14 +35,21 @@ def trial_command(
     ignore_window: bool,
     timeout: float,
 ) -> int:
-    """Return the exit code: 0 done, or shown in a dry run; 1 not approved. Raises the errors of `zlayout.trial`."""
+    """Apply the layout to a branch or a clone, after approval, and print what the queries opened.
+
+    Returns:
+        The exit code: 1 if the command was not approved, else 0.
+
+    Raises:
+        ZlayoutError: The errors of `zlayout.trial`.
+    """
     approval.require_possible("trial")
     loaded = load_project(project)
     planned = plan_trial(loaded, table, branch=branch, clone=clone, workload=workload, timeout=timeout)
     shown = text.render(planned.plan.document, console.text_options(), heading=heading(planned.plan, "trial"))
     shown += "".join(f"{line}\n" for line in _intention(planned))
     console.text(shown)
-    if (code := approval.refusal("Try this?")) is not None:
+    if (code := approval.declined("Try this?")) is not None:
         return code
 
     def follow(event: ApplyEvent) -> None:
@@ -92,11 +99,11 @@ def lines(report: TrialReport, *, verbose: bool) -> Iterator[str]:
     if len(shown) < len(report.queries):
         yield f"  and {_queries(len(report.queries) - len(shown))} more; -v lists them all"
     if report.left_out:
-        yield f"  {_queries(report.left_out)} that open fewer bytes: not replayed"
+        yield f"  not replayed: {_queries(report.left_out)}, which open fewer bytes"
     if any(query.inverted for query in shown):
         yield "  * a condition on a function was replayed as one on its column, by which Spark may skip more files"
     yield ""
-    yield "Files and bytes of table and trial are those that Spark reports of its scans."
+    yield "Files and bytes of the table and of the trial are those that Spark reports for its scans."
     yield from _next(report)
 
 
@@ -134,7 +141,7 @@ def _name(location: str) -> str:
 
 
 def as_document(report: TrialReport) -> dict[str, Any]:
-    """Return the report as plain data, without values of rows."""
+    """Return the JSON document of `trial`, without values of rows."""
     trial = report.trial
     return {
         "table": report.table,

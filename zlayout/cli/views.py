@@ -1,4 +1,4 @@
-"""Follow a running apply and show it on stderr: progress bars on a terminal, lines otherwise."""
+"""Follows a running apply and shows it on stderr, as progress bars on a terminal, else as lines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,14 @@ MAX_SECONDS_BETWEEN_LINES = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The progress of one table: its number among all tables, its stage, and finished and total tasks (0: unknown)."""
+    """The progress of one table.
+
+    Attributes:
+        number, tables: The number of the table among all tables of the run, from 1, and the number of these tables.
+        stage: The stage in words.
+        done, total: The number of finished and of all Spark tasks; total is 0 if they are unknown.
+        seconds: The time since the table started.
+    """
 
     table: str
     number: int
@@ -49,7 +56,7 @@ _STAGES = {
 
 
 def stage_text(progress: Progress) -> str:
-    """The stage in words, with its detail."""
+    """Return the stage in words, with its detail."""
     return f"{_STAGES[progress.stage]} {progress.detail}".rstrip()
 
 
@@ -76,20 +83,20 @@ class View:
 
 
 class Lines(View):
-    """Writes a line when a table starts, every minute, for each event, and at the end."""
+    """Writes a line for each table when it starts, every minute, for each event, and when it ends."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._said: dict[str, float] = {}
+        self._reported: dict[str, float] = {}  # by table: the time of the last line about its progress, in seconds
 
     def started(self, moment: Moment, run_id: str) -> None:
-        self._said[moment.table] = 0.0
+        self._reported[moment.table] = 0.0
         self._console.say(f"[{moment.number}/{moment.tables}] {printable(moment.table)}: {moment.stage}, run {run_id}")
 
     def moved(self, moment: Moment) -> None:
-        if moment.seconds - self._said[moment.table] < MAX_SECONDS_BETWEEN_LINES:
+        if moment.seconds - self._reported[moment.table] < MAX_SECONDS_BETWEEN_LINES:
             return
-        self._said[moment.table] = moment.seconds
+        self._reported[moment.table] = moment.seconds
         tasks = f", {moment.done} of {plural(moment.total, 'task')}" if moment.total else ""
         self._console.say(f"      {printable(moment.table)}: {moment.stage}, {moment.seconds:.0f}s{tasks}")
 
@@ -104,14 +111,14 @@ class Lines(View):
 
 
 class Bars(View):
-    """Draws one progress bar per table, which shows the number of finished Spark tasks."""
+    """Draws a progress bar for each table, which shows the number of finished Spark tasks."""
 
     def __init__(self) -> None:
         import rich.console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
         from rich.table import Column
 
-        # On a narrow terminal, the name becomes shorter, and not the bar.
+        # On a narrow terminal, the name is shortened instead of the bar.
         what = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, ratio=1))
         columns = (what, BarColumn(bar_width=16), MofNCompleteColumn(), TimeElapsedColumn())
         self._bars = Progress(*columns, console=rich.console.Console(stderr=True), expand=True)
@@ -180,7 +187,7 @@ class _Running:
 
 
 class ApplyProgress:
-    """A context manager that receives the events of one apply, and reads the progress of Spark until it ends."""
+    """A context manager that passes the events of one apply to a view, and reads the progress of Spark in a thread."""
 
     def __init__(self, view: View, runtime: SparkRuntime, tables: list[str]) -> None:
         self._view = view
@@ -222,7 +229,7 @@ class ApplyProgress:
     def _watch(self) -> None:
         while not self._stop.wait(REFRESH_SECONDS):
             running = list(self._running.values())
-            # Spark does not say to which table a task belongs.
+            # Spark does not report to which table a task belongs.
             tasks = self._tasks(running[0].current) if len(running) == 1 else (0, 0)
             for table in running:
                 self._view.moved(self._moment(table, *tasks))

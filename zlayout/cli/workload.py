@@ -11,23 +11,30 @@ from zlayout.cli import options
 from zlayout.cli.console import Color, Console
 
 MAX_PROBLEMS = 20
-workload = typer.Typer(name="workload", help="Write workloads.", no_args_is_help=True)
+workload = typer.Typer(name="workload", help="Write workloads from query histories.", no_args_is_help=True)
 
 
 @workload.command(name="import")
 def import_(
-    paths: Annotated[list[Path], typer.Argument(help="Histories: event logs, JSON, CSV.", metavar="FILE")],
+    paths: Annotated[
+        list[Path], typer.Argument(help="Query histories: event logs, JSON or CSV files.", metavar="FILE")
+    ],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The .sql file. Default: workloads/imported.sql; - for stdout.")
     ] = None,
-    no_values: Annotated[bool, typer.Option("--no-values", help="Leave all constants out.")] = False,
-    keep_values: Annotated[bool, typer.Option("--keep-values", help="Keep all constants, instead of some.")] = False,
+    no_values: Annotated[bool, typer.Option("--no-values", help="Leave out all constants.")] = False,
+    keep_values: Annotated[bool, typer.Option("--keep-values", help="Keep all constants. Default: some.")] = False,
     bins: Annotated[
-        int, typer.Option("--bins", metavar="N", min=1, max=1000, help="Statements to keep of each query shape.")
+        int,
+        typer.Option(
+            "--bins", metavar="N", min=1, max=1000, help="The number of statements to keep of each query shape."
+        ),
     ] = 10,
     days: Annotated[
         float | None,
-        typer.Option("--days", metavar="DAYS", min=0.001, help="The days that the histories cover, for the pay-back."),
+        typer.Option(
+            "--days", metavar="DAYS", min=0.001, help="The number of days that the histories cover, for the pay-back."
+        ),
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite the file.")] = False,
     project: options.Project = options.HERE,
@@ -36,7 +43,7 @@ def import_(
 ) -> int:
     """Write a workload from query histories.
 
-    Reads those of Spark, Trino, Databricks, Snowflake, Athena and BigQuery.
+    Reads query histories of Spark, Trino, Databricks, Snowflake, Athena and BigQuery.
     """
     from zlayout.app.import_workload import import_workload
     from zlayout.app.project import load_project
@@ -45,7 +52,7 @@ def import_(
     from zlayout.spec.load import find_project, shown
 
     if no_values and keep_values:
-        raise SpecError.of("ZL079", "--no-values and --keep-values exclude each other", hint="give one of them")
+        raise SpecError.of("ZL079", "--no-values and --keep-values exclude each other", hint="use one of them")
     console, found = Console(color), load_project(find_project(project))
     values = "omit" if no_values else "keep" if keep_values else "bin"
     imported = import_workload(found, paths, values, bins, days)

@@ -29,7 +29,7 @@ def test_a_hot_table_is_left_for_a_later_run(cli: Cli) -> None:
 def test_apply_has_nothing_to_do_while_everything_waits(memory: Scripted, cli: Cli) -> None:
     memory.breaks = AssertionError("not to be begun")
     done = cli("apply", "--auto-approve", "--avoid-hot", "1h")
-    assert "Nothing to apply now: everything waits for a later run" in done.err
+    assert "Nothing to apply now: all changes wait for a later run" in done.err
     memory.breaks = None
     assert "as declared; 1 commit" in cli("apply", "--auto-approve", "--avoid-hot", "0m").out
     assert "No changes." in cli("plan", "--avoid-hot", "1h").out

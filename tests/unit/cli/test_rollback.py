@@ -7,6 +7,8 @@ from support.memory_format.store import MemoryTable
 from support.projects import Cli, Scripted
 
 from zlayout.cli.console import Console
+from zlayout.formats.base import Commit, Notify, Progress, Stage
+from zlayout.formats.undo import Undo
 
 TABLE = "lake.db.orders"
 
@@ -48,6 +50,21 @@ def test_only_yes_rolls_back(table: MemoryTable, cli: Cli, monkeypatch: pytest.M
     assert set(table.current.files) == set(before.files)
     assert cli("drift", code=2).out
     assert "ZL231" in cli("rollback", TABLE, "--auto-approve", code=3).err
+
+
+def test_progress_is_shown_in_words(
+    table: MemoryTable, memory: Scripted, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roll_back = memory.roll_back
+
+    def notifying(undo: Undo, run_id: str, properties: dict[str, str], notify: Notify) -> Commit:
+        notify(Progress(str(undo.table), Stage.STARTING_SPARK, "again"))
+        return roll_back(undo, run_id, properties, notify)
+
+    monkeypatch.setattr(memory, "roll_back", notifying)
+    before = table.current
+    assert f"starting Spark again: {TABLE}\n" in cli("rollback", TABLE, "--auto-approve").err
+    assert table.current is not before
 
 
 def test_json_states_what_was_done_and_the_text_goes_to_stderr(table: MemoryTable, cli: Cli) -> None:

@@ -38,7 +38,7 @@ def roll_back(delta: DeltaJvm, log: Log, undo: Undo, notify: Notify) -> Commit:
         CommitUnknown: ZL331.
     """
     table = str(undo.table)
-    notify(Progress(table, Stage.STARTING, "reading the replaced files"))
+    notify(Progress(table, Stage.STARTING, "by reading the replaced files"))
     with spark_errors(table, "reading the replaced files"):
         snapshot = delta.snapshot_at(undo.version)
         removed = _adds(delta, snapshot, undo.removed, table)
