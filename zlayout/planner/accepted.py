@@ -1,9 +1,10 @@
-"""What the last run left is accepted until files are added to it.
+"""Accept partitions as the last complete run left them, until files are added to them.
 
-A plan cannot know everything that a rewrite leaves. Which rows of a moved file arrive in which partition is known only
-afterwards, and so is the size of the files that they become there. If a run did all that its plan contained, a
-partition without new files is therefore as planned, whatever it measures now: the next plan for the partition is made
-when files are added to it. The table stores under which settings it was accepted. With others, it is measured again.
+A plan cannot predict everything that a rewrite leaves. To which partitions the rows of a moved file go, and the sizes
+of the files that they become there, are known only after the rewrite. If a run did everything that its plan contained,
+a partition without new files is therefore accepted, even if it now exceeds a tolerance. It is measured again when files
+are added to it. The table stores a digest of the settings under which it was accepted. With other settings, all
+partitions are measured again.
 """
 
 from __future__ import annotations
@@ -19,33 +20,43 @@ _SEPARATOR = "@"
 
 
 def property_of(table: TableName) -> str:
-    """Return the name of the property, of which each branch of a table has its own."""
+    """Return the name of the table property with the acceptance. Each branch of a table has its own property."""
     return f"{PROPERTY}.{table.branch}" if table.branch else PROPERTY
 
 
 def acceptance(spec: LayoutSpec) -> str:
-    """Return a digest of the settings that decide whether a laid-out partition is rewritten."""
+    """Return the acceptance: a digest of the settings that decide whether a laid-out partition is rewritten."""
     content = repr((spec.tolerance, spec.where))
     return hashlib.sha256(content.encode(errors="surrogatepass")).hexdigest()[:_DIGEST_CHARACTERS]
 
 
 def is_accepted(spec: LayoutSpec, properties: Mapping[str, str]) -> bool:
-    """Return whether the last run on a table with these properties accepted it under the settings of the spec."""
+    """Return whether the last run accepted the table under the settings of the spec.
+
+    Args:
+        spec: The layout spec.
+        properties: The table properties, in which the acceptance is as `in_effect` returns it.
+    """
     return properties.get(property_of(spec.table)) == acceptance(spec)
 
 
 def stored(digest: str, commit: int) -> str:
-    """Return the value of the property for an acceptance with the last commit of a run; empty for none."""
+    """Return the value of the property.
+
+    Args:
+        digest: The acceptance; empty to accept nothing, for which the value is empty too.
+        commit: The last commit of the run, an Iceberg snapshot id.
+    """
     return f"{digest}{_SEPARATOR}{commit}" if digest else ""
 
 
 def in_effect(value: str, live: Collection[int]) -> str:
-    """Return the acceptance in the value of the property; empty if the commit that stored it was undone.
+    """Return the acceptance that is stored in the property; empty if its run was undone.
 
-    A catalog or a person may return a branch to an older snapshot, and properties of the table stay as they are.
+    A catalog or a user may set a branch back to an older snapshot. This does not change the table properties.
 
     Args:
-        value: The value of the property. An older one names no commit.
+        value: The value of the property. Older versions of zlayout stored no commit in it.
         live: The commits that added live files.
     """
     digest, _, commit = value.partition(_SEPARATOR)

@@ -38,11 +38,11 @@ class TruncatedBounds:
     column: str
     """The column."""
     length: Count
-    """The length of most truncated bounds, in characters (bytes of a binary column)."""
+    """The most frequent length of truncated bounds, in characters (bytes of a binary column)."""
     equal: Count
-    """The number of files whose two bounds are one truncated prefix that another file of the partition has too."""
+    """The number of files whose two bounds are one truncated prefix, which another file of the partition has too."""
     of: Count
-    """The number of all files."""
+    """The number of files that were examined."""
     same: bool
     """Whether the bounds are indistinct: so many are equal that queries cannot skip files by them."""
 
@@ -68,7 +68,7 @@ class PropertyChange:
     column: str
     """The column whose bounds the property affects."""
     cut: TruncatedBounds | None = None
-    """How the bounds are truncated; null unless the reason is `bounds_cut`."""
+    """How the bounds of the column are truncated; null unless the reason is `bounds_cut`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class ChangePartitioning:
 
 @dataclass(frozen=True, slots=True)
 class ChangeClustering:
-    """Change the clustering columns of a table that its format clusters. No file is rewritten by this."""
+    """Change the clustering columns of a table that its format clusters. This action rewrites no file."""
 
     before: tuple[str, ...]
     """The present clustering columns."""
@@ -122,7 +122,7 @@ class RewriteGroup:
     files: Count
     """The number of files to replace."""
     bytes: Count
-    """The size of these files."""
+    """The size of these files in bytes."""
     rows: Count
     """The number of live rows in these files."""
     target_files: Count
@@ -141,9 +141,11 @@ Action = Annotated[SetProperties | ChangePartitioning | ChangeClustering | Rewri
 
 
 def parts_of(rewrites: Iterable[RewriteGroup], max_bytes: int | None) -> list[list[RewriteGroup]]:
-    """Divide groups, in their order, into parts of at most `max_bytes` (None for no limit), or of one group.
+    """Divide groups, in their order, into parts. Each part is committed before the next one begins.
 
-    Each part is committed before the next one begins.
+    Args:
+        rewrites: The groups to rewrite.
+        max_bytes: The maximum size of a part; None for no limit. A larger group is a part of its own.
     """
     parts: list[list[RewriteGroup]] = []
     room = 0

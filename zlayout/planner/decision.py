@@ -22,13 +22,13 @@ class PlanOptions:
     Attributes:
         allow_full_rewrite: Whether a partitioning change may replace every file of a Delta table.
         max_rewrite_bytes: The budget of a run in bytes; None for no limit.
-        sample_bytes: The limit of the column chunks that are read of each table to forecast the result; 0 for a
+        sample_bytes: The limit, in bytes, of the column chunks that are read from each table for a forecast; 0 for a
             forecast from metadata alone.
-        hot_after: Partitions in which another writer wrote a file later are hot and wait for a later run, in
-            milliseconds since 1970; None if no partition is hot.
-        rarely_read: The partitions of one table whose decay may wait, because the workload rarely reads them: by their
-            names, or by their numbers in the plan document.
-        include_rarely_read: Whether they are rewritten although `tolerance.rarely_read` lets them wait.
+        hot_after: A time in milliseconds since 1970. A partition in which another writer wrote a file after it is hot,
+            and waits for a later run. None if no partition waits for this reason.
+        rarely_read: The partitions of one table whose decay may wait because the workload rarely reads them: their
+            names, or their numbers in the plan document.
+        include_rarely_read: Whether these partitions are rewritten although `tolerance.rarely_read` lets them wait.
     """
 
     allow_full_rewrite: bool = False
@@ -47,9 +47,10 @@ class Decision:
         plan: The plan of the table.
         pinned: The files of each `RewriteGroup`, by group id; empty unless the status of the plan is `changes`.
         column_ids: The column id of each z-order column, see `Column`; empty if one of them has none.
-        after: The files after the rewrite of the partition that a picture shows, simulated with sampled rows; None
-            without a sample. They have bounds of the columns of the picture.
-        rarely_read: The partitions that wait, so that each plan of one run lets the same ones wait. See `PlanOptions`.
+        after: The partition that a picture shows, as its files are after the rewrite, simulated with sampled rows; None
+            without a sample. The files have bounds of the columns of the picture.
+        rarely_read: The names of the partitions that wait because they are rarely read. Later plans of the same run get
+            them in `PlanOptions.rarely_read`, so that the same partitions wait.
     """
 
     plan: TablePlan
@@ -75,7 +76,12 @@ class Decision:
         verify: Literal["gate", "full"] = "gate",
         predicted: Mapping[str, float] = MappingProxyType({}),
     ) -> Work:
-        """Return the work order that carries out the decision. predicted: see `Work`."""
+        """Return the work order that carries out the decision.
+
+        Args:
+            spec: The layout spec of the table.
+            run_id, verify, predicted: See `Work`.
+        """
         return Work(
             table=spec.table,
             layout=spec.layout.identified(self.column_ids) if self.column_ids else spec.layout,
@@ -84,7 +90,8 @@ class Decision:
             requirements=self.plan.requirements,
             pinned=self.pinned,
             declared=spec.partition_by or (),
-            # With `where`, files that are added out of scope before the rewrite must not be rewritten.
+            # Engine native rewrites a covered table without a filter, and so with files that were added since. With
+            # `where`, these may be out of scope.
             covers_table=spec.where is None and sum(map(len, self.pinned.values())) == self.plan.files,
             verify=verify,
             predicted=predicted,

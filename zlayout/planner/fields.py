@@ -1,6 +1,6 @@
-"""Types of fields of the plan document, annotated with limits.
+"""Types of fields of the plan document, with their limits.
 
-`zlayout.planner.document` enforces the limits when it reads a file, and the JSON Schema states them.
+`zlayout.planner.document` checks the limits when it reads a file, and the JSON Schema states them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from annotated_types import Ge, Len
 
 
 class _ByKind:
-    """Marks a tagged union whose tag is the field `kind`."""
+    """Declares to pydantic that the field `kind` is the tag of a tagged union."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         from pydantic import Field  # imported here because most commands read no plan file
@@ -21,5 +21,5 @@ class _ByKind:
 
 BY_KIND = _ByKind()
 Count = Annotated[int, Ge(0)]
-# The label of each class and its number of files, in the order of the classes.
+# The label of each class with its number of files, in the order of the classes.
 Histogram = Annotated[tuple[tuple[str, Count], ...], Len(0, 100)]

@@ -1,6 +1,7 @@
 """The plan as plain data. Every report reads it, and `zlayout.planner.document` writes it as JSON.
 
-A plan contains no path of a data file: `apply` selects the files again and compares their digests with `FilesAre`.
+A plan contains no path of a data file. `apply` selects the files again, and compares their digests with those of the
+`FilesAre` requirements.
 """
 
 from __future__ import annotations
@@ -24,10 +25,8 @@ from zlayout.planner.forecasts import (
 )
 from zlayout.planner.requirements import BranchIs, LocationIs, Requirement, VersionIs
 
-# The code of the warning that queries read more bytes after the rewrite than now.
-READS_MORE = "ZL440"
-# The code of the warning that the declared layout no longer fits the workload.
-UNFIT = "ZL446"
+READS_MORE = "ZL440"  # the warning that queries read more bytes after the rewrite than now
+UNFIT = "ZL446"  # the warning that the declared layout no longer fits the workload
 FORMAT_VERSION: Literal[2] = 2
 
 
@@ -56,11 +55,11 @@ class SettingDrift:
     key: str
     """The dotted name of the setting."""
     before: Any
-    """The value of the table; null if it is unknown."""
+    """The value that the table has; null if it is unknown."""
     after: Any
     """The declared value."""
     location: Location | None
-    """The location of the declaration."""
+    """Where the setting is declared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +69,9 @@ class Decay:
     measure: Measure
     """The measure."""
     value: float
-    """The value in the worst partition."""
+    """The value in the partition where it is highest."""
     tolerance: float
-    """The largest value for which nothing is rewritten."""
+    """The highest value for which nothing is rewritten."""
     partitions: Count = 1
     """The number of partitions that exceed the tolerance."""
 
@@ -86,7 +85,7 @@ class TablePlan:
     """The plan for one table."""
 
     table: str
-    """The name of the table; on a branch other than main with the branch, as `lake.sales.orders@audit`."""
+    """The name of the table, followed by the branch if it is not main, for example `lake.sales.orders@audit`."""
     format: str
     """The table format."""
     location: Location
@@ -110,7 +109,7 @@ class TablePlan:
     files: Count = 0
     """The number of live files."""
     bytes: Count = 0
-    """The size of the live files."""
+    """The size of the live files in bytes."""
     rows: Count = 0
     """The number of live rows."""
     partitions: Count = 0
@@ -118,19 +117,19 @@ class TablePlan:
     selects_nothing: bool = False
     """Whether `where` matches no partition, and the layout spec does not declare that this is intended."""
     size_histogram: Histogram = ()
-    """Number of files per class of size."""
+    """The number of live files per class of size."""
     commit_bytes: Count | None = None
-    """The most bytes of several groups that one commit replaces; null for no limit."""
+    """The maximum number of bytes that one commit of several groups replaces; null for no limit."""
     sample: SampleFacts | None = None
     """The sample that the forecast was made from; null if it was made from metadata alone."""
     files_after: FilesAfter | None = None
     """The number of files after apply; null if nothing is rewritten."""
     workload: WorkloadForecast | None = None
-    """What the queries of the workload open; null without a workload that reads the table."""
+    """What the queries of the workload open; null if no workload reads the table."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """Errors, refusals, warnings and notes."""
     rule: str = ""
-    """The pattern of the rule that the table has its layout by; empty if the layout names the table."""
+    """The pattern of the rule that gives the table its layout; empty if the layout spec names the table itself."""
     hot: HotGroups | None = None
     """The groups that wait because their partitions are hot; null if none waits."""
     rarely_read: RarelyReadGroups | None = None
@@ -143,12 +142,12 @@ class TablePlan:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no file that exceeds a tolerance stays as it is."""
+        """Whether the plan leaves nothing for a later run: no group is deferred, and none waits as rarely read."""
         return self.left_over is None and self.hot is None and self.rarely_read is None
 
     @property
     def waits(self) -> bool:
-        """Whether nothing is done now, because partitions are hot."""
+        """Whether the plan has no actions because partitions are hot."""
         return self.hot is not None and not self.actions
 
     @property
@@ -178,14 +177,13 @@ class TablePlan:
 
     @property
     def storage_location(self) -> str | None:
-        """Where the catalog stores the table; None if the location is not looked up in a catalog."""
+        """The location that the catalog states for a Delta table by name; None for another table."""
         return next((r.location for r in self.requirements if isinstance(r, LocationIs)), None)
 
     @property
     def is_first(self) -> bool:
         """Whether the plan is a first layout of everything that it rewrites."""
-        groups = self.groups
-        return not self.drift and bool(groups) and all(g.reason is Reason.NOT_LAID_OUT for g in groups)
+        return not self.drift and {group.reason for group in self.groups} == {Reason.NOT_LAID_OUT}
 
     @property
     def reads_more(self) -> bool:
@@ -194,12 +192,12 @@ class TablePlan:
 
     @property
     def fits(self) -> bool:
-        """Whether no other layout is known by which the queries of the workload read less than the tolerance allows."""
+        """Whether no layout is known by which the workload would read less, by more than `tolerance.workload`."""
         return self.workload is None or self.workload.better is None
 
     @property
     def rewrite_bytes(self) -> int:
-        """The size of the files to rewrite."""
+        """The size of the files to rewrite in bytes."""
         return sum(group.bytes for group in self.groups)
 
     @property
@@ -210,7 +208,7 @@ class TablePlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan of many tables, sorted by table name. diagnostics: what concerns no single table."""
+    """The plan of many tables, sorted by table name. Its own diagnostics concern no single table."""
 
     zlayout_version: str
     tables: tuple[TablePlan, ...]
@@ -245,9 +243,11 @@ class Plan:
         return any(t.reads_more for t in self.tables)
 
     def withheld(self, *, all_or_nothing: bool) -> bool:
-        """Return whether apply must write nothing because of tables that are refused or cannot be planned.
+        """Return whether apply must change no table because some tables are refused or cannot be planned.
 
-        all_or_nothing: Whether one such table withholds the changes of all others. If not, the others are changed.
+        Args:
+            all_or_nothing: Whether one such table is enough. If not, apply changes nothing only if a table is refused
+                and no other table has changes.
         """
         if all_or_nothing:
             return self.exit_code != 0
@@ -278,7 +278,7 @@ class Summary:
     empty: int
     """The number of tables that do not change because `where` matches no partition."""
     rewrite_bytes: int
-    """The size of the files to rewrite."""
+    """The size of the files to rewrite in bytes."""
     rewrite_files: int
     """The number of files to rewrite."""
 

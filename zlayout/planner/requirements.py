@@ -22,7 +22,7 @@ class TableIs:
 
 @dataclass(frozen=True, slots=True)
 class LocationIs:
-    """The catalog leads from the table's name to this location. Only for tables whose location a catalog stores."""
+    """The catalog states this location for the table's name. Only for Delta tables by name."""
 
     location: str
     """The storage location of the table."""
@@ -32,7 +32,7 @@ class LocationIs:
 
 @dataclass(frozen=True, slots=True)
 class BranchIs:
-    """The plan is applied to this branch. Only for tables with a branch other than main."""
+    """The plan is applied to this branch. Only for plans of a branch other than main."""
 
     branch: str
     """The name of the branch."""
@@ -82,7 +82,7 @@ class PartitioningIs:
 
 @dataclass(frozen=True, slots=True)
 class ClusteringIs:
-    """The format clusters the table by these columns. Only for tables with the table feature for it."""
+    """The format clusters the table by these columns. Only for tables with the table feature for clustering."""
 
     columns: tuple[str, ...]
     """The clustering columns; empty after CLUSTER BY NONE."""
@@ -133,7 +133,14 @@ Requirement = Annotated[
 class Observed:
     """The observed facts that requirements are compared with. A fact that is None is unknown and not checked.
 
-    files: the digest of the files of each group, by group id.
+    Attributes:
+        schema: The digest of the schema.
+        layout_id: The layout id of the layout spec.
+        partitioning: The partition keys as text.
+        properties: The table properties.
+        files: By group id, the digest of the files of each group.
+        clustering: The clustering columns; empty if the format does not cluster the table.
+        branch: The branch that the plan is applied to; empty for main.
     """
 
     table_id: str | None = None
@@ -149,7 +156,7 @@ class Observed:
 
 
 def planned_clustering(requirements: Iterable[Requirement]) -> ClusteringIs:
-    """Return the requirement on the clustering columns: none of them, unless the plan states others."""
+    """Return the requirement on the clustering columns. A plan without one requires that there are none."""
     return next((r for r in requirements if isinstance(r, ClusteringIs)), ClusteringIs(()))
 
 
@@ -161,8 +168,8 @@ def violated(
     Args:
         requirements: The conditions that must hold.
         observed: The present facts.
-        reached: Conditions that hold after the plan is carried out. A requirement also counts as met if one of these
-            already holds for the same fact, since no change is needed then.
+        reached: Conditions that hold after the plan is carried out. A requirement also counts as met if one of them
+            concerns the same fact and already holds, because no change is needed then.
 
     Returns:
         The requirements that are not met, in order; empty if all are met.
@@ -177,7 +184,7 @@ def violated(
 
 
 def same_subject(one: Requirement, other: Requirement) -> bool:
-    """Return whether two requirements are about the same fact."""
+    """Return whether two requirements concern the same fact. Not for `FilesAre`, of which a plan has several."""
     if isinstance(one, PropertyIs) and isinstance(other, PropertyIs):
         return one.name == other.name
     return one.kind == other.kind

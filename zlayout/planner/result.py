@@ -13,10 +13,12 @@ from zlayout.planner.picture import Boxes, Strip
 class ResultStatus(StrEnum):
     """The state of a table after apply.
 
-    WITHIN_BUDGET: everything that the budget allows is done. OUT_OF_TIME: the time limit left no time for some groups.
-    HOT: everything is done but what waits because its partitions are hot.
-    NOT_YET: some groups conflicted with concurrent changes.
-    UNKNOWN: a commit outcome is unknown, or the table could not be read again.
+    Attributes:
+        WITHIN_BUDGET: Everything that the budget allows is done.
+        OUT_OF_TIME: The time limit left no time for some groups.
+        HOT: Everything is done except for groups that wait because their partitions are hot.
+        NOT_YET: Some groups conflicted with concurrent changes.
+        UNKNOWN: A commit outcome is unknown, or the table could not be read again.
     """
 
     AS_DECLARED = "as_declared"
@@ -30,7 +32,7 @@ class ResultStatus(StrEnum):
 
     @property
     def succeeded(self) -> bool:
-        """Whether the table is as declared, or as far as the limits of the run allow."""
+        """Whether the table is as declared, or as near to it as the limits of the run allow."""
         limited = (ResultStatus.WITHIN_BUDGET, ResultStatus.OUT_OF_TIME, ResultStatus.HOT)
         return self is ResultStatus.AS_DECLARED or self in limited
 
@@ -50,9 +52,9 @@ class MeasuredColumn:
     depth_histogram: Histogram
     """Number of files per class of depth."""
     predicted: float | None = None
-    """The forecast of `touched` from the sample of the run; null without one."""
+    """The forecast of `touched` from the sample of the run; null without a sample."""
     bytes_read: Count = 0
-    """The size of the files that a query for one value opens."""
+    """The expected size, in bytes, of the files that a query for one value opens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,27 +72,27 @@ class TableResult:
     files_added: Count
     """The number of files that rewrites added."""
     bytes_added: Count
-    """The size of the added files on storage."""
+    """The size of the added files in bytes."""
     problems: tuple[Diagnostic, ...] = ()
     """Errors and refusals of the run; empty if the table is as declared."""
     columns: tuple[MeasuredColumn, ...] = ()
     """The metrics after the run; empty if the table was not measured again."""
     size_histogram: Histogram = ()
-    """Number of files per class of size after the run; empty if the table was not measured again."""
+    """The number of files per class of size after the run; empty if the table was not measured again."""
     boxes: Boxes | None = None
     """The files after the run, for the HTML report; null if they were not drawn."""
     strip: Strip = ()
     """The partitions after the run, for the HTML report; empty if they were not drawn."""
     bytes_removed: Count = 0
-    """The size of the files that rewrites removed from the table. They stay on storage until old versions expire."""
+    """The size, in bytes, of the files that rewrites removed. They stay on storage until old versions expire."""
     rollback: str = ""
-    """The command that undoes the rewrites of the run; empty without one."""
+    """The command that undoes the rewrites of the run; empty if there is none."""
     deferred_groups: Count = 0
     """The number of groups for which the time limit left no time."""
     deferred_bytes: Count = 0
-    """The size of the files in these groups."""
+    """The size of the files in these groups, in bytes."""
 
     @property
     def succeeded(self) -> bool:
-        """Whether the table is as declared, or as far as the limits of the run allow."""
+        """Whether the table is as declared, or as near to it as the limits of the run allow."""
         return self.outcome.succeeded

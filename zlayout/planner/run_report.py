@@ -17,10 +17,12 @@ class RunReport:
     """A plan with its table results and pictures.
 
     Attributes:
-        results: What apply did, by table name; empty if the plan was not applied.
-        pictures: Pictures for the HTML report, by table name; only of tables that were drawn.
-        trends: How touched has developed, by table name; only of tables with history records. Not in plan documents.
-        drift: Whether the report states the drift of tables, and not what apply would do. Not in plan documents.
+        plan: The plan.
+        results: What apply did to each table, by table name; empty if the plan was not applied.
+        pictures: The pictures for the HTML report, by table name; only of tables that were drawn.
+        trends: The trend of each table, by table name; only of tables with history records. Not in plan documents.
+        drift: Whether this is a report of `drift`, which states how tables differ from their specs and not what apply
+            would do. Not in plan documents.
     """
 
     plan: Plan
@@ -36,18 +38,18 @@ class RunReport:
 
     @classmethod
     def of(cls, shown: Plan | RunReport) -> RunReport:
-        """Return `shown` if it is a run report, or a run report of a plan without results and pictures."""
+        """Return `shown` if it is a run report. Return a run report without results and pictures if it is a plan."""
         return shown if isinstance(shown, RunReport) else cls(shown)
 
     def is_open(self, table: TablePlan) -> bool:
-        """Return whether the table is not as declared, or not known to be; after apply, if the plan was applied."""
+        """Return whether the table is not known to be as declared: after apply, if apply worked on the table."""
         if (result := self.results.get(table.table)) is not None:
             return not result.succeeded
         return not table.as_declared
 
     @property
     def failed(self) -> Mapping[str, tuple[Diagnostic, ...]]:
-        """The tables that are not as declared, by name, with their problems. After apply, also the refused tables."""
+        """The problems of each table for which `is_open` is true, by table name. A result counts before the plan."""
         found = {}
         for table in filter(self.is_open, self.plan.tables):
             result = self.results.get(table.table)
@@ -57,7 +59,12 @@ class RunReport:
 
 @dataclass(frozen=True, slots=True)
 class ColumnTrend:
-    """Touched of one z-order column at each time of a trend; None where it is unknown."""
+    """Touched of one z-order column at each time of a trend.
+
+    Attributes:
+        column: The name of the column.
+        touched: One value for each of `Trend.times`; None where it is unknown.
+    """
 
     column: str
     touched: tuple[float | None, ...]
@@ -65,7 +72,12 @@ class ColumnTrend:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """Touched of the z-order columns of one table. times: seconds since 1970 in UTC, in ascending order."""
+    """Touched of the z-order columns of one table over its history records.
+
+    Attributes:
+        times: Seconds since 1970 in UTC, ascending.
+        columns: The trend of each column.
+    """
 
     times: tuple[float, ...]
     columns: tuple[ColumnTrend, ...]

@@ -38,9 +38,12 @@ from zlayout.table.state import FileTable, PartitionField, TableState
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A `RewriteGroup` with its pinned files: those that the rewrite replaces, of one partition or of older specs.
+    """A `RewriteGroup` with its pinned files.
 
-    id, target_files: of the action.
+    Attributes:
+        id: The id of the group.
+        files: The pinned files, which the rewrite replaces. They are in one partition unless the partitioning changes.
+        target_files: The estimated number of files to write.
     """
 
     id: str
@@ -51,7 +54,15 @@ class Group:
 def rewrite_group(
     id: str, files: FileTable, target_files: int, reason: Reason, numbers: Sequence[int] = ()
 ) -> RewriteGroup:
-    """Return the action that rewrites these files, at least one. numbers: of all partitions, see `partition_names`."""
+    """Return the action that rewrites a group.
+
+    Args:
+        id: The id of the group.
+        files: The files of the group, at least one.
+        target_files: The estimated number of files to write.
+        reason: The reason for the rewrite.
+        numbers: The number of each partition of the table, see `partition_names`; empty if they are not needed.
+    """
     owner = files.partition
     inside = owner[:1] if (owner == owner[0]).all() else np.unique(owner)
     more = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
@@ -69,21 +80,30 @@ def rewrite_group(
 
 
 def pinned_groups(rewrites: Iterable[RewriteGroup], pinned: Mapping[str, FileTable]) -> tuple[Group, ...]:
-    """Return the groups whose files are pinned, in the same order."""
+    """Return those of the groups whose files are pinned, in the same order."""
     return tuple(Group(r.id, pinned[r.id], r.target_files) for r in rewrites if r.id in pinned)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The actions of a plan to carry out on one table, in their order, with what the plan file does not hold.
+    """The actions of a plan for one table, with everything that a backend needs to carry them out.
 
-    run_id: stored with each commit. actions, requirements: of the plan. pinned: the files behind each `RewriteGroup`,
-    by its id. declared: the partition fields behind `ChangePartitioning`. covers_table: the groups are all files of the
-    table. verify: `full` reads the written files back before the commit. predicted: touched after the whole plan by
-    z-order column, where it is predicted. accepts: the acceptance to store once all groups are committed (see
-    `zlayout.planner.accepted`); empty if the plan defers groups. commit_properties: of the project, stored with each
-    commit for audits. asked: the prediction of what a query of the workload opens after the whole plan.
-    partition_timezone: the time zone of timestamps in partition values without one; empty if it is not declared.
+    Attributes:
+        table: The name of the table, with its branch.
+        layout: The declared layout, with column ids if the table has them.
+        run_id: The run id, which is stored with each commit.
+        actions: The actions of the plan, in the order in which they are carried out.
+        requirements: The requirements of the plan.
+        pinned: The files of each `RewriteGroup`, by group id.
+        declared: The declared partition fields, which a `ChangePartitioning` changes to.
+        covers_table: Whether the groups contain all files of the table, and no `where` is declared.
+        verify: `full` if the written files are read back before the commit.
+        predicted: The predicted touched after the whole plan, by z-order column; without columns that have none.
+        accepts: The acceptance to store after all groups are committed (see `zlayout.planner.accepted`); empty if the
+            plan leaves groups for a later run.
+        commit_properties: `commit.properties` of the project, which are stored with each commit for audits.
+        asked: The predicted cost of a query of the workload after the whole plan; None if there is none.
+        partition_timezone: The time zone of timestamps in partition values without one; empty if it is not declared.
     """
 
     table: TableName
@@ -108,12 +128,12 @@ class Work:
 
     @property
     def partition_by(self) -> tuple[PartitionField, ...] | None:
-        """The partitioning to change to, None where it stays."""
+        """The partitioning to change to; None if it does not change."""
         return self.declared if any(isinstance(a, ChangePartitioning) for a in self.actions) else None
 
     @property
     def cluster_by(self) -> tuple[str, ...] | None:
-        """The clustering columns to change to, None where they stay."""
+        """The clustering columns to change to; None if they do not change."""
         return next((action.after for action in self.actions if isinstance(action, ChangeClustering)), None)
 
     @property
@@ -123,12 +143,12 @@ class Work:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The groups to rewrite with their files. They are made again at each call."""
+        """The groups to rewrite with their files. They are computed at each access."""
         return pinned_groups(self.rewrites, self.pinned)
 
     @property
     def version(self) -> int:
-        """The version from which the groups were chosen, -1 for a table without one."""
+        """The version that was planned from; -1 for a table without a snapshot."""
         return next((r.version for r in self.requirements if isinstance(r, VersionIs)), -1)
 
     @property
@@ -137,7 +157,7 @@ class Work:
         return next((r.table_id for r in self.requirements if isinstance(r, TableIs)), None)
 
     def with_rewrites(self, rewrites: Iterable[RewriteGroup]) -> Work:
-        """Return the work with these groups to rewrite, and with its other actions."""
+        """Return this work order with these groups to rewrite in place of its own. Its other actions stay."""
         return replace(self, actions=(*(a for a in self.actions if not isinstance(a, RewriteGroup)), *rewrites))
 
     def require_planned(
@@ -146,10 +166,17 @@ class Work:
         partition_by: Sequence[PartitionField],
         clustering: tuple[str, ...] | None = None,
     ) -> None:
-        """Raise CommitConflict ZL320 where another writer changed a setting that this work changes.
+        """Check that the settings which this work order changes are as planned, and the clustering columns too.
 
-        properties, partition_by, clustering: of the table now. A setting that already is as this work leaves it is
-        accepted.
+        A setting that already has the value that this work order sets is accepted.
+
+        Args:
+            properties: The present table properties.
+            partition_by: The present partitioning.
+            clustering: The present clustering columns; None if the format does not cluster the table.
+
+        Raises:
+            CommitConflict: ZL320, if another writer changed one of them.
         """
         self.require_clustering(clustering)
         observed = Observed(properties=properties, partitioning=tuple(map(str, partition_by)))
@@ -162,13 +189,18 @@ class Work:
             raise CommitConflict.of("ZL320", message, hint="nothing was written; plan again")
 
     def require_clustering(self, has: tuple[str, ...] | None, *, altered: bool = False) -> None:
-        """Raise CommitConflict ZL320 where another writer changed the clustering columns.
+        """Check that the clustering columns are as planned.
 
-        They must be as planned even if this work does not change them, because OPTIMIZE clusters by those it finds.
+        They must be as planned even if this work order does not change them, because OPTIMIZE clusters by the columns
+        that the table has.
 
         Args:
-            has: The clustering columns of the table now.
-            altered: Whether this work has changed them already, if it does. If not, both are accepted.
+            has: The present clustering columns; None if the format does not cluster the table.
+            altered: Whether the action that changes them has been carried out. Before, the columns to change to are
+                accepted as well as the planned ones; afterwards, no others are.
+
+        Raises:
+            CommitConflict: ZL320, if another writer changed them.
         """
         planned = planned_clustering(self.requirements).columns
         after = planned if self.cluster_by is None else self.cluster_by
@@ -177,12 +209,13 @@ class Work:
             raise CommitConflict.of("ZL320", message, hint="no file was rewritten; plan again")
 
     def in_parts(self, max_bytes: int | None) -> tuple[Work, ...]:
-        """Divide the work into parts, each of which is rewritten and committed before the next one begins.
+        """Divide the work order into parts, each of which is rewritten and committed before the next one begins.
 
-        What the first parts committed stays if a later one fails. The first part changes the partitioning.
+        If a part fails, the commits of the parts before it stay. The first part also has the actions that rewrite no
+        group. Only the last part stores the acceptance.
 
         Args:
-            max_bytes: See `parts_of`.
+            max_bytes: The maximum size of a part; None for no limit. A larger group is a part of its own.
         """
         parts = parts_of(self.rewrites, max_bytes)
         if len(parts) < 2:
@@ -208,8 +241,11 @@ def _found(requirement: Requirement, observed: Observed) -> str:
 class Capabilities:
     """What a backend can do.
 
-    partition_evolution: the partitioning can change without rewriting every file. native_by_rank: the format's own
-    rewrite interleaves ranks of values, as opposed to Iceberg's, which interleaves bytes.
+    Attributes:
+        format: The table format.
+        partition_evolution: Whether the partitioning can change without rewriting every file.
+        native_by_rank: Whether the format's own rewrite interleaves ranks of values, as Delta's does. Iceberg's
+            interleaves the bytes of the values.
     """
 
     format: str
@@ -217,7 +253,7 @@ class Capabilities:
     native_by_rank: bool
 
     def can_predict(self, layout: Layout, state: TableState) -> bool:
-        """Whether the result of a rewrite of the table to this layout can be predicted from metadata or a sample.
+        """Return whether the result of a rewrite of the table to this layout can be predicted from a sample.
 
         OPTIMIZE of a clustered table orders by ranks as OPTIMIZE ZORDER BY does, but by one curve only.
         """
