@@ -1,12 +1,13 @@
 """Adopt files without a layout record whose bounds are already as a rewrite would leave them. Pure functions.
 
-A table that other writers sorted, or that was laid out before it had layout records, needs no rewrite. Adoption is
-computed from the metadata at each plan and stored nowhere: the share of a partition's rows in the interval of a file
-does not change when other files are rewritten, so that an adopted file remains adopted.
+A table that other writers sorted needs no rewrite. Each plan computes from the metadata which files are adopted, and
+nothing is stored. An adopted file remains adopted when other files are rewritten, because the share of the rows of its
+partition in its interval does not change.
 
-A partition without a layout record is adopted as a whole if it is within the tolerance. Otherwise its files are judged
-one by one, so that later appends are merged with adopted files as with laid-out ones. Adopted files have at least half
-of the rows of their partition: a few new files in order are an append to the laid-out files beside them.
+The files of a partition without a layout record are all adopted if the partition is within the tolerance. If not, or if
+the partition has layout records, each file is examined on its own, and later appends are merged with the adopted files
+as with laid-out files. The adopted files must then have at least half of the rows of the partition. A few new files in
+order beside laid-out files are therefore not adopted: they are an append.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from zlayout.table.side_by_side import side_by_side
 from zlayout.table.state import FileTable
 from zlayout.table.sums import counts, sums
 
-# The bounds of adopted files exclude at least this share of the files that a perfect layout would exclude. With few
-# files, all layouts are within the tolerance of each other, and only this condition distinguishes an order from none.
+# A query must be able to skip at least this share of the files that it could skip in a perfect layout. With few files,
+# touched of any layout is within the tolerance, and only this condition distinguishes an order from none.
 MIN_SHARE_EXCLUDED = 0.5
 # The share of the rows of a partition that its adopted files must have, if not all are adopted.
 MIN_SHARE_ADOPTED = 0.5
-# The number of files that a partition must adopt, if not all are adopted. Estimates for fewer files are not stable.
+# The number of files of a partition that must be adopted, if not all are. Estimates for fewer files are not stable.
 MIN_FILES_ADOPTED = 8
+# Rounding errors of sums up to this size do not decide whether a file is adopted.
 _ROUNDING = 1e-9
 
 
@@ -39,8 +41,8 @@ class Adopted:
 
     Attributes:
         files: bool[N], the adopted files.
-        each_file: Facts of the files. The adopted files of a partition are one laid-out group.
-        partitions: Facts of the partitions.
+        each_file: The facts of the files. The adopted files of a partition are one laid-out group.
+        partitions: The facts of the partitions.
     """
 
     files: Bools
@@ -51,13 +53,21 @@ class Adopted:
 def adopt(
     spec: LayoutSpec, files: FileTable, each_file: FileFacts, facts: PartitionFacts, eligible: Bools, now: Measured
 ) -> Adopted:
-    """Adopt the files that are in order, of a size as declared, and have few deleted rows.
+    """Adopt all files of partitions that are within the tolerance, and in other partitions the files that are in order.
 
-    eligible: bool[P], the partitions in which files may be adopted. The facts are those of the files and partitions.
+    Files of these other partitions are not adopted if they are small or oversized, or have many deleted rows.
+
+    Args:
+        spec: The layout spec.
+        files: The N files of the table.
+        each_file: The facts of the files.
+        facts: The facts of the P partitions.
+        eligible: bool[P], the partitions in which files may be adopted.
+        now: The present metrics.
     """
     unrecorded = files.layout < 0
-    waiting = counts(files.partition[unrecorded], len(facts.files)) > 0
-    open_to = eligible & (facts.files > 1) & waiting & ((facts.laid > 0) | (facts.outdated == 0))
+    has_unrecorded = counts(files.partition[unrecorded], len(facts.files)) > 0
+    open_to = eligible & (facts.files > 1) & has_unrecorded & ((facts.laid > 0) | (facts.outdated == 0))
     if not open_to.any() or not spec.layout.orders:
         return Adopted(np.zeros(len(files), bool), each_file, facts)
     perfect = _excluded(now.ideal, now.targets)
@@ -70,7 +80,7 @@ def adopt(
     whole &= counts(files.partition[unbounded], len(facts.files)) == 0
     whole &= facts.deleted <= spec.tolerance.deleted_rows
     found = whole[files.partition]
-    # If half of the files are in order, half as many files are excluded as if all were.
+    # If half of the files are in order, a query skips half as many files as if all were.
     part = open_to & ~whole & (excluded >= MIN_SHARE_ADOPTED * MIN_SHARE_EXCLUDED * perfect - _ROUNDING)
     if part.any():
         fit = unrecorded & ~(unfit | unbounded | much_deleted(files, spec))
@@ -79,7 +89,7 @@ def adopt(
 
 
 def _unbounded(spec: LayoutSpec, files: FileTable, now: Measured) -> Bools:
-    """Return the files, bool[N], that have values but no bounds in one of the columns: nothing shows their order."""
+    """Return the files, bool[N], that have values but no bounds in a z-order column, so that their order is unknown."""
     missing = np.zeros(len(files), bool)
     for name, metrics in zip(spec.column_names, now.metrics, strict=True):
         if metrics.unbounded:
@@ -90,18 +100,21 @@ def _unbounded(spec: LayoutSpec, files: FileTable, now: Measured) -> Bools:
 
 
 def _excluded(touched: Floats, files: Index) -> Floats:
-    """Return the share of files that a query for one value does not open, mean over the columns: float64[P]."""
+    """Return the share of files that a query for one value skips, as the mean over the z-order columns: float64[P]."""
     share: Floats = 1.0 - (touched / np.maximum(files, 1)[:, None]).mean(axis=1)
     return share
 
 
 def _in_order(spec: LayoutSpec, files: FileTable, fit: Bools, part: Bools, perfect: Floats, now: Measured) -> Bools:
-    """Return the files, bool[N], that add no more to touched than the tolerance allows the mean file of a rewrite.
+    """Return the files to adopt: those that add no more to touched than the tolerance allows for a mean new file.
 
     Args:
         fit: bool[N], the files that may be adopted.
-        part: bool[P], the partitions to judge.
-        perfect: float64[P], the share of files that a perfect layout excludes.
+        part: bool[P], the partitions whose files are examined.
+        perfect: float64[P], the share of files that a query skips in a perfect layout. See `adopt` for the others.
+
+    Returns:
+        bool[N].
     """
     found = np.zeros(len(files), bool)
     index = np.flatnonzero(part[files.partition])
@@ -111,7 +124,7 @@ def _in_order(spec: LayoutSpec, files: FileTable, fit: Bools, part: Bools, perfe
     reaches = side_by_side(lambda at: now.reach_of(files, at, index), range(len(spec.column_names)), len(index))
     for column, measured in enumerate(reaches):
         share = now.targets[owner] * measured.share
-        # No layout narrows the interval of a file that has a single value.
+        # No layout makes the interval of a file with a single value narrower.
         share = np.where(measured.lo == measured.hi, np.minimum(share, best[owner, column]), share)
         relative += np.divide(share, best[owner, column], out=np.zeros(len(index)), where=best[owner, column] > 0)
         excluded += 1.0 - measured.share
@@ -124,7 +137,7 @@ def _in_order(spec: LayoutSpec, files: FileTable, fit: Bools, part: Bools, perfe
 
 
 def too_few(files: FileTable, adopted: Bools, partitions: int) -> Bools:
-    """Return the partitions, bool[P], whose adopted files (bool[N]) are too few or have too few rows."""
+    """Return the partitions, bool[P], in which the files `adopted` (bool[N]) are too few, or have too few rows."""
     index = np.flatnonzero(adopted)
     rows = sums(files.partition[index], partitions, files.rows[index])
     few: Bools = rows < MIN_SHARE_ADOPTED * sums(files.partition, partitions, files.rows)
@@ -132,7 +145,7 @@ def too_few(files: FileTable, adopted: Bools, partitions: int) -> Bools:
 
 
 def _counted(files: FileTable, each_file: FileFacts, facts: PartitionFacts, adopted: Bools) -> Adopted:
-    """Count adopted files as laid out, those of each partition as one more laid-out group."""
+    """Return the facts in which adopted files count as laid out, those of each partition as one more laid-out group."""
     index = np.flatnonzero(adopted)
     owner, count = files.partition[index].astype(np.int64), len(facts.files)
     number = counts(owner, count)
@@ -143,7 +156,7 @@ def _counted(files: FileTable, each_file: FileFacts, facts: PartitionFacts, adop
     enlarged = counts(files.partition[each_file.small & ~small], count)
     rows = sums(files.partition, count, files.rows)
     clustered = np.divide(sums(owner, count, files.rows[index]), rows, out=np.zeros(count), where=rows > 0)
-    baselines = each_file.baselines.and_without(int(some.sum()))
+    baselines = each_file.baselines.with_missing(int(some.sum()))
     of_files = replace(each_file, laid=each_file.laid | adopted, group=group, small=small, baselines=baselines)
     of_partitions = replace(
         facts,

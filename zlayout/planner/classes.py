@@ -12,17 +12,18 @@ from zlayout.planner.partitions import Bools, Floats, Index
 from zlayout.table.order import order_of
 from zlayout.table.reach import NO_POINT
 
+# The lower end of the hull of a class without files. It is above every point.
 NO_LOWER_BOUND = np.iinfo(np.int64).max // 4
 
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """M files sorted by class, of which K out of `count` classes have files.
+    """M files sorted by class. K of the `count` classes have files.
 
     Attributes:
         files: int64[M], indices of files, sorted by class.
         present: int64[K], the classes that have files, ascending.
-        start: int64[K], the position in `files` at which each of these classes begins.
+        start: int64[K], the position in `files` where each of these classes begins.
         count: The number of classes, including those without files.
     """
 
@@ -32,7 +33,7 @@ class Classes:
     count: int
 
     def of(self, member: Bools) -> Classes:
-        """Restrict the classes to the files for which `member` (bool[N]) is true."""
+        """Return the classes with only those files for which `member` (bool[N], of all N files) is true."""
         kept = member[self.files]
         stop = np.append(self.start, len(self.files))
         before = np.concatenate(([0], np.cumsum(kept)))[stop]
@@ -44,13 +45,18 @@ class Classes:
         return self._spread(np.diff(self.start, append=len(self.files)), 0)
 
     def sums(self, values: NDArray[Any]) -> Floats:
-        """Return the sum of `values` ([N]) per class, float64[count]."""
+        """Return the sum of `values` ([N], one per file) per class, float64[count]."""
         return self._spread(self._each(np.add, values).astype(np.float64, copy=False), 0)
 
     def hull(self, lo: Index, hi: Index) -> tuple[Index, Index]:
-        """Return the smallest `lo` and the largest `hi` per class, int64[count] each.
+        """Return the hull of each class: the smallest `lo` and the largest `hi` of its files.
 
-        A class without files gets NO_LOWER_BOUND and NO_POINT. lo, hi: int64[N], NO_POINT for files to ignore.
+        Args:
+            lo, hi: int64[N], the first and the last point of each file; NO_POINT for files without a value, which are
+                ignored.
+
+        Returns:
+            int64[count] each; NO_LOWER_BOUND and NO_POINT for a class without points.
         """
         first = self._each(np.minimum, np.where(lo == NO_POINT, NO_LOWER_BOUND, lo))
         return self._spread(first, NO_LOWER_BOUND), self._spread(self._each(np.maximum, hi), NO_POINT)
@@ -69,9 +75,9 @@ def classes_of(of: Index, count: int, files: Index | None = None) -> Classes:
     """Group files by class.
 
     Args:
-        of: int64[M] below `count`, the class of each file.
+        of: int64[M], the class of each file, below `count`.
         count: The number of classes.
-        files: int64[M], indices of the files; None for 0..M - 1.
+        files: int64[M], the indices of the files; None for 0..M - 1.
     """
     order = order_of(of) if (of[1:] < of[:-1]).any() else np.arange(len(of))
     ordered = of[order]

@@ -1,7 +1,7 @@
 """Plan tables that their format clusters itself (Delta's liquid clustering). Pure functions.
 
 Such a table is laid out by the format's own OPTIMIZE, which selects the files itself. `rewritten_by_optimize` computes
-which files these are, so that the plan shows them: docs/adr/0026-clustered-tables-by-optimize.md.
+its selection, so that the plan shows these files (docs/adr/0026-clustered-tables-by-optimize.md).
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import FileTable, TableState
 
 MAX_CLUSTERING_COLUMNS = 4  # Delta's limit of clustering columns
-# The size in bytes from which OPTIMIZE leaves a ZCube alone, and the size of the ZCubes that it makes. These are the
+# OPTIMIZE does not rewrite ZCubes of LARGE_CUBE bytes or more, and makes ZCubes of NEW_CUBE bytes. These are the
 # defaults of Delta. The session configuration of a rewrite sets them, so that OPTIMIZE rewrites the planned files.
 LARGE_CUBE = 100 * 2**30
 NEW_CUBE = 150 * 2**30
 
 
 def clustering(layout: Layout, state: TableState) -> tuple[str, ...] | None:
-    """Return the clustering columns to reach; None if the format does not cluster the table.
+    """Return the clustering columns to reach. The order of clustering columns does not count as a difference.
 
-    The order of clustering columns does not count as a difference.
+    They are empty after CLUSTER BY NONE, and None if the format does not cluster the table.
     """
     declared, has = tuple(column.name for column in layout.columns), state.clustering
     return has if not has or not declared or set(declared) == set(has) else declared
 
 
 def compare_clustering(spec: LayoutSpec, state: TableState) -> ChangeClustering | None:
-    """Return the change of the clustering columns; None if they are as declared, or if engine zlayout is declared."""
+    """Return the change of the clustering columns; None if there is none, or if the engine is not native."""
     after = clustering(spec.layout, state)
     if not state.clustering or after is None or after == state.clustering or spec.layout.engine != "native":
         return None
@@ -43,7 +43,7 @@ def compare_clustering(spec: LayoutSpec, state: TableState) -> ChangeClustering 
 
 
 def clustering_refusals(layout: Layout, state: TableState) -> Iterator[Diagnostic]:
-    """Yield ZL211 if the layout declares what the clustering of the table excludes."""
+    """Yield ZL211 if the clustering of the table excludes what the layout declares."""
     if state.clustering:
         by = f"the table is liquid-clustered (CLUSTER BY {', '.join(state.clustering)})"
         if layout.engine != "native":
@@ -61,15 +61,15 @@ def clustering_refusals(layout: Layout, state: TableState) -> Iterator[Diagnosti
 
 
 def without_touched(spec: LayoutSpec) -> LayoutSpec:
-    """Return the spec without a limit of touched, which decides nothing in a clustered table.
+    """Return the spec without a tolerance for touched, which must not select files of a clustered table.
 
-    ZCubes overlap, and OPTIMIZE rewrites none of the large ones, however many files a query touches.
+    ZCubes overlap, and OPTIMIZE rewrites no large ones, however many files a query touches.
     """
     return replace(spec, tolerance=replace(spec.tolerance, touched=np.inf))
 
 
 def unclustered_hilbert(layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
-    """Return ZL223 for a Hilbert curve by engine native in a table that is not clustered, else nothing."""
+    """Return ZL223 if a layout of engine native declares a Hilbert curve for a table that is not clustered."""
     if state.clustering or not layout.orders or layout.curve != CLUSTERING_CURVE or len(layout.columns) < 2:
         return ()
     message = "engine native orders by hilbert in tables with liquid clustering only, and this table has none"
@@ -77,16 +77,16 @@ def unclustered_hilbert(layout: Layout, state: TableState) -> tuple[Diagnostic, 
 
 
 def is_full(layout: Layout, files: FileTable) -> bool:
-    """Return whether files were clustered by other columns or another provider, which only OPTIMIZE FULL rewrites."""
+    """Return whether files were clustered by other columns or another provider. Only OPTIMIZE FULL rewrites these."""
     return bool(((files.layout >= 0) & ~recorded(layout, files)).any())
 
 
 def rewritten_by_optimize(layout: Layout, state: TableState) -> Bools:
-    """Return the files that OPTIMIZE, or OPTIMIZE FULL if it is needed, rewrites in a clustered table, bool[N].
+    """Return the files of a clustered table that OPTIMIZE rewrites, or OPTIMIZE FULL if `is_full` is true, bool[N].
 
-    These are the files of small ZCubes, and unclustered files. If there is one small ZCube and no unclustered file,
-    nothing is rewritten. FULL also rewrites files that were clustered by other columns (`ClusteringStrategy` in the
-    Delta source). ZCubes differ from those of OPTIMIZE only in the rounding of sizes to bytes.
+    OPTIMIZE rewrites the files of small ZCubes, and files without a ZCube. If there is only one small ZCube and no file
+    without a ZCube, it rewrites nothing. OPTIMIZE FULL also rewrites files that were clustered by other columns. The
+    algorithm is that of `ClusteringStrategy` in the Delta source, except that it rounds sizes to bytes differently.
     """
     files, columns = state.files, clustering(layout, state)
     by = [record.settings.get(CLUSTERED_BY) == list(columns or ()) for record in files.layouts]
@@ -103,14 +103,14 @@ def rewritten_by_optimize(layout: Layout, state: TableState) -> Bools:
 
 
 def left_alone(spec: LayoutSpec) -> Diagnostic:
-    """Make ZL409: the table exceeds a tolerance, and OPTIMIZE would rewrite none of its files."""
+    """Return ZL409: the table exceeds a tolerance, and OPTIMIZE would rewrite none of its files."""
     message = "the table exceeds its tolerance, but its OPTIMIZE rewrites no file of a complete ZCube"
-    hint = "nothing; with the next new files, OPTIMIZE rewrites a ZCube below 100 GiB too"
+    hint = "nothing to do; when new files are added, OPTIMIZE also rewrites a ZCube below 100 GiB"
     return Diagnostic("ZL409", message, "note", hint, spec.location)
 
 
 def undo_refusals(state: TableState) -> tuple[Diagnostic, ...]:
-    """Return ZL211 for a clustered table, of which no run is rolled back."""
+    """Return ZL211 for a clustered table, in which no run can be rolled back."""
     if not state.clustering:
         return ()
     message = f"the table is liquid-clustered (CLUSTER BY {', '.join(state.clustering)}), which excludes a rollback"

@@ -1,4 +1,4 @@
-"""Measure decayed partitions: touched of their files, and touched predicted for after a rewrite of some of them."""
+"""Measure decayed partitions, and predict touched after a rewrite of some of their files."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from zlayout.table.side_by_side import side_by_side
 from zlayout.table.state import FileTable
 from zlayout.table.sums import counts, sums
 
-# What a rewrite can be expected to reach is at least this, unless theory is lower: where touched is 1, the smallest
-# group beside the others would exceed any tolerance, and every append would cause a rewrite of the whole partition.
+# No lower touched is expected of a rewrite, unless theory is lower. If 1 were expected, the smallest additional group
+# would exceed any tolerance, and every append would cause a rewrite of the whole partition.
 MIN_ACHIEVABLE = 2.0
-# Touched counts as equal to theory if its multiple of theory, mean over the columns, is at most NEAR_THEORY and at
-# least its reciprocal, and no column is below MIN_NEAR_THEORY. Files do not divide evenly among the columns: 128 files
-# in 8 by 16 slices have 1.41 and 0.71 times the theoretical touched.
+# Touched counts as equal to theory if its multiple of theory, as the mean over the columns, is at most NEAR_THEORY and
+# at least its reciprocal, and no column is below MIN_NEAR_THEORY. Files do not divide evenly among the columns: 128
+# files in 8 by 16 slices have 1.41 and 0.71 times the theoretical touched.
 NEAR_THEORY, MIN_NEAR_THEORY = 1.1, 0.6
-# A group without a stored baseline may have lost files. Below theory, its live files count only if the group has at
-# least this share of the files of the partition.
+# A group without a stored baseline may have lost files. A touched below theory among its live files counts only if the
+# group has at least this share of the files of the partition.
 MIN_SHARE_BELOW_THEORY = 0.5
 # A baseline of fewer files does not show what a rewrite into more files reaches.
-MIN_FILES = 2
+MIN_BASELINE_FILES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,14 @@ class Decayed:
         files: The files.
         partition: int64[N], the partition of each file, 0..P - 1.
         facts: Facts of the same files.
-        live_bytes: float64[N], bytes of each file without its deleted rows; whole numbers, so that sums are exact.
-        reaches: One per z-order column.
+        live_bytes: float64[N], the bytes of each file without its deleted rows. They are whole numbers, so that sums
+            are exact.
+        reaches: The reach of the files, one per z-order column.
         touched: float64[P, d], the present touched.
         theory: float64[P, d], the lowest touched that a rewrite of the whole partition reaches by theory.
-        worst: float64[P, d], the highest factor by which a rewrite with a stored baseline missed theory.
-        factor: float64[P, d], the factor by which the next rewrite can be expected to miss it.
+        worst: float64[P, d], the highest factor by which a rewrite with a stored baseline missed theory; at least
+            `factor`.
+        factor: float64[P, d], the factor by which the next rewrite is expected to miss theory.
         targets: int64[P], the number of files after a rewrite of the whole partition.
         distinct: float64[P, d], the number of distinct values; infinity if unknown.
     """
@@ -64,20 +66,20 @@ class Decayed:
 
     @property
     def achievable(self) -> Floats:
-        """The lowest touched that a rewrite of the whole partition can be expected to reach, float64[P, d]."""
+        """The touched that a rewrite of the whole partition is expected to reach, float64[P, d]."""
         lowest = np.minimum(self.theory, MIN_ACHIEVABLE)
         return np.clip(self.theory * self.factor, lowest, np.maximum(self.targets[:, None], self.theory))
 
     @property
     def ratio(self) -> Floats:
-        """The touched ratio of each partition, float64[P]: touched divided by achievable."""
+        """The touched ratio of each partition, float64[P]: see `touched_ratio` of `touched` and `achievable`."""
         return touched_ratio(self.touched, self.achievable)
 
     def accepting(self, settled: Bools) -> Decayed:
-        """Return the same metrics, with less expected of the partitions in `settled` (bool[P]).
+        """Return the same metrics, where the partitions in `settled` (bool[P]) are expected to miss theory by `worst`.
 
-        No file of these is pending, so that an earlier run accepted their touched. If a rewrite left more than its
-        prediction, the next rewrite must not be expected to leave less.
+        These partitions have no pending files, so that the last run left their touched. If one of its rewrites left
+        more than its prediction, the next rewrite must not be expected to leave less.
         """
         return replace(self, factor=np.where(settled[:, None], self.worst, self.factor))
 
@@ -87,18 +89,20 @@ def measured_partitions(
 ) -> tuple[Index, Decayed]:
     """Measure partitions, and calibrate the prediction of a rewrite.
 
-    With few distinct values or frequent values, a rewrite cannot reach the theoretical touched, and each append would
-    cause a rewrite of the whole partition that gains nothing. With correlated columns, it reaches much less, and a
-    comparison with theory would not notice decay. The baselines of the laid-out groups show what rewrites did reach.
+    A comparison with theory alone would fail in two cases. If values are few or frequent, a rewrite cannot reach the
+    theoretical touched, and each append would cause a rewrite of the whole partition that gains nothing. If columns are
+    correlated, a rewrite reaches a much lower touched than theory, and decay would not be noticed. The baselines of the
+    laid-out groups show what rewrites have reached.
 
     Args:
+        spec: The layout spec.
         files: All files of the table.
-        each_file: Facts of the same files.
-        inside: bool[of the table], the partitions to measure, each with files.
+        each_file: The facts of the same files.
+        inside: The partitions of the table to measure, one bool for each. Each of them has files.
         now: The present metrics of the table.
 
     Returns:
-        The files of these partitions (int64 indices), and their metrics.
+        The indices of the files of these partitions, int64[N], and the metrics of these files and partitions.
     """
     index = np.flatnonzero(inside[files.partition])
     partition = (np.cumsum(inside) - 1)[files.partition[index]]
@@ -124,11 +128,11 @@ def measured_partitions(
 
 
 def savings(spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[SelectedFiles]) -> Floats:
-    """Predict by how much each of G groups alone lowers touched of the table.
+    """Predict by how much a rewrite of each of G groups alone lowers touched of the table.
 
     Returns:
-        float64[G, d]; 0 for a group with files of several partitions, for which nothing can be predicted.
-        Without z-order columns float64[G, 1], see `zlayout.planner.packing.gains`.
+        float64[G, d]; 0 for a group with files of several partitions, for which nothing can be predicted. Without
+        z-order columns, the gains of `zlayout.planner.packing.gains`, float64[G, 1].
     """
     if not spec.layout.orders:
         return gains(spec, files, groups)
@@ -144,14 +148,14 @@ def savings(spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[
 
 @dataclass(frozen=True, slots=True)
 class MeasuredGroups:
-    """G groups of files, and what is predicted of the files that a rewrite of each alone writes.
+    """G groups of files, and a prediction of the new files of each group.
 
     Attributes:
-        concerned: bool[of the table], the partitions that contain files of the groups.
-        decayed: These partitions, numbered in their order, and all of their files.
-        files: The files of `decayed` that each group has.
-        partition: int64[G], the partition in `decayed` of each group, its last one.
-        in_one_partition: bool[G], whether all files of a group are in one partition.
+        concerned: The partitions of the table that contain files of the groups, one bool for each partition.
+        decayed: The metrics of these partitions, numbered in their order, with all of their files.
+        files: The files of `decayed`, in classes by group.
+        partition: int64[G], the partition in `decayed` of each group; the last one of a group with several.
+        in_one_partition: bool[G], whether all files of the group are in one partition.
         live_bytes: float64[G], the bytes of each group without its deleted rows.
         written: int64[G], the number of new files.
         fresh: float64[G, d], touched among the new files.
@@ -170,7 +174,7 @@ class MeasuredGroups:
 def measured_groups(
     spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[SelectedFiles]
 ) -> MeasuredGroups:
-    """Measure the partitions of at least one group with files, and predict its new files."""
+    """Measure the partitions that contain files of the groups, and predict the new files. A group must have files."""
     of_file = np.full(len(files), -1, np.int64)
     for number, group in enumerate(groups):
         of_file[group.files] = number
@@ -189,7 +193,17 @@ def measured_groups(
 
 
 def touched_of_new(decayed: Decayed, written: Index, partition: Index, spec: LayoutSpec) -> Floats:
-    """Predict touched among `written` new files (int64[K]) of each `partition` (int64[K]): float64[K, d]."""
+    """Predict touched among the new files of each of K rewrites.
+
+    Args:
+        decayed: The measured partitions.
+        written: int64[K], the number of new files.
+        partition: int64[K], the partition in `decayed` that the files are in.
+        spec: The layout spec.
+
+    Returns:
+        float64[K, d].
+    """
     fresh = ideal_touched(written, spec.layout, decayed.distinct[partition]) * decayed.factor[partition]
     return np.minimum(np.maximum(fresh, 1.0), written[:, None])
 
@@ -197,13 +211,15 @@ def touched_of_new(decayed: Decayed, written: Index, partition: Index, spec: Lay
 def calibrate(
     files: FileTable, facts: FileFacts, spec: LayoutSpec, partition: Index, distinct: Floats, reaches: tuple[Reach, ...]
 ) -> tuple[Floats, Floats]:
-    """Compare what rewrites left in N files of P partitions with theory.
+    """Compare the touched that earlier rewrites left in N files of P partitions with theory.
 
-    The largest rewrite of a partition that still has a live file is the one to learn from. Its size is that of its live
-    files, scaled to the stored number of files.
+    The next rewrite of a partition is expected to miss theory as the largest rewrite did that still has live files. The
+    size of a rewrite is that of its live files, scaled to the number of files in its baseline.
 
     Args:
-        facts: Facts of the same files.
+        files: The N files.
+        facts: The facts of the same files.
+        spec: The layout spec.
         partition: int64[N], the partition of each file, 0..P - 1.
         distinct: float64[P, d], the number of distinct values; infinity if unknown.
         reaches: The reaches of the files, one per z-order column.
@@ -233,13 +249,24 @@ def calibrate(
     expected = np.ones_like(distinct)
     expected[owner[largest]] = factors[largest]
     worst = expected.copy()
-    whole = stored & (number >= MIN_FILES)
+    whole = stored & (number >= MIN_BASELINE_FILES)
     np.maximum.at(worst, owner[whole], factors[whole])
     return expected, worst
 
 
 def _factors(touched: Floats, number: Index, distinct: Floats, may_be_below: Bools, spec: LayoutSpec) -> Floats:
-    """Divide touched of G groups (float64[G, d]) by theory for `number` (int64[G]) files each; 1 if they are close."""
+    """Return by which factor the touched of each of G groups differs from theory.
+
+    Args:
+        touched: float64[G, d], the touched among the files of each group.
+        number: int64[G], the number of these files.
+        distinct: float64[G, d], the number of distinct values; infinity if unknown.
+        may_be_below: bool[G], whether a factor below 1 counts.
+        spec: The layout spec.
+
+    Returns:
+        float64[G, d]; 1 for a group whose touched is close to theory.
+    """
     ideal = np.maximum(ideal_touched(number, spec.layout, distinct), 1.0)
     factors = np.where(touched > 0, touched / ideal, 1.0)
     mean = factors.mean(axis=1)
@@ -252,7 +279,7 @@ def _factors(touched: Floats, number: Index, distinct: Floats, may_be_below: Boo
 def _touched_among(
     groups: Index, files: FileTable, facts: FileFacts, spec: LayoutSpec, reaches: tuple[Reach, ...]
 ) -> Floats:
-    """Measure touched among the live files of at most one group per partition: float64[P, d]."""
+    """Measure touched among the live files of these groups, at most one in each partition: float64[P, d]."""
     chosen = np.zeros(int(facts.group.max(initial=-1)) + 2, bool)
     chosen[groups] = True
     member = chosen[facts.group]

@@ -1,7 +1,7 @@
-"""Select the files to rewrite in decayed partitions: new files, and the fewest laid-out files that restore tolerance.
+"""Select the files to rewrite in decayed partitions: new files, and laid-out files to merge them with.
 
-All partitions are searched together. Every step is an array operation over all candidates, so that the cost depends on
-the number of files and not on the number of partitions (docs/adr/0006-incremental-rewrites.md).
+Candidates of all partitions are evaluated together. Every step is an array operation over all candidates, so that the
+time depends on the number of files and not on the number of partitions (docs/adr/0006-incremental-rewrites.md).
 """
 
 from __future__ import annotations
@@ -21,52 +21,53 @@ from zlayout.table.reach import Reach
 from zlayout.table.side_by_side import side_by_side
 from zlayout.table.sums import counts, sums
 
-# The share of the tolerance that a rewrite must leave unused, for later appends and errors of the prediction.
+# The share of `tolerance.touched` above 1 that a rewrite must leave unused, for later appends and prediction errors.
 UNUSED_SHARE_OF_TOLERANCE = 0.1
-# The factor by which the score of a candidate that does not restore the tolerance is worse than any that does.
+# A candidate that does not restore the tolerance gets a score multiplied by this factor, so that it is worse than every
+# candidate that does.
 NOT_RESTORED_FACTOR = 1e15
 
 
 def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, max_bytes: float) -> Bools:
     """Choose the files to rewrite in every partition, bool[N].
 
-    A candidate is the pending files together with the 0, 1, 2, ... smallest laid-out groups of the partition. It has
-    either all files of these groups, or only those that intersect the pending files in every column.
+    A candidate consists of the pending files and the 0, 1, 2, ... smallest laid-out groups of the partition. Of these
+    groups it has either all files, or only those that intersect the hull of the pending files in every column.
 
-    Of the candidates that are predicted to restore the tolerance, the one with the fewest bytes per unit of unused
-    tolerance is chosen, since more unused tolerance delays the next rewrite. If no candidate of at most `max_bytes`
-    restores the tolerance, the one with the largest gain per byte is chosen; if the pending files alone are larger
-    than `max_bytes`, only they are.
+    Only candidates of at most `max_bytes` count. Of those that are predicted to restore the tolerance, and those with
+    all files of the partition, the one with the fewest bytes per unit of unused tolerance is chosen, because unused
+    tolerance delays the next rewrite. If there is none, the one with the largest gain per byte is chosen. If none gains
+    anything, only the pending files are chosen.
 
     Args:
-        decayed: The files and their metrics.
-        pending: bool[N], files that must be rewritten. It includes all files without a laid-out group.
-        max_bytes: The limit of one rewrite, in bytes.
+        decayed: The N files and their metrics.
+        pending: bool[N], the files that must be rewritten. They include all files without a laid-out group.
+        spec: The layout spec.
+        max_bytes: The limit of one rewrite in bytes; infinity for no limit.
     """
     laid_out = _laid_out_groups(decayed, pending)
     everything = classes_of(_first_candidates(decayed, pending, laid_out), laid_out.candidates)
     intersects = pending | _intersecting(decayed, pending)
     alone = _small_files_left_alone(decayed, pending, intersects, laid_out, spec)
-    whole, met = side_by_side(
-        lambda way: _candidates(decayed, pending, laid_out, *way, spec, max_bytes),
+    whole, partial = side_by_side(
+        lambda variant: _best_candidates(decayed, pending, laid_out, *variant, spec, max_bytes),
         tuple(zip((everything, everything.of(intersects)), alone, strict=True)),
         len(pending),
     )
-    pick = met[0] < whole[0]
-    step = np.where(pick, met[1], whole[1])
-    taken = np.zeros(len(decayed.files) + 1, bool)
+    pick = partial[0] < whole[0]
+    step = np.where(pick, partial[1], whole[1])
+    merged = np.zeros(len(decayed.files) + 1, bool)
     number = np.arange(len(laid_out.group)) - laid_out.start[laid_out.partition]
-    taken[laid_out.group] = number < step[laid_out.partition]
-    inside = taken[decayed.facts.group] & (intersects | ~pick[decayed.partition])
-    return pending | inside
+    merged[laid_out.group] = number < step[laid_out.partition]
+    return pending | (merged[decayed.facts.group] & (intersects | ~pick[decayed.partition]))
 
 
 @dataclass(frozen=True, slots=True)
 class _LaidOutGroups:
-    """The U laid-out groups with files that are not pending, sorted by partition and then by bytes.
+    """The U laid-out groups that have files which are not pending, sorted by partition and then by bytes.
 
-    Candidates are numbered in the same order: for each partition first the candidate without laid-out groups, and then
-    one for each group that is added.
+    Candidates are numbered in the same order: in each partition, first the candidate without laid-out groups, then one
+    for each group that is added to the previous candidate.
 
     Attributes:
         group: int64[U], the number of the group.
@@ -106,15 +107,15 @@ def _laid_out_groups(decayed: Decayed, pending: Bools) -> _LaidOutGroups:
 
 def _first_candidates(decayed: Decayed, pending: Bools, laid_out: _LaidOutGroups) -> Index:
     """Return the first candidate that contains each file, int64[N]."""
-    place = np.zeros(len(decayed.files) + 1, np.int64)
-    place[laid_out.group] = laid_out.candidate
-    return np.where(pending, laid_out.without[decayed.partition], place[decayed.facts.group])
+    candidate = np.zeros(len(decayed.files) + 1, np.int64)
+    candidate[laid_out.group] = laid_out.candidate
+    return np.where(pending, laid_out.without[decayed.partition], candidate[decayed.facts.group])
 
 
 def _intersecting(decayed: Decayed, pending: Bools) -> Bools:
     """Return the files, bool[N], that intersect the hull of the pending files of their partition in every column."""
-    intersects, waiting = np.ones(len(pending), bool), np.flatnonzero(pending)
-    partitions = classes_of(decayed.partition[waiting], len(decayed.targets), waiting)
+    intersects, index = np.ones(len(pending), bool), np.flatnonzero(pending)
+    partitions = classes_of(decayed.partition[index], len(decayed.targets), index)
     for measured in decayed.reaches:
         lo, hi = partitions.hull(measured.lo, measured.hi)
         intersects &= measured.lo <= hi[decayed.partition]
@@ -125,13 +126,14 @@ def _intersecting(decayed: Decayed, pending: Bools) -> Bools:
 def _small_files_left_alone(
     decayed: Decayed, pending: Bools, intersects: Bools, laid_out: _LaidOutGroups, spec: LayoutSpec
 ) -> tuple[Floats, Floats]:
-    """Return how many small files each candidate leaves beyond those that the previous candidate leaves.
+    """Count the small files that a candidate leaves as the only file of their laid-out group.
 
-    A small file that is one of several files of its laid-out group does not count as small. It counts as soon as a
-    candidate leaves no other file of the group.
+    A file below half of the target size that is one of several files of its laid-out group does not count as small. It
+    counts as soon as a candidate leaves no other file of the group.
 
     Returns:
-        float64[U + P] for candidates with whole groups, and the same for candidates with intersecting files only.
+        The number of these files, as the difference of each candidate to the previous one of its partition: float64[U +
+        P] for candidates with whole groups, and the same for candidates with intersecting files only.
     """
     facts, groups = decayed.facts, int(decayed.facts.group.max(initial=-1)) + 1
     spared = ~facts.small & (decayed.files.bytes < SMALL_BELOW * spec.layout.target_size)
@@ -141,18 +143,19 @@ def _small_files_left_alone(
     candidate = np.concatenate((laid_out.without[laid_out.partition], laid_out.candidate))
 
     def alone(left: Bools) -> Floats:
-        """Return 1 for each group of which one small file is left that did not count before, else 0: float64[U]."""
+        """Return 1 for each group of which only one file is left, and that file is spared, else 0: float64[U]."""
         weights = sums(facts.group[left], groups, weight[left])[laid_out.group]
         return np.where(weights == 1, 1.0, 0.0)
 
-    def rises(after: Floats) -> Floats:
+    def differences(after: Floats) -> Floats:
+        """Return the differences, given the result of `alone` after a rewrite of each group: float64[U + P]."""
         return sums(candidate, laid_out.candidates, np.concatenate((before, after - before)))
 
     before = alone(~pending)
-    return rises(np.zeros_like(before)), rises(alone(~intersects))
+    return differences(np.zeros_like(before)), differences(alone(~intersects))
 
 
-def _candidates(
+def _best_candidates(
     decayed: Decayed,
     pending: Bools,
     laid_out: _LaidOutGroups,
@@ -161,17 +164,18 @@ def _candidates(
     spec: LayoutSpec,
     max_bytes: float,
 ) -> tuple[Floats, Index]:
-    """Evaluate the candidates of each partition p: the pending files and the k smallest laid-out groups, k = 0..U_p.
+    """Choose the best candidate of each partition.
 
-    Candidate k of partition p has the number start[p] + p + k.
+    Candidate k of partition p contains the pending files and the k smallest laid-out groups. It has the number
+    start[p] + p + k.
 
     Args:
-        added: The files by the first candidate that contains them.
-        alone: float64[U + P], from `_small_files_left_alone`. See `merge` for the others.
+        added: The files, in classes by the first candidate that contains them.
+        alone: float64[U + P], from `_small_files_left_alone`. See `merge` for the other arguments.
 
     Returns:
-        The best candidate of each partition: float64[P], its score, where lower is better and infinity is no help;
-        int64[P], the number of laid-out groups that it rewrites.
+        float64[P], the score of the best candidate: lower is better, and infinity is a candidate that gains nothing or
+        is too large. int64[P], the number of laid-out groups in it.
     """
     files, partitions = decayed.files, len(decayed.targets)
     total = added.count
@@ -180,7 +184,7 @@ def _candidates(
     step = np.arange(total) - first[owner]
 
     def along(each: NDArray[Any]) -> NDArray[Any]:
-        """Sum over all files of each candidate, given the sums over the files that each candidate adds: [total]."""
+        """Return the sums over all files of each candidate, given those over the files that it adds: [total]."""
         so_far = np.cumsum(each)
         before = np.where(first > 0, so_far[first - 1], 0)
         return so_far - before[owner]
@@ -192,34 +196,35 @@ def _candidates(
     after = whole[owner] - number + written
     small = sums(decayed.partition, partitions, decayed.facts.small)[owner] - along(added.sums(decayed.facts.small))
     small += along(alone) + ((written == 1) & (kept_size < SMALL_BELOW * spec.layout.target_size))
-    fresh = touched_of_new(decayed, written, owner, spec)
+    new = touched_of_new(decayed, written, owner, spec)
     touched = np.empty((total, len(decayed.reaches)))
     for column, measured in enumerate(decayed.reaches):
         inside = measured.between(owner, *_growing_hull(measured, added, owner))
         kept = decayed.touched[owner, column] - along(added.sums(measured.share))
-        touched[:, column] = kept + fresh[:, column] * inside
+        touched[:, column] = kept + new[:, column] * inside
     ratio = touched_ratio(touched, decayed.achievable[owner])
     # Without pending files, rewriting one group alone changes nothing.
-    waiting = counts(decayed.partition[pending], partitions) > 0
-    useful = (number > 0) & ((step > 1) | waiting[owner])
+    has_pending = counts(decayed.partition[pending], partitions) > 0
+    useful = (number > 0) & ((step > 1) | has_pending[owner])
     everything = number == whole[owner]
     limit = spec.tolerance.touched
     restores = ratio <= 1 + (1 - UNUSED_SHARE_OF_TOLERANCE) * (limit - 1)
     restores &= small <= spec.tolerance.small_files * after
     useful &= size <= max_bytes
-    if spec.max_group_size is not None:  # do not merge the parts of an earlier, limited rewrite again
-        useful &= waiting[owner]
+    if spec.max_group_size is not None:  # without new files, the parts of a limited rewrite are not merged again
+        useful &= has_pending[owner]
     score = np.where(useful & (restores | everything), size / np.maximum(limit - ratio, 1e-3), np.inf)
     gain = decayed.ratio[owner] - ratio
-    helps = useful & waiting[owner] & (gain > 0)
+    helps = useful & has_pending[owner] & (gain > 0)
     score = np.where(np.isinf(score) & helps, NOT_RESTORED_FACTOR * size / np.maximum(gain, 1e-9), score)
     best = np.lexsort((step, score, owner))[first]
     return score[best], step[best]
 
 
 def _growing_hull(measured: Reach, added: Classes, owner: Index) -> tuple[Index, Index]:
-    """Return the hull (lower and upper ends, int64[total] each) of all files of each candidate."""
+    """Return the first and the last point of the hull of all files of each candidate, int64[total] each."""
     lo, hi = added.hull(measured.lo, measured.hi)
-    # Points increase from partition to partition, so that a running maximum does not continue into the next partition.
+    # Points increase from partition to partition, so that the running maximum needs no offset. For the running minimum,
+    # each partition gets an offset that is lower than all values of the previous one.
     apart = owner * (2 * measured.points + 4)
     return np.minimum.accumulate(np.minimum(lo, measured.points) - apart) + apart, np.maximum.accumulate(hi)

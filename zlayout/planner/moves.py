@@ -1,9 +1,10 @@
-"""Move files of an older partitioning: alone, or together with the laid-out files that their rows would make decay.
+"""Move files of an older partitioning: alone, or together with laid-out files of the partitions that they go to.
 
-A writer that continues to use an older partition spec keeps adding such files. Their rows go to partitions that are
-laid out already, where they are decay, as an append is. The plan after the move must be empty. Therefore the rows are
-planned as laid-out files in every partition that their bounds allow (`arriving_files`). If such a partition would then
-exceed its tolerance, the group also has the files that must be merged with these.
+A writer that continues to use an older partition spec adds such files again and again. Their rows go to partitions that
+are already laid out, where they are decay, as an append is. The plan after the move must be empty. Therefore the moved
+rows are represented by laid-out files in every partition that their bounds allow (`arriving_files`), and the table is
+planned with these files. If a partition exceeds a tolerance with them, the group of the moved files also gets the files
+of this partition that must be merged.
 """
 
 from __future__ import annotations
@@ -27,16 +28,18 @@ from zlayout.table.baseline import Baseline
 from zlayout.table.joined import joined
 from zlayout.table.state import ColumnBounds, FileTable, LayoutRecord, Partition, PartitionField, TableState
 
-# Pairs of a group and a partition. With more, which only a move of most of a table has, groups are moved alone.
+# The limit of pairs of a group and a partition. Only a move of most of a table has more. Its groups are moved alone.
 MAX_ARRIVALS = 100_000
 
 
 def move_groups(spec: LayoutSpec, files: FileTable, index: Index, max_bytes: int | None) -> list[SelectedFiles]:
-    """Group the files to move (int64 indices) by old partition and the first z-order column, in limited groups.
+    """Return the groups of the files to move, in the order of old partitions and of the first z-order column.
 
     Args:
-        index: The files to move.
-        max_bytes: The limit of a group in bytes; None for one group.
+        spec: The layout spec.
+        files: The files of the table.
+        index: int64, the indices of the files to move.
+        max_bytes: The limit of a group in bytes; None for a single group.
     """
     reason = Reason.PARTITIONING_CHANGED if (files.layout >= 0).any() else Reason.NOT_LAID_OUT
     if max_bytes is None:
@@ -47,12 +50,12 @@ def move_groups(spec: LayoutSpec, files: FileTable, index: Index, max_bytes: int
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """A table as it will be when its groups are moved.
+    """A table as it is expected to be after its groups are moved.
 
     Attributes:
-        state: The table without the moved files, and with the laid-out files that each group writes in each partition.
-        kept: int64[K], the index of each file that stays. They are the first files of `state`.
-        group: int64[A], the number of the group of each file after these.
+        state: The table without the moved files, and with files that represent the moved rows.
+        kept: int64[K], the index of each file that stays, in the present table. These are the first files of `state`.
+        group: int64[A], for each of the following files of `state`, the number of the group whose rows it represents.
     """
 
     state: TableState
@@ -60,34 +63,35 @@ class Arrivals:
     group: Index
 
     def with_new_files(self, selected: Sequence[SelectedFiles], laid: Bools) -> list[SelectedFiles]:
-        """Add the new files of partitions in which rows arrive and nothing is selected, to be merged with these rows.
+        """Return the groups, with one more for each partition that has new files and gets rows, but has no group yet.
 
-        The tolerance for new files is that of theory. Without new files, errors of the prediction are accepted.
+        The group merges the new files with the moved rows. If they stayed, the partition would have pending files, and
+        the next plan would not accept errors of the prediction (see `EXTRA_TOLERANCE` in `zlayout.planner.select`).
 
         Args:
             selected: The groups of the plan of `state`.
-            laid: bool[N], the laid-out files of the table.
+            laid: bool[N], the laid-out files of the present table.
         """
         partition, arriving = self.state.files.partition, np.arange(len(self.kept), len(self.state.files))
-        taken = [group.partition_in(self.state.files) for group in selected]
+        planned = [group.partition_in(self.state.files) for group in selected]
         new = np.flatnonzero(~laid[self.kept])
-        reached = np.setdiff1d(np.intersect1d(partition[new], partition[arriving]), taken)
+        reached = np.setdiff1d(np.intersect1d(partition[new], partition[arriving]), planned)
         more = [np.concatenate([some[partition[some] == p] for some in (new, arriving)]) for p in reached]
         return [*selected, *(SelectedFiles(index, Reason.DECAYED) for index in more)]
 
     def joined(
         self, groups: Sequence[SelectedFiles], selected: Iterable[SelectedFiles], max_bytes: float, size: Index
     ) -> list[SelectedFiles]:
-        """Join the moved groups with what the plan of `state` merges with their rows.
+        """Join the moved groups with the files that the plan of `state` merges with their rows.
 
         Args:
-            groups: The moved groups, of the files of the table.
-            selected: The groups of the plan of `state`.
-            max_bytes: The limit of a group. Groups that would be larger are not joined.
-            size: int64[N], the size of each file in bytes.
+            groups: The moved groups, with indices of files in the present table.
+            selected: The groups of the plan of `state`, with indices of files in `state`.
+            max_bytes: The limit of a group in bytes. Groups that would be larger are not joined.
+            size: int64[N], the size of each file of the present table in bytes.
 
         Returns:
-            The groups to rewrite, of the files of the table.
+            The groups to rewrite, with indices of files in the present table.
         """
         parent = list(range(len(groups)))
 
@@ -125,13 +129,15 @@ def arrivals(
     current: Bools,
     in_scope: Bools,
 ) -> Arrivals:
-    """Plan where the rows of moved groups arrive.
+    """Return the table as it is expected to be after groups are moved.
 
     Args:
+        spec: The layout spec.
+        state: The observed table.
         fields: The partitioning to reach.
         moved: The groups of files to move.
-        current: bool[P], the partitions that are partitioned as declared and have files.
-        in_scope: bool[P], those that may be rewritten.
+        current: bool[P], the partitions that have the partition fields to reach, and files.
+        in_scope: bool[P], the partitions in scope.
     """
     files = state.files
     kept = np.ones(len(files), bool)
@@ -149,12 +155,13 @@ def arrivals(
 def _reached(
     files: FileTable, fields: tuple[PartitionField, ...], moved: Sequence[SelectedFiles], partitions: Index
 ) -> Bools:
-    """Return which groups may have rows of which partitions, bool[G, K]."""
+    """Return which groups may have rows of which of the K `partitions` (int64 indices), bool[G, K]."""
     rows = np.array([files.rows[group.files].sum() for group in moved], np.int64)
     owners = [[files.partitions[p] for p in np.unique(files.partition[group.files]).tolist()] for group in moved]
     reached = np.ones((len(moved), len(partitions)), bool)
     for field in fields:
-        # None if an old partition lacks the field; otherwise, the values of the old partitions decide
+        # The values of the field in the old partitions of each group; None if an old partition does not have the field.
+        # Then the bounds of the group decide.
         before = [
             frozenset(_value(owner, field) for owner in old) if all(field in owner.fields for owner in old) else None
             for old in owners
@@ -193,32 +200,34 @@ def _allowed(field: PartitionField, value: object, hull: dict[str, ColumnBounds]
 def arriving_files(
     spec: LayoutSpec, files: FileTable, moved: Sequence[SelectedFiles], group: Index, partition: Index, share: Floats
 ) -> tuple[FileTable, Index]:
-    """Return the files that the rows of moved groups become: those of A pairs of a group and a partition.
+    """Return the files that represent the rows of moved groups, for A pairs of a group and a partition.
 
-    Their number is the highest that the rewrite can write, and their touched that which theory expects of it. How the
-    values are divided among them is not known, so that a column has the bounds of the whole group in as many files as
-    a query for one value is expected to open, and no value in the others.
+    The number of files of a pair is the highest that the rewrite can write. Their touched is that of theory. It is not
+    known which values each file will have. Therefore some of the files have the bounds of the whole group, as many as a
+    query for one value is expected to open, and the others have no value of the column.
 
     Args:
+        spec: The layout spec.
+        files: The files of the table.
         moved: G groups of files.
         group: int64[A], the number of the group of each pair.
         partition: int64[A], the partition of each pair.
-        share: float64[G], the share of its rows that a group has in each of its partitions.
+        share: float64[G], the share of its rows that a group has in each partition that it may have rows of.
 
     Returns:
-        The files, each pair with at least one, and int64[N], the number of the group of each of them.
+        The M files, at least one of each pair, and int64[M], the number of the group of each file.
     """
     parts = files.split([g.files for g in moved])
     stored = np.array([part.rows.sum() for part in parts], np.int64)
     live = np.array([part.live_rows.sum() for part in parts], np.int64)
     size = np.array([(part.bytes * (part.live_rows / np.maximum(part.rows, 1))).sum() for part in parts])
-    # A rewrite rounds the number of files of the whole group, multiplies it with the share of a partition, and rounds
-    # again. Other files may be rewritten along in the group, and the share is an estimate.
+    # A rewrite rounds the number of files of the whole group, multiplies it by the share of a partition, and rounds
+    # again. The highest result is assumed, because the group may get other files, and the share is an estimate.
     whole, part = size[group] / spec.layout.target_size, share[group]
     number = np.maximum(np.where(part < 1.0, np.ceil((whole + 0.5) * part), np.rint(whole)), 1).astype(np.int64)
     touched = np.maximum(ideal_touched(number, spec.layout, np.full((len(group), len(spec.column_names)), np.inf)), 1.0)
     pair = np.repeat(np.arange(len(group)), number)
-    place = np.arange(len(pair)) - (np.cumsum(number) - number)[pair]
+    position = np.arange(len(pair)) - (np.cumsum(number) - number)[pair]
     owner, part_of_group = group[pair], share[group[pair]] / number[pair]
     rows = np.maximum(np.round(live[owner] * part_of_group), 1).astype(np.int64)
     layouts = files.layouts
@@ -232,7 +241,7 @@ def arriving_files(
         hull = hull.gathered(lambda side: side.take(pa.array(owner)), lambda column: column[owner])
         hull = replace(hull, null_count=np.where(nulls < 0, -1, np.round(nulls * rows)).astype(np.int64))
         if name in spec.column_names:
-            empty = place >= np.ceil(touched[pair, spec.column_names.index(name)].round(DECIMALS))
+            empty = position >= np.ceil(touched[pair, spec.column_names.index(name)].round(DECIMALS))
             none, mask = pa.scalar(None, hull.lower.type), pa.array(empty)
             lower, upper = (pc.if_else(mask, none, side) for side in (hull.lower, hull.upper))
             hull = replace(hull, lower=lower, upper=upper, null_count=np.where(empty, rows, hull.null_count))
@@ -260,7 +269,7 @@ def arriving_files(
 
 
 def hull_of(bounds: ColumnBounds, groups: Sequence[SelectedFiles]) -> ColumnBounds:
-    """Return the bounds of each group as of one file. A bound is missing if that of a file with values is missing."""
+    """Return the bounds of each group as if it were one file. A bound is missing if a file of the group lacks it."""
     low, high, nulls = [], [], np.empty(len(groups), np.int64)
     for number, group in enumerate(groups):
         index = pa.array(group.files)

@@ -1,6 +1,6 @@
-"""Plan tables with an external ordering, in which zlayout laid out no file.
+"""Plan tables with an external ordering, in which zlayout has laid out no file.
 
-The files have no layout record, so the external ordering is compared with the spec, and the files are measured.
+The files have no layout records. Instead, the external ordering is compared with the spec, and the files are measured.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ from zlayout.table.state import PartitionField, TableState
 
 
 def differences(spec: LayoutSpec, state: TableState) -> tuple[SettingDrift, ...]:
-    """Return the settings in which the external ordering differs from the spec; none if one of them orders nothing.
+    """Return the settings in which the external ordering differs from the spec.
 
-    The clustering columns of a clustered table are compared instead: `zlayout.planner.clustering`.
+    There are none without an external ordering or z-order columns. For a clustered table, `zlayout.planner.clustering`
+    compares the clustering columns instead.
     """
     if (ordering := state.ordering) is None or not spec.layout.orders or state.clustering:
         return ()
-    has = (
+    compared = (
         ("zorder.columns", list(ordering.columns), list(spec.column_names)),
         # A curve over one column is a plain sort.
         ("zorder.curve", ordering.curve, ordering.curve if len(ordering.columns) == 1 else spec.layout.curve),
     )
     return tuple(
-        SettingDrift(key, before, after, spec.location_of(key)) for key, before, after in has if before != after
+        SettingDrift(key, before, after, spec.location_of(key)) for key, before, after in compared if before != after
     )
 
 
@@ -44,7 +45,7 @@ def as_declared(spec: LayoutSpec, state: TableState) -> bool:
 
 
 def decay(spec: LayoutSpec, state: TableState, now: Measured) -> tuple[Decay, ...]:
-    """Return the decay measures of the worst partition in scope, except for `unclustered`."""
+    """Return the decay measures except for `unclustered`, each of the partition in scope where it is highest."""
     facts, _ = partition_facts(spec, state, state.partition_fields, file_facts(spec, state.files))
     scope, tolerance = facts.in_scope, spec.tolerance
     measures = (
@@ -64,10 +65,10 @@ def select(
     max_bytes: int | None,
     rarely_read: Bools | None = None,
 ) -> FileSelection:
-    """As `zlayout.planner.select.select`, but select nothing if the table is ordered as declared and within tolerance.
+    """Select files as `zlayout.planner.select.select` does, but none of a table that is ordered as declared.
 
-    Above the tolerance, partitions are selected by their bounds alone, because the external ordering no longer counts
-    once zlayout has laid out a file. An external ordering that is not as declared is drift: no file is adopted.
+    If such a table exceeds a tolerance, partitions are selected by their bounds alone, because the external ordering no
+    longer counts once zlayout has laid out a file. If the external ordering is not as declared, no file is adopted.
     """
     adopts = not differences(spec, state) and not state.clustering
     selection = by_layout_record(spec, state, fields, now, indistinct, max_bytes, adopts, rarely_read=rarely_read)

@@ -1,9 +1,10 @@
 """Select files for compaction alone: layouts without z-order columns. Pure functions without a loop over files.
 
-Every file is laid out, since there is no order that it could lack. A partition is rewritten if it exceeds the tolerance
-for small files or for deleted rows, and then only the files that cause it: its small files, and the files with many
-deleted rows. They become files of about the target size, and all others stay. The small files that one rewrite leaves
-are not selected again until others are added (`zlayout.planner.partitions.file_facts`), so that the next plan is empty.
+Every file counts as laid out, because no order is declared that it could lack. If a partition exceeds the tolerance for
+small files or for deleted rows, only the files that cause this are rewritten: its small files, or its files with many
+deleted rows. They become files of about the target size, and all other files stay. The small files that a rewrite
+leaves are not selected again until other small files are added (`zlayout.planner.partitions.file_facts`), so that the
+next plan is empty.
 """
 
 from __future__ import annotations
@@ -40,29 +41,44 @@ def pack(
     """Group the files to combine by partition, in groups of at most `max_bytes` where possible.
 
     Args:
+        spec: The layout spec.
+        files: The files of the table.
+        each_file: The facts of the files.
+        facts: The facts of the P partitions.
         planned: bool[P], the partitions that may be rewritten.
         max_bytes: The limit of a group in bytes; None for no limit.
     """
     much = much_deleted(files, spec)
-    past = planned & (facts.deleted > spec.tolerance.deleted_rows)
-    past &= spec.layout.engine == "zlayout"  # OPTIMIZE rewrites no file because of deleted rows alone
+    exceeds = planned & (facts.deleted > spec.tolerance.deleted_rows)
+    exceeds &= spec.layout.engine == "zlayout"  # zlayout configures OPTIMIZE so that it selects files by size alone
     owner = files.partition.astype(np.int64)
-    deleted = past[owner] & (much | shared(files, owner, len(past), much, spec))
+    deleted = exceeds[owner] & (much | shared(files, owner, len(exceeds), much, spec))
     small = each_file.small & (planned & (facts.small > spec.tolerance.small_files))[owner]
-    # What remains of a file with deleted rows may be small, and would be combined with the only small file later.
-    small |= (files.bytes < SMALL_BELOW * spec.layout.target_size) & (counts(owner[deleted], len(past)) > 0)[owner]
+    # The new file of a file with deleted rows may be small. The next plan would combine it with any other small file,
+    # so that these are rewritten with it.
+    small |= (files.bytes < SMALL_BELOW * spec.layout.target_size) & (counts(owner[deleted], len(exceeds)) > 0)[owner]
     groups = []
     for partition, index in each_partition(files, np.flatnonzero(deleted | small)):
-        whole = SelectedFiles(index, Reason.DELETED_ROWS if past[partition] else Reason.SMALL_FILES)
+        whole = SelectedFiles(index, Reason.DELETED_ROWS if exceeds[partition] else Reason.SMALL_FILES)
         parts = [whole] if max_bytes is None else divided(whole, files, spec, max_bytes)
         groups += [part for part in parts if len(part.files) > 1 or bool(deleted[part.files].any())]
     return groups
 
 
 def shared(files: FileTable, partition: Index, count: int, pending: Bools, spec: LayoutSpec) -> Bools:
-    """Return the files, bool[N], with shared delete files whose partition would still exceed the tolerance.
+    """Return the files with shared delete files whose partition would still exceed the tolerance for deleted rows.
 
-    Their deleted rows remain after the pending files are rewritten, so the next plan would rewrite them.
+    Their deleted rows remain after the pending files are rewritten, so that the next plan would rewrite them.
+
+    Args:
+        files: N files.
+        partition: int64[N], the partition of each file.
+        count: The number of partitions.
+        pending: bool[N], the files that are rewritten.
+        spec: The layout spec.
+
+    Returns:
+        bool[N].
     """
     if not files.shared_deletes.any():
         return files.shared_deletes
@@ -75,7 +91,10 @@ def shared(files: FileTable, partition: Index, count: int, pending: Bools, spec:
 
 
 def gains(spec: LayoutSpec, files: FileTable, groups: Sequence[SelectedFiles]) -> Floats:
-    """Return what a budget is spent on: by how many files of the target size a full scan opens and reads less.
+    """Return the gain of a rewrite of each of G groups, by which a budget ranks them.
+
+    The gain is the number of files that a full scan no longer opens, plus the bytes of deleted rows that it no longer
+    reads, as a multiple of the target size.
 
     Returns:
         float64[G, 1].

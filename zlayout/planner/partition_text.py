@@ -21,9 +21,9 @@ def partition_text(partition: Partition) -> str:
 
 
 def partition_names(partitions: Sequence[Partition]) -> tuple[list[str], Int64]:
-    """Return the text of each of P partitions, and the number of each, int64[P], from 1 in the order of the texts.
+    """Return the name of each of P partitions, which is its text, and its number: int64[P].
 
-    Reports that show no values name a partition by this number.
+    The number is the position in the order of the names, from 1. Redacted reports show it instead of the name.
     """
     names = [partition_text(partition) for partition in partitions]
     number = np.empty(len(names), np.int64)
@@ -32,7 +32,7 @@ def partition_names(partitions: Sequence[Partition]) -> tuple[list[str], Int64]:
 
 
 def _value(transform: str, value: Any) -> str:
-    """Write an ordinal of an Iceberg time transform as a date or time, and any other value as `str` does."""
+    """Return the integer of an Iceberg time transform as a date or time, and any other value as `str` does."""
     if value is None:
         return "null"
     if not isinstance(value, int):

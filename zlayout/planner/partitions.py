@@ -1,4 +1,4 @@
-"""Compute facts of partitions and files relative to the spec, as columns with one row per partition or file."""
+"""Compute facts of the partitions and files of a table relative to its spec, as arrays with one value for each."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class PartitionFacts:
     """Facts of each of P partitions relative to the spec.
 
     Attributes:
-        current: bool[P], partitioned as declared.
-        in_scope: bool[P], all rows match `where`.
+        current: bool[P], whether the partition has the partition fields to reach.
+        in_scope: bool[P], whether all of its rows match `where`.
         files: int64[P], the number of live files.
         laid: int64[P], the number of laid-out files.
         outdated: int64[P], the number of outdated files.
         groups: int64[P], the number of laid-out groups.
-        bytes: float64[P], the size of all files.
+        bytes: float64[P], the size of all files in bytes.
         unclustered: float64[P], the share of rows in unclustered files.
         deleted: float64[P], the share of deleted rows.
         small: float64[P], the share of small files.
@@ -54,7 +54,10 @@ class PartitionFacts:
 
     @property
     def mixed(self) -> Bools:
-        """bool[P], laid out only in part or by several rewrites. Only these can exceed `touched` and `small_files`."""
+        """bool[P], the partitions that are laid out only in part, or by several rewrites.
+
+        Only these can exceed the tolerance for `touched` and `small_files`.
+        """
         return (self.laid > 0) & ((self.laid < self.files) | (self.groups > 1))
 
 
@@ -64,14 +67,14 @@ class GroupBaselines:
 
     Attributes:
         files: int64[G], the number of files that the rewrite wrote; 0 if no baseline is stored.
-        touched: float64[G, d], touched among these files.
+        touched: float64[G, d], touched among these files; 0 if no baseline is stored.
     """
 
     files: Index
     touched: Floats
 
-    def and_without(self, count: int) -> GroupBaselines:
-        """Return these baselines, and those of `count` more groups of which none is stored."""
+    def with_missing(self, count: int) -> GroupBaselines:
+        """Return these baselines, followed by `count` groups without a stored baseline."""
         more = np.zeros((count, self.touched.shape[1]))
         return GroupBaselines(np.append(self.files, np.zeros(count, np.int64)), np.concatenate((self.touched, more)))
 
@@ -81,11 +84,12 @@ class FileFacts:
     """Facts of each of N files relative to the spec.
 
     Attributes:
-        laid: bool[N], laid out.
-        outdated: bool[N], has another layout id than the spec.
-        group: int64[N], the laid-out group of the file; -1 for none.
-        small: bool[N], small, and another rewrite could make it larger.
-        baselines: Of the laid-out groups.
+        laid: bool[N], whether the file is laid out.
+        outdated: bool[N], whether it has a layout record and is not laid out.
+        group: int64[N], the number of its laid-out group; -1 for a file without one. Without z-order columns, each file
+            without a layout record of the spec is a group of its own.
+        small: bool[N], whether it is a small file that another rewrite could make larger.
+        baselines: The stored baselines of the laid-out groups.
     """
 
     laid: Bools
@@ -98,7 +102,7 @@ class FileFacts:
         """Return the facts of the files at `index`, with groups numbered from 0."""
         group = self.group[index]
         present = np.zeros(int(self.group.max(initial=-1)) + 2, bool)
-        present[group] = True  # -1, no group, is the last element
+        present[group] = True  # the last element is for -1, no group
         number = np.cumsum(present) - 1
         number[-1] = -1
         kept = np.flatnonzero(present[:-1])
@@ -107,9 +111,9 @@ class FileFacts:
 
 
 def laid_out(spec: LayoutSpec, files: FileTable) -> Bools:
-    """Return the files that are laid out, bool[N]: the declared layout covers their layout record.
+    """Return the files that are laid out, bool[N]: those with a layout record that the declared layout covers.
 
-    Without z-order columns all files are, because there is no order that they could lack.
+    Without z-order columns, all files are laid out, because no order is declared that they could lack.
     """
     return recorded(spec.layout, files) if spec.layout.orders else np.ones(len(files), bool)
 
@@ -130,9 +134,10 @@ def much_deleted(files: FileTable, spec: LayoutSpec) -> Bools:
 def file_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
     """Compute the facts of each file.
 
-    A file of a laid-out group with several files does not count as small: its rewrite used the target size and could
-    not make it larger. Neither does the only small file of a partition that is laid out: to make it larger, files of a
-    size as declared would be rewritten.
+    Files below half of the target size do not count as small in two cases. The first is a file of a laid-out group with
+    several files: its rewrite used the target size and could not make it larger. The second is a file beside which
+    its partition has only laid-out files that are not small: to make it larger, another rewrite would have to rewrite
+    files that already have the declared size.
     """
     if not spec.layout.orders:
         return _compaction_facts(spec, files)
@@ -155,8 +160,9 @@ def file_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
 def _compaction_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
     """Compute the facts of each file for a layout without z-order columns.
 
-    Small files count as small if those of their partition have several origins: a rewrite by this layout is one origin,
-    because it could not make its files larger, and every other file is one.
+    Files below half of the target size count as small if those of their partition come from several groups. The files
+    that one rewrite by this layout wrote are one group, because it could not make them larger. Every other file is a
+    group of its own.
     """
     group = np.arange(len(files), dtype=np.int64)
     index = np.flatnonzero(recorded(spec.layout, files))
@@ -167,14 +173,21 @@ def _compaction_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
         group[index] = index[first_of][number]
         group, _ = dense((group,))
     small = files.bytes < SMALL_BELOW * spec.layout.target_size
-    origins = np.unique(group[small], return_index=True)[1]
-    small &= (counts(files.partition[small][origins], len(files.partitions)) > 1)[files.partition]
-    baselines = GroupBaselines(np.zeros(0, np.int64), np.zeros((0, 0))).and_without(int(group.max(initial=-1)) + 1)
+    one_of_each = np.unique(group[small], return_index=True)[1]
+    small &= (counts(files.partition[small][one_of_each], len(files.partitions)) > 1)[files.partition]
+    baselines = GroupBaselines(np.zeros(0, np.int64), np.zeros((0, 0))).with_missing(int(group.max(initial=-1)) + 1)
     return FileFacts(np.ones(len(files), bool), np.zeros(len(files), bool), group, small, baselines)
 
 
 def _baselines(spec: LayoutSpec, files: FileTable, group: Index, in_layout: Index) -> GroupBaselines:
-    """Return the stored baselines by the number of the laid-out group; group: int64[N]."""
+    """Return the stored baseline of each laid-out group.
+
+    Args:
+        spec: The layout spec.
+        files: The N files of the table.
+        group: int64[N], the laid-out group of each file; -1 for none.
+        in_layout: int64, the indices of the laid-out files.
+    """
     count, columns = int(group.max(initial=-1)) + 1, len(spec.layout.columns)
     found = GroupBaselines(np.zeros(count, np.int64), np.zeros((count, columns)))
     if files.baselines:
@@ -190,7 +203,14 @@ def _baselines(spec: LayoutSpec, files: FileTable, group: Index, in_layout: Inde
 def partition_facts(
     spec: LayoutSpec, state: TableState, fields: tuple[PartitionField, ...], facts: FileFacts
 ) -> tuple[PartitionFacts, int]:
-    """Compute the facts of every partition, and the number of partially matched partitions, which are out of scope."""
+    """Compute the facts of every partition, and count the partially matched partitions.
+
+    Args:
+        spec: The layout spec.
+        state: The observed table.
+        fields: The partitioning to reach.
+        facts: The facts of each file.
+    """
     files = state.files
     count = len(files.partitions)
     in_scope, partially_matched = scope(spec, state)
@@ -198,7 +218,7 @@ def partition_facts(
     number, rows = counts(partition, count), sums(partition, count, files.rows)
 
     def share(chosen: Bools, values: Index) -> Floats:
-        """Sum `values` over the chosen files of each partition, and divide by the rows of the partition."""
+        """Return the sum of `values` over the chosen files of each partition, divided by the rows of the partition."""
         return _share(sums(partition[chosen], count, values[chosen]), rows)
 
     laid = partition[facts.laid]

@@ -1,10 +1,10 @@
 """Select the files to rewrite in each partition, and the reason. Pure functions without a loop over files.
 
-A file is *laid out* if its layout record has the layout id of the spec, or if it is adopted
-(`zlayout.planner.adoption`). A partition needs no rewrite if one rewrite laid out all of its files, or if it has a
-single file. Everything else is drift (another layout, no layout, or an older partitioning) or decay (new files beside
-laid-out files). Decay below the tolerance is ignored; above the tolerance, `zlayout.planner.merge` selects the fewest
-files that restore it.
+A file is *laid out* if the layout of the spec covers its layout record, or if it is adopted
+(`zlayout.planner.adoption`). A partition needs no rewrite if one rewrite laid out all of its files. Any other partition
+has drift (another layout, no layout, or an older partitioning) or decay (new files beside laid-out files, or deleted
+rows). Decay within the tolerance is ignored. Above the tolerance, `zlayout.planner.merge` selects the files whose
+rewrite restores the tolerance at the lowest cost.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import FileTable, PartitionField, TableState
 from zlayout.table.sums import counts
 
-# If no file is pending, an earlier run accepted the present touched, and an error of its prediction must not cause
-# another rewrite. The tolerance is therefore raised by the share EXTRA_TOLERANCE / sqrt(files), since the error is
-# larger for few files, but at least by MIN_EXTRA_TOLERANCE.
+# If a partition has no pending files, the last run left its present touched, and an error in the prediction of that run
+# must not cause another rewrite. The tolerance for touched is therefore multiplied by 1 plus EXTRA_TOLERANCE
+# / sqrt(files), because the error is larger for few files, and at least by 1 plus MIN_EXTRA_TOLERANCE.
 EXTRA_TOLERANCE, MIN_EXTRA_TOLERANCE = 0.8, 0.1
 
 
@@ -51,13 +51,16 @@ def select(
     """Select the files that must be rewritten so that the table is laid out as declared.
 
     Args:
+        spec: The layout spec.
+        state: The observed table, with N files in P partitions.
         fields: The partitioning to reach.
-        indistinct: bool[P], partitions whose bounds are indistinct and become longer in rewritten files.
-        max_bytes: The limit of a group in bytes, None for no limit. A single file may be larger.
+        now: The present metrics.
+        indistinct: bool[P], the partitions whose bounds are indistinct and become longer in rewritten files.
+        max_bytes: The limit of a group in bytes; None for no limit. A group of one file may be larger.
         adopts: Whether files without a layout record may be adopted.
-        arriving: bool[N], files that count as laid out for the tolerance and as added since the last run, see
-            `zlayout.planner.moves`; None for none.
-        rarely_read: bool[P], partitions whose decay waits; None for none.
+        arriving: bool[N], the files that stand for moved rows, see `zlayout.planner.moves`. They count as laid out, and
+            as added since the last run. None for none.
+        rarely_read: bool[P], the partitions whose decay waits unless files are moved; None for none.
     """
     files = state.files
     added = np.zeros(len(files), bool) if arriving is None else arriving
@@ -66,16 +69,17 @@ def select(
     planned = recorded.current & recorded.in_scope
     adopted = adopt(spec, files, each_file, recorded, planned & ~indistinct & adopts, now)
     facts = adopted.partitions
-    # an adopted file may have been added since the run that was accepted
+    # Adopted files do not count here, because they may have been added since the run that accepted the table. Without
+    # z-order columns, nothing is settled: all files count as laid out, so that added files are not known.
     settled = (recorded.laid == recorded.files) & (facts.deleted <= spec.tolerance.deleted_rows)
     settled &= is_accepted(spec, state.properties) & (counts(files.partition[added], len(settled)) == 0)
-    settled &= spec.layout.orders  # else all files count as laid out, and those that were added are not known
+    settled &= spec.layout.orders
     old = ~recorded.current & recorded.in_scope & (recorded.files > 0)
     moves = bool(old.any())
     if moves and spec.layout.engine == "zlayout":
         return _with_moves(spec, state, fields, adopted, old, indistinct, max_bytes, adopts)
     if moves:
-        # The formats' own rewrites cannot move some files and leave those of the declared partitioning alone.
+        # The formats' own rewrites cannot move files and leave those of the declared partitioning as they are.
         everything = np.flatnonzero(facts.in_scope[files.partition])
         groups = [moved(files, everything)]
         chosen, ratio = facts.in_scope[files.partition], now.ratio
@@ -86,7 +90,7 @@ def select(
         limit = np.inf if max_bytes is None else max_bytes
         judged = without_touched(spec) if state.clustering else spec
         chosen, ratio = _choose(judged, files, adopted, planned, settled, added, indistinct, now, limit)
-        chosen |= _remains(files, adopted, chosen, len(planned))[files.partition]
+        chosen |= _too_few_remain(files, adopted, chosen, len(planned))[files.partition]
         if state.clustering:
             chosen &= rewritten_by_optimize(spec.layout, state)
         groups = by_partition(files, chosen, recorded, spec, indistinct)
@@ -118,7 +122,12 @@ def _with_moves(
     max_bytes: int | None,
     adopts: bool,
 ) -> FileSelection:
-    """Select as `select` does, and move the files of the partitions `old` (bool[P]) to the declared partitioning."""
+    """Select as `select` does, and move files to the partitioning to reach.
+
+    Args:
+        adopted: The facts of the files and of the P partitions.
+        old: bool[P], the partitions whose files are moved. See `select` for the other arguments.
+    """
     files, facts = state.files, adopted.partitions
     groups = move_groups(spec, files, np.flatnonzero(old[files.partition]), max_bytes)
     then = arrivals(spec, state, fields, groups, facts.current & (facts.files > 0), facts.in_scope)
@@ -142,31 +151,33 @@ def _choose(
     planned: Bools,
     settled: Bools,
     added: Bools,
-    truncated: Bools,
+    indistinct: Bools,
     now: Measured,
     max_bytes: float,
 ) -> tuple[Bools, Floats]:
-    """Choose all files of partitions that are not laid out, and in decayed partitions those that restore tolerance.
+    """Choose all files of partitions that are not laid out, and in decayed ones the files that restore the tolerance.
 
     Args:
+        adopted: The facts of the N files and of the P partitions.
         planned: bool[P], the partitions that may be rewritten.
-        settled: bool[P], those without added files that the last run accepted.
-        added: bool[N], laid-out files that were added since. See `select` for the others.
+        settled: bool[P], the partitions without added files that the last run accepted.
+        added: bool[N], the laid-out files that were added since the last run.
+        max_bytes: The limit of one rewrite in bytes; infinity for no limit. See `select` for the other arguments.
 
     Returns:
-        bool[N], the files to rewrite, and float64[P], the present touched ratio, calibrated in partitions that were
-        measured.
+        bool[N], the files to rewrite. float64[P], the present touched ratio; in partitions that may have decayed, it is
+        based on the baselines of earlier rewrites.
     """
     each_file, facts = adopted.each_file, adopted.partitions
     oversize = (facts.files == 1) & (facts.bytes > OVERSIZED_ABOVE * spec.layout.target_size)
     several = (facts.files > 1) | oversize
     deleted = facts.deleted > spec.tolerance.deleted_rows
     whole = planned & (
-        (several & ((facts.laid == 0) | truncated)) | (deleted & ((facts.laid == 0) | (facts.files == 1)))
+        (several & ((facts.laid == 0) | indistinct)) | (deleted & ((facts.laid == 0) | (facts.files == 1)))
     )
-    past = (facts.unclustered > spec.tolerance.unclustered) | (facts.small > spec.tolerance.small_files)
-    beyond_tolerance = deleted | (several & (facts.outdated > 0)) | (facts.mixed & past)
-    to_measure = planned & ~whole & (facts.laid > 0) & (beyond_tolerance | facts.mixed)
+    exceeds = (facts.unclustered > spec.tolerance.unclustered) | (facts.small > spec.tolerance.small_files)
+    must_change = deleted | (several & (facts.outdated > 0)) | (facts.mixed & exceeds)
+    to_measure = planned & ~whole & (facts.laid > 0) & (must_change | facts.mixed)
     chosen, ratio = whole[files.partition], now.ratio.copy()
     if not to_measure.any():
         return chosen, ratio
@@ -175,12 +186,12 @@ def _choose(
     much = deleted[partitions][partition]
     pending = ~decayed.facts.laid | (much & much_deleted(decayed.files, spec))
     pending |= much & shared(decayed.files, partition, len(decayed.targets), pending, spec)
-    waiting = counts(partition[pending], len(partitions)) > 0
-    decayed = decayed.accepting(~waiting)
+    has_pending = counts(partition[pending], len(partitions)) > 0
+    decayed = decayed.accepting(~has_pending)
     ratio[partitions] = decayed.ratio
     extra = np.maximum(EXTRA_TOLERANCE / np.sqrt(facts.files[partitions]), MIN_EXTRA_TOLERANCE)
-    limit = spec.tolerance.touched * np.where(waiting, 1.0, 1.0 + extra)
-    decays = (beyond_tolerance[partitions] | (decayed.ratio > limit)) & ~settled[partitions]
+    limit = spec.tolerance.touched * np.where(has_pending, 1.0, 1.0 + extra)
+    decays = (must_change[partitions] | (decayed.ratio > limit)) & ~settled[partitions]
     if spec.layout.engine != "zlayout":
         # The formats' own rewrites process whole partitions.
         whole[partitions[decays]] = True
@@ -189,17 +200,22 @@ def _choose(
     return chosen, ratio
 
 
-def _remains(files: FileTable, adopted: Adopted, chosen: Bools, partitions: int) -> Bools:
-    """Return the partitions, bool[P], in which too few adopted files would remain to be adopted by the next plan."""
+def _too_few_remain(files: FileTable, adopted: Adopted, chosen: Bools, partitions: int) -> Bools:
+    """Return the partitions, bool[P], in which adopted files would remain, but too few for the next plan to adopt."""
     kept = adopted.files & ~chosen
     some, rest = (counts(files.partition[which], partitions) > 0 for which in (chosen, kept))
     return some & rest & too_few(files, kept, partitions)
 
 
 def _worst(facts: PartitionFacts, touched: Floats, known: Bools, settled: Bools, spec: LayoutSpec) -> tuple[Decay, ...]:
-    """Return the decay measures of the worst partition.
+    """Return the decay measures, each of the partition where it is highest.
 
-    known: bool[P], partitions in scope of a laid-out table. settled: bool[P], those that the last run accepted.
+    Args:
+        facts: The facts of the P partitions.
+        touched: float64[P], the touched ratio.
+        known: bool[P], the partitions whose measures count.
+        settled: bool[P], the partitions that the last run accepted.
+        spec: The layout spec.
     """
     measures = (
         (Measure.UNCLUSTERED, facts.unclustered, known & (facts.files > 1), spec.tolerance.unclustered),
@@ -211,11 +227,11 @@ def _worst(facts: PartitionFacts, touched: Floats, known: Bools, settled: Bools,
 
 
 def worst_of(measures: Iterable[tuple[Measure, Floats, Bools, float]], settled: Bools) -> tuple[Decay, ...]:
-    """Return the decay measures that are above 0 in the worst partition.
+    """Return the decay measures, each of the partition where it is highest, without those that are 0 everywhere.
 
     Args:
         measures: Each measure with its value in each partition, the partitions that count (bool[P]), and its tolerance.
-        settled: bool[P], the partitions that do not count as exceeding a tolerance.
+        settled: bool[P], the partitions that do not count as exceeding a tolerance, whatever their values.
     """
     found = (
         Decay(name, float(values[counted].max(initial=0.0)), limit, int((values[counted & ~settled] > limit).sum()))

@@ -1,4 +1,4 @@
-"""The files that a plan rewrites, as `zlayout.planner.select` found them."""
+"""The selection: the files to rewrite, in groups, as `zlayout.planner.select` determines them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ from zlayout.table.state import FileTable
 
 @dataclass(frozen=True, slots=True)
 class SelectedFiles:
-    """The files of one group (int64 indices into the file table), and the reason for their rewrite."""
+    """The files of one group, and the reason for their rewrite.
+
+    Attributes:
+        files: int64, the indices of the files in the file table.
+        reason: The reason for the rewrite.
+    """
 
     files: Index
     reason: Reason
@@ -46,13 +51,13 @@ class FileSelection:
 
     Attributes:
         groups: The groups of files.
-        decay: The decay measures of the worst partition.
+        decay: The decay measures, each of the partition where it is highest.
         out_of_scope: The number of partitions that are out of scope.
         partially_matched: The number of these that are partially matched.
-        moves: Whether the partitioning changes, so that nothing can be predicted for the present partitions.
+        moves: Whether files of another partitioning are rewritten, so that rows change their partition.
         adopted: The number of adopted files that are not rewritten.
-        adopted_partitions: The number of partitions that have them.
-        left_out: The groups that a budget is not spent on, because their rewrite gains nothing.
+        adopted_partitions: The number of partitions that contain these files.
+        left_out: The groups on which no budget is spent, because their rewrite gains nothing.
         hot: The groups of files that wait, because their partitions are hot.
         rarely_read: The groups of files that wait, because the workload rarely reads their partitions. They count as
             within tolerance: neither `decay` nor `every_group` contains them.
@@ -71,7 +76,7 @@ class FileSelection:
 
     @property
     def every_group(self) -> tuple[SelectedFiles, ...]:
-        """The groups of files to rewrite, now or later."""
+        """The groups of files to rewrite now, or when their partitions are no longer hot."""
         return (*self.groups, *self.hot)
 
 
@@ -82,16 +87,24 @@ def moved(files: FileTable, index: Index) -> SelectedFiles:
 
 
 def by_partition(
-    files: FileTable, chosen: Bools, facts: PartitionFacts, spec: LayoutSpec, truncated: Bools
+    files: FileTable, chosen: Bools, facts: PartitionFacts, spec: LayoutSpec, indistinct: Bools
 ) -> list[SelectedFiles]:
-    """Make one group of the chosen files (bool[N]) of each partition. See `zlayout.planner.select` for the others."""
+    """Return one group for each partition with chosen files.
+
+    Args:
+        files: The N files of the table.
+        chosen: bool[N], the files to rewrite.
+        facts: The facts of the P partitions.
+        spec: The layout spec.
+        indistinct: bool[P], the partitions with indistinct bounds.
+    """
     has_layout = bool((files.layout >= 0).any())
     parts = each_partition(files, np.flatnonzero(chosen))
-    return [SelectedFiles(index, _reason(p, facts, spec, truncated, has_layout)) for p, index in parts]
+    return [SelectedFiles(index, _reason(p, facts, spec, indistinct, has_layout)) for p, index in parts]
 
 
 def each_partition(files: FileTable, index: Index) -> Iterator[tuple[int, Index]]:
-    """Yield each partition that has files at `index` (int64), with these files."""
+    """Yield each partition that contains files at `index` (int64), and the indices of these files."""
     if not len(index):
         return
     chosen = classes_of(files.partition[index].astype(np.int64), len(files.partitions), index)
@@ -99,7 +112,10 @@ def each_partition(files: FileTable, index: Index) -> Iterator[tuple[int, Index]
 
 
 def divided(group: SelectedFiles, files: FileTable, spec: LayoutSpec, max_bytes: int) -> list[SelectedFiles]:
-    """Divide a group into parts of at most `max_bytes`, sorted by the first z-order column or by path."""
+    """Divide a group into parts of at most `max_bytes`, in the order of `first_column_rank`.
+
+    A group for engine native is not divided, because the formats' own rewrites process whole partitions.
+    """
     if int(files.bytes[group.files].sum()) <= max_bytes or spec.layout.engine != "zlayout":
         return [group]
     order = np.argsort(first_column_rank(spec, files, group.files))
@@ -107,9 +123,9 @@ def divided(group: SelectedFiles, files: FileTable, spec: LayoutSpec, max_bytes:
 
 
 def first_column_rank(spec: LayoutSpec, files: FileTable, index: Index) -> Index:
-    """Rank the files at `index` by their lower bound of the first z-order column, int64; missing bounds are last.
+    """Return the rank of each file at `index` by its lower bound of the first z-order column, int64.
 
-    Without z-order columns, files are ranked by their paths, the order in which a rewrite combines them.
+    Files without a bound are last. Without z-order columns, files are ranked by path, as a rewrite combines them.
     """
     by = files.bounds[spec.column_names[0]].lower if spec.layout.orders else files.path
     rank = np.empty(len(index), np.int64)
@@ -118,7 +134,7 @@ def first_column_rank(spec: LayoutSpec, files: FileTable, index: Index) -> Index
 
 
 def in_parts(ordered: Index, reason: Reason, files: FileTable, max_bytes: int) -> list[SelectedFiles]:
-    """Divide the files at `ordered`, in that order, into parts of at most `max_bytes`, or of one file."""
+    """Divide the files at `ordered`, in that order, into parts of at most `max_bytes`. A larger file is one part."""
     parts, start = [], 0
     so_far = np.concatenate(([0], np.cumsum(files.bytes[ordered])))
     while start < len(ordered):
@@ -128,12 +144,12 @@ def in_parts(ordered: Index, reason: Reason, files: FileTable, max_bytes: int) -
     return parts
 
 
-def _reason(partition: int, facts: PartitionFacts, spec: LayoutSpec, truncated: Bools, has_layout: bool) -> Reason:
+def _reason(partition: int, facts: PartitionFacts, spec: LayoutSpec, indistinct: Bools, has_layout: bool) -> Reason:
     if facts.outdated[partition]:
         return Reason.LAYOUT_CHANGED
     if facts.laid[partition] == 0:
-        # In a table with a layout, data that arrived in another partition is decay.
+        # If other partitions have layout records, a partition without laid-out files is decay and no first layout.
         return Reason.PARTITION_NOT_LAID_OUT if has_layout else Reason.NOT_LAID_OUT
-    if truncated[partition]:
+    if indistinct[partition]:
         return Reason.BOUNDS_TRUNCATED
     return Reason.DELETED_ROWS if facts.deleted[partition] > spec.tolerance.deleted_rows else Reason.DECAYED
