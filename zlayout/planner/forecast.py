@@ -17,29 +17,32 @@ from zlayout.table.reach import Reach, reach
 from zlayout.table.state import FileTable
 from zlayout.table.sums import counts, sums
 
-# touched / joint optimum after a rewrite, by curve and number of columns, simulated on uniform keys (docs/curves.md).
+# Touched after a rewrite divided by the joint optimum, by curve and for 1, 2, 3, and 4 or more columns. The values were
+# simulated on uniform keys (docs/curves.md).
 _TOUCHED_PER_OPTIMUM = {
     "kd": (1.0, 1.03, 1.04, 1.05),
     "hilbert": (1.0, 1.23, 1.25, 1.22),
     "zorder": (1.0, 1.7, 1.55, 1.44),
 }
 # With several columns, touched after a rewrite varies by a few percent, because the number of files does not divide
-# evenly among the columns. Ratios use the low end of that range, so that they are never too small.
+# evenly among the columns. Touched is compared with the low end of that range, so that touched ratios are never too
+# small.
 _LOW_END = 0.95
+# Ratios and expectations are rounded to this number of decimals, so that rounding errors of sums decide nothing.
 DECIMALS = 9
-# In a table with one partition and at most this number of files, the reach is kept: it is asked for several times.
+# In a table with one partition and at most this number of files, the reach is kept, because it is used several times.
 MAX_FILES_WITH_REACH = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Present and achievable metrics of the d z-order columns of a table with P partitions.
+    """Present and theoretical metrics of the d z-order columns of a table with P partitions.
 
     Attributes:
         metrics: The present metrics, one per column.
-        ratio: float64[P], touched divided by the lowest touched that a rewrite can reach, mean over the columns.
-        touched: float64[P, d], at present.
-        ideal: float64[P, d], expected touched after a rewrite of the whole partition.
+        ratio: float64[P], see `touched_ratio` of the present touched and the lowest touched by theory.
+        touched: float64[P, d], the present touched.
+        ideal: float64[P, d], the mean touched by theory after a rewrite of the whole partition.
         distinct: float64[P, d], the number of distinct values.
         files: int64[P], the present number of files.
         targets: int64[P], the number of files after a rewrite of the whole partition.
@@ -59,12 +62,12 @@ class Measured:
         return tuple(m.reach for m in self.metrics if m.reach is not None)
 
     def reach_of(self, files: FileTable, at: int, index: Index) -> Reach:
-        """Return the reach of files on one z-order column; computed if it is not known yet.
+        """Return the reach of files on one z-order column. It is computed unless it was kept.
 
         Args:
             files: All files of the table.
-            at: The number of the column.
-            index: int64, the indices of all files of some partitions.
+            at: The index of the column.
+            index: int64, the indices of the files: all files of some partitions.
         """
         if (known := self.metrics[at].reach) is not None:
             return replace(known, lo=known.lo[index], hi=known.hi[index], share=known.share[index])
@@ -93,13 +96,18 @@ def measure(files: FileTable, spec: LayoutSpec) -> Measured:
 
 
 def touched_ratio(touched: Floats, reference: Floats) -> Floats:
-    """Divide `touched` by `reference` (float64[P, d] each; the quotient is 1 if the reference is 0).
+    """Return the touched ratio of each partition: of the ratios of its columns, the mean, or half of the largest.
+
+    The larger of the two counts. The mean allows that a rewrite favours one column at the expense of another. Half of
+    the largest shows the decay of a single one of many columns. The result is rounded, so that rounding errors of sums
+    over all partitions do not decide whether a partition exceeds its tolerance.
+
+    Args:
+        touched: float64[P, d].
+        reference: float64[P, d], the touched to compare with. The ratio of a column is 1 where it is 0.
 
     Returns:
-        The mean over the columns or half of the largest, whichever is larger, float64[P]: a rewrite may favour one
-        column at the expense of another, but among many columns the decay of a single one must be noticed too. It is
-        rounded so that rounding errors of sums over all partitions do not decide whether one partition exceeds its
-        tolerance.
+        float64[P].
     """
     ratios = np.divide(touched, reference, out=np.ones_like(touched), where=reference > 0)
     ratio: Floats = np.maximum(ratios.mean(axis=1), ratios.max(axis=1) / 2).round(DECIMALS)
@@ -107,9 +115,11 @@ def touched_ratio(touched: Floats, reference: Floats) -> Floats:
 
 
 def columns(now: Measured, after: Sequence[TouchedRange] = ()) -> tuple[ColumnForecast, ...]:
-    """Combine the present metrics of each z-order column with its forecast, if there is one.
+    """Combine the present metrics of each z-order column with its forecast.
 
-    The floor is that of the present files; a forecast has one only if a sample shows how often values occur.
+    Args:
+        now: The present metrics.
+        after: The forecast of each column; empty if nothing is rewritten. Then the floor is that of the present files.
     """
     unchanged = (TouchedRange(metrics.column, None, None, None, metrics.floor) for metrics in now.metrics)
     return tuple(
@@ -132,17 +142,19 @@ def columns(now: Measured, after: Sequence[TouchedRange] = ()) -> tuple[ColumnFo
 
 
 def best_touched(ideal: Floats) -> Floats:
-    """Return the lowest touched that a rewrite can be expected to reach, float64[P, d]; `ideal` is the mean."""
+    """Return the lowest touched by theory, float64[P, d]. ideal: float64[P, d], the mean touched by theory."""
     return ideal if ideal.shape[1] == 1 else np.where(ideal > 1, np.maximum(_LOW_END * ideal, 1.0), ideal)
 
 
 def ideal_touched(targets: Index, layout: Layout, distinct: Floats) -> Floats:
-    """Estimate touched of independent columns after a rewrite of each partition by the curve of the layout.
+    """Return the mean touched by theory after a rewrite of each partition by the curve of the layout.
 
-    The result decides what is rewritten. It is not shown, because correlated and frequent values change it.
+    Theory is the joint optimum of independent columns, multiplied by what the curve loses against it. The result is
+    used to decide what is rewritten. It is not shown, because correlated columns reach less, and frequent values more.
 
     Args:
         targets: int64[P], the number of files that the rewrite writes.
+        layout: The layout.
         distinct: float64[P, d], the number of distinct values of each column; infinity if unknown.
 
     Returns:
@@ -152,11 +164,11 @@ def ideal_touched(targets: Index, layout: Layout, distinct: Floats) -> Floats:
     if d == 0:
         return np.zeros((len(targets), 0))
     if layout.curve == "linear":
-        # Files are ranges of the first column. Values of the other columns are in all files.
+        # Each file has a range of the first column. Values of the other columns are in all files.
         first = joint_optimum(targets, (1.0,), distinct[:, :1])
         others = np.where(distinct[:, 1:] > 0, targets[:, None].astype(np.float64), 0.0)
         return np.concatenate([first, others], axis=1)
-    # cuts at values instead of quantiles serve the workload and not these columns alike: baselines show by how much
+    # Declared cuts favour the queries of the workload over some of the columns. Theory ignores this, baselines show it.
     curve = "kd" if layout.cuts else layout.curve
     loss = _TOUCHED_PER_OPTIMUM[curve][min(d, 4) - 1]
     lowest = joint_optimum(targets, tuple(layout.weights.values()), distinct)

@@ -1,4 +1,4 @@
-"""The ranges that metadata allows after the partitioning of files changes."""
+"""The ranges that metadata allows for touched and the number of files after rows move to other partitions."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from zlayout.table.transforms import transformed
 def moved_ranges(
     spec: LayoutSpec, state: TableState, fields: Sequence[PartitionField], chosen: Sequence[Candidate]
 ) -> tuple[tuple[TouchedRange, ...], FilesAfter]:
-    """Return the ranges of touched and of the number of files. Every new partition has at least one file.
+    """Return the ranges of touched and of the number of files after a rewrite.
 
     Args:
+        spec: The layout spec.
+        state: The observed table.
         fields: The partitioning of new files.
         chosen: The groups to rewrite.
     """
@@ -30,22 +32,22 @@ def moved_ranges(
     partitions = max_partitions(state, fields)
     partitions = min(partitions, rows) if isfinite(partitions) else partitions
     low = kept + int(rows > 0)
-    # A group is divided among its partitions, and each share is rounded.
+    # The files of a group are divided among its partitions. The number in each partition is rounded, and is at least 1.
     high = kept + sum(c.action.target_files for c in chosen) + len(chosen) * partitions
     files = FilesAfter(None, low, int(high) if isfinite(high) else None)
     limit, count = None if files.high is None else float(files.high), max(len(state.files.partitions), 1)
-    # A value is in at least one file, and at most in all of them.
+    # A value is in at least one file, and at most in all files.
     lows = {name: float(has_values(state.files, name, count).any()) for name in spec.column_names}
     return tuple(TouchedRange(name, None, low, limit, None) for name, low in lows.items()), files
 
 
 def max_partitions(state: TableState, fields: Sequence[PartitionField]) -> float:
-    """Return an upper limit of the number of partitions of the rows; infinity if bounds do not limit it."""
+    """Return an upper limit of the number of partitions of the table's rows by `fields`; infinity if there is none."""
     return prod(_max_values(state.files.bounds.get(field.source), field) for field in fields)
 
 
 def _max_values(bounds: ColumnBounds | None, field: PartitionField) -> float:
-    """Return the largest number of values of one field, with one for null."""
+    """Return an upper limit of the number of values of a partition field, including null; infinity if there is none."""
     name, _, argument = field.transform.partition("[")
     if name == "void":
         return 1
@@ -66,5 +68,6 @@ def _max_values(bounds: ColumnBounds | None, field: PartitionField) -> float:
 
 
 def _steps(ends: pa.Array) -> float:
+    """Return the difference of the two integers in `ends`."""
     low, high = ends.to_pylist()
     return float(high - low)

@@ -1,14 +1,15 @@
 """The ranges that metadata allows for `touched`, the number of files, and the bytes read after a rewrite.
 
-A rewrite of whole partitions leaves every value in at least one file, and opens at most all new files. More is known
-only in special cases: files in the order of their only key share no value, a column without values touches no file, and
-a column without bounds touches every file. Where some files of a partition stay, their share of touched is known from
-the estimate of the present one, whose error is ESTIMATE_ERROR (docs/metrics.md).
+After a rewrite of whole partitions, a query for a value opens at least one and at most all of the new files. More is
+known only in special cases: files in the order of their only z-order column share no value, a query on a column without
+values opens no file, and a query on a column without bounds opens every file. If some files of a partition stay, what
+they contribute to touched is known from the present estimate, whose error is ESTIMATE_ERROR (docs/metrics.md).
 
-The bytes of rewritten rows are those of their present files: how well a new order compresses is not known. A group of
-B bytes becomes at most k files, and a query for one of its values reads at least B / k bytes in the mean, because that
-is the mean over files of equal size, and larger files are read more often than smaller ones. It reads at most B, within
-the range that the group covers. Both bounds count whole files: row groups may be skipped inside of them.
+It is assumed that rewritten rows keep their size, because it is not known how well a new order compresses. If a group
+of B bytes becomes at most k files, a query for one of its values reads at least B / k bytes in the mean: B / k is the
+mean over files of equal size, and larger files are read more often than smaller ones. A query reads at most B bytes of
+the group, and none if the value is outside of the hull of the group. Both limits count whole files, although engines
+may skip row groups in them.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ from zlayout.table.sums import counts, sums
 
 # The largest relative error of `touched`, which is estimated from bounds: docs/metrics.md, "touched".
 ESTIMATE_ERROR = 0.1
-# The relative error of a number of distinct values from a sketch; 2 % are usual.
+# The largest relative error of a number of distinct values from a sketch; 2 % is usual.
 SKETCH_ERROR = 0.1
-# The rows of the largest new file, as a multiple of the mean, if no key is larger than a file.
+# An upper limit of the rows of the largest new file, as a multiple of the mean, if no key has more rows than a file.
 MAX_IMBALANCE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Rewrites:
-    """G groups of files of one partition each that are rewritten together.
+    """A rewrite of G groups, each with files of one partition.
 
     Attributes:
         files: The N files of the table, in P partitions.
@@ -71,11 +72,11 @@ class Rewrites:
         return sums(self.partition, max(len(self.files.partitions), 1), values)
 
     def changes(self) -> tuple[Index, Bools, Bools]:
-        """Return what happens to each partition.
+        """Return how each partition changes.
 
         Returns:
-            int64[P], the number of files that stay; bool[P], whether files are rewritten; bool[P], whether files are
-            rewritten and others stay, or are rewritten in another group.
+            int64[P], the number of files that stay. bool[P], whether files are rewritten. bool[P], whether files are
+            rewritten, but not all files of the partition in one group.
         """
         count = max(len(self.files.partitions), 1)
         kept = counts(self.files.partition[self.kept], count)
@@ -83,23 +84,23 @@ class Rewrites:
         return kept, changed, changed & ((kept > 0) | (counts(self.partition, count) > 1))
 
     def share_of_rows(self, column: str) -> Floats:
-        """Return the share of the rows with a value of its partition that each group has, float64[G]."""
+        """Return the share of each group in the rows of its partition that have a value, float64[G]."""
         values = self.files.rows_with_value(column)
         own = self.sums(values)
         whole = sums(self.files.partition, max(len(self.files.partitions), 1), values)[self.partition]
         return np.divide(own, whole, out=np.zeros_like(own), where=whole > 0)
 
     def beside_kept(self, now: Measured, at: int, apart: Bools) -> tuple[Index, Floats, Floats]:
-        """Measure the partitions `apart` (bool[P]) that keep files or are rewritten in several groups.
+        """Measure the partitions that are not rewritten as one group.
 
         Args:
             now: The present metrics.
-            at: The number of a z-order column.
-            apart: See `changes`.
+            at: The index of a z-order column.
+            apart: bool[P], these partitions: the third result of `changes`.
 
         Returns:
-            int64[K], the files that stay in these partitions; float64[K], the share of the rows of its partition in the
-            interval of each; float64[G], the share in the range of each group.
+            int64[K], the files that stay in these partitions. float64[K], for each of these files, the share of the
+            rows of its partition in its interval. float64[G], the same share for the hull of each group.
         """
         inside = np.flatnonzero(apart[self.files.partition])
         group, reach = self.group[inside], now.reach_of(self.files, at, inside)
@@ -109,7 +110,13 @@ class Rewrites:
 
 
 def rewrites_of(files: FileTable, groups: Sequence[Index], targets: Sequence[int]) -> Rewrites:
-    """Return the groups of files (int64 indices each), which become at most `targets` files each."""
+    """Return the rewrite of some groups.
+
+    Args:
+        files: The files of the table.
+        groups: int64, the indices of the files of each group. They are in one partition.
+        targets: The largest number of files that each group can become.
+    """
     group = np.full(len(files), -1, np.int64)
     for number, members in enumerate(groups):
         group[members] = number
@@ -118,7 +125,7 @@ def rewrites_of(files: FileTable, groups: Sequence[Index], targets: Sequence[int
 
 
 def unknown_ranges(spec: LayoutSpec) -> tuple[TouchedRange, ...]:
-    """Return one entry per z-order column for a rewrite of which metadata proves nothing."""
+    """Return the forecast of each z-order column for a rewrite about which metadata proves nothing."""
     return tuple(TouchedRange(name, None, None, None, None) for name in spec.column_names)
 
 
@@ -142,7 +149,7 @@ def touched_ranges(spec: LayoutSpec, state: TableState, now: Measured, rewrites:
 def _touched_range(
     spec: LayoutSpec, state: TableState, now: Measured, rewrites: Rewrites, at: int, column: Column
 ) -> tuple[float, float]:
-    """Return the range of touched of z-order column number `at`, summed over partitions."""
+    """Return the range of touched of a z-order column, summed over partitions. at: the index of the column."""
     touched, (kept, changed, apart) = now.touched[:, at], rewrites.changes()
     written = rewrites.in_partitions(rewrites.targets)
     lowest = has_values(state.files, column.name, len(touched)).astype(np.float64)
@@ -153,16 +160,16 @@ def _touched_range(
     if apart.any():
         stay, share, hull = rewrites.beside_kept(now, at, apart)
         beside = sums(state.files.partition[stay], len(touched), share)
-        least = (1 - ESTIMATE_ERROR) * (beside + rewrites.in_partitions(rewrites.share_of_rows(column.name)))
+        low_apart = (1 - ESTIMATE_ERROR) * (beside + rewrites.in_partitions(rewrites.share_of_rows(column.name)))
         new = rewrites.in_partitions(high_in_group * np.minimum((1 + ESTIMATE_ERROR) * hull, 1.0))
-        low = np.where(apart, np.maximum(low, least), low)
+        low = np.where(apart, np.maximum(low, low_apart), low)
         high = np.where(apart, np.minimum((1 + ESTIMATE_ERROR) * beside + new, kept + written), high)
     high = np.where(changed & (touched == 0) & (lowest == 0), 0.0, np.maximum(high, low))
     return float(low.sum()), float(high.sum())
 
 
 def files_after(rewrites: Rewrites) -> FilesAfter:
-    """Return the range of the number of live files after the rewrites. A group becomes at least one file."""
+    """Return the range of the number of live files after the rewrites. A group with live rows becomes at least one."""
     low, high = _files_range(rewrites)
     return FilesAfter(None, low, high)
 
@@ -184,13 +191,14 @@ def _lowest_touched(
 ) -> Floats:
     """Return the lowest possible touched of a column after whole partitions are rewritten, float64[P].
 
-    At most `distinct` values fill all files: N / distinct files each, if the files are of about equal size. They are
-    unless one key is larger than a file, which stays in one file without noise.
+    k values fill all N new files, so that a query for a value opens at least N / k files in the mean if the files have
+    equal numbers of rows. A file may have MAX_IMBALANCE times the mean number. Without noise, it may also have all rows
+    of one key.
 
     Args:
-        at: The number of the column.
+        at: The index of the column.
         column: The same column.
-        targets: float64[P], the largest number of new files.
+        targets: float64[P], the largest number of new files. See `touched_ranges` for the other arguments.
     """
     values = (state.files.live_rows, state.files.rows_with_value(column.name))
     rows, filled = (sums(state.files.partition, len(targets), each) for each in values)
@@ -207,27 +215,27 @@ def _lowest_touched(
 def _max_among_new(spec: LayoutSpec, state: TableState, column: Column, rewrites: Rewrites) -> Floats:
     """Return the largest possible touched among the new files of each group alone, float64[G].
 
-    Files in the order of the only z-order column share no value, unless noise distributes equal keys, or the bounds
-    are less exact than the values: truncated, or rounded as timestamps are. A file with NaN may have no bounds. Noise
-    distributes only keys larger than two files, which no key is if nearly all values are distinct. A file without a
-    value is not opened, so that no more files are than there are rows with a value.
+    At most as many files are opened as there are rows with a value, because a file without a value is not opened. Files
+    in the order of the only z-order column share no value, with these exceptions: noise distributes keys with more rows
+    than two files, which do not exist if nearly all values are distinct. Bounds may be less exact than the values:
+    strings are truncated and timestamps are rounded. A file with NaN may have no bounds.
     """
     files, nulls = state.files, state.files.bounds[column.name].null_count
     filled = rewrites.sums(np.maximum(files.rows - np.maximum(nulls, 0), 0))
-    most = np.where(rewrites.sums(nulls < 0) > 0, rewrites.targets, np.minimum(rewrites.targets, filled))
+    limit = np.where(rewrites.sums(nulls < 0) > 0, rewrites.targets, np.minimum(rewrites.targets, filled))
     truncated = is_text(column.type) and column.bound_length is not None
     if len(spec.column_names) > 1 or truncated or pt.is_timestamp(column.type):
-        return most
+        return limit
     once = 2.0 if pt.is_floating(column.type) else 1.0
     rows = rewrites.sums(files.live_rows)
     heaviest = np.divide(_max_rows_of_key(spec, state), rows, out=np.ones(len(rows)), where=rows > 0)
     spread = np.minimum(heaviest, 1.0) * (np.minimum(heaviest, 1.0) * rewrites.targets + 2)
     whole = (heaviest * rewrites.targets <= 2) | (not spec.layout.noise)
-    return np.minimum(most, np.where(whole, once, once + spread))
+    return np.minimum(limit, np.where(whole, once, once + spread))
 
 
 def has_values(files: FileTable, column: str, partitions: int) -> Bools:
-    """Return the partitions, bool[P], with a live row that is certainly not null in the column."""
+    """Return the partitions, bool[P], that certainly have a live row with a value of the column."""
     bounds = files.bounds[column]
     certain = np.where(bounds.null_count >= 0, files.rows - files.deleted - bounds.null_count, 0) > 0
     bounded = bounds.lower.is_valid().to_numpy(zero_copy_only=False) & (files.deleted == 0)
@@ -237,7 +245,7 @@ def has_values(files: FileTable, column: str, partitions: int) -> Bools:
 def with_bytes(
     state: TableState, now: Measured, rewrites: Rewrites, columns: Sequence[ColumnForecast]
 ) -> tuple[ColumnForecast, ...]:
-    """Add the range of the bytes that a query reads after the rewrites to the forecast of each z-order column."""
+    """Return the forecast of each z-order column with the range of the bytes that a query reads after the rewrites."""
     size = rewrites.sums(state.files.live_bytes)
     result = []
     for at, (forecast, column) in enumerate(zip(columns, state.columns_of(c.column for c in columns), strict=True)):
@@ -250,7 +258,13 @@ def with_bytes(
 
 
 def _bytes_range(column: str, now: Measured, at: int, rewrites: Rewrites, size: Floats) -> tuple[float, float]:
-    """Return the range of the bytes read of z-order column number `at`. size: float64[G], the live bytes."""
+    """Return the range of the bytes read after the rewrites.
+
+    Args:
+        column: The name of a z-order column.
+        at: The index of the same column.
+        size: float64[G], the live bytes of each group.
+    """
     files, targets, (_, changed, apart) = rewrites.files, rewrites.targets, rewrites.changes()
     values = files.rows_with_value(column)
     own, rows, live = rewrites.share_of_rows(column), rewrites.sums(values), rewrites.sums(files.live_rows)
@@ -261,9 +275,9 @@ def _bytes_range(column: str, now: Measured, at: int, rewrites: Rewrites, size: 
         kept, share, width = rewrites.beside_kept(now, at, apart)
         beside = float((share * files.bytes[kept]).sum())
         hull = np.where(apart[rewrites.partition], np.minimum((1 + ESTIMATE_ERROR) * width, hull), hull)
-    # The files that have values may be small if other rows are null.
+    # If other rows are null, the files with values may have only the share of the bytes that rows with a value have.
     valued = np.divide(rows, live, out=np.zeros_like(rows), where=live > 0)
-    least = np.where(targets > 1, np.minimum(valued, 1.0) / np.maximum(targets, 1), 1.0)
-    low = stay + (1 - ESTIMATE_ERROR) * beside + float((own * least * size).sum())
+    share_read = np.where(targets > 1, np.minimum(valued, 1.0) / np.maximum(targets, 1), 1.0)
+    low = stay + (1 - ESTIMATE_ERROR) * beside + float((own * share_read * size).sum())
     high = stay + (1 + ESTIMATE_ERROR) * beside + float((hull * size).sum())
     return low, max(low, high)

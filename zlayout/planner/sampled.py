@@ -1,7 +1,7 @@
-"""Forecast a plan from a sample of the key columns: the curve of the rewrite, applied to the sampled rows.
+"""Forecast the result of a plan from a row group sample: the rewrite is simulated on the sampled rows.
 
-The simulated files and the kept ones are measured together by the code that measures a table (`layout_metrics`), so
-that prediction and measurement have the same definition.
+The simulated files and the files that stay are measured together, by the code that measures tables (`layout_metrics`).
+Predicted and measured metrics therefore have the same definition.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from zlayout.planner.partitions import SMALL_BELOW, Bools, Index
 from zlayout.planner.ranges import stays_unbounded
 from zlayout.planner.selection import first_column_rank
 from zlayout.planner.simulated import Column, together
-from zlayout.planner.simulation import MAX_GROUPS, Outcome, Rewrite, errors_of, simulate
+from zlayout.planner.simulation import MAX_GROUPS, Rewrite, Simulation, errors_of, simulate
 from zlayout.planner.work import Group
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.key_sample import RowGroups, RowGroupSample
@@ -32,26 +32,26 @@ from zlayout.table.metrics import layout_metrics
 from zlayout.table.reach import reach
 from zlayout.table.state import ColumnBounds, FileTable, PartitionField, TableState
 
-# The smallest half width of a range, as a share of the prediction: a rewrite draws a sample of its own. It is wider if
-# only some row groups were read, because the jackknife does not see what all of them lack.
+# The smallest error of a prediction, as a share of it, because the rewrite draws another sample. It is larger if only
+# some row groups were read, because the jackknife does not show the influence of values that none of them contains.
 MIN_ERROR, MIN_ERROR_OF_PART = 0.05, 0.15
-# Simulations with other rows, of which the mean is predicted.
+# The number of simulations with different rows of the sample. Their mean is the prediction.
 DRAWS = 3
-# The error of the number of new files, as a share of it.
+# The error of the predicted number of new files, as a share of it.
 FILES_ERROR = 0.1
-# The share of new files below half of the target above which a partitioning is too fine.
+# A partitioning is too fine if more than this share of the new files is below half of the target size.
 MAX_SMALL_SHARE = 0.5
 
 
 def files_to_sample(spec: LayoutSpec, state: TableState, groups: Sequence[Group]) -> Index:
-    """Return the files to sample, int64: those of the groups, in the order of the first z-order column."""
+    """Return the indices of the files to sample, int64: those of each group, ordered by the first z-order column."""
     group = _group_of(state, groups)
     chosen = np.flatnonzero(group >= 0)
     return chosen[np.lexsort((first_column_rank(spec, state.files, chosen), group[chosen]))]
 
 
 def columns_to_sample(spec: LayoutSpec, fields: Sequence[PartitionField]) -> tuple[str, ...]:
-    """Return the z-order columns and the source columns of the partitioning."""
+    """Return the columns to sample: the z-order columns and the source columns of the partition fields."""
     return tuple(dict.fromkeys((*spec.column_names, *(f.source for f in fields if f.transform != "void"))))
 
 
@@ -61,8 +61,10 @@ def with_sample(
     """Return the decision with a forecast from the sample.
 
     Args:
+        spec: The layout spec.
+        state: The observed table.
         fields: The partitioning of new files.
-        decision: The decision without a forecast.
+        decision: The decision with the ranges that metadata allows.
         sample: Rows of the files to rewrite.
     """
     plan = decision.plan
@@ -78,14 +80,14 @@ def with_sample(
     facts = SampleFacts(len(sample), sample.row_groups, sample.files, sample.bytes_read, sample.seed, row_groups)
     after = _files_after(plan, spec, draws[0])
     notes = (small_partition_files(spec, after, draws[0].partitions),) if _too_fine(after, plan) else ()
-    diagnostics = tuple(d for d in plan.diagnostics if d.code != READS_MORE)  # from metadata alone
+    diagnostics = tuple(d for d in plan.diagnostics if d.code != READS_MORE)  # this one was from metadata alone
     diagnostics = (*diagnostics, *reads_more(spec, columns), *notes)
     forecast = replace(plan, columns=columns, sample=facts, files_after=after, diagnostics=diagnostics)
     return replace(decision, plan=forecast, after=_files_to_draw(spec, rewrite, draws[0]))
 
 
-def _files_to_draw(spec: LayoutSpec, rewrite: Rewrite, found: Outcome) -> FileTable | None:
-    """Return the files after the rewrite of the partition that is drawn; None if a group in it has no sampled rows."""
+def _files_to_draw(spec: LayoutSpec, rewrite: Rewrite, found: Simulation) -> FileTable | None:
+    """Return the files after the rewrite of the partition that a picture shows; None if they are not all known."""
     files, group, sample = rewrite.files, rewrite.group, rewrite.sample
     partition = most_interesting(files, group >= 0)
     inside = files.partition == partition
@@ -106,9 +108,12 @@ def rewrite_of(
     fields: tuple[PartitionField, ...],
     sample: RowGroupSample,
 ) -> Rewrite:
-    """Return what a decision rewrites.
+    """Return the input of a simulation.
 
     Args:
+        spec: The layout spec.
+        state: The observed table.
+        decision: The decision with the groups to rewrite.
         names: The columns of the sample whose bounds are simulated: the z-order columns, then others.
         fields: The partitioning of new files.
         sample: Rows of the files to rewrite.
@@ -129,14 +134,14 @@ def _group_of(state: TableState, groups: Sequence[Group]) -> Index:
 
 
 def _stored_columns(names: Sequence[str], state: TableState, plan: TablePlan) -> tuple[Column, ...]:
-    """Return columns as writers store their bounds after the table properties of the plan are set."""
+    """Return the columns, with the bounds that writers store after the table properties of the plan are set."""
     lengths = {p.name: length_in(p.after) for p in plan.properties if length_in(p.after)}
     result = []
     for column in state.columns_of(names):
         length = column.bound_length
         if length:
-            sets = [lengths[key] for key, _ in (*column.longer_bounds, *column.enable_stats) if key in lengths]
-            length = max([length, *sets])
+            planned = [lengths[key] for key, _ in (*column.longer_bounds, *column.enable_stats) if key in lengths]
+            length = max([length, *planned])
         result.append(Column(column.name, length, not stays_unbounded(column, state)))
     return tuple(result)
 
@@ -150,7 +155,14 @@ def _forecast(
     read: float,
     read_error: float,
 ) -> ColumnForecast:
-    """Return the forecast of one column. Values that are not finite are unknown; errors are standard errors."""
+    """Return the forecast of one column. Values that are not finite are unknown.
+
+    Args:
+        column: The forecast from metadata.
+        rewrite: The input of the simulation.
+        touched, floor, read: The simulated touched, floor and bytes read.
+        touched_error, read_error: The standard errors of touched and bytes read.
+    """
     size, sample = column.bytes_read, rewrite.sample
     in_row_groups = _bytes_in_row_groups(rewrite.files, rewrite.group >= 0, sample.footers, column.column)
     size = replace(size, in_row_groups=min(in_row_groups, size.now))
@@ -168,55 +180,60 @@ def _forecast(
 def _around(
     value: float, error: float, low: float | None, high: float | None, *, complete: bool
 ) -> tuple[float, float, float | None]:
-    """Return a prediction with the range of twice its error, all within what metadata guarantees (`low` to `high`).
+    """Return a prediction, and its range of twice the standard error in each direction.
 
-    complete: whether the sample has rows of every row group.
+    Args:
+        value: The simulated value.
+        error: Its standard error; infinity if it is unknown.
+        low, high: The range that metadata guarantees, to which all results are limited. None is unknown.
+        complete: Whether the sample has rows of every row group.
     """
-    least, most = float(low or 0.0), np.inf if high is None else float(high)
-    predicted = float(np.clip(value, least, most))
+    lowest, highest = float(low or 0.0), np.inf if high is None else float(high)
+    predicted = float(np.clip(value, lowest, highest))
     half = max(2 * error if np.isfinite(error) else np.inf, (MIN_ERROR if complete else MIN_ERROR_OF_PART) * predicted)
-    up_to = min(predicted + half, most)
-    return predicted, max(predicted - half, least), up_to if np.isfinite(up_to) else None
+    up_to = min(predicted + half, highest)
+    return predicted, max(predicted - half, lowest), up_to if np.isfinite(up_to) else None
 
 
-def _files_after(plan: TablePlan, spec: LayoutSpec, found: Outcome) -> FilesAfter:
-    """Return the number of files, with the range that metadata allows around the prediction, and the new sizes."""
+def _files_after(plan: TablePlan, spec: LayoutSpec, found: Simulation) -> FilesAfter:
+    """Return the predicted number of files with its range, both within what metadata allows, and the new sizes."""
     size = np.concatenate([s.bytes for s in found.new]) if found.new else np.zeros(0, np.int64)
-    least, most = (plan.files_after.low, plan.files_after.high) if plan.files_after else (None, None)
+    lowest, highest = (plan.files_after.low, plan.files_after.high) if plan.files_after else (None, None)
     kept = plan.files - sum(g.files for g in plan.groups)
-    predicted = found.files if most is None else min(found.files, most)
+    predicted = found.files if highest is None else min(found.files, highest)
     error = math.ceil(FILES_ERROR * (predicted - kept))
     return FilesAfter(
         predicted=predicted,
-        low=max(predicted - error, least or 0),
-        high=min(predicted + error, most or predicted + error),
+        low=max(predicted - error, lowest or 0),
+        high=min(predicted + error, highest or predicted + error),
         median_bytes=int(np.median(size)) if len(size) else None,
         small=int((size < SMALL_BELOW * spec.layout.target_size).sum()),
     )
 
 
 def _too_fine(after: FilesAfter, plan: TablePlan) -> bool:
+    """Return whether rows change their partition and the new partitions are so small that most new files are small."""
     written = (after.predicted or 0) - plan.files + sum(g.files for g in plan.groups)
     moves = plan.partitioning is not None or any(g.partitions > 1 for g in plan.groups)
     return moves and written > 1 and (after.small or 0) > MAX_SMALL_SHARE * written
 
 
 def predictions(plan: TablePlan) -> Mapping[str, float]:
-    """Return the predicted touched by column, for columns with a prediction."""
+    """Return the predicted touched by name of the column, for the columns that have a prediction."""
     return {c.column: c.predicted for c in plan.columns if c.predicted is not None}
 
 
 def _bytes_in_row_groups(files: FileTable, sampled: Bools, groups: RowGroups, column: str) -> int:
-    """Return the expected bytes of the row groups that a query for one value cannot skip, in the whole table.
+    """Return the expected size of the row groups that a query for one value cannot skip, in the whole table.
 
-    Row groups are measured as if they were files, by the same code (`layout_metrics`). Only the footers of sampled
-    files are known. The ratio of the two measures of these files applies to all files that the sample represents. Other
-    files count whole.
+    The row groups of sampled files, whose footers are known, are measured as if they were files (`layout_metrics`). The
+    ratio of the result to the bytes read of these files is applied to all files that the sample represents. Other files
+    count as a whole.
 
     Args:
         files: The N files of the table.
         sampled: bool[N], the files that the sample represents.
-        groups: The row groups of some of these files.
+        groups: The row groups of the sampled files.
         column: A z-order column.
     """
     footers = (files.take(np.unique(groups.file)), _as_files(files, groups, column))
@@ -227,7 +244,7 @@ def _bytes_in_row_groups(files: FileTable, sampled: Bools, groups: RowGroups, co
 
 
 def _as_files(files: FileTable, groups: RowGroups, column: str) -> FileTable:
-    """Return row groups as files, with the bounds of their files where a footer has none."""
+    """Return row groups as files. If a footer has no bounds of a row group, it gets those of its file."""
     owner = files.take(groups.file)
     per_file = np.bincount(groups.file, groups.bytes)[groups.file]
     size = np.divide(groups.bytes, per_file, out=np.ones(len(groups)), where=per_file > 0) * owner.bytes

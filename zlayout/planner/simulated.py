@@ -1,4 +1,4 @@
-"""Simulate the rewrite of one group on a sample of its rows: their output partitions, and the files of each."""
+"""Simulate the rewrite of one group on a sample of its rows: the partition of each row, and the files to write."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Simulated:
     """F files that a rewrite would write.
 
     Attributes:
-        bounds: By name of each z-order column.
-        rows: int64[F], the estimated live rows.
-        bytes: int64[F], the estimated size.
+        bounds: The bounds of the files, by name of the column.
+        rows: int64[F], the estimated number of rows.
+        bytes: int64[F], the estimated size in bytes.
         partition: int64[F], the partition of each file.
     """
 
@@ -40,11 +40,12 @@ class Simulated:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A z-order column as writers store its bounds.
+    """A column whose bounds are simulated.
 
     Attributes:
-        bound_length: The length to which string bounds are truncated; None if they are not.
-        bounded: Whether new files have bounds.
+        name: The name of the column.
+        bound_length: The length to which writers truncate string bounds; None if they do not.
+        bounded: Whether writers store bounds of the column.
     """
 
     name: str
@@ -53,10 +54,21 @@ class Column:
 
 
 class Outputs:
-    """Numbers the output partitions of rows: those of the table first, then new ones in the order of their rows."""
+    """Assigns sampled rows to the partitions of new files.
+
+    Partitions of the table keep their numbers. New ones are numbered after them, in the order in which they are found.
+
+    Attributes:
+        count: The number of partitions of the table and of new ones.
+    """
 
     def __init__(self, files: FileTable, fields: tuple[PartitionField, ...]) -> None:
-        """files: of the table. fields: the partitioning of new files."""
+        """Number the partitions of the table.
+
+        Args:
+            files: The files of the table.
+            fields: The partitioning of new files.
+        """
         self._files, self._fields = files, fields
         self._stays = np.array([p.fields == fields for p in files.partitions], bool)
         filled = [i for i, field in enumerate(fields) if field.transform != "void"]
@@ -65,7 +77,14 @@ class Outputs:
         self.count = max(len(files.partitions), 1)
 
     def partition_of(self, sample: RowGroupSample, rows: Index) -> Index:
-        """Return the output partition of each sampled row, int64. Rows of files partitioned as declared stay."""
+        """Return the partition of each sampled row after the rewrite, int64[n].
+
+        Rows of files that have the partitioning of new files stay in their partition.
+
+        Args:
+            sample: The sample.
+            rows: int64[n], the indices of the rows in the sample.
+        """
         found: Index = self._files.partition[sample.file[rows]].astype(np.int64)
         moves = ~self._stays[found]
         if moves.any():
@@ -73,6 +92,7 @@ class Outputs:
         return found
 
     def _moved(self, sample: RowGroupSample, rows: Index) -> Index:
+        """Return the partition of each row, as the transforms of the partition fields determine it."""
         taken = pa.array(rows)
         code = np.zeros(len(rows), np.int64)
         values: list[pa.Array] = []
@@ -106,21 +126,23 @@ def simulate_group(
     *,
     whole: bool,
 ) -> Simulated:
-    """Simulate the files of one output partition of a group.
+    """Simulate the files of one group in one partition.
 
     Args:
-        keys: Equally likely sampled rows, by column.
+        keys: The values of the sampled rows, by column. All rows of the group are equally likely to be sampled.
+        layout: The declared layout.
         columns: The columns whose bounds are simulated: the z-order columns in the order of the layout, then others.
         files: The number of files to write.
-        rows: The estimated live rows.
-        size: Their size in bytes.
+        rows: The estimated number of live rows.
+        size: The estimated size of these rows in bytes.
         partition: The partition of the files.
-        whole: Whether the sample has about all rows, so that its minima and maxima are those of the files.
+        whole: Whether the sample has nearly all rows, so that its minima and maxima are those of the files. If not, the
+            intervals are extended, see `simulated_bounds`.
     """
     by = {name: keys[name] for name in layout.weights}
     built = build_map(by, layout, files)
     count = len(next(iter(keys.values())))
-    # The index of a row distributes a heavy key as evenly as the rewrite does by a hash.
+    # Where the rewrite distributes rows with equal keys by a hash, the index of the row is used here.
     place = built.locate(by, np.arange(count, dtype=np.int64))
     number = np.bincount(place, minlength=built.files)
     ranked = [rank(keys[column.name]) for column in columns]
@@ -143,7 +165,7 @@ def simulate_group(
 
 
 def _limits(built: FileMap, ranked: list[Ranked], cut: int) -> Index:
-    """Return the limits of the files, as `file_limits` does. Only the first `cut` columns are cut."""
+    """Return the limits of the files, as `file_limits` does. The kd tree has only the first `cut` of the columns."""
     inner = file_limits(built, ranked[:cut])
     others = np.array([len(r.distinct) - 1 for r in ranked[cut:]], np.int64)
     outer = np.zeros((len(others), *inner.shape[1:]), np.int64)
@@ -152,6 +174,7 @@ def _limits(built: FileMap, ranked: list[Ranked], cut: int) -> Index:
 
 
 def _stored(found: ColumnBounds, nulls: Index, *, bounded: bool) -> ColumnBounds:
+    """Return the bounds with other null counts; all of them missing if writers store none (`bounded`)."""
     if bounded:
         return ColumnBounds(found.lower, found.upper, nulls, found.truncated)
     none = pa.nulls(len(nulls), found.lower.type)
@@ -159,9 +182,13 @@ def _stored(found: ColumnBounds, nulls: Index, *, bounded: bool) -> ColumnBounds
 
 
 def together(kept: FileTable, new: Sequence[Simulated], names: Sequence[str], partitions: int) -> FileTable:
-    """Return the kept files and the simulated ones as one file table, with the columns that metrics need.
+    """Return the kept files and the simulated ones as one file table, with only what metrics need.
 
-    partitions: the number of partitions, of which new ones are unnamed.
+    Args:
+        kept: The files that stay.
+        new: The simulated files.
+        names: The columns whose bounds the table has.
+        partitions: The number of partitions. Their values are not meaningful.
     """
     rows = np.concatenate([kept.live_rows, *(s.rows for s in new)]).astype(np.int64)
     count = len(rows)
@@ -184,14 +211,17 @@ def together(kept: FileTable, new: Sequence[Simulated], names: Sequence[str], pa
 
 
 def resample(weights: Floats, limit: int, offset: float) -> Index:
-    """Draw equally likely rows from weighted ones, by systematic sampling: int64, ascending indices.
+    """Draw rows in proportion to their weights, by systematic sampling.
 
-    At most about a tenth of the rows are drawn more than once.
+    Only rows with the highest weights, about a tenth of all rows, may be drawn more than once.
 
     Args:
         weights: float64[n], the number of rows of the table that each sampled row represents.
         limit: The largest number of rows to draw.
         offset: A random number from 0 to 1.
+
+    Returns:
+        int64, the indices of the drawn rows, ascending.
     """
     if not len(weights) or weights.sum() <= 0:
         return np.zeros(0, np.int64)

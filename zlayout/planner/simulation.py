@@ -18,25 +18,25 @@ from zlayout.table.metrics import floor_of_shares, layout_metrics
 from zlayout.table.state import FileTable, PartitionField
 from zlayout.table.sums import counts, maxima
 
-# As many rows per file as the rewrite itself samples, and as many in total as are simulated in a few seconds.
+# The rewrite itself samples MAX_ROWS_PER_FILE rows for each new file. MAX_ROWS rows are simulated in a few seconds.
 MAX_ROWS_PER_FILE = 2000
 MAX_ROWS = 400_000
-# More groups than this are not simulated; their touched is that of the others with as many files.
+# After this number of simulated partitions of groups, touched of the remaining groups is extrapolated.
 MAX_GROUPS = 1000
-# The number of parts that row groups are divided into to estimate the error of the forecast, by leaving out one part.
+# To estimate the error of the forecast, it is repeated without each of FOLDS parts of the row groups.
 FOLDS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """What a plan rewrites, and a sample of the rows.
+    """The input of a simulation: what a plan rewrites, and a sample of the rows.
 
     Attributes:
         layout: The declared layout.
         files: The N files of the table.
         groups: The G groups.
         group: int64[N], the group of each file; -1 for files that stay.
-        columns: The columns as rewritten files store their bounds: the z-order columns, then others.
+        columns: The columns whose bounds are simulated: the z-order columns, then others.
         fields: The partitioning of new files.
         sample: n sampled rows.
     """
@@ -55,7 +55,7 @@ class Rewrite:
 
     @property
     def moves(self) -> bool:
-        """Whether files change their partition."""
+        """Whether rows change their partition."""
         old = np.unique(self.files.partition[self.group >= 0])
         return any(self.files.partitions[n].fields != self.fields for n in old.tolist())
 
@@ -71,7 +71,7 @@ class NewFiles(NamedTuple):
     Attributes:
         new: The new files.
         unknown: The numbers of the groups without sampled rows.
-        partition: int64[n], the output partition of each sampled row; -1 if it is not rewritten.
+        partition: int64[n], the partition of each sampled row after the rewrite; -1 for rows that are not rewritten.
         partitions: The number of partitions afterwards.
     """
 
@@ -82,8 +82,17 @@ class NewFiles(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """One simulation: touched, bytes read and floor of each z-order column (NaN if unknown), and the new files."""
+class Simulation:
+    """The result of one simulation.
+
+    Attributes:
+        touched: float64[d], touched of each column after the rewrite; NaN if unknown.
+        bytes_read: float64[d], the bytes read of each column; NaN if unknown.
+        floor: float64[d], the floor of each column; NaN if unknown.
+        files: The number of files of the table after the rewrite.
+        new: The simulated files.
+        partitions: The number of partitions with simulated files.
+    """
 
     touched: Floats
     bytes_read: Floats
@@ -96,7 +105,8 @@ class Outcome:
 def weights_of(files: FileTable, group: Index, sample: RowGroupSample) -> Floats:
     """Return how many live rows each sampled row represents, float64[n]; 0 for rows of files that are not rewritten.
 
-    A file that was not sampled is represented by the nearest sampled one of its group, in the order of the files.
+    A file without sampled rows is represented by the nearest one of its group with sampled rows, in the order of the
+    file table. The arguments are those of `Rewrite`.
     """
     sampled = np.unique(sample.file)
     rows = counts(sample.file, len(files)).astype(np.float64)
@@ -113,20 +123,20 @@ def weights_of(files: FileTable, group: Index, sample: RowGroupSample) -> Floats
     return weight
 
 
-def simulate(rewrite: Rewrite, weights: Floats, draw: int = 0) -> Outcome:
-    """Simulate the rewrite of every group with sampled rows, and measure the files of the partitions that change.
+def simulate(rewrite: Rewrite, weights: Floats, draw: int = 0) -> Simulation:
+    """Simulate the rewrite, and measure the table after it.
 
     Args:
-        rewrite: What is rewritten.
+        rewrite: The input.
         weights: float64[n], the number of live rows that each sampled row represents.
-        draw: The number of the random choice of rows. Where several columns are cut equally often, a few rows decide
-            which one is cut first, in the rewrite as here.
+        draw: The number of the random choice of rows. Different choices have different results, because a few rows may
+            decide which column is cut first. This is so in the rewrite too.
     """
     found = simulate_files(rewrite, weights, draw)
     touched, read, floor = _measured(rewrite, weights, found)
     written = sum(len(s.rows) for s in found.new) + sum(rewrite.groups[n].target_files for n in found.unknown)
     partitions = len({int(p) for s in found.new for p in s.partition[:1]})
-    return Outcome(touched, read, floor, int((rewrite.group < 0).sum()) + written, tuple(found.new), partitions)
+    return Simulation(touched, read, floor, int((rewrite.group < 0).sum()) + written, tuple(found.new), partitions)
 
 
 def simulate_files(rewrite: Rewrite, weights: Floats, draw: int = 0) -> NewFiles:
@@ -153,9 +163,13 @@ def simulate_files(rewrite: Rewrite, weights: Floats, draw: int = 0) -> NewFiles
 
 
 def _simulated(rewrite: Rewrite, group: Group, drawn: Index, partition: Index) -> list[Simulated]:
-    """Simulate each output partition of one group, as the rewrite divides a group by its sample.
+    """Simulate the files of one group in each partition that its rows go to.
 
-    drawn: the drawn rows of the sample. partition: their output partitions.
+    Args:
+        rewrite: The input.
+        group: The group.
+        drawn: int64[m], the indices of the drawn rows of the group in the sample.
+        partition: int64[m], the partition of each of these rows after the rewrite.
     """
     files, sample = group.files, rewrite.sample
     live = float(files.live_rows.sum())
@@ -173,7 +187,7 @@ def _simulated(rewrite: Rewrite, group: Group, drawn: Index, partition: Index) -
 
 
 def _measured(rewrite: Rewrite, weights: Floats, found: NewFiles) -> tuple[Floats, Floats, Floats]:
-    """Return touched, bytes read and floor of each z-order column after the rewrite, float64[d]; NaN if unknown."""
+    """Return touched, bytes read and floor of each column after the rewrite, float64[d] each; NaN if unknown."""
     files, group, names = rewrite.files, rewrite.group, rewrite.names
     changed = np.zeros(found.partitions, bool)
     changed[files.partition[group >= 0]] = True
@@ -201,15 +215,17 @@ def _measured(rewrite: Rewrite, weights: Floats, found: NewFiles) -> tuple[Float
 
 
 def _floor(rewrite: Rewrite, weights: Floats, found: NewFiles, column: str, after: FileTable, changed: Bools) -> float:
-    """Return the floor of a column, summed over the partitions `changed` (bool[P]).
+    """Return the floor of a column, summed over the partitions that change.
 
-    How often values occur is taken from the sample. Their shares are lowered by twice the standard error, so that the
-    floor holds for the table and not only for the sample. Rows of files that stay count as rare values.
+    The sample shows how often values occur. Their shares are lowered by twice the standard error, so that the floor
+    holds for the table and not only for the sample. Rows of files that stay count as rare values.
 
     Args:
-        weights: See `simulate`.
-        found: The new files.
+        rewrite, weights: See `simulate`.
+        found: The simulated files.
+        column: The name of the column.
         after: The files of the changed partitions after the rewrite.
+        changed: bool[P], the partitions that change.
     """
     sample, values, moves = rewrite.sample, rewrite.sample.keys[column], rewrite.moves
     filled = values.is_valid().to_numpy(zero_copy_only=False)
@@ -233,16 +249,20 @@ def _floor(rewrite: Rewrite, weights: Floats, found: NewFiles, column: str, afte
         share = np.minimum(sampled / max(rows[p], sampled.sum()), 1.0)
         if not sample.complete:
             share = np.maximum(share - 2 * np.sqrt(share * (1 - share) / number), 0.0)
-        # the sizes of new files vary by about 2 % around those that were simulated
+        # The sizes of new files vary by about 2 % around those that were simulated.
         size = 1.02 * max(largest[p], 1.0) / rows[p]
-        if moves:  # the rewrite rounds the share of a partition to files by a sample of its own
+        if moves:  # with its own sample, the rewrite may write one file less in the partition
             size *= written[p] / max(written[p] - 1, 1)
         total += floor_of_shares(share, size)
     return total
 
 
 def _extrapolated(touched: Floats, files: Index, missing: Bools, rewrite: Rewrite, unknown: Sequence[int]) -> Floats:
-    """Fill in touched of partitions without a sample, from those with one: (touched - 1) / (files - 1) is alike."""
+    """Return touched with values for partitions without a sample (`missing`), extrapolated from the other partitions.
+
+    It is assumed that (touched - 1) / (files - 1) is the same in all partitions. files: int64[P], the number of files
+    of each partition, without the new files of the groups `unknown`.
+    """
     number = files.astype(np.float64)
     for n in unknown:
         number[rewrite.groups[n].files.partition[0]] += rewrite.groups[n].target_files
@@ -252,7 +272,10 @@ def _extrapolated(touched: Floats, files: Index, missing: Bools, rewrite: Rewrit
 
 
 def errors_of(rewrite: Rewrite, weights: Floats) -> tuple[Floats, Floats]:
-    """Return the standard errors of touched and bytes read, float64[d] each: the jackknife over FOLDS of row groups."""
+    """Return the standard errors of touched and bytes read, float64[d] each, by the jackknife over parts of row groups.
+
+    They are infinity if the sample has only one row group.
+    """
     sample = rewrite.sample
     fold = np.random.default_rng(sample.seed).permutation(sample.row_groups)[sample.row_group] % FOLDS
     parts = range(min(FOLDS, sample.row_groups))
