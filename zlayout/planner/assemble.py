@@ -17,11 +17,11 @@ from zlayout.planner.model import Status, TablePlan
 from zlayout.planner.moved_ranges import moved_ranges
 from zlayout.planner.notes import (
     adoption_notes,
-    cut_notes,
     not_predictable,
     one_file,
     reads_more,
     scope_notes,
+    truncation_notes,
     undone_notes,
     unreasonable_size,
     unused_settings,
@@ -41,15 +41,15 @@ from zlayout.planner.requirements import (
     TableIs,
     VersionIs,
 )
-from zlayout.planner.settings import compare_layout, longer, partitioning
-from zlayout.planner.waiting import hot_notes, lengthens_later, names, rarely_read_groups, rarely_read_note
+from zlayout.planner.settings import compare_layout, partitioning, properties_for_longer
+from zlayout.planner.waiting import hot_notes, lengthens_later, rarely_read_groups, rarely_read_names, rarely_read_note
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.histogram import size_histogram
 from zlayout.table.state import TableState
 
 
 def assemble(proposal: Proposal, choice: Choice) -> Decision:
-    """Make the decision that carries out the chosen candidates. It pins files only if the status is `changes`."""
+    """Return the decision that carries out the chosen candidates. It has pinned files only if its status is CHANGES."""
     spec, state, selection = proposal.spec, proposal.state, proposal.selection
     kept = [proposal.candidates[n] for n in choice.candidates]
     left_over = _left_over(proposal, choice)
@@ -57,12 +57,13 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
     change, clustering = proposal.partitioning, None if deferred else proposal.clustering
     if change is not None and (proposal.waits or (change.full_rewrite and deferred)):
         change = None
-    # If a group that needs longer bounds is not rewritten now, the length of bounds does not change.
+    # The properties that make bounds longer are set only if every group that needs longer bounds is rewritten now.
     left = (candidate for n, candidate in enumerate(proposal.candidates) if n not in choice.candidates)
     all_chosen = left_over is None or all(c.action.reason is not Reason.BOUNDS_TRUNCATED for c in left)
     lengthens = all_chosen and not lengthens_later(selection)
-    # By name: a column without statistics may ask for the same property as the truncated bounds of another one.
-    later = frozenset() if lengthens else {key for cut in proposal.cuts for key, _ in longer(state, cut)}
+    truncated = () if lengthens else proposal.truncated
+    # They are compared by name, because a column without statistics may need the same property.
+    later = {name for bounds in truncated for name, _ in properties_for_longer(state, bounds)}
     properties = tuple(change for change in proposal.properties if change.name not in later and not proposal.waits)
     status = Status.REFUSED if choice.refusal else proposal.status
     columns, files = _forecast(proposal, choice)
@@ -93,11 +94,11 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
     )
     ids = tuple(column.id for column in state.columns_of(spec.column_names))
     pinned = {c.action.id: c.files for c in kept} if status is Status.CHANGES else {}
-    return Decision(plan, pinned, ids if all(ids) else (), rarely_read=names(selection, state.files))
+    return Decision(plan, pinned, ids if all(ids) else (), rarely_read=rarely_read_names(selection, state.files))
 
 
 def describe(spec: LayoutSpec, state: TableState, status: Status, **parts: object) -> TablePlan:
-    """Make the plan of a table: its name, layout and size from the spec and the state, other fields from `parts`."""
+    """Return the plan of a table: its name, layout and size from the spec and the state, other fields from `parts`."""
     files = state.files
     return TablePlan(
         table=str(spec.table),
@@ -124,7 +125,8 @@ def _left_over(proposal: Proposal, choice: Choice) -> DeferredGroups | None:
     ranked_by = RankedBy.TOUCHED if proposal.worth is None else RankedBy.WORKLOAD
     return replace(
         proposal.whole,
-        # The candidates may cover a part only: new files without the laid-out groups that they should be merged with.
+        # Candidates within a budget may lack the laid-out groups to merge with, so that files are deferred although
+        # every candidate is chosen.
         groups=max(len(proposal.candidates) - len(choice.candidates), 1),
         files=proposal.whole.files - sum(proposal.candidates[n].action.files for n in choice.candidates),
         bytes=left,
@@ -150,7 +152,7 @@ def _requirements(
 
 
 def _forecast(proposal: Proposal, choice: Choice) -> tuple[tuple[ColumnForecast, ...], FilesAfter | None]:
-    """Return the metrics of the columns, and the number of files, after the chosen candidates are rewritten."""
+    """Return the forecast of each z-order column and of the number of files; None for the latter without a rewrite."""
     spec, state = proposal.spec, proposal.state
     if not choice.candidates:
         return forecast.columns(proposal.now), None
@@ -173,7 +175,7 @@ def _diagnostics(
     writes = bool(choice.candidates) and not proposal.refusals
     decays = any(measure.exceeded for measure in selection.decay)
     selected = selection.every_group
-    by_others = () if selected else ordered.note(spec, state)
+    external = () if selected else ordered.note(spec, state)
     return (
         *proposal.checked,
         *proposal.refusals,
@@ -181,8 +183,8 @@ def _diagnostics(
         *proposal.notes,
         *unused_settings(spec),
         *scope_notes(spec, selection, len(state.files.partitions)),
-        *cut_notes(spec, state, proposal.cuts if lengthens else (), proposal.indistinct_anyway),
-        *(by_others or adoption_notes(spec, selection)),
+        *truncation_notes(spec, state, proposal.truncated if lengthens else (), proposal.indistinct_anyway),
+        *(external or adoption_notes(spec, selection)),
         *undone_notes(spec, state, selection),
         *hot_notes(spec, state, selection.hot),
         *reads_more(spec, columns),

@@ -1,7 +1,7 @@
-"""Determine from a sample how long the bounds of string columns must be, and set this length in a plan.
+"""Determine from a sample the bound length that string columns need, and set it in a plan.
 
-Without a sample a plan sets `LONG_BOUND`, which is enough for nearly all values and longer than most need. How much the
-metadata grows by statistics that a plan enables or makes longer is estimated, and stated in a note.
+Without a sample, a plan sets `LONG_BOUND`, which is enough for nearly all values and more than most values need. A note
+states by how much the metadata grows at most through statistics that the plan enables or makes longer.
 """
 
 from __future__ import annotations
@@ -25,17 +25,19 @@ from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.order import common_length
 from zlayout.table.state import Column, TableState, is_text
 
-# Values that may become bounds, per file: the sample shows the values between them only in part.
+# The number of sampled values that are compared with their neighbours: for each new file, and in all. Each file has two
+# bounds. The values between those that are sampled may be nearer to each other, so that more are compared.
 VALUES_PER_FILE, MAX_VALUES = 4, 4096
 # The share of neighbouring values that must differ within the length. Some values may be nearly equal in any length.
 MIN_SHARE_DISTINGUISHED = 0.99
-# Characters beyond what the sample needs, and the step of lengths.
+# The number of characters that is added to what the sample needs, and the number of which lengths are multiples.
 MARGIN, STEP = 16, 16
 # Parquet writers omit bounds of about 2 KB.
 MAX_LENGTH = 1024
-# Characters of a minimum or maximum in the metadata, at most: a number, and a timestamp.
+# The maximum number of characters of a minimum or maximum in the metadata, for a number and for a timestamp.
 NUMBER_CHARACTERS, TIMESTAMP_CHARACTERS = 20, 30
-# Per column and file: its name or id with separators in the minimum, the maximum and the null count, and the count.
+# The statistics of a column in one file also have a null count, and the name or id of the column with separators in the
+# minimum, the maximum and the null count. These are the numbers of characters of the count and of all separators.
 COUNT_CHARACTERS, SEPARATORS = 10, 12
 _LENGTH = re.compile(r"\d+")
 
@@ -48,7 +50,7 @@ def needed_length(values: pa.Array, files: int) -> int:
         files: The number of files that a rewrite makes of them.
 
     Returns:
-        A multiple of STEP, at most MAX_LENGTH; 0 if fewer than two values are known.
+        A multiple of STEP, at most MAX_LENGTH; 0 if there are fewer than two different values.
     """
     distinct = pc.unique(values.drop_null())
     distinct = distinct.take(pc.array_sort_indices(distinct))
@@ -64,9 +66,9 @@ def needed_length(values: pa.Array, files: int) -> int:
 
 
 def needed_values(state: TableState, plan: TablePlan, sample: RowGroupSample) -> dict[str, str | None]:
-    """Return the values that the sample needs for the properties of a plan that set the length of bounds, by name.
+    """Return the values that properties which set a bound length must have according to the sample, by name.
 
-    None is for a property that need not change, because present bounds are long enough.
+    The value is None for a property that need not be set, because the present bounds are long enough.
     """
     files = sum(group.target_files for group in plan.groups)
     found: dict[str, str | None] = {}
@@ -88,7 +90,7 @@ def needed_values(state: TableState, plan: TablePlan, sample: RowGroupSample) ->
 
 
 def with_values(spec: LayoutSpec, state: TableState, decision: Decision, values: Mapping[str, str | None]) -> Decision:
-    """Return the decision with other values of properties that set the length of bounds, or without them (None)."""
+    """Return the decision with other values of properties that set a bound length. None removes the property."""
     plan = decision.plan
     old = {p.name: p.after for p in plan.properties if length_in(p.after)}
     changed = {name: value for name, value in values.items() if name in old and value != old[name]}
@@ -117,7 +119,13 @@ def with_values(spec: LayoutSpec, state: TableState, decision: Decision, values:
 
 
 def saved_values(saved: TablePlan, again: TablePlan) -> dict[str, str | None]:
-    """Return the values of a saved plan for the lengths of bounds that the plan made again, without a sample, sets."""
+    """Return the values that a saved plan has for properties that set a bound length, by name.
+
+    Args:
+        saved: The plan from the file. If it was made without a sample, nothing is returned.
+        again: The plan that was made again, without a sample. Properties that it sets and `saved` does not have the
+            value None.
+    """
     if saved.sample is None:
         return {}
     kept = {p.name: p.after for p in saved.properties}
@@ -125,7 +133,7 @@ def saved_values(saved: TablePlan, again: TablePlan) -> dict[str, str | None]:
 
 
 def log_growth(spec: LayoutSpec, state: TableState, properties: Sequence[PropertyChange]) -> dict[str, int]:
-    """Return how much the statistics of each column grow at most by the changed properties, in characters per file."""
+    """Return by how many characters per file the statistics of each column grow at most, by name of the column."""
     longer = {p.name: length_in(p.after) for p in properties if p.reason is PropertyReason.BOUNDS_TRUNCATED}
     enabled = {p.name: length_in(p.after) for p in properties if p.reason is PropertyReason.NO_STATISTICS}
     grown: dict[str, int] = {}
@@ -140,7 +148,7 @@ def log_growth(spec: LayoutSpec, state: TableState, properties: Sequence[Propert
 
 
 def growth_notes(spec: LayoutSpec, state: TableState, properties: Sequence[PropertyChange]) -> Iterator[Diagnostic]:
-    """Yield ZL432 with the growth of the metadata by the changed properties."""
+    """Yield ZL432 if the metadata grows because of the changed properties."""
     growth, files = log_growth(spec, state, properties), len(state.files)
     if not (per_file := sum(growth.values())):
         return
@@ -153,13 +161,13 @@ def growth_notes(spec: LayoutSpec, state: TableState, properties: Sequence[Prope
 
 
 def length_in(value: str) -> int:
-    """Return the length that a property value sets: 256 in `256` and in `truncate(256)`; 0 for a list of columns."""
+    """Return the bound length in a property value: 256 in `256` and in `truncate(256)`; 0 for any other value."""
     numbers = _LENGTH.findall(value) if value.isdecimal() or value.startswith("truncate(") else []
     return int(numbers[0]) if numbers else 0
 
 
 def _longer(column: Column, state: TableState, length: int) -> int:
-    """Return by how much the two bounds of a column grow. Bounds that are not truncated now do not grow."""
+    """Return by how many characters the two bounds of a column grow. Bounds that are not truncated do not grow."""
     bounds = state.files.bounds.get(column.name)
     if bounds is not None and len(state.files) and not np.any(bounds.truncated):
         return 0
@@ -167,7 +175,7 @@ def _longer(column: Column, state: TableState, length: int) -> int:
 
 
 def _new(column: Column, length: int) -> int:
-    """Return the characters of the statistics of a column that has none."""
+    """Return the number of characters of the new statistics of a column that has none."""
     if is_text(column.type):
         width = max(length, column.bound_length or 0)
     else:

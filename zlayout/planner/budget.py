@@ -1,4 +1,4 @@
-"""Spend a byte budget where touched, or the bytes that a workload opens, decrease most per byte. Pure functions."""
+"""Spend a budget on the groups that lower touched, or the bytes that a workload opens, most for each byte rewritten."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from zlayout.planner.selection import totals
 def choose(proposals: Sequence[Proposal], budget: int | None) -> tuple[Choice, ...]:
     """Choose candidates of all tables together, greedily by the decrease of touched per byte.
 
-    Candidates of a table with a known workload are ranked by the bytes that its queries save for each byte written. If
-    this is known of every table, all executions count. If not, each of these tables counts as having as many executions
-    as z-order columns, because touched is the number of files that one query for each of these columns opens.
+    Candidates of a table with a known worth are ranked by the bytes that its queries no longer open for each byte
+    rewritten. If the worth is known of every table, all executions count. If not, a table with a known worth counts as
+    if it had one execution for each z-order column. This makes the two measures comparable, because a decrease of
+    touched is the number of files that one query for each z-order column no longer opens.
 
     Args:
         proposals: One per table.
         budget: The limit on rewritten bytes; None for no limit.
 
     Returns:
-        The choice for each proposal, in the same order. If the budget is smaller than every candidate, each table that
-        has something to rewrite is refused with ZL205.
+        The choice for each proposal, in the same order. If the budget allows no rewrite at all, each table with groups
+        on which a budget should be spent is refused with ZL205.
     """
     if budget is None:
         return tuple(proposal.everything for proposal in proposals)
@@ -51,12 +52,12 @@ def choose(proposals: Sequence[Proposal], budget: int | None) -> tuple[Choice, .
 
 
 def choose_saved(proposal: Proposal, ids: Collection[str]) -> Choice:
-    """Choose the candidates with these ids, which a budget chose for a saved plan."""
+    """Choose the candidates with these group ids, which a budget chose for a saved plan."""
     return _choice(proposal, [n for n, candidate in enumerate(proposal.candidates) if candidate.action.id in ids])
 
 
 def _choice(proposal: Proposal, candidates: Collection[int]) -> Choice:
-    """Choose these candidates, or all if nothing would be deferred."""
+    """Choose these candidates; or all of them, if nothing is rewritten or deferred, or if there is no budget."""
     if proposal.status is not Status.CHANGES or not proposal.whole_bytes or rest(proposal, candidates) == 0:
         return proposal.everything
     return Choice(tuple(sorted(candidates)))
@@ -68,16 +69,26 @@ def rest(proposal: Proposal, candidates: Collection[int]) -> int:
 
 
 def _needs_budget(proposal: Proposal) -> bool:
-    """Return whether a budget should be spent on some of what is deferred."""
+    """Return whether there is anything to rewrite besides the groups on which no budget is spent."""
     left_out = totals(proposal.selection.left_out, proposal.state.files)[2]
     return proposal.status is Status.CHANGES and proposal.whole_bytes > left_out
 
 
 class _Bundle(NamedTuple):
-    """Candidates of one table that are rewritten together or not at all. The budget chooses bundles in sort order."""
+    """Candidates of one table that are rewritten together or not at all. The budget chooses bundles in sort order.
 
-    cost: float  # the change of touched, or of the bytes that queries open, per byte; negative if it decreases
-    touched: float  # the change of touched per byte, which ranks bundles of equal cost: those that no query opens
+    Attributes:
+        cost: The change of touched, or of the bytes that queries open, per byte; negative if it decreases.
+        touched: The change of touched per byte. It decides among bundles of equal cost, such as those that no query of
+            the workload opens.
+        ids: The group ids, so that the order is always the same.
+        bytes: The size of the files to rewrite.
+        table: The index of the proposal.
+        candidates: The indices of the candidates in the proposal.
+    """
+
+    cost: float
+    touched: float
     ids: tuple[str, ...]
     bytes: int
     table: int
@@ -85,7 +96,7 @@ class _Bundle(NamedTuple):
 
 
 def _competes(proposal: Proposal) -> bool:
-    """Return whether the proposal has candidates that a budget can be spent on."""
+    """Return whether the proposal has candidates on which a budget can be spent."""
     return proposal.status is Status.CHANGES and proposal.savings is not None and bool(proposal.candidates)
 
 
@@ -106,28 +117,33 @@ def _bundles(at: int, proposal: Proposal, every_workload_known: bool) -> Iterato
 
 
 def _together(candidates: Sequence[Candidate]) -> list[list[int]]:
-    """Return sets of candidate numbers that are rewritten together or not at all.
+    """Return lists of indices of candidates. Those of one list are rewritten together or not at all.
 
-    Once a table property makes bounds longer, files with short bounds cannot be distinguished from files that need no
-    longer bounds (docs/adr/0004-cut-bounds.md). A later run would not select groups that are deferred now.
+    Groups that need longer bounds are one list. Once the table property is set, files with short bounds cannot be
+    distinguished from files that need no longer bounds (docs/adr/0004-cut-bounds.md), so that a later run would not
+    select groups that are deferred now.
 
-    A rewrite of one file to one file that overlaps other files of its partition as before is left out. The new file
-    would count as laid out, so that the partition would count as done although nothing improved.
+    Groups that replace one file by one file are left out if their partition has other candidates. The new file would
+    overlap the same files as before. It would count as laid out, so that the next plan would find less to rewrite
+    although nothing has improved.
     """
-    parts = Counter(candidate.partition for candidate in candidates)
+    in_partition = Counter(candidate.partition for candidate in candidates)
     alone, indistinct = [], []
     for number, candidate in enumerate(candidates):
         action = candidate.action
         one_to_one = action.files == action.target_files == 1 and action.reason is not Reason.DELETED_ROWS
         if action.reason is Reason.BOUNDS_TRUNCATED:
             indistinct.append(number)
-        elif not (one_to_one and parts[candidate.partition] > 1):
+        elif not (one_to_one and in_partition[candidate.partition] > 1):
             alone.append([number])
     return [*alone, indistinct] if indistinct else alone
 
 
 def _smallest(proposal: Proposal) -> int:
-    """Return the size of the smallest useful rewrite: two parts of one partition, or all if no partition has two."""
+    """Return the size in bytes of the smallest useful rewrite.
+
+    It rewrites two groups of one partition, or everything that should be rewritten if no partition has two groups.
+    """
     by_partition: dict[int, list[int]] = {}
     for candidate in proposal.candidates:
         by_partition.setdefault(candidate.partition, []).append(candidate.action.bytes)

@@ -1,6 +1,7 @@
 """Decide what to do to tables: pure functions of the layout specs and the observed states.
 
-`decide` plans one table. With a budget over many tables, call `propose` for each of them and then `settle` for all.
+`decide` plans one table. To spend one budget on many tables, call `propose` for each table and then `settle` for all of
+them.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ def decide(
     """Decide which changes lay out one table as declared.
 
     Args:
+        spec: The layout spec.
+        state: The observed table.
         capabilities: What the backend can do.
-        notes: Diagnostics of the backend on the layout.
+        notes: The diagnostics of the backend about the layout.
         options: What the plan may do. A budget is spent on this table alone.
     """
     return settle([propose(spec, state, capabilities, notes, options)], options.max_rewrite_bytes)[0]
@@ -54,7 +57,7 @@ def propose(
     """Find all changes that could be made to one table. The arguments are those of `decide`.
 
     Returns:
-        The proposal; or a decision with the status ERROR if the spec does not fit the table.
+        The proposal; or a decision with the status ERROR if the spec is not valid for the table.
     """
     checked = check(spec, state)
     if any(d.severity == "error" for d in checked):
@@ -66,14 +69,14 @@ def propose(
     if whole is not None:
         selection = leave_out(spec, state.files, now, selection)
     hot = hot_groups(selection, state, options.hot_after)
-    cuts = truncated_bounds.worth_longer(spec, state, [chosen.files for chosen in selection.groups])
+    truncated = truncated_bounds.worth_longer(spec, state, [chosen.files for chosen in selection.groups])
     proposal = Proposal(
         spec=spec,
         state=state,
         partitioning=change,
         clustering=compare_clustering(spec, state),
-        properties=compare_properties(spec, state, cuts),
-        cuts=cuts,
+        properties=compare_properties(spec, state, truncated),
+        truncated=truncated,
         indistinct_anyway=truncated_bounds.indistinct_anyway(spec, state),
         now=now,
         selection=selection,
@@ -90,13 +93,18 @@ def propose(
 
 
 def settle(proposals: Sequence[Proposal | Decision], budget: int | None) -> tuple[Decision, ...]:
-    """Spend the budget (bytes; None for no limit) on all tables together, and return a decision for each, in order."""
+    """Spend the budget on all tables together, and return a decision for each table, in order.
+
+    Args:
+        proposals: What `propose` returned for each table.
+        budget: The limit on rewritten bytes; None for no limit.
+    """
     choices = iter(choose([p for p in proposals if isinstance(p, Proposal)], budget))
     return tuple(p if isinstance(p, Decision) else assemble(p, next(choices)) for p in proposals)
 
 
 def _refusals(proposal: Proposal, notes: Sequence[Diagnostic], options: PlanOptions) -> tuple[Diagnostic, ...]:
-    """Return the refusals because of which the table must not be changed."""
+    """Return the reasons why the table must not be changed."""
     spec, state, change, whole = proposal.spec, proposal.state, proposal.partitioning, proposal.whole
     refusals = [
         *state.refusals,

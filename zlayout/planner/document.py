@@ -1,7 +1,7 @@
 """Write and read the plan document: a `RunReport` as JSON. The report format `json` is the same document.
 
-The dataclasses of the plan are the only description of the document. pydantic validates it and derives its JSON Schema
-from them (docs/adr/0011-plan-document.md).
+The dataclasses of the plan are the only description of the document. pydantic validates documents by them, and makes
+the JSON Schema from them (docs/adr/0011-plan-document.md).
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class Document:
     __pydantic_config__ = {"extra": "forbid", "use_attribute_docstrings": True}  # noqa: RUF012
 
     format_version: Literal[2]
-    """The format version. zlayout reads no other one."""
+    """The format version of the document. zlayout reads no other one."""
     zlayout_version: str
-    """The version of the zlayout that wrote the document."""
+    """The version of zlayout that wrote the document."""
     exit_code: int
     """The exit code of `zlayout plan`: 1 if a table cannot be planned, 3 if a table is refused, else 0."""
     has_changes: bool
@@ -80,7 +80,7 @@ class Document:
     tables: tuple[TablePlan, ...]
     """The plan of each table, sorted by table name."""
     results: tuple[AppliedTable, ...]
-    """The results of the tables that apply started; empty if the plan was not applied."""
+    """The results of the tables on which apply has started; empty if the plan was not applied."""
     pictures: tuple[DrawnTable, ...]
     """The pictures of the HTML report, for the tables that were drawn."""
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -103,8 +103,8 @@ def to_json(shown: Plan | RunReport) -> str:
         plan.diagnostics,
     )
     text = json.dumps(asdict(document), indent=2, allow_nan=False)
-    # Put lists and objects that contain no others on one line. Strings in JSON contain no line breaks, so only white
-    # space between values changes.
+    # Lists and objects that contain no others are put on one line. Strings in JSON contain no line breaks, so that only
+    # white space between values changes.
     return re.sub(r"[\[{]\n[^][{}]*[]}]", _on_one_line, text) + "\n"
 
 
@@ -129,7 +129,11 @@ def read(path: Path) -> RunReport:
 
 
 def _text_of(path: Path) -> str:
-    """Return the text of a plan file. Its bytes are released before the text is parsed."""
+    """Return the text of a plan file. When it returns, the bytes of the file no longer take memory.
+
+    Raises:
+        SpecError: ZL040, the file cannot be read, is too large, or is not UTF-8.
+    """
     try:
         content = read_at_most(path, MAX_BYTES + 1)
         # zlayout writes ASCII. A document with other characters needs up to four times the memory.
@@ -201,8 +205,9 @@ def _adapter() -> TypeAdapter[Document]:
 def _reader() -> SchemaValidator:
     """Return a validator of parsed JSON that does not convert numbers, strings and booleans into each other.
 
-    Strict mode of pydantic as a whole would reject lists for tuples and objects for dataclasses. Its own JSON parser
-    copies the rejected input into every error. Therefore strict mode is set on the schemas of scalars alone.
+    The strict mode of pydantic would also reject lists for tuples and objects for dataclasses, unless pydantic parses
+    the JSON itself, and then it copies the rejected input into every error. Therefore only scalars are validated in
+    strict mode.
     """
     from pydantic_core import SchemaValidator
 
@@ -210,7 +215,7 @@ def _reader() -> SchemaValidator:
 
 
 def _strict(schema: Any) -> Any:
-    """Make scalars of a core schema strict, and make lists stop at their first invalid item."""
+    """Return a core schema in which scalars are strict, and lists stop at their first invalid item."""
     if isinstance(schema, list):
         return [_strict(part) for part in schema]
     if not isinstance(schema, dict):
@@ -221,10 +226,11 @@ def _strict(schema: Any) -> Any:
 
 
 def _values(text: str, path: str) -> dict[str, Any]:
-    """Parse the JSON of a document and check its size and format version."""
+    """Parse the JSON of a document, and check its size and format version. Raises the errors of `from_json`."""
     if too_large(text):
         raise _invalid("expected fewer values, found more than a plan of this size has", path)
-    # Before parsing, a huge object costs no memory: more keys than all objects may have. Keys in strings do not count.
+    # This is checked before parsing, because a parsed object with very many keys takes much memory. The limit is the
+    # number of keys that all objects may have together. Quotation marks inside of strings do not count.
     if text.count('":') - text.count('\\":') > MAX_KEYS_PER_OBJECT * text.count("{"):
         message = f"not JSON: expected at most {MAX_KEYS_PER_OBJECT} keys in an object, found more"
         raise SpecError.of("ZL040", message, location=Location(path))
@@ -247,7 +253,7 @@ def _values(text: str, path: str) -> dict[str, Any]:
 
 
 def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make a dict of a JSON object. Raises ValueError for duplicate keys and for too many keys."""
+    """Return a JSON object as a dict. Raises ValueError for duplicate keys and for too many keys."""
     if len(pairs) > MAX_KEYS_PER_OBJECT:
         raise ValueError(f"expected at most {MAX_KEYS_PER_OBJECT} keys in an object, found {len(pairs)}")
     record = dict(pairs)
@@ -273,7 +279,7 @@ def _first_error(error: ValidationError) -> str:
 
 
 def _incoherence(document: Document) -> str:
-    """Return which rule the document breaks that types cannot state; '' if it breaks none."""
+    """Describe the first rule that the document breaks although its types are valid; empty if it breaks none."""
     for entries in (document.tables, document.results, document.pictures):
         if len({entry.table for entry in entries}) < len(entries):
             return "duplicate table"

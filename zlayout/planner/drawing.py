@@ -1,4 +1,7 @@
-"""Draw the layout of a table from its file bounds as a `Picture`. Pure, seeded, and limited in size."""
+"""Make the `Picture` of a table from its file bounds. Pure functions; pictures are limited in size.
+
+The rows of a file are assumed to be evenly distributed over its interval.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,7 @@ from zlayout.table.sums import counts
 # Readers cannot distinguish more boxes, and the page would become large.
 MAX_BOXES = 400
 MAX_STRIP_BINS = 120
+# The number of rows that are drawn for each predicted file, and the number of different positions on a column.
 POINTS_PER_FILE = 24
 _POINTS_PER_AXIS = 2**30
 
@@ -31,23 +35,25 @@ _POINTS_PER_AXIS = 2**30
 def draw(
     spec: LayoutSpec, state: TableState, groups: Sequence[Group], *, predictable: bool, after: FileTable | None = None
 ) -> Picture:
-    """Draw the picture of one table.
+    """Make the picture of one table.
 
     Args:
+        spec: The layout spec.
+        state: The observed table.
         groups: The groups that the plan rewrites.
-        predictable: Whether the boxes after the rewrite can be predicted: the engine orders by the declared curve, and
-            the partitioning does not change.
+        predictable: Whether the files after the rewrite can be drawn: the engine orders by the declared curve, and the
+            partitioning does not change.
         after: `Decision.after`, the files after the rewrite as a sample predicts them; None without a sample.
     """
     files = state.files
     rewritten = pc.is_in(files.identity(), identities([g.files for g in groups])).to_numpy(zero_copy_only=False)
     partition = most_interesting(files, rewritten)
     sampled = predictable and after is not None
-    # rows that are drawn from intervals have no values that cuts could be compared with
-    drawn = predictable and not sampled and not spec.layout.cuts
-    before, then = _maps(spec, files, partition, rewritten, groups if drawn else ())
+    # Without a sample, rows are drawn from intervals. They have no values that declared cuts could be compared with.
+    illustrated = predictable and not sampled and not spec.layout.cuts
+    before, then = _boxes(spec, files, partition, rewritten, groups if illustrated else ())
     if sampled and after is not None:
-        then = _maps(spec, after, partition, np.zeros(len(after), bool), ())[0]
+        then = _boxes(spec, after, partition, np.zeros(len(after), bool), ())[0]
     names, numbers = partition_names(files.partitions)
     name = names[partition] if names else ""
     return Picture(
@@ -63,11 +69,11 @@ def draw(
 
 
 def boxes_of(spec: LayoutSpec, files: FileTable, name: str) -> Boxes:
-    """Draw the present boxes of the partition `name`; of the partition with most files if `name` no longer exists."""
+    """Return the boxes of the partition `name`, or of the partition with most files if that one no longer exists."""
     names, _ = partition_names(files.partitions)
     nothing = np.zeros(len(files), bool)
     partition = names.index(name) if name in names else most_interesting(files, nothing)
-    return _maps(spec, files, partition, nothing, ())[0]
+    return _boxes(spec, files, partition, nothing, ())[0]
 
 
 def strip(spec: LayoutSpec, files: FileTable, rewritten: Bools) -> tuple[StripBin, ...]:
@@ -108,6 +114,7 @@ def most_interesting(files: FileTable, rewritten: Bools) -> int:
 def _sizes_after(
     spec: LayoutSpec, files: FileTable, rewritten: Bools, groups: Sequence[Group]
 ) -> tuple[tuple[str, int], ...]:
+    """Return the size histogram after the rewrite, in which the files of a group have equal sizes."""
     if not groups:
         return ()
     kept, new = files.bytes[~rewritten], np.array([g.target_files for g in groups])
@@ -117,12 +124,13 @@ def _sizes_after(
     return tuple((b.label, b.files) for b in buckets)
 
 
-def _maps(
+def _boxes(
     spec: LayoutSpec, files: FileTable, partition: int, rewritten: Bools, groups: Sequence[Group]
 ) -> tuple[Boxes, Boxes | None]:
+    """Return the boxes of a partition, and those after the rewrite; None for the latter without groups."""
     inside = np.flatnonzero(files.partition == partition)
     count = len(inside)
-    # The sample is evenly spaced in the order of the log, so that it has old and new files.
+    # The sample is evenly spaced in the order of the file table, so that it has old and new files.
     index = inside[np.linspace(0, count - 1, min(count, MAX_BOXES)).astype(np.int64)] if count else inside
     sample = files.take(index)
     names = columns_of_picture(spec)
@@ -144,7 +152,12 @@ def _maps(
 
 
 class _Positions:
-    """The intervals of files on one column, as distances between bounds and as shares of the rows."""
+    """The intervals of N files on one column, as distances between bounds and as shares of the rows.
+
+    Attributes:
+        holds_values: bool[N], whether the file has values of the column.
+        low, high: float64[N], the ends of the intervals as distances from the smallest bound; 1 is the largest bound.
+    """
 
     def __init__(self, bounds: ColumnBounds, files: FileTable) -> None:
         ranked = rank_bounds(bounds, files.rows)
@@ -159,7 +172,7 @@ class _Positions:
         self._below, self._upto = self._shares(files.live_rows.astype(np.float64))
 
     def _shares(self, rows: Floats) -> tuple[Floats, Floats]:
-        """Return the shares of rows below and up to each of R bounds, float64[R]; rows are spread over intervals."""
+        """Return the share of the rows below each of R bounds, and up to and including it: float64[R] each."""
         weight = np.where(self.holds_values, np.maximum(rows, 1.0), 0.0)
         if not weight.sum():
             return np.zeros(len(self._at)), np.ones(len(self._at))
@@ -173,18 +186,28 @@ class _Positions:
         return below, upto
 
     def positions(self, low: Floats, high: Floats) -> Int64:
-        """Return the positions of n intervals on this column, int64[n, 2], from 0 to SCALE."""
+        """Return the positions of the ends of n intervals, int64[n, 2], from 0 to SCALE."""
         ends = [np.interp(low, self._at, self._below), np.interp(high, self._at, self._upto)]
         return np.rint(np.stack(ends, axis=1) * SCALE).astype(np.int64)
 
     def boxes(self, which: Bools) -> Int64:
+        """Return the positions of the files `which` (bool[N]), int64[n, 2]."""
         return self.positions(self.low[which], self.high[which])
 
 
 def _predict(
     layout: Layout, axes: Sequence[_Positions], files: FileTable, replaced: Bools, targets: int
 ) -> list[Int64]:
-    """Apply the curve to rows drawn from the intervals of files, each column independently. Return the new boxes."""
+    """Return the new files after a rewrite, as positions on each column: int64[n, 2] each.
+
+    The curve is applied to rows that are drawn with a fixed seed from the intervals of the files, for each column
+    independently.
+
+    Args:
+        axes: The intervals on each drawn column.
+        replaced: bool[N], the files to rewrite.
+        targets: The number of files to write.
+    """
     random = np.random.default_rng(0)
     rows = np.maximum(files.live_rows[replaced].astype(np.float64), 1.0)
     file = random.choice(len(rows), size=max(targets * POINTS_PER_FILE, 500), p=rows / rows.sum())
@@ -203,7 +226,7 @@ def _predict(
 
 
 def _flat(sides: Sequence[Int64]) -> tuple[int, ...]:
-    """Return four numbers per box. With one column, the boxes are stacked in its order."""
+    """Return four positions per box (see `Boxes`), given int64[n, 2] for each column."""
     across = sides[0]
     if len(sides) == 1:
         across = across[np.lexsort((across[:, 1], across[:, 0]))]

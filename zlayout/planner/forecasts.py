@@ -1,6 +1,6 @@
-"""What a plan states about the time after apply, as plain data.
+"""The forecasts of a plan, as plain data.
 
-A point estimate exists only if a sample of the rows supports it. Without one, a range states what metadata guarantees.
+A prediction exists only if a sample of the rows supports it. Without a sample, a range states what metadata guarantees.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from enum import StrEnum
 
 from zlayout.planner.fields import Count, Histogram
 
-# Bytes read count as more only above this multiple, because the present ones are estimated: docs/metrics.md, "touched".
+# Bytes read count as more only above this multiple, because the present ones are an estimate (docs/metrics.md, "bytes
+# read").
 SAME_READS = 1.1
 
 
 @dataclass(frozen=True, slots=True)
 class TouchedRange:
-    """What is known of `touched` of one z-order column for the time after a rewrite."""
+    """The forecast of `touched` of one z-order column for the time after a rewrite."""
 
     column: str
     """The column."""
@@ -27,7 +28,7 @@ class TouchedRange:
     high: float | None
     """The highest possible value; null if it is unknown."""
     floor: float | None
-    """The value that no layout of as many files can go below, from a sample; null without a sample."""
+    """The lowest value of any layout with as many files, from a sample; null without a sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class SampleFacts:
     files: Count
     """The number of files that they were read from."""
     bytes_read: Count
-    """The bytes of the column chunks that were read."""
+    """The size of the column chunks that were read."""
     seed: Count
     """The seed of the random choice."""
     row_groups_in_files: Count | None = None
@@ -80,23 +81,23 @@ class BytesRead:
     """The part of `now` in row groups that cannot be skipped, from the footers of sampled files; null if unknown."""
 
     @property
-    def least(self) -> int | None:
-        """The prediction, or without one the lowest possible value; None if nothing is known."""
+    def predicted_or_low(self) -> int | None:
+        """The prediction, or without one the lowest possible value; None if both are unknown."""
         return self.low if self.predicted is None else self.predicted
 
     def grows_to(self, after: float | None) -> bool:
-        """Return whether `after` is more than now, beyond the error of the estimate."""
+        """Return whether `after` exceeds `now` by more than the error of the estimate. None is unknown."""
         return after is not None and after > SAME_READS * self.now
 
 
 @dataclass(frozen=True, slots=True)
 class QueryCost:
-    """What a query of the workload opens: the mean of its queries, weighted by how often they run."""
+    """What a query of the workload opens: the mean over its queries, weighted by their executions."""
 
     files: float
     """The number of files."""
     bytes: Count
-    """The size of these files."""
+    """The size of these files in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +105,9 @@ class Payback:
     """When the bytes that the workload no longer reads exceed those that the rewrite reads and writes."""
 
     rewrite_bytes: Count
-    """The size of the files to rewrite, which are read and written once."""
+    """The size, in bytes, of the files to rewrite, which are read and written once."""
     seconds: float | None
-    """The time of the rewrite, from the bytes per second of the last run; null before the first apply."""
+    """The expected duration of the rewrite, from the bytes per second of the last run; null before the first apply."""
     queries: float | None
     """The number of queries after which the rewrite has paid back; null if it is unknown whether it does."""
     saved_per_day: Count | None = None
@@ -123,7 +124,7 @@ class Payback:
 
 @dataclass(frozen=True, slots=True)
 class BetterLayout:
-    """A layout by which the queries of the workload read less than by the declared one, by more than the tolerance."""
+    """A layout by which the workload would read less than by the declared one, by more than `tolerance.workload`."""
 
     columns: tuple[str, ...]
     """The z-order columns."""
@@ -134,12 +135,12 @@ class BetterLayout:
     declared: QueryCost
     """What a query opens after a rewrite of the whole table by the declared layout, simulated on the sample."""
     cost: QueryCost
-    """What it opens after a rewrite by this layout, simulated on the same sample."""
+    """What a query opens after a rewrite by this layout, simulated on the same sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryGroup:
-    """The queries of a workload with conditions on the same columns. No condition is stored, because it has values."""
+    """The queries of a workload with conditions on the same columns. Conditions are not stored: they contain values."""
 
     columns: tuple[str, ...]
     """The columns, sorted by name."""
@@ -148,9 +149,10 @@ class QueryGroup:
     share: float
     """Their share of the weight of all queries that can skip files."""
     now: QueryCost
-    """What one of them opens at present."""
+    """What one of these queries opens at present."""
     predicted: QueryCost | None = None
-    """The forecast of it for the time after apply, from a sample, or `now` if nothing is rewritten; null if unknown."""
+    """What one of them opens after apply: the forecast from a sample, or `now` if nothing is rewritten; null if it is
+    unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +178,9 @@ class WorkloadForecast:
     better: BetterLayout | None = None
     """The layout because of which the declared one no longer fits the workload; null if none is known."""
     payback: Payback | None = None
-    """When a rewrite has paid back; null if nothing is rewritten or the cost after it is unknown."""
+    """When the rewrite has paid back; null if nothing is rewritten or the cost after it is unknown."""
     groups: tuple[QueryGroup, ...] = ()
-    """The groups of queries that open most bytes at present, at most ten."""
+    """The groups of queries that open most bytes at present; at most ten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +198,7 @@ class ColumnForecast:
     high: float | None
     """The highest possible `touched` after apply; null if it is unknown or nothing is rewritten."""
     floor: float | None
-    """What no layout of as many files can go below; null if it is not known how often the values occur."""
+    """The lowest `touched` of any layout with as many files; null if it is unknown how often the values occur."""
     depth: float
     """For each file, the largest number of files that share one value of its interval; mean over files."""
     overlaps: float
@@ -206,13 +208,13 @@ class ColumnForecast:
     truncated: Count
     """The number of files with truncated bounds."""
     depth_histogram: Histogram
-    """Number of files per class of depth."""
+    """The number of files per class of depth."""
     bytes_read: BytesRead = BytesRead(0)
     """The size of the files that a query for one value opens."""
 
 
 class RankedBy(StrEnum):
-    """The measure whose decrease for each byte written ranks the groups of a table for a budget."""
+    """The measure by which a budget ranks the groups of a table: by its decrease for each byte rewritten."""
 
     TOUCHED = "touched"
     """Touched, summed over the z-order columns."""
@@ -233,9 +235,9 @@ class DeferredGroups:
     files: Count
     """The number of files in these groups."""
     bytes: Count
-    """The size of these files."""
+    """The size of these files in bytes."""
     columns: tuple[TouchedRange, ...]
-    """The touched of each z-order column after these groups are rewritten too."""
+    """The forecast of touched of each z-order column after these groups are rewritten too."""
     ranked_by: RankedBy = RankedBy.TOUCHED
     """The measure by which the budget ranked the groups."""
 
@@ -253,7 +255,7 @@ class HotGroups:
     files: Count
     """The number of files in these groups."""
     bytes: Count
-    """The size of these files."""
+    """The size of these files in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +269,6 @@ class RarelyReadGroups:
     files: Count
     """The number of files in these groups."""
     bytes: Count
-    """The size of these files."""
+    """The size of these files in bytes."""
     partition_numbers: tuple[Count, ...]
     """The number of each of these partitions, from 1 in the order of the names of all partitions."""

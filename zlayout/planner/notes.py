@@ -1,4 +1,4 @@
-"""Make the diagnostics of a plan: refusals, and notes on settings, bounds, scope and sizes."""
+"""The diagnostics of a plan: refusals, and notes on settings, bounds, scope and sizes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zlayout.planner.forecasts import SAME_READS, ColumnForecast, FilesAfter
 from zlayout.planner.model import READS_MORE
 from zlayout.planner.partitions import Index
 from zlayout.planner.selection import FileSelection
-from zlayout.planner.settings import longer
+from zlayout.planner.settings import properties_for_longer
 from zlayout.spec.layout import CLUSTERING_CURVE
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import ExternalRewrite, TableState
@@ -37,14 +37,14 @@ def full_rewrite_refusals(
 
 
 def budget_too_small(spec: LayoutSpec, budget: int, min_bytes: int) -> Diagnostic:
-    """Make ZL205: the budget is smaller than the smallest possible rewrite. Both are in bytes."""
+    """Return ZL205: the budget is smaller than the smallest possible rewrite. Both are in bytes."""
     message = f"{spec.table}: expected --max-rewrite-bytes of at least {min_bytes:,} bytes, found {budget:,}"
     hint = "use a larger --max-rewrite-bytes, or leave the table out with --exclude"
     return Diagnostic("ZL205", message, "refused", hint, spec.location)
 
 
 def unused_settings(spec: LayoutSpec) -> Iterator[Diagnostic]:
-    """Yield ZL404 for each declared setting that has no effect with the declared curve, or without a workload."""
+    """Yield ZL404 for each declared setting that has no effect with the rest of the layout, or without a workload."""
     layout, waits = spec.layout, "tolerance.rarely_read"
     if waits in spec.locations and not spec.workload:
         hint = "add the queries to workloads/, or remove it"
@@ -63,7 +63,7 @@ def unused_settings(spec: LayoutSpec) -> Iterator[Diagnostic]:
 
 
 def not_predictable(spec: LayoutSpec, state: TableState) -> Diagnostic:
-    """Make ZL413: no sample predicts the order that engine native writes."""
+    """Return ZL413: no sample predicts the order that engine native writes."""
     if state.clustering:
         why = "OPTIMIZE of a clustered table orders by a Hilbert curve, and the layout declares another curve"
         hint = f"declare zorder.curve: {CLUSTERING_CURVE} to plan with a forecast; "
@@ -79,22 +79,28 @@ def _unused(spec: LayoutSpec, key: str, why: str, hint: str = "remove it, or cho
 
 
 def scope_notes(spec: LayoutSpec, selection: FileSelection, partitions: int) -> Iterator[Diagnostic]:
-    """Yield ZL403 or ZL443 if `where` matches partitions only in part, or none of the `partitions` of the table."""
-    place = spec.location_of("where")
+    """Yield ZL403 for partially matched partitions, and ZL403 or ZL443 if `where` matches no partition.
+
+    Args:
+        spec: The layout spec.
+        selection: The files to rewrite.
+        partitions: The number of partitions of the table.
+    """
+    location = spec.location_of("where")
     if selection.partially_matched:
         message = f"{selection.partially_matched:,} partitions match `where` only in part; they are not changed"
-        yield Diagnostic("ZL403", message, "note", "change `where` to a partition boundary to include them", place)
+        yield Diagnostic("ZL403", message, "note", "change `where` to a partition boundary to include them", location)
     if partitions and selection.out_of_scope == partitions:
         message = f"`where` matches none of the {partitions:,} partitions, so that nothing is laid out"
         if spec.where_may_be_empty:
-            yield Diagnostic("ZL403", message, "note", location=place)
+            yield Diagnostic("ZL403", message, "note", location=location)
         else:
             hint = "compare `where` with the values of the partitions, or declare `where_may_be_empty: true`"
-            yield Diagnostic("ZL443", message, "warning", hint, place)
+            yield Diagnostic("ZL443", message, "warning", hint, location)
 
 
 def adoption_notes(spec: LayoutSpec, selection: FileSelection) -> Iterator[Diagnostic]:
-    """Yield ZL420 if adopted files are left alone, and ZL422 if a budget is not spent on groups that gain nothing."""
+    """Yield ZL420 if adopted files stay, and ZL422 if no budget is spent on groups whose rewrite gains nothing."""
     if selection.adopted:
         files, partitions = selection.adopted, selection.adopted_partitions
         where = "" if partitions == 1 else f" in {partitions:,} partitions"
@@ -112,7 +118,7 @@ def adoption_notes(spec: LayoutSpec, selection: FileSelection) -> Iterator[Diagn
 def branch_refusals(
     spec: LayoutSpec, properties: Sequence[PropertyChange], partitioning: ChangePartitioning | None
 ) -> Iterator[Diagnostic]:
-    """Yield ZL239 if the plan for a branch would change what all branches of the table share."""
+    """Yield ZL239 if the plan for a branch would change settings that all branches of the table share."""
     if not spec.table.branch:
         return
     shared = [f"table property {change.name} = {change.after}" for change in properties]
@@ -126,9 +132,9 @@ def branch_refusals(
 
 
 def undone_notes(spec: LayoutSpec, state: TableState, selection: FileSelection) -> Iterator[Diagnostic]:
-    """Yield ZL431 if files are to be rewritten after other writers rewrote what zlayout had laid out.
+    """Yield ZL431 if files are rewritten after other writers rewrote files that zlayout had laid out.
 
-    An OPTIMIZE of a clustered table lays it out, whoever runs it.
+    Not for clustered tables: every OPTIMIZE lays out such a table, whoever runs it.
     """
     if not selection.every_group or not state.rewrites or state.clustering:
         return
@@ -148,31 +154,36 @@ def _rewrite_text(rewrite: ExternalRewrite) -> str:
     return f"{rewrite.operation} {last} ({', '.join(facts)})"
 
 
-def cut_notes(
-    spec: LayoutSpec, state: TableState, cuts: Sequence[TruncatedBounds], indistinct_anyway: Sequence[TruncatedBounds]
+def truncation_notes(
+    spec: LayoutSpec,
+    state: TableState,
+    truncated: Sequence[TruncatedBounds],
+    indistinct_anyway: Sequence[TruncatedBounds],
 ) -> Iterator[Diagnostic]:
     """Yield ZL406 for each column with indistinct bounds.
 
     Args:
-        cuts: Columns for which apply makes bounds longer.
-        indistinct_anyway: Columns for which the table already keeps long bounds.
+        spec: The layout spec.
+        state: The observed table.
+        truncated: The columns whose bounds apply makes longer.
+        indistinct_anyway: The columns with indistinct bounds although the table already keeps long bounds.
     """
-    for cut in cuts:
-        if cut.same:
-            changes = ", ".join(f"{key} to {value}" for key, value in longer(state, cut))
-            yield _indistinct(spec, cut, f"apply sets {changes}")
-    for cut in indistinct_anyway:
+    for bounds in truncated:
+        if bounds.same:
+            changes = ", ".join(f"{key} to {value}" for key, value in properties_for_longer(state, bounds))
+            yield _indistinct(spec, bounds, f"apply sets {changes}")
+    for bounds in indistinct_anyway:
         hint = "if the files are older than the property that makes bounds longer, unset it and apply again"
-        yield _indistinct(spec, cut, hint)
+        yield _indistinct(spec, bounds, hint)
 
 
-def _indistinct(spec: LayoutSpec, cut: TruncatedBounds, hint: str) -> Diagnostic:
-    message = f"{truncation_text(cut)}: no layout can skip files by them"
+def _indistinct(spec: LayoutSpec, bounds: TruncatedBounds, hint: str) -> Diagnostic:
+    message = f"{truncation_text(bounds)}: no layout can skip files by them"
     return Diagnostic("ZL406", message, "note", hint, spec.location_of("zorder.columns"))
 
 
 def small_partition_files(spec: LayoutSpec, after: FilesAfter, partitions: int) -> Diagnostic:
-    """Make ZL412: most new files would be smaller than half of the target, because partitions are small."""
+    """Return ZL412: most new files would be smaller than half of the target, because partitions are small."""
     message = (
         f"partition_by divides the rows over about {partitions:,} partitions, and {after.small or 0:,} new files would "
         f"be smaller than half of files.target_size"
@@ -182,18 +193,19 @@ def small_partition_files(spec: LayoutSpec, after: FilesAfter, partitions: int) 
 
 
 MIB, GIB = 2**20, 2**30
-# Smaller files cost more to open than to read. Larger files cannot be skipped in parts.
+# Smaller files cost more to open than to read. Larger files are too large to be skipped often.
 MIN_TARGET_SIZE, MAX_TARGET_SIZE = MIB, 16 * GIB
-# The number of files beyond one per partition up to which a table is small in any case.
-MIN_FILES = 100
+# A table with at most this number of files, besides one for each partition, has few files with any target size.
+MAX_FEW_FILES = 100
 
 
 def reads_more(spec: LayoutSpec, columns: Sequence[ColumnForecast]) -> Iterator[Diagnostic]:
-    """Yield ZL440 if a query for one value reads more bytes after the rewrite, in the mean weighted as the columns.
+    """Yield ZL440 if a query for one value reads more bytes after the rewrite, by more than the error of the estimate.
 
-    Without a prediction, the lowest possible number of bytes counts. The error of the estimate is no warning.
+    Bytes read are the mean over the z-order columns, weighted by their weights. Without a prediction, the lowest
+    possible number counts.
     """
-    after = [c.bytes_read.least for c in columns]
+    after = [c.bytes_read.predicted_or_low for c in columns]
     weights = np.array([spec.layout.weights.get(c.column, 1.0) for c in columns])
     if not columns or any(size is None for size in after):
         return
@@ -207,7 +219,7 @@ def reads_more(spec: LayoutSpec, columns: Sequence[ColumnForecast]) -> Iterator[
         f"after the rewrite, a query for one value reads {'' if known else 'at least '}{then / now:,.1f} times as many "
         f"bytes as now{mean}: {then:,.0f} instead of {now:,.0f} (whole files)"
     )
-    hint = "use a smaller files.target_size, or accept it: plan --detailed-exitcode needs --allow-worse then"
+    hint = "use a smaller files.target_size, or accept it with `plan --detailed-exitcode --allow-worse`"
     yield Diagnostic(READS_MORE, message, "warning", hint, spec.location_of("files.target_size"))
 
 
@@ -220,18 +232,19 @@ def one_file(spec: LayoutSpec, targets: Index) -> Iterator[Diagnostic]:
 
 
 def unreasonable_size(spec: LayoutSpec, targets: Index, *, rewrites: bool) -> Iterator[Diagnostic]:
-    """Yield ZL442 for a target size that leads to very many small files, or to files that are too large to skip.
+    """Yield ZL442 for a target size with which the table has very many small files, or files too large to be skipped.
 
     Args:
+        spec: The layout spec.
         targets: int64[P], the number of files after a rewrite of each partition.
-        rewrites: Whether the plan rewrites files, so that the number of small files is about to change.
+        rewrites: Whether the plan rewrites files. If not, small files are not reported.
     """
     size, files = spec.layout.target_size, int(targets.sum())
     if size > MAX_TARGET_SIZE:
-        found = f"which is more than {MAX_TARGET_SIZE:,}: queries must read very large files"
-    elif rewrites and size < MIN_TARGET_SIZE and files - int((targets > 0).sum()) > MIN_FILES:
-        found = f"with which the table has {files:,} files"
+        effect = f"which is more than {MAX_TARGET_SIZE:,}: queries must read very large files"
+    elif rewrites and size < MIN_TARGET_SIZE and files - int((targets > 0).sum()) > MAX_FEW_FILES:
+        effect = f"with which the table has {files:,} files"
     else:
         return
-    message = f"files.target_size is {size:,} bytes, {found}"
+    message = f"files.target_size is {size:,} bytes, {effect}"
     yield Diagnostic("ZL442", message, "warning", "use 64MiB to 1GiB", spec.location_of("files.target_size"))

@@ -1,4 +1,4 @@
-"""The proposal for one table: everything that a plan is assembled from, before the budget chooses candidates."""
+"""The proposal for one table: everything from which a plan is assembled once the budget has chosen candidates."""
 
 from __future__ import annotations
 
@@ -38,21 +38,26 @@ class Proposal:
     """All changes that could be made to one table.
 
     Attributes:
+        spec: The layout spec.
+        state: The observed table.
         partitioning: The partitioning change; None if there is none.
         clustering: The change of the clustering columns; None if there is none.
         properties: The table properties to set.
-        cuts: Columns whose bounds become longer in rewritten files.
-        indistinct_anyway: Columns with indistinct bounds although the table already keeps long bounds.
-        candidates: The groups of the selection with pinned files.
+        truncated: The columns whose bounds become longer in rewritten files.
+        indistinct_anyway: The columns with indistinct bounds although the table already keeps long bounds.
+        now: The present metrics.
+        selection: The files to rewrite.
+        candidates: The groups of the selection with pinned files, in the same order.
         predictable: Whether the order that the engine writes can be simulated on a sample of the rows.
-        checked: Diagnostics of the spec.
-        refusals: Diagnostics because of which nothing may be written.
-        notes: Other diagnostics of the backend.
-        whole: With a budget, the totals of everything that should be rewritten.
-        hot: The totals of what waits because its partitions are hot; None if nothing does.
-        savings: With a budget, float64[G, d], by how much each candidate alone lowers touched of each z-order column.
-        worth: What each candidate saves the queries of the workload, by which the budget ranks them; None if the budget
-            ranks them by `savings`.
+        checked: The diagnostics of the spec, which was compared with the table.
+        refusals: The reasons why the table must not be changed.
+        notes: The diagnostics of the backend that are no refusals.
+        whole: The totals of everything that should be rewritten; None without a budget.
+        hot: The totals of the groups that wait because their partitions are hot; None if none waits.
+        savings: By how much each candidate alone lowers touched of each z-order column, float64[G, d] (see
+            `zlayout.planner.decayed.savings`); None without a budget.
+        worth: What each candidate saves the queries of the workload, by which the budget ranks the candidates; None if
+            it ranks them by `savings`.
     """
 
     spec: LayoutSpec
@@ -60,7 +65,7 @@ class Proposal:
     partitioning: ChangePartitioning | None
     clustering: ChangeClustering | None
     properties: tuple[PropertyChange, ...]
-    cuts: tuple[TruncatedBounds, ...]
+    truncated: tuple[TruncatedBounds, ...]
     indistinct_anyway: tuple[TruncatedBounds, ...]
     now: Measured
     selection: FileSelection
@@ -76,17 +81,17 @@ class Proposal:
 
     @property
     def provable(self) -> bool:
-        """Whether metadata limits the result of a rewrite: zlayout writes the files, and the partitioning stays."""
+        """Whether metadata limits the metrics after a rewrite: engine zlayout makes it, and no rows are moved."""
         return self.spec.layout.engine == "zlayout" and not self.selection.moves
 
     @property
     def moves(self) -> bool:
-        """Whether zlayout writes files that change their partition."""
+        """Whether engine zlayout rewrites, and moves rows to other partitions."""
         return self.spec.layout.engine == "zlayout" and self.selection.moves
 
     @property
     def whole_bytes(self) -> int:
-        """The size of everything that should be rewritten; 0 without a budget."""
+        """The size in bytes of everything that should be rewritten; 0 without a budget."""
         return self.whole.bytes if self.whole else 0
 
     @property
@@ -124,7 +129,12 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The numbers of the candidates of a proposal to carry out, or the refusal because of which none is."""
+    """The candidates of a proposal that are carried out.
+
+    Attributes:
+        candidates: Their indices in `Proposal.candidates`.
+        refusal: The reason why the table is refused instead; None if it is not.
+    """
 
     candidates: tuple[int, ...]
     refusal: Diagnostic | None = None
@@ -135,8 +145,9 @@ class Worth:
     """What the rewrite of each of G groups alone saves the queries of a workload.
 
     Attributes:
-        saves: float64[G], the bytes that all executions in the workload no longer open; negative if they open more.
-        executions: The number of executions in the workload that can skip files of the table.
+        saves: float64[G], the number of bytes that all executions of the workload no longer open; negative if they open
+            more.
+        executions: The number of executions of the workload that can skip files of the table.
     """
 
     saves: Floats
@@ -145,7 +156,13 @@ class Worth:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A group that could be rewritten, with its pinned files and their digest (see `FilesAre`)."""
+    """A group that could be rewritten.
+
+    Attributes:
+        action: The action that rewrites it.
+        files: Its pinned files.
+        digest: The digest of these files, for `FilesAre`.
+    """
 
     action: RewriteGroup
     files: FileTable
@@ -169,13 +186,17 @@ def select_files(
     """Select the files to rewrite.
 
     Args:
-        change: The partitioning change, if there is one.
+        spec: The layout spec.
+        state: The observed table.
+        change: The partitioning change; None if there is none.
+        now: The present metrics.
         budget: The limit on rewritten bytes; None for no limit.
         hot_after, rarely_read: See `PlanOptions`.
 
     Returns:
-        The selected files, in groups of at most `budget` bytes where possible. With a budget, also the totals of
-        everything that should be rewritten and does not wait, which is what a run that rewrites nothing would defer.
+        The selected files, where possible in groups no larger than the budget and `max_group_size`. The totals of
+        everything that should be rewritten and does not wait: what a run that rewrites nothing would defer; None
+        without a budget.
     """
     if change is not None and change.full_rewrite:
         files = np.arange(len(state.files), dtype=np.int64)
@@ -184,7 +205,6 @@ def select_files(
         selection = set_hot_aside(selection, state, hot_after, whole=True)
         return selection, None if budget is None else _whole(spec, state, selection, now, budget)
     fields, indistinct = partitioning(spec, state), truncated_bounds.indistinct_partitions(spec, state)
-
     waits = marked(state.files.partitions, rarely_read)
 
     def selected(max_bytes: int | None) -> FileSelection:
@@ -201,6 +221,7 @@ def select_files(
 
 
 def _whole(spec: LayoutSpec, state: TableState, selection: FileSelection, now: Measured, budget: int) -> DeferredGroups:
+    """Return the totals of all selected groups, with the ranges of touched after all of them are rewritten."""
     columns = unknown_ranges(spec)
     if spec.layout.engine == "zlayout" and not selection.moves:
         groups = [s.files for s in selection.groups]
@@ -210,7 +231,7 @@ def _whole(spec: LayoutSpec, state: TableState, selection: FileSelection, now: M
 
 
 def pin(spec: LayoutSpec, state: TableState, selection: FileSelection) -> tuple[Candidate, ...]:
-    """Pin the files of the selected groups and compute digests and ids. Equal files and layouts have equal ids."""
+    """Return the selected groups with their pinned files. A group id is determined by the layout id and the files."""
     pinned = state.files.split([chosen.files for chosen in selection.groups])
     numbers = partition_names(state.files.partitions)[1].tolist() if pinned else []
     candidates = []
@@ -222,28 +243,25 @@ def pin(spec: LayoutSpec, state: TableState, selection: FileSelection) -> tuple[
 
 
 def leave_out(spec: LayoutSpec, files: FileTable, now: Measured, selection: FileSelection) -> FileSelection:
-    """Leave out the groups of partitions on which no budget should be spent, because a rewrite gains nothing.
+    """Move groups on which no budget should be spent, because their rewrite gains nothing, from `groups` to `left_out`.
 
-    The rewrite is predicted not to lower touched, and the selected files have no small or oversized files, no deleted
-    rows, and no other reason than that they have no layout record.
-
-    Returns:
-        The selection without these groups.
+    These are the groups of a partition whose rewrite is predicted not to lower touched, if they are selected because of
+    a first layout or decay, and if none of their files is small, oversized or has deleted rows.
     """
     target = spec.layout.target_size
     repair = (files.deleted > 0) | (files.bytes < SMALL_BELOW * target) | (files.bytes > OVERSIZED_ABOVE * target)
     of_partition: dict[int, list[SelectedFiles]] = {}
     for group in () if selection.moves else selection.groups:
         of_partition.setdefault(group.partition_in(files), []).append(group)
-    unrecorded = {
+    examined = {
         partition: SelectedFiles(np.concatenate([g.files for g in groups]), groups[0].reason)
         for partition, groups in of_partition.items()
         if groups[0].reason in (Reason.NOT_LAID_OUT, Reason.DECAYED) and not any(repair[g.files].any() for g in groups)
     }
-    saved = savings(spec, files, now, list(unrecorded.values())).sum(axis=1)
-    idle = {partition for partition, saves in zip(unrecorded, saved.tolist(), strict=True) if saves <= 0}
-    if not idle:
+    saved = savings(spec, files, now, list(examined.values())).sum(axis=1)
+    useless = {partition for partition, saves in zip(examined, saved.tolist(), strict=True) if saves <= 0}
+    if not useless:
         return selection
-    kept = tuple(group for group in selection.groups if group.partition_in(files) not in idle)
-    out = tuple(group for group in selection.groups if group.partition_in(files) in idle)
+    kept = tuple(group for group in selection.groups if group.partition_in(files) not in useless)
+    out = tuple(group for group in selection.groups if group.partition_in(files) in useless)
     return replace(selection, groups=kept, left_out=out)

@@ -1,4 +1,4 @@
-"""Compare declared settings with those of the table: partitioning, table properties, and layout."""
+"""Compare the layout spec with the settings of the table: partitioning, table properties, and layout."""
 
 from __future__ import annotations
 
@@ -36,41 +36,45 @@ def compare_partitioning(spec: LayoutSpec, state: TableState, capabilities: Capa
 
 
 def compare_properties(
-    spec: LayoutSpec, state: TableState, cuts: Sequence[TruncatedBounds]
+    spec: LayoutSpec, state: TableState, truncated: Sequence[TruncatedBounds]
 ) -> tuple[PropertyChange, ...]:
     """Return the table properties to set so that writers collect bounds that distinguish files for each z-order column.
 
-    cuts: the columns whose bounds should be longer in new files.
+    Args:
+        spec: The layout spec.
+        state: The observed table.
+        truncated: The columns whose bounds should be longer in new files.
     """
     wanted: dict[str, PropertyChange] = {}
     for column in state.columns_of(spec.column_names):
         for key, value in () if column.stats else column.enable_stats:
             reason = PropertyReason.NO_STATISTICS
             wanted[key] = PropertyChange(key, state.properties.get(key), value, reason, column.name)
-    for cut in cuts:
-        for key, value in longer(state, cut):
+    for bounds in truncated:
+        for key, value in properties_for_longer(state, bounds):
             reason = PropertyReason.BOUNDS_TRUNCATED
-            change = PropertyChange(key, state.properties.get(key), value, reason, cut.column, cut)
+            change = PropertyChange(key, state.properties.get(key), value, reason, bounds.column, bounds)
             wanted.setdefault(key, change)
     return tuple(wanted.values())
 
 
-def longer(state: TableState, cut: TruncatedBounds) -> tuple[tuple[str, str], ...]:
-    """Return the table properties, as (name, value), that make writers keep longer bounds of the column."""
-    return state.columns_of([cut.column])[0].longer_bounds
+def properties_for_longer(state: TableState, truncated: TruncatedBounds) -> tuple[tuple[str, str], ...]:
+    """Return the names and values of the table properties that make writers keep longer bounds of the column."""
+    return state.columns_of([truncated.column])[0].longer_bounds
 
 
 def compare_layout(spec: LayoutSpec, state: TableState, selection: FileSelection) -> tuple[SettingDrift, ...]:
-    """Return the layout settings in which the spec differs from the layout record of the selected files.
+    """Return the layout settings in which the spec differs from the layout records of the selected files.
 
-    Files without a layout record are compared with the external ordering, if the table reports one.
+    If several records differ, the first of them in the table state is compared. If none does, the spec is compared with
+    the external ordering, if the table reports one.
     """
     if not selection.every_group:
         return ()
     files, layout = state.files, spec.layout
     numbers = np.unique(files.layout[np.concatenate([group.files for group in selection.every_group])])
-    found = [files.layouts[n] for n in numbers[numbers >= 0].tolist()]
-    record = next((r for r in found if not layout.covers(r.layout_id, r.settings)), None)
+    records = [files.layouts[n] for n in numbers[numbers >= 0].tolist()]
+    record = next((r for r in records if not layout.covers(r.layout_id, r.settings)), None)
     if record is None:
         return ordered.differences(spec, state)
     if (clustered_by := record.settings.get(CLUSTERED_BY)) is not None:

@@ -1,4 +1,4 @@
-"""Decide whether a saved plan is stale: compare its requirements with the present table."""
+"""Determine whether a saved plan is stale: compare its requirements with the present table."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def staleness(
     Args:
         saved: The plan from the file.
         spec: The present layout spec.
-        again: The decision that was made again from the planned version of the table.
+        again: The decision made again now, from the version of the table that was planned from.
         now: The present table.
-        mode: `compatible` accepts appends since the plan, `strict` does not. Neither accepts another layout, schema or
-            partitioning, or a change of the pinned files.
+        mode: `compatible` accepts appends since the plan, `strict` does not. Neither of them accepts another layout,
+            schema or partitioning, or a change of the pinned files.
 
     Returns:
         One ZL203 per reason; empty if the plan is not stale.
@@ -74,7 +74,7 @@ def staleness(
         reasons = [f"expected table version {version}, found {now.version}" for version in versions]
     elif gone := _changed_files([group.files for group in again.groups], now):
         reasons = [f"{gone} pinned files were changed or removed"]
-    elif _settings(saved.actions) != _settings(again.plan.actions):  # not all are part of the version of the table
+    elif _settings(saved.actions) != _settings(again.plan.actions):  # some settings do not belong to a table version
         reasons = ["the plan would change other settings now"]
     else:
         broken = violated((*saved.requirements, *again.plan.requirements), observed)
@@ -99,7 +99,7 @@ def _observed(spec: LayoutSpec, now: TableState, again: Decision, mode: Stalenes
 
 
 def _other_selection(saved: Sequence[Requirement], again: Sequence[Requirement]) -> bool:
-    """Return whether the plan that was made again has other groups or types of requirements than the saved plan."""
+    """Return whether the plan made again has other groups than the saved plan, or requirements of other types."""
     saved_files, again_files = ({r for r in plan if isinstance(r, FilesAre)} for plan in (saved, again))
     missing = {type(r) for r in again} - {type(r) for r in saved} - {PropertyIs}
     return saved_files != again_files or bool(missing)

@@ -2,10 +2,10 @@
 
 A partition is hot if another writer wrote a file to it a short time ago.
 
-What a rewrite of a partition can save for each byte written is at most the number of executions that read the
-partition. The partitions that are read least wait, as long as all that wait are read by at most the declared share of
-all executions. Files of other partitions are not considered, so that the next plan finds the same after a rewrite of
-everything else (docs/adr/0035-rarely-read.md).
+The bytes that a rewrite of a partition can save for each byte written are at most the number of executions that read
+the partition. Therefore the decayed partitions that are read least wait, as long as the sum of the executions that read
+them is at most the declared share of all executions. The choice depends on no files of other partitions, so that the
+next plan chooses the same partitions after everything else is rewritten (docs/adr/0035-rarely-read.md).
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ from zlayout.table.sums import sums
 def set_hot_aside(selection: FileSelection, state: TableState, after: int | None, *, whole: bool) -> FileSelection:
     """Move the files of hot partitions from `groups` to `hot`.
 
-    Groups whose bounds must become longer are set aside together or not at all, because a later run would not select
-    those that wait (docs/adr/0004-cut-bounds.md).
+    Groups whose bounds must become longer wait together or not at all. If only some of them were rewritten, a later run
+    would not select the others (docs/adr/0004-cut-bounds.md).
 
     Args:
-        after: Partitions with a later write are hot, in milliseconds since 1970; None if none is.
-        whole: Whether groups of several partitions cannot be divided.
+        selection: The files to rewrite.
+        state: The observed table.
+        after: See `PlanOptions.hot_after`.
+        whole: Whether groups of several partitions cannot be divided, so that they wait as a whole.
     """
     if after is None or not len(state.last_written):
         return selection
@@ -49,7 +51,7 @@ def set_hot_aside(selection: FileSelection, state: TableState, after: int | None
 
 
 def _apart(group: SelectedFiles, hot: Bools, *, whole: bool) -> Iterator[tuple[SelectedFiles, bool]]:
-    """Yield the parts of a group with whether they wait. hot: bool[N], the files of hot partitions."""
+    """Yield each part of a group, and whether it waits. hot: bool[N], the files of hot partitions."""
     waits = hot[group.files]
     if whole or waits.all() or not waits.any():
         yield group, bool(waits.any())
@@ -59,14 +61,14 @@ def _apart(group: SelectedFiles, hot: Bools, *, whole: bool) -> Iterator[tuple[S
 
 
 def hot_groups(selection: FileSelection, state: TableState, after: int | None) -> HotGroups | None:
-    """Return the totals of the groups that were set aside; None if there are none."""
+    """Return the totals of the groups that wait in hot partitions; None if there are none."""
     if after is None or not selection.hot:
         return None
     return HotGroups(after, len(partitions_of(selection.hot, state.files)), *totals(selection.hot, state.files))
 
 
 def lengthens_later(selection: FileSelection) -> bool:
-    """Return whether a group waits whose bounds must become longer."""
+    """Return whether groups whose bounds must become longer wait in hot partitions."""
     return any(group.reason is Reason.BOUNDS_TRUNCATED for group in selection.hot)
 
 
@@ -78,8 +80,9 @@ def hot_notes(spec: LayoutSpec, state: TableState, waiting: tuple[SelectedFiles,
         yield Diagnostic("ZL415", message, "note", hint, spec.location)
 
 
-# A changed layout is drift, and a first layout the first rewrite of the table. Deleted rows wait for no query, because
-# a rewrite removes them from storage. Groups whose bounds must become longer would not be selected later.
+# The reasons for which a group may wait in a rarely read partition. Drift and first layouts do not wait. Neither do
+# deleted rows, because only a rewrite removes them from storage, and groups whose bounds must become longer, because
+# they would not be selected later.
 MAY_WAIT = frozenset({Reason.DECAYED, Reason.SMALL_FILES, Reason.PARTITION_NOT_LAID_OUT})
 
 
@@ -87,8 +90,11 @@ def least_read(partitions: Mapping[str, float], allowed: float) -> frozenset[str
     """Choose the partitions that are read least.
 
     Args:
-        partitions: By the name of each partition, the number of executions that read it.
+        partitions: The number of executions that read each partition, by the name of the partition.
         allowed: The limit of the sum of these numbers over the chosen partitions.
+
+    Returns:
+        The names of the chosen partitions.
     """
     order = sorted(partitions, key=lambda name: (partitions[name], name))
     within = np.cumsum([partitions[name] for name in order]) <= allowed
@@ -96,13 +102,13 @@ def least_read(partitions: Mapping[str, float], allowed: float) -> frozenset[str
 
 
 def may_wait(spec: LayoutSpec, selection: FileSelection, files: FileTable) -> tuple[Partition, ...]:
-    """Return the partitions of which all selected files may wait."""
-    numbers = dict.fromkeys(group.partition_in(files) for group in _waiting(spec, selection.every_group, files))
+    """Return the partitions in which all groups may wait as rarely read."""
+    numbers = dict.fromkeys(group.partition_in(files) for group in _may_wait(spec, selection.every_group, files))
     return tuple(files.partitions[number] for number in numbers)
 
 
 def marked(partitions: Sequence[Partition], chosen: frozenset[str | int]) -> Bools | None:
-    """Return which of P partitions are chosen by their name or their number, bool[P]; None if none is."""
+    """Return which of P partitions `chosen` contains by name or by number, bool[P]; None if `chosen` is empty."""
     if not chosen:
         return None
     names, numbers = partition_names(partitions)
@@ -113,35 +119,38 @@ def marked(partitions: Sequence[Partition], chosen: frozenset[str | int]) -> Boo
 def set_rarely_read_aside(
     spec: LayoutSpec, groups: Sequence[SelectedFiles], files: FileTable, rarely_read: Bools | None
 ) -> tuple[list[SelectedFiles], list[SelectedFiles], Bools]:
-    """Divide groups into those to rewrite and those that wait.
+    """Divide groups into those to rewrite and those that wait in rarely read partitions.
 
     Args:
+        spec: The layout spec.
         groups: The groups, each with files of one partition unless the partitioning changes.
-        rarely_read: bool[P], the partitions that wait if all of their groups may; None for none.
+        files: The files of the table.
+        rarely_read: bool[P], the rarely read partitions, which wait if all of their groups may; None for none.
 
     Returns:
-        The two lists, and bool[P], the partitions that wait.
+        The groups to rewrite, the groups that wait, and bool[P], the partitions that wait.
     """
     waits = np.zeros(len(files.partitions), bool)
     if rarely_read is not None:
-        waits[[group.partition_in(files) for group in _waiting(spec, groups, files)]] = True
+        waits[[group.partition_in(files) for group in _may_wait(spec, groups, files)]] = True
         waits &= rarely_read
     parts = [(group, bool(waits[group.partition_in(files)])) for group in groups]
     return [group for group, wait in parts if not wait], [group for group, wait in parts if wait], waits
 
 
-def _waiting(spec: LayoutSpec, groups: Sequence[SelectedFiles], files: FileTable) -> list[SelectedFiles]:
-    """Return the groups of partitions of which all groups may wait."""
+def _may_wait(spec: LayoutSpec, groups: Sequence[SelectedFiles], files: FileTable) -> list[SelectedFiles]:
+    """Return the groups of the partitions in which all groups may wait."""
     columns = np.minimum(files.deleted, files.rows), files.rows
     deleted, rows = (sums(files.partition, len(files.partitions), column) for column in columns)
-    # The reason of a partition without a laid-out file does not state that its deleted rows exceed the tolerance.
+    # The reason of a group does not show this: a partition without laid-out files has another reason, whether or not it
+    # exceeds the tolerance for deleted rows.
     must = set(np.flatnonzero(deleted > spec.tolerance.deleted_rows * rows).tolist())
     must |= {group.partition_in(files) for group in groups if group.reason not in MAY_WAIT}
     return [group for group in groups if group.partition_in(files) not in must]
 
 
 def rarely_read_groups(selection: FileSelection, state: TableState) -> RarelyReadGroups | None:
-    """Return the totals of the groups that wait; None if there are none."""
+    """Return the totals of the groups that wait in rarely read partitions; None if there are none."""
     waiting, files = selection.rarely_read, state.files
     if not waiting:
         return None
@@ -149,30 +158,32 @@ def rarely_read_groups(selection: FileSelection, state: TableState) -> RarelyRea
     return RarelyReadGroups(len(numbers), *totals(waiting, files), tuple(numbers))
 
 
-def names(selection: FileSelection, files: FileTable) -> frozenset[str | int]:
-    """Return the names of the partitions that wait, for `PlanOptions.rarely_read` of another plan in the same run."""
+def rarely_read_names(selection: FileSelection, files: FileTable) -> frozenset[str | int]:
+    """Return the names of the rarely read partitions that wait, see `Decision.rarely_read`."""
     return frozenset(partition_text(files.partitions[g.partition_in(files)]) for g in selection.rarely_read)
 
 
 def rarely_read_note(spec: LayoutSpec, waiting: RarelyReadGroups) -> Diagnostic:
-    """Make ZL416: partitions have decayed and are not rewritten."""
+    """Return ZL416: partitions have decayed and are not rewritten."""
     what, files = _counted(waiting.partitions, "partition"), _counted(waiting.files, "file")
     message = (
         f"decay of {what} is tolerated: {files} of {waiting.bytes:,} bytes wait, because the queries of the workload "
         "rarely read them"
     )
-    hint = "nothing; they are rewritten when queries read them, or with --include-rarely-read"
+    hint = "nothing to do; they are rewritten when queries read them, or with --include-rarely-read"
     return Diagnostic("ZL416", message, "note", hint, spec.location_of("tolerance.rarely_read"))
 
 
 def unread_notes(
     spec: LayoutSpec, groups: Sequence[RewriteGroup], executions: Mapping[str, float]
 ) -> Iterator[Diagnostic]:
-    """Yield ZL417 if most bytes of a plan are decayed partitions that no query with conditions reads, and could wait.
+    """Yield ZL417 if most bytes of a plan are in decayed partitions that could wait because no query reads them.
 
     Args:
+        spec: The layout spec.
         groups: The groups of the plan.
-        executions: By the name of each partition, the number of executions that read it; empty if it is not known.
+        executions: The number of executions with conditions that read each partition, by the name of the partition;
+            empty if it is unknown.
     """
     unread = [g for g in groups if g.reason in MAY_WAIT and executions.get(g.partition, 1.0) == 0]
     size, whole = (sum(group.bytes for group in some) for some in (unread, groups))

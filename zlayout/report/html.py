@@ -214,6 +214,6 @@ def _column(column: ColumnForecast, after: MeasuredColumn | None, table: TablePl
         "row_groups": row_groups_text(read)[0] if has_row_groups(table) else "",
         "read": size(after.bytes_read) if after else bytes_text(read),
         "most_read": after.bytes_read if after else _last_read(read),
-        "worse": read.grows_to(after.bytes_read if after else read.least),
+        "worse": read.grows_to(after.bytes_read if after else read.predicted_or_low),
         "trend": sparkline(trend, column.column),
     }
