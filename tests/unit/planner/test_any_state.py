@@ -1,4 +1,4 @@
-"""Whatever a table's metadata says, it is planned, saved, drawn and reported: nothing here looks at how well."""
+"""Any metadata of a table can be planned, saved, drawn and reported. The quality of the plans is not tested here."""
 
 import math
 from dataclasses import replace

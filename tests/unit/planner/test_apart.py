@@ -35,7 +35,7 @@ def files_of(region: str) -> st.SearchStrategy[list[File]]:
 
 
 def stuck_in(region: str, count: int) -> list[File]:
-    """Of a rewrite that could do no better: new files beside it are no reason for another one."""
+    """Return the files of a rewrite that could not separate them, so that new files beside them need no other one."""
     return [File(0, 9, region, 0, 10 * REGIONS.index(region), 100, 0, TARGET)] * count
 
 
@@ -88,7 +88,7 @@ def check(regions: tuple[list[File], ...], touched: float, random: Random) -> No
 
 
 def bounds_of(decision: Decision) -> list[list[object]]:
-    """The files of each group, as far as they can be told apart."""
+    """Return the partition, bounds, rows and laid-out group of the files of each group."""
     return sorted(
         [group.files.partitions[group.files.partition[0]].values, sorted(zip(*values_of(group.files), strict=True))]
         for group in decision.groups

@@ -23,8 +23,10 @@ def spec_of(*columns: str) -> LayoutSpec:
 
 
 def correlated(count: int, wide: int, *, laid: bool = False, columns: tuple[str, ...] = PAIR) -> FileTable:
-    """`count` files along the diagonal of all columns, of which 3.5 have each value; and `wide` small files that have
-    all values: not laid out, or each from a rewrite of its own."""
+    """Return `count` files along the diagonal of all columns and `wide` small files that span all values.
+
+    Touched among the first files is 3.5. The small files are not laid out, or each was laid out by its own rewrite.
+    """
     low = [10 * n for n in range(count)] + [0] * wide
     high = [10 * n + 34 for n in range(count)] + [10 * count + 24] * wide
     groups = [0] * count + ([n + 1 for n in range(wide)] if laid else [-1] * wide)
@@ -54,7 +56,7 @@ def touched_exceeds(decision: Decision) -> bool:
 @pytest.mark.parametrize("stored", [True, False])
 @pytest.mark.parametrize("laid", [True, False])
 @pytest.mark.parametrize("count", [60, 256, 6000])
-def test_correlated_keys_that_get_six_times_worse_are_drift(count: int, laid: bool, stored: bool) -> None:
+def test_correlated_keys_that_get_six_times_worse_decay(count: int, laid: bool, stored: bool) -> None:
     # theory: 7.7, 16 and 77
     files = correlated(count, 19, laid=laid)
     if stored:
@@ -108,7 +110,7 @@ def test_a_merge_that_left_more_than_predicted_is_not_made_again() -> None:
     assert decision(waiting).plan.status is Status.CHANGES
 
 
-def test_one_column_of_eight_that_gets_six_times_worse_is_drift() -> None:
+def test_one_column_of_eight_that_gets_six_times_worse_decays() -> None:
     names = tuple("abcdefgh")
     files = correlated(256, 19, columns=names)
     same = make_bounds([10 * n for n in range(256)] + [0] * 19, [10 * n + 34 for n in range(256)] + [34] * 19, KIND)

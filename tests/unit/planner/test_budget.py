@@ -1,4 +1,4 @@
-"""A byte budget on hand-made states: what is done first, what is left over, and what is refused."""
+"""A byte budget on hand-made states: what is rewritten first, what is deferred, and what is refused."""
 
 from dataclasses import replace
 

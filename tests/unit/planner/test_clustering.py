@@ -1,4 +1,4 @@
-"""The plan of a clustered table: the files that OPTIMIZE takes, and changes of its clustering columns."""
+"""The plan of a clustered table: the files that OPTIMIZE rewrites, and changes of its clustering columns."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -59,7 +59,7 @@ def bounds_of(files: Sequence[File]) -> dict[str, Any]:
 
 
 def selected(files: Sequence[File], columns: list[str], full: bool, large: int) -> set[int]:
-    """The files that OPTIMIZE takes, as `ClusteringStrategy.applyMinZCube` of Delta selects them, step by step."""
+    """Return the files that OPTIMIZE rewrites, as `ClusteringStrategy.applyMinZCube` of Delta selects them."""
     ordered = sorted(range(len(files)), key=lambda n: files[n].cube)  # unclustered files first
     same = [n for n in ordered if files[n].by is None or COLUMNS[files[n].by] == columns]
     others = [n for n in ordered if n not in same]

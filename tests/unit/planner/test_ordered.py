@@ -1,4 +1,4 @@
-"""Tables that others ordered: no drift where the table says it has the declared order, and then measured files."""
+"""Tables with an external ordering: there is no drift if it is as declared, and decay is measured from the bounds."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ MIXED = [File(0, 79) for _ in range(8)]
 
 
 def by_others(*files: File, ordering: Ordering = BY_A) -> TableState:
-    """A table of which zlayout laid out nothing, and whose own word is `ordering`."""
+    """Return a table without laid-out files that has the external ordering `ordering`."""
     plain = state(*files)
     return replace(plain, files=replace(plain.files, layouts=()), ordering=ordering)
 

@@ -141,7 +141,7 @@ def test_both_engines_rewrite_the_same_files(engine: str) -> None:
 
 
 def test_engine_native_rewrites_no_file_for_its_deleted_rows() -> None:
-    """OPTIMIZE of Delta rewrites no file alone, so that the next plan would have the same file again."""
+    """zlayout configures OPTIMIZE so that it selects files by size alone. The next plan would have the file again."""
     native = replace(SPEC, layout=replace(LAYOUT, engine="native"))
     assert plan(*sized(1000, 1000, deleted=50), spec=native).plan.status is Status.UNCHANGED
 

@@ -1,4 +1,4 @@
-"""Groups of a plan are committed in parts: what a part has, and what the plan says of it."""
+"""Groups of a plan are committed in parts: which groups a part has, and what the reports state about parts."""
 
 from dataclasses import replace
 from typing import Literal

@@ -1,4 +1,4 @@
-"""When cut bounds are too short, and what the planner makes of it; the bounds are cut here as the writers cut them."""
+"""When truncated bounds are too short, and what the planner does then. Bounds are truncated as the writers do it."""
 
 import hashlib
 from dataclasses import replace
