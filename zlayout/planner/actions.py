@@ -47,10 +47,10 @@ class TruncatedBounds:
     """Whether the bounds are indistinct: so many are equal that queries cannot skip files by them."""
 
 
-def truncation_text(cut: TruncatedBounds) -> str:
-    """Describe truncated bounds: the column, the length, and the number of files with equal bounds."""
-    equal = f" and equal in {cut.equal:,} of {cut.of:,} files" if cut.same else ""
-    return f"bounds of {cut.column} are truncated to {cut.length} characters{equal}"
+def truncation_text(bounds: TruncatedBounds) -> str:
+    """Describe truncated bounds: the column, the length, and the number of files with equal bounds if it is high."""
+    equal = f" and equal in {bounds.equal:,} of {bounds.of:,} files" if bounds.same else ""
+    return f"bounds of {bounds.column} are truncated to length {bounds.length}{equal}"
 
 
 @dataclass(frozen=True, slots=True)

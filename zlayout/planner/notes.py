@@ -87,8 +87,9 @@ def scope_notes(spec: LayoutSpec, selection: FileSelection, partitions: int) -> 
         partitions: The number of partitions of the table.
     """
     location = spec.location_of("where")
-    if selection.partially_matched:
-        message = f"{selection.partially_matched:,} partitions match `where` only in part; they are not changed"
+    if matched := selection.partially_matched:
+        what, are = ("1 partition matches", "is") if matched == 1 else (f"{matched:,} partitions match", "are")
+        message = f"{what} `where` only in part, and {are} not changed"
         yield Diagnostic("ZL403", message, "note", "change `where` to a partition boundary to include them", location)
     if partitions and selection.out_of_scope == partitions:
         message = f"`where` matches none of the {partitions:,} partitions, so that nothing is laid out"
@@ -127,7 +128,7 @@ def branch_refusals(
         message = (
             f"branch {spec.table.branch} cannot be laid out: the layout changes {', '.join(shared)}, for all branches"
         )
-        hint = f"run `zlayout apply {spec.table.on('')} --branch main` first; or remove what needs this from the layout"
+        hint = f"run `zlayout apply {spec.table.on('')} --branch main` first, or remove these settings from the layout"
         yield Diagnostic("ZL239", message, "refused", hint, spec.location)
 
 
@@ -185,8 +186,8 @@ def _indistinct(spec: LayoutSpec, bounds: TruncatedBounds, hint: str) -> Diagnos
 def small_partition_files(spec: LayoutSpec, after: FilesAfter, partitions: int) -> Diagnostic:
     """Return ZL412: most new files would be smaller than half of the target, because partitions are small."""
     message = (
-        f"partition_by divides the rows over about {partitions:,} partitions, and {after.small or 0:,} new files would "
-        f"be smaller than half of files.target_size"
+        f"partition_by divides the rows among about {partitions:,} partitions, and {after.small or 0:,} new files "
+        f"would be smaller than half of files.target_size"
     )
     hint = "use a coarser partition_by, or z-order columns instead of partitions"
     return Diagnostic("ZL412", message, "warning", hint, spec.location_of("partition_by"))

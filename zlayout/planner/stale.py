@@ -73,7 +73,7 @@ def staleness(
     elif versions:
         reasons = [f"expected table version {version}, found {now.version}" for version in versions]
     elif gone := _changed_files([group.files for group in again.groups], now):
-        reasons = [f"{gone} pinned files were changed or removed"]
+        reasons = [f"{gone:,} pinned {'file was' if gone == 1 else 'files were'} changed or removed"]
     elif _settings(saved.actions) != _settings(again.plan.actions):  # some settings do not belong to a table version
         reasons = ["the plan would change other settings now"]
     else:

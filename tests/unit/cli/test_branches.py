@@ -155,7 +155,7 @@ def test_a_plan_file_is_for_one_branch_as_it_was(table: Table, cli: Cli, monkeyp
     assert "expected table version" in cli("apply", "p.json", "--auto-approve", "--stale", "strict", code=3).out
     cli("apply", "p.json", "--auto-approve")
     table.overwrite(rows(0), branch="audit")
-    assert "pinned files were changed" in " ".join(cli("apply", "p.json", "--auto-approve", code=3).out.split())
+    assert "changed or removed" in " ".join(cli("apply", "p.json", "--auto-approve", code=3).out.split())
 
     assert "apply m.json --branch main" in cli("plan", "ice.db.t", "--branch", "main", "--out", "m.json").err
     stale = cli("apply", "m.json", "--auto-approve", code=3).out

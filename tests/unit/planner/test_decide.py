@@ -203,6 +203,7 @@ def test_a_where_that_matches_partitions_only_in_part_selects_nothing_either() -
     files = replace(files, files=replace(files.files, partitions=(part,)))
     plan = decide(spec, files, ICEBERG).plan
     assert [d.code for d in plan.diagnostics] == ["ZL403", "ZL443"]
+    assert plan.diagnostics[0].message == "1 partition matches `where` only in part, and is not changed"
     assert plan.selects_nothing
 
 

@@ -53,10 +53,10 @@ def without_first(files: FileTable) -> FileTable:
         (lambda t: replace(t, table_id="id-2"), "the table was dropped and created again"),
         (lambda t: replace(t, schema_digest="s2"), "the table's schema changed"),
         (lambda t: replace(t, partition_fields=(PartitionField("b"),)), "the table's partitioning changed"),
-        (lambda t: replace(t, files=without_first(t.files)), "1 pinned files were changed or removed"),
+        (lambda t: replace(t, files=without_first(t.files)), "1 pinned file was changed or removed"),
         (
             lambda _: state(File(0, 9, deleted=1), File(0, 9), version=8),
-            "1 pinned files were changed or removed",
+            "1 pinned file was changed or removed",
         ),
     ],
 )

@@ -97,7 +97,7 @@ def test_the_first_apply_lengthens_bounds_and_says_why() -> None:
     assert outcome(decision) == ("changes", [("prefix", "256")], {Reason.NOT_LAID_OUT}, ["ZL406"])
     change = decision.plan.properties[0]
     assert change.reason is PropertyReason.BOUNDS_TRUNCATED
-    assert property_reason(change) == "bounds of a are truncated to 16 characters and equal in 8 of 8 files"
+    assert property_reason(change) == "bounds of a are truncated to length 16 and equal in 8 of 8 files"
     (note,) = decision.plan.diagnostics
     assert note.severity == "note"
     assert note.hint == "apply sets prefix to 256"
