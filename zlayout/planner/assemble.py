@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from zlayout.errors import Diagnostic
 from zlayout.planner import forecast, ordered
-from zlayout.planner.actions import PropertyChange, Reason, SetProperties
+from zlayout.planner.actions import PropertyChange, Reason, SetProperties, TruncatedBounds
 from zlayout.planner.bound_need import growth_notes
 from zlayout.planner.budget import rest
 from zlayout.planner.clustering import left_alone
@@ -17,6 +17,7 @@ from zlayout.planner.model import Status, TablePlan
 from zlayout.planner.moved_ranges import moved_ranges
 from zlayout.planner.notes import (
     adoption_notes,
+    indistinct_notes,
     not_predictable,
     one_file,
     reads_more,
@@ -61,9 +62,9 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
     left = (candidate for n, candidate in enumerate(proposal.candidates) if n not in choice.candidates)
     all_chosen = left_over is None or all(c.action.reason is not Reason.BOUNDS_TRUNCATED for c in left)
     lengthens = all_chosen and not lengthens_later(selection)
-    truncated = () if lengthens else proposal.truncated
+    truncated, not_longer = (proposal.truncated, ()) if lengthens else ((), proposal.truncated)
     # They are compared by name, because a column without statistics may need the same property.
-    later = {name for bounds in truncated for name, _ in properties_for_longer(state, bounds)}
+    later = {name for bounds in not_longer for name, _ in properties_for_longer(state, bounds)}
     properties = tuple(change for change in proposal.properties if change.name not in later and not proposal.waits)
     status = Status.REFUSED if choice.refusal else proposal.status
     columns, files = _forecast(proposal, choice)
@@ -87,14 +88,19 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
         columns=columns,
         files_after=files,
         diagnostics=(
-            *_diagnostics(proposal, choice, columns, lengthens=lengthens),
+            *_diagnostics(proposal, choice, columns, truncated, properties),
             *growth_notes(spec, state, properties),
             *((rarely_read_note(spec, waiting),) if waiting else ()),
         ),
     )
     ids = tuple(column.id for column in state.columns_of(spec.column_names))
-    pinned = {c.action.id: c.files for c in kept} if status is Status.CHANGES else {}
-    return Decision(plan, pinned, ids if all(ids) else (), rarely_read=rarely_read_names(selection, state.files))
+    return Decision(
+        plan,
+        pinned={c.action.id: c.files for c in kept} if status is Status.CHANGES else {},
+        column_ids=ids if all(ids) else (),
+        rarely_read=rarely_read_names(selection, state.files),
+        truncated=truncated,
+    )
 
 
 def describe(spec: LayoutSpec, state: TableState, status: Status, **parts: object) -> TablePlan:
@@ -169,7 +175,11 @@ def _forecast(proposal: Proposal, choice: Choice) -> tuple[tuple[ColumnForecast,
 
 
 def _diagnostics(
-    proposal: Proposal, choice: Choice, columns: Sequence[ColumnForecast], *, lengthens: bool
+    proposal: Proposal,
+    choice: Choice,
+    columns: Sequence[ColumnForecast],
+    truncated: Sequence[TruncatedBounds],
+    properties: Sequence[PropertyChange],
 ) -> tuple[Diagnostic, ...]:
     spec, state, selection = proposal.spec, proposal.state, proposal.selection
     writes = bool(choice.candidates) and not proposal.refusals
@@ -183,7 +193,8 @@ def _diagnostics(
         *proposal.notes,
         *unused_settings(spec),
         *scope_notes(spec, selection, len(state.files.partitions)),
-        *truncation_notes(spec, state, proposal.truncated if lengthens else (), proposal.indistinct_anyway),
+        *truncation_notes(spec, state, truncated, properties),
+        *indistinct_notes(spec, proposal.indistinct_anyway),
         *(external or adoption_notes(spec, selection)),
         *undone_notes(spec, state, selection),
         *hot_notes(spec, state, selection.hot),

@@ -19,6 +19,7 @@ from zlayout.errors import Diagnostic
 from zlayout.planner.actions import PropertyChange, PropertyReason, Reason, SetProperties
 from zlayout.planner.decision import Decision
 from zlayout.planner.model import TablePlan
+from zlayout.planner.notes import truncation_notes
 from zlayout.planner.requirements import PropertyIs
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.key_sample import RowGroupSample
@@ -101,19 +102,17 @@ def with_values(spec: LayoutSpec, state: TableState, decision: Decision, values:
     ]
     dropped = {name for name, value in changed.items() if value is None}
     others = (action for action in plan.actions if not isinstance(action, SetProperties))
-    notes = []
-    for note in plan.diagnostics:
-        if note.code == "ZL432" or (note.code == "ZL406" and any(f"sets {name} to" in note.hint for name in dropped)):
-            continue
-        hint = note.hint
-        for name in changed.keys() - dropped:
-            hint = hint.replace(f"{name} to {old[name]}", f"{name} to {changed[name]}")
-        notes.append(replace(note, hint=hint))
+    outdated = {*truncation_notes(spec, state, decision.truncated, plan.properties)}
+    outdated |= {*growth_notes(spec, state, plan.properties)}
     revised = replace(
         plan,
         actions=(*((SetProperties(tuple(properties)),) if properties else ()), *others),
         requirements=tuple(r for r in plan.requirements if not (isinstance(r, PropertyIs) and r.name in dropped)),
-        diagnostics=(*notes, *growth_notes(spec, state, properties)),
+        diagnostics=(
+            *(diagnostic for diagnostic in plan.diagnostics if diagnostic not in outdated),
+            *truncation_notes(spec, state, decision.truncated, properties),
+            *growth_notes(spec, state, properties),
+        ),
     )
     return replace(decision, plan=revised)
 

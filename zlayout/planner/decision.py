@@ -9,6 +9,7 @@ from typing import Literal
 
 from zlayout.errors import Diagnostic
 from zlayout.planner.accepted import acceptance
+from zlayout.planner.actions import TruncatedBounds
 from zlayout.planner.model import TablePlan
 from zlayout.planner.work import Group, Work, pinned_groups
 from zlayout.spec.model import LayoutSpec
@@ -51,6 +52,7 @@ class Decision:
             without a sample. The files have bounds of the columns of the picture.
         rarely_read: The names of the partitions that wait because they are rarely read. Later plans of the same run get
             them in `PlanOptions.rarely_read`, so that the same partitions wait.
+        truncated: The columns whose bounds the properties of the plan make longer.
     """
 
     plan: TablePlan
@@ -58,6 +60,7 @@ class Decision:
     column_ids: tuple[str, ...] = ()
     after: FileTable | None = None
     rarely_read: frozenset[str | int] = frozenset()
+    truncated: tuple[TruncatedBounds, ...] = ()
 
     @property
     def groups(self) -> tuple[Group, ...]:

@@ -156,23 +156,25 @@ def _rewrite_text(rewrite: ExternalRewrite) -> str:
 
 
 def truncation_notes(
-    spec: LayoutSpec,
-    state: TableState,
-    truncated: Sequence[TruncatedBounds],
-    indistinct_anyway: Sequence[TruncatedBounds],
+    spec: LayoutSpec, state: TableState, truncated: Sequence[TruncatedBounds], properties: Sequence[PropertyChange]
 ) -> Iterator[Diagnostic]:
-    """Yield ZL406 for each column with indistinct bounds.
+    """Yield ZL406 for each column with indistinct bounds that apply makes longer.
 
     Args:
         spec: The layout spec.
         state: The observed table.
         truncated: The columns whose bounds apply makes longer.
-        indistinct_anyway: The columns with indistinct bounds although the table already keeps long bounds.
+        properties: The table properties that apply sets.
     """
     for bounds in truncated:
-        if bounds.same:
-            changes = ", ".join(f"{key} to {value}" for key, value in properties_for_longer(state, bounds))
+        names = {name for name, _ in properties_for_longer(state, bounds)}
+        changes = ", ".join(f"{change.name} to {change.after}" for change in properties if change.name in names)
+        if bounds.same and changes:
             yield _indistinct(spec, bounds, f"apply sets {changes}")
+
+
+def indistinct_notes(spec: LayoutSpec, indistinct_anyway: Sequence[TruncatedBounds]) -> Iterator[Diagnostic]:
+    """Yield ZL406 for each column with indistinct bounds although the table already keeps long bounds."""
     for bounds in indistinct_anyway:
         hint = "if the files are older than the property that makes bounds longer, unset it and apply again"
         yield _indistinct(spec, bounds, hint)

@@ -10,6 +10,7 @@ from unit.planner.plans import DELTA, LAYOUT, SPEC, TARGET, File, state
 
 from zlayout.planner.actions import PropertyReason, Reason
 from zlayout.planner.assemble import assemble
+from zlayout.planner.bound_need import with_values
 from zlayout.planner.budget import choose_saved
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.diff import Decision, decide, propose, settle
@@ -102,6 +103,19 @@ def test_the_first_apply_lengthens_bounds_and_says_why() -> None:
     assert note.severity == "note"
     assert note.hint == "apply sets prefix to 256"
     assert decision.work(SPEC, "run").properties == (("prefix", "256"),)
+
+
+def test_the_notes_state_the_length_that_a_sample_needs() -> None:
+    observed = table(shuffled_files(URLS))
+    decision = decide(SPEC, observed, DELTA)
+    for needed, properties, hints in (
+        ("96", [("prefix", "96")], ["apply sets prefix to 96"]),
+        (None, [], []),
+        ("256", [("prefix", "256")], ["apply sets prefix to 256"]),
+    ):
+        plan = with_values(SPEC, observed, decision, {"prefix": needed}).plan
+        assert [(p.name, p.after) for p in plan.properties] == properties
+        assert [d.hint for d in plan.diagnostics if d.code == "ZL406"] == hints
 
 
 def test_values_that_begin_alike_get_longer_bounds_even_where_the_ends_differ() -> None:
