@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from zlayout.planner.actions import Reason
 from zlayout.planner.forecast import DECIMALS, ideal_touched
 from zlayout.planner.partitions import Bools, Floats, Index
-from zlayout.planner.selection import SelectedFiles, first_column_rank, in_parts
+from zlayout.planner.selection import SelectedFiles, first_column_rank, in_parts, moved_group
 from zlayout.predicate.facts import Null, Range, fact
 from zlayout.predicate.model import And, Compare, IsNull
 from zlayout.predicate.prune import may_match
@@ -41,11 +41,11 @@ def move_groups(spec: LayoutSpec, files: FileTable, index: Index, max_bytes: int
         index: int64, the indices of the files to move.
         max_bytes: The limit of a group in bytes; None for a single group.
     """
-    reason = Reason.PARTITIONING_CHANGED if (files.layout >= 0).any() else Reason.NOT_LAID_OUT
+    group = moved_group(files, index)
     if max_bytes is None:
-        return [SelectedFiles(index, reason)]
+        return [group]
     order = np.lexsort((first_column_rank(spec, files, index), files.partition[index]))
-    return in_parts(index[order], reason, files, max_bytes)
+    return in_parts(index[order], group.reason, files, max_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from zlayout.planner.model import Status
 from zlayout.planner.partition_text import partition_names
 from zlayout.planner.partitions import OVERSIZED_ABOVE, SMALL_BELOW, Floats, target_files
 from zlayout.planner.ranges import rewrites_of, touched_ranges, unknown_ranges
-from zlayout.planner.selection import FileSelection, SelectedFiles, moved, totals
+from zlayout.planner.selection import FileSelection, SelectedFiles, moved_group, totals
 from zlayout.planner.settings import partitioning
 from zlayout.planner.waiting import marked, set_hot_aside
 from zlayout.planner.work import rewrite_group
@@ -200,7 +200,7 @@ def select_files(
     """
     if change is not None and change.full_rewrite:
         files = np.arange(len(state.files), dtype=np.int64)
-        groups = (moved(state.files, files),) if len(files) else ()
+        groups = (moved_group(state.files, files),) if len(files) else ()
         selection = FileSelection(groups, (), 0, 0, moves=True)
         selection = set_hot_aside(selection, state, hot_after, whole=True)
         return selection, None if budget is None else _whole(spec, state, selection, now, budget)

@@ -25,7 +25,7 @@ from zlayout.planner.moves import arrivals, move_groups
 from zlayout.planner.packing import pack, shared
 from zlayout.planner.partitions import OVERSIZED_ABOVE, Bools, Floats, PartitionFacts, file_facts, much_deleted
 from zlayout.planner.partitions import partition_facts as facts_of
-from zlayout.planner.selection import FileSelection, by_partition, divided, moved
+from zlayout.planner.selection import FileSelection, by_partition, divided, moved_group
 from zlayout.planner.waiting import set_rarely_read_aside
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import FileTable, PartitionField, TableState
@@ -81,7 +81,7 @@ def select(
     if moves:
         # The formats' own rewrites cannot move files and leave those of the declared partitioning as they are.
         everything = np.flatnonzero(facts.in_scope[files.partition])
-        groups = [moved(files, everything)]
+        groups = [moved_group(files, everything)]
         chosen, ratio = facts.in_scope[files.partition], now.ratio
     elif not spec.layout.orders:
         groups = pack(spec, files, each_file, recorded, planned, max_bytes)

@@ -80,10 +80,10 @@ class FileSelection:
         return (*self.groups, *self.hot)
 
 
-def moved(files: FileTable, index: Index) -> SelectedFiles:
-    """Select files for a partitioning change."""
-    has_layout = (files.layout[index] >= 0).any()
-    return SelectedFiles(index, Reason.PARTITIONING_CHANGED if has_layout else Reason.NOT_LAID_OUT)
+def moved_group(files: FileTable, index: Index) -> SelectedFiles:
+    """Return the group of the files at `index`, which are moved to another partitioning."""
+    is_first = (files.layout < 0).all()
+    return SelectedFiles(index, Reason.NOT_LAID_OUT if is_first else Reason.PARTITIONING_CHANGED)
 
 
 def by_partition(

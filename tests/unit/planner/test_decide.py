@@ -400,3 +400,12 @@ def test_files_of_both_target_sizes_are_one_layout_and_other_settings_still_coun
     assert decide(spec, mixed, DELTA).plan.status == "unchanged"
     other = replace(spec, layout=replace(spec.layout, sort_within=not LAYOUT.sort_within))
     assert {d.key for d in decide(other, mixed, DELTA).plan.drift} == {"files.sort_within", "files.target_size"}
+
+
+@pytest.mark.parametrize("engine", ["zlayout", "native"])
+def test_a_move_is_a_first_layout_only_if_the_table_has_no_layout_record(engine: str) -> None:
+    where, fields = Compare("region", "=", "east"), (PartitionField("region"), PartitionField("b"))
+    spec = replace(SPEC, layout=replace(LAYOUT, engine=engine), where=where, partition_by=fields)
+    for marks, reason in (({}, Reason.NOT_LAID_OUT), ({"layout": 0, "group": 0}, Reason.PARTITIONING_CHANGED)):
+        found = decide(spec, state(File(0, 9), File(0, 9, "west", **marks)), ICEBERG)
+        assert reasons(found) == {"region=east": reason}
