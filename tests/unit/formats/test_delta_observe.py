@@ -96,10 +96,11 @@ def test_tags_and_deletion_vectors_are_those_of_the_newest_add_of_a_path(
     [
         ('"unknown": ' + "9" * 5000, True),
         ('"unknown": ' + "[" * 100_000 + "]" * 100_000, True),
+        ('"unknown": 1.5', True),
         ('"path": "other"', False),
         ('"tags": {"zlayout.group": 5}', False),
     ],
-    ids=["large number", "deep nesting", "duplicate key", "wrong type"],
+    ids=["large number", "deep nesting", "fraction", "duplicate key", "wrong type"],
 )
 def test_unusual_actions_are_read_the_same_whatever_parses_them(
     added: str, readable: bool, max_lines_in_python: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -112,6 +113,34 @@ def test_unusual_actions_are_read_the_same_whatever_parses_them(
     else:
         with pytest.raises(TableError, match="ZL111"):
             observe(path)
+
+
+@pytest.mark.parametrize("max_lines_in_python", [0, log.MAX_LINES_IN_PYTHON], ids=["Arrow", "Python"])
+@pytest.mark.parametrize(
+    ("integer", "fraction"),
+    [
+        ('"size": 100', '"size": 12.7'),
+        ('"size": 100', '"size": 1e2'),
+        ('"modificationTime": 1', '"modificationTime": 1.0'),
+        ('"minReaderVersion": 3', '"minReaderVersion": 3.5'),
+        ('"minWriterVersion": 7', '"minWriterVersion": 7.5'),
+        ('"offset": 4', '"offset": 4.5'),
+        ('"cardinality": 6', '"cardinality": 6.5'),
+    ],
+)
+def test_a_fraction_is_refused_where_the_protocol_has_an_integer(
+    integer: str, fraction: str, max_lines_in_python: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """deltalake rounds most of them, and Spark does not read the commit."""
+    monkeypatch.setattr(log, "MAX_LINES_IN_PYTHON", max_lines_in_python)
+    actions = [protocol(reader=("deletionVectors",)), metadata(INTS), add("x", deletionVector=VECTOR)]
+    path = write_log(tmp_path / "t", actions)
+    (commit,) = (path / "_delta_log").iterdir()
+    text = commit.read_text()
+    assert integer in text
+    commit.write_text(text.replace(integer, fraction))
+    with pytest.raises(TableError, match=r"ZL111 the log of lake\.db\.t at .* cannot be read"):
+        observe(path)
 
 
 @pytest.mark.parametrize(

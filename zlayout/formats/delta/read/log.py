@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -148,14 +149,19 @@ def read_actions(content: bytes, schema: pa.Schema) -> pa.Table:
 
     Args:
         content: Lines of JSON. Lines that contain no name of the schema are not parsed.
-        schema: Structs by the names of actions.
+        schema: Structs by the names of actions. No field has a floating-point type.
+
+    Raises:
+        pa.ArrowInvalid: If a line is not JSON, or a value does not have the type of its field. A number with a fraction
+            or an exponent is not an integer, even if its value is whole.
     """
     names = [f'"{name}"'.encode() for name in schema.names]
     lines = [line for line in content.split(b"\n") if any(name in line for name in names)]
     if len(lines) <= MAX_LINES_IN_PYTHON:
-        with suppress(ValueError, TypeError, AttributeError, RecursionError, OverflowError):  # then Arrow decides
-            actions = [json.loads(line, object_pairs_hook=_without_duplicates) for line in lines]
-            return pa.Table.from_pylist(actions, schema)
+        # Lines that the json module does not accept are parsed by Arrow, which reads them or raises an error.
+        with suppress(ValueError, TypeError, AttributeError, RecursionError, OverflowError):
+            parse = partial(json.loads, object_pairs_hook=_without_duplicates, parse_float=_refuse_fraction)
+            return pa.Table.from_pylist([parse(line) for line in lines], schema)
     text = b"\n".join(lines)
     block = max(_JSON_BLOCK, len(text)) if len(text) < 1 << 30 else 1 << 30
     return pa_json.read_json(
@@ -178,6 +184,11 @@ def parquet_sidecars(file: pq.ParquetFile) -> list[str]:
 def _names(sidecars: pa.ChunkedArray) -> list[str]:
     paths = pc.struct_field(sidecars.combine_chunks(), "path").drop_null().to_pylist()
     return [f"{SIDECARS}/{path.rpartition('/')[2]}" for path in paths]  # a path may be absolute
+
+
+def _refuse_fraction(text: str) -> None:
+    """Raise ValueError. pyarrow would round a float to the integer of its field."""
+    raise ValueError(f"expected an integer, found {text}")
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

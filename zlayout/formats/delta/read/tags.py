@@ -53,9 +53,14 @@ _ADD = pa.struct(
         "tags": pa.struct(dict.fromkeys(TAGS, pa.string())),
         "deletionVector": _DELETION_VECTOR,
         PROVIDER: pa.string(),
+        "size": pa.int64(),
+        "modificationTime": pa.int64(),
     }
 )
-_ACTION = pa.schema({"add": _ADD})
+# deltalake rounds fractions in size, modificationTime and the versions of the protocol. They are in this schema so that
+# `read_actions` refuses fractions.
+_PROTOCOL = pa.struct({"minReaderVersion": pa.int32(), "minWriterVersion": pa.int32()})
+_ACTIONS = pa.schema({"add": _ADD, "protocol": _PROTOCOL})
 ANNOTATION = pa.schema(
     dict.fromkeys(("path", *TAGS, "version_key"), pa.string()) | {"deleted": pa.int64(), PROVIDER: pa.string()}
 )
@@ -75,6 +80,8 @@ def read_annotations(log: LogFiles, version: int, live: pa.Array) -> pa.Table:
 
     Raises:
         TableError: ZL113, if a commit is missing.
+        OSError: If a file of the log cannot be read.
+        pa.ArrowException: If an action does not have the types of the protocol.
     """
     segment = log.segment(version)
 
@@ -137,7 +144,7 @@ def _parquet_adds(file: pq.ParquetFile) -> pa.Table:
 
 
 def _json_adds(content: bytes) -> pa.Table:
-    path, tags, vector, provider = read_actions(content, _ACTION)["add"].combine_chunks().flatten()
+    path, tags, vector, provider, *_ = read_actions(content, _ACTIONS)["add"].combine_chunks().flatten()
     return _annotation(path, tags.flatten(), vector.flatten(), provider).filter(path.is_valid())
 
 
