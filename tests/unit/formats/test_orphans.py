@@ -107,6 +107,32 @@ def test_a_deletion_vector_is_named_by_its_encoded_uuid(
     assert _found(delta) == []
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '["path"]',
+        '{"add": ["path"]}',
+        '{"add": {"path": 1}}',
+        '{"add": {"path": "x", "deletionVector": {"storageType": "u"}}}',
+        '{"path": ' + "[" * 100_000 + "]" * 100_000 + "}",
+    ],
+)
+def test_a_damaged_commit_before_the_checkpoint_is_an_error(
+    delta: tuple[CatalogConfig, TableName, Path], line: str
+) -> None:
+    """deltalake does not read it."""
+    DeltaTable(delta[2]).create_checkpoint()
+    (delta[2] / "_delta_log" / f"{0:020}.json").write_text(line)
+    with pytest.raises(TableError, match=r"ZL111 the log of lake\.db\.t .* 0{20}\.json is not a commit"):
+        _found(delta)
+
+
+def test_an_empty_checkpoint_names_no_file(delta: tuple[CatalogConfig, TableName, Path]) -> None:
+    """A killed writer can leave it."""
+    (delta[2] / "_delta_log" / f"{0:020}.checkpoint.parquet").touch()
+    assert _found(delta) == []
+
+
 def test_hidden_files_are_left_out(delta: tuple[CatalogConfig, TableName, Path]) -> None:
     (delta[2] / "_spark_metadata").mkdir()
     (delta[2] / "_spark_metadata" / "0").write_text("0")

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 
+from zlayout.errors import first_line
 from zlayout.formats.delta.read.features import require_own_commits
 from zlayout.formats.delta.read.location import delta_location, table_files
 from zlayout.formats.delta.read.log import LOG
@@ -41,19 +42,29 @@ def delta_orphans(catalog: CatalogConfig, table: TableName) -> Orphans:
     try:
         named = frozenset(named_files(storage))
         return find_orphans(storage, "", named, f"VACUUM delta.{quote_identifier(location)} DRY RUN")
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except (OSError, ValueError) as error:
         raise unreadable(table, location, error) from error
 
 
 def named_files(storage: pa_fs.FileSystem) -> Iterator[str]:
-    """Yield the paths of all files that a commit or checkpoint refers to, live or not, relative to the table."""
+    """Yield the paths of all files that a commit or checkpoint refers to, live or not, relative to the table.
+
+    Raises:
+        OSError: If a file of the log cannot be read.
+        ValueError: If a file of the log is not a commit or checkpoint.
+    """
     for info in storage.get_file_info(pa_fs.FileSelector(LOG, recursive=True)):
-        if info.path.endswith(".parquet"):
-            with storage.open_input_file(info.path) as source:
-                yield from _in_checkpoint(pq.ParquetFile(source))
-        elif info.path.endswith(".json") and info.type == pa_fs.FileType.File:
-            with storage.open_input_stream(info.path, compression=None) as stream:
-                yield from _in_json(stream.read())
+        if info.type != pa_fs.FileType.File or not info.size:  # a killed writer can leave an empty checkpoint
+            continue
+        try:
+            if info.path.endswith(".parquet"):
+                with storage.open_input_file(info.path) as source:
+                    yield from _in_checkpoint(pq.ParquetFile(source))
+            elif info.path.endswith(".json"):
+                with storage.open_input_stream(info.path, compression=None) as stream:
+                    yield from _in_json(stream.read())
+        except (TypeError, AttributeError, LookupError, RecursionError, pa.ArrowException) as error:
+            raise ValueError(f"{info.base_name} is not a commit or checkpoint: {first_line(error)}") from error
 
 
 def _in_json(content: bytes) -> Iterator[str]:
