@@ -45,7 +45,7 @@ class Trial:
         table_id: The id of the table; of a clone, its own id.
         location: The location of a clone; '' for a branch.
         marked: Whether zlayout made the branch or the clone.
-        main: The newest snapshot of main; of a clone, the version that was cloned.
+        main: The newest snapshot of main; -1 for a clone.
         version: The newest version of the trial.
         commits: The commits of the trial that main does not have, the oldest first.
         moved: The commits of main that the trial does not have, the oldest first. Not known for a clone.

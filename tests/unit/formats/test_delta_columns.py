@@ -132,6 +132,14 @@ def test_the_33rd_column_has_no_statistics(tmp_path: Path) -> None:
     assert {c.enable_stats for c in state.columns if c.name != "c32"} == {()}
 
 
+@pytest.mark.parametrize("value", ["", "abc", "1.5", "-2", "9" * 5000])
+def test_invalid_numbers_in_properties_count_as_the_default(tmp_path: Path, value: str) -> None:
+    fields = [field(f"c{at}", "string") for at in range(33)]
+    names = ("delta.dataSkippingNumIndexedCols", "delta.dataSkippingStringPrefixLength")
+    state = observe(write_log(tmp_path / "t", [protocol(), metadata(fields, **dict.fromkeys(names, value))]))
+    assert [(c.stats, c.bound_length) for c in state.columns] == [(True, 32)] * 32 + [(False, 32)]
+
+
 def test_a_key_far_behind_enables_no_column_between(tmp_path: Path) -> None:
     """Column 402 of a table of which files have statistics on the first columns that their writer knew."""
     fields = [field(f"c{at}", "integer") for at in range(500)]

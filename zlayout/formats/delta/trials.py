@@ -65,11 +65,10 @@ class DeltaTrials:
         state = observe_delta(name, location, (), None, options)
         try:
             infos = list(commit_infos(log, state.version, MAX_COMMITS))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise unreadable(name, location, error) from error
         first = next((info for info in infos if info["version"] == 0), {})
-        parameters = first.get("operationParameters")
-        cloned = first.get("operation") == "CLONE" and isinstance(parameters, dict)
+        cloned = first.get("operation") == "CLONE"
         later = [info for info in reversed(infos) if info["version"] > 0]
         return Trial(
             table=name,
@@ -77,7 +76,7 @@ class DeltaTrials:
             table_id=state.table_id,
             location=state.location,
             marked=_is_marked(state.properties.get(TRIAL), location, source),
-            main=int(parameters["sourceVersion"]) if isinstance(parameters, dict) and cloned else -1,
+            main=-1,
             version=state.version,
             commits=tuple(_made(info) for info in later if info.get("operation") not in _WITHOUT_ROWS),
             known=cloned and len(later) == state.version,

@@ -143,8 +143,16 @@ def columns_of(
 
 def string_prefix(properties: Mapping[str, str]) -> int:
     """Return the length in UTF-16 units to which the table's writers truncate string bounds."""
-    text = properties.get(STRING_PREFIX, "").strip()
-    return int(text) if text.isdecimal() else STRING_PREFIX_DEFAULT
+    return _integer(properties, STRING_PREFIX, STRING_PREFIX_DEFAULT, lowest=0)
+
+
+def _integer(properties: Mapping[str, str], name: str, default: int, lowest: int) -> int:
+    """Return the value of a property, or its default if the value is missing or invalid. Delta refuses invalid ones."""
+    try:
+        value = int(properties.get(name, default))
+    except ValueError:
+        return default
+    return value if value >= lowest else default
 
 
 def _walk(fields: Sequence[Any], path: tuple[str, ...], physical: tuple[str, ...]) -> Iterator[Leaf]:
@@ -167,7 +175,7 @@ def _type(name: str) -> pa.DataType:
 def _collected(data: Sequence[Leaf], properties: Mapping[str, str]) -> frozenset[str]:
     listed = properties.get(STATS_COLUMNS)
     if listed is None:
-        first = int(properties.get(INDEXED_COLUMNS, INDEXED_COLUMNS_DEFAULT))
+        first = _integer(properties, INDEXED_COLUMNS, INDEXED_COLUMNS_DEFAULT, lowest=-1)
         return frozenset(leaf.name for leaf in (data if first < 0 else data[:first]))
     names = [tuple(part.lower() for part in name) for name in parse_names(listed)]
     return frozenset(
