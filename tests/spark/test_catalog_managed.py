@@ -104,7 +104,7 @@ def test_the_newest_published_version_is_measured_and_the_table_is_refused_by_na
     with pytest.raises(Refused, match="ZL212"):
         managed.backend.orphans(managed.table)
     assert planned.state is not None
-    with pytest.raises(Refused, match=r"ZL212 .* so that Spark reads it by its name in the catalog alone"):
+    with pytest.raises(Refused, match=r"ZL212 .* so Spark can read it only by its name in that catalog"):
         managed.backend.sample_source(managed.table, planned.state, 0)
     assert sorted((managed.path / "_delta_log").rglob("*")) == log
     assert managed.rows() == 4 * ROWS

@@ -273,7 +273,7 @@ def test_a_clone_is_measured_and_dropped(lake: tuple[Project, DeltaSubject], tmp
         with pytest.raises(Refused, match=r"ZL252"):
             zlayout.plan_trial(project, name, clone=str(other))
     inside = str(table.path / "clone")
-    with pytest.raises(Refused, match=r"ZL256 .* inside one another"):
+    with pytest.raises(Refused, match=r"ZL256 .* is inside the other"):
         zlayout.trial(project, name, clone=inside, spark=table.spark)
     with pytest.raises(Refused, match=r"ZL256 .* neither empty nor a Delta table"):
         zlayout.plan_trial(project, name, clone=str(tmp_path))

@@ -72,8 +72,8 @@ class TestEntry:
     @pytest.mark.parametrize(
         ("locations", "expected"),
         [
-            ((), "states none"),
-            (("s3://b/one", "s3://b/two"), "states s3://b/one and s3://b/two"),
+            ((), "states no location"),
+            (("s3://b/one", "s3://b/two"), "several locations: s3://b/one and s3://b/two"),
             (("/data/t",), "expected a URL"),
             (("data/t",), "expected a URL"),
             (("s3://b/t%20x",), "readers differ in how they treat '%'"),
@@ -167,7 +167,7 @@ class TestHive:
         handler.tables["sales", "orders"] = hive_table("sales", "orders", "s3a://lake/orders")
         broken = code(catalog("hive", uri=uri), table())
         assert broken[0] == "ZL136"
-        assert "lake.sales.orders is at s3a://lake/orders, but nothing in catalogs.lake states" in broken[1]
+        assert "lake.sales.orders is at s3a://lake/orders, but catalogs.lake does not state" in broken[1]
         storage = {"region": "us-east-1"}
         config = Names(catalog("hive", uri=uri, storage=storage)).located(table())
         assert (config.type, config.options) == (

@@ -53,7 +53,8 @@ class DeltaBackend:
         self._catalog = catalog
         self._names = Names(catalog)
         self.runtime = runtime
-        self._exclusive: set[tuple[str, str]] = set()  # runs and locations whose commits are known to be exclusive
+        # the run id and the location of each table that `require_exclusive_commits` has accepted
+        self._exclusive: set[tuple[str, str]] = set()
 
     def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
         """See `zlayout.formats.base.Backend`. Raises TableError ZL101, ZL110 to ZL114, ZL133 to ZL136."""
@@ -64,15 +65,15 @@ class DeltaBackend:
         return self._names.listed(pattern)
 
     def list_storage(self, table: TableName) -> str:
-        """See `zlayout.formats.base.Backend`. Lists the log."""
+        """See `zlayout.formats.base.Backend`. Opens the table with deltalake, which lists the log."""
         located = self._names.located(table)
         location = delta_location(located, table)
         try:
-            # `is_deltatable` would do, but it lets no other thread run while it waits.
+            # not `DeltaTable.is_deltatable`, which blocks all other threads while it waits for the storage
             DeltaTable(location, storage_options=deltalake_options(located))
         except Exception as error:
             if cause_of(error) is not None:
-                raise
+                raise  # any other error means that the storage was reached
         return location
 
     def orphans(self, table: TableName) -> Orphans:
@@ -88,15 +89,18 @@ class DeltaBackend:
     def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
         """See `zlayout.formats.base.Backend`.
 
-        Not every Delta table provides the position of a row in its file. Therefore the random numbers also depend on
-        the way in which Spark splits the files into tasks.
+        Not every Delta table provides the position of a row in its file. Therefore the random numbers depend not only
+        on the seed, but also on how Spark splits the files into tasks.
+
+        Raises:
+            Refused: ZL212, if the catalog of the table owns its commits.
         """
         from pyspark.sql import functions as F
 
         from zlayout.formats.delta.write.jvm import DeltaJvm, metadata_column
         from zlayout.formats.delta.write.source_files import file_uris
 
-        require_own_commits(state, "so that Spark reads it by its name in the catalog alone")
+        require_own_commits(state, "so Spark can read it only by its name in that catalog")
         location, session = state.location, session_at(self._catalog, self.runtime, table, state.location)
         frame = session.read.format("delta").option("versionAsOf", str(state.version)).load(location)
         return SampleSource(
@@ -149,7 +153,11 @@ class DeltaBackend:
         return state
 
     def refuse_native(self, work: Work, state: TableState, *, declared: bool) -> None:
-        """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL211, ZL216 if OPTIMIZE would fail or do more."""
+        """See `zlayout.formats.kernel.execute.Steps`.
+
+        Raises:
+            Refused: ZL211 if OPTIMIZE would fail, ZL216 if it would rewrite files that are not part of the work.
+        """
         from zlayout.formats.delta.write.native import refuse_partial
 
         if not declared:
@@ -158,8 +166,9 @@ class DeltaBackend:
 
     def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
         """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL217, ZL218, ZL220 before any write."""
+        # Delta reads partition values without a time zone in the time zone of the session.
         zone = {TIME_ZONE: work.partition_timezone} if work.partition_timezone else {}
-        with session_conf(self.runtime.session, zone):  # in which Delta reads partition values without a zone
+        with session_conf(self.runtime.session, zone):
             yield from self._carry_out(work, state, notify, native=native)
 
     def _carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
@@ -223,14 +232,18 @@ class DeltaBackend:
     def _opened(
         self, table: TableName, location: str, run_id: str, properties: Mapping[str, str]
     ) -> tuple[DeltaJvm, Log]:
-        """Return the table in Spark, and what makes the commits of a run. Raises Refused ZL220."""
+        """Open a table in Spark for the commits of a run. The first time in a run, check that commits are exclusive.
+
+        Raises:
+            Refused: ZL220, if a commit could replace the commit of another writer.
+        """
         from zlayout.formats.delta.write.jvm import DeltaJvm
         from zlayout.formats.delta.write.log_store import require_exclusive_commits
         from zlayout.formats.delta.write.outcome import Log, spark_errors
 
         with spark_errors(str(table), "opening its log"):
             delta = DeltaJvm(session_at(self._catalog, self.runtime, table, location), location)
-        if (checked := (run_id, location)) not in self._exclusive:  # a run may have several parts
+        if (checked := (run_id, location)) not in self._exclusive:  # a run may open a table several times
             with spark_errors(str(table), "checking its log folder"):
                 require_exclusive_commits(delta, location, str(table))
             self._exclusive.add(checked)
@@ -265,7 +278,7 @@ class DeltaBackend:
     def _observe_at(
         self, location: str, table: TableName, columns: Sequence[str], version: int | None = None
     ) -> TableState:
-        """Observe the table at a location that was looked up before: work is done at one location only."""
+        """Observe the table at a location that was looked up before, so that all steps use the same location."""
         state = observe_delta(table, location, columns, version, self._options(table, location))
         return replace(state, from_catalog=self._catalog.type != "path")
 
@@ -278,7 +291,7 @@ class DeltaBackend:
 
 
 def session_at(catalog: CatalogConfig, runtime: SparkRuntime, table: TableName, location: str) -> SparkSession:
-    """Return the session, configured for the store of a location that the catalog's definition does not contain."""
+    """Return the Spark session. For a Delta table by name, configure it for the storage at the table's location."""
     session = runtime.session
     if catalog.type != "path":
         runtime.configure_store(hadoop_conf(at_location(catalog, table, location)))

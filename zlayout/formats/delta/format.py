@@ -31,7 +31,7 @@ class DeltaFormat:
         type_is_optional=True,
         needs_namespace=False,
         partition_transforms=False,
-        native_curves=("zorder", "hilbert"),  # hilbert on clustered tables
+        native_curves=("zorder", "hilbert"),  # hilbert only on clustered tables
         local_warehouse_scheme="",
         target_size_property="delta.targetFileSize",
         cleanup="VACUUM",

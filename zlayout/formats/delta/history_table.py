@@ -17,13 +17,16 @@ from zlayout.spec.model import CatalogConfig, TableName
 
 
 class DeltaHistory:
-    """A history in one Delta table. Satisfies `HistoryStore`. A table of a catalog by name must exist already."""
+    """A history in one Delta table. Satisfies `HistoryStore`.
+
+    The first `append` creates the table in a catalog of type `path`. In any other catalog, the table must exist.
+    """
 
     def __init__(self, catalog: CatalogConfig, table: TableName, keep_days: int) -> None:
         self._catalog, self._table, self._keep_days = catalog, table, keep_days
 
     def append(self, records: Sequence[Record]) -> None:
-        location, options = self._place()
+        location, options = self._location()
         rows = to_arrow(records)
 
         def commit() -> None:
@@ -36,21 +39,27 @@ class DeltaHistory:
             table.delete(f"time < '{oldest_kept(self._keep_days).isoformat()}'")
 
     def read(self, tables: Iterable[str], limit: int) -> dict[str, list[Record]]:
-        table = self._open(*self._place())
+        table = self._open(*self._location())
         if table is None:
             return {}
         rows = table.to_pyarrow_dataset().to_table(filter=pc.field("table").isin(list(tables)))
         return newest(from_arrow(rows.cast(SCHEMA)), limit)
 
-    def _place(self) -> tuple[str, dict[str, str]]:
+    def _location(self) -> tuple[str, dict[str, str]]:
+        """Return the location of the table, and the storage options of deltalake.
+
+        Raises:
+            TableError: ZL101, ZL133 to ZL136.
+            ValueError: If deltalake cannot read the location.
+        """
         located = Names(self._catalog).located(self._table)
         location = delta_location(located, self._table)
         if is_misread(location):
-            raise ValueError(f"deltalake reads another folder than {location}, which has '%' and hexadecimal digits")
+            raise ValueError(f"deltalake decodes '%' and the two digits in {location}, and reads another folder")
         return location, deltalake_options(located)
 
     def _open(self, location: str, options: dict[str, str]) -> DeltaTable | None:
-        """Open the table; None if there is none. Raises ValueError if it is no history."""
+        """Open the table; None if it does not exist. Raises ValueError if it is not a history."""
         try:
             table = DeltaTable(location, storage_options=options)
         except TableNotFoundError:
@@ -59,7 +68,7 @@ class DeltaHistory:
         return table
 
     def _is_overdue(self, table: DeltaTable) -> bool:
-        """Return whether the log states that a file has records that are much too old."""
+        """Return whether a file has records beyond `OVERDUE`, according to the statistics in the log."""
         files = table.get_add_actions(flatten=True)
         times = [time.as_py() for time in files.column("min.time")] if "min.time" in files.schema.names else []
         oldest = min((time for time in times if time is not None), default=None)

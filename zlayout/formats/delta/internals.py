@@ -40,7 +40,7 @@ INTERNALS = Internals(
             "getDeletionVectorUniqueId/0",
         ),
         f"{_DELTA}.actions.DeletionVectorDescriptor": ("isOnDisk/0", "absolutePath/1"),
-        # what `AddFiles.java` is compiled by and uses
+        # the compiler of `AddFiles.java`, and the JSON methods that it calls
         **COMPILER,
         "com.fasterxml.jackson.databind.ObjectMapper": ("readTree/1", "writeValueAsString/1"),
         "org.apache.spark.sql.execution.metric.SQLMetrics$": ("createMetric/2",),

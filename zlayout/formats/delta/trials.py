@@ -1,6 +1,6 @@
-"""Trials of Delta tables, which are shallow clones: how they are made, read and removed.
+"""Makes, reads and removes trials of Delta tables, which are shallow clones.
 
-A clone is read without a JVM: whether zlayout made it, and which commits it has.
+A clone is read without a JVM, to find out whether zlayout made it and which commits it has.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from zlayout.table.location import canonical
 from zlayout.table.state import TableState
 
 MAX_COMMITS = 10_000
-_WITHOUT_ROWS = ("VACUUM START", "VACUUM END")  # commits that state what VACUUM does
+_WITHOUT_ROWS = ("VACUUM START", "VACUUM END")  # operations of the commits in which VACUUM records its start and end
 
 
 class DeltaTrials:
@@ -47,7 +47,12 @@ class DeltaTrials:
         return at_location(self._catalog, name, _absolute(where)), name
 
     def read(self, table: TableName, where: str) -> Trial | None:
-        """Raises Refused ZL256; TableError ZL101, ZL110 to ZL114, ZL133 to ZL136."""
+        """See `zlayout.formats.trial.Trials`.
+
+        Raises:
+            Refused: ZL256, if the folder has files and is not a Delta table.
+            TableError: ZL101, ZL110 to ZL114, ZL133 to ZL136.
+        """
         catalog, name = self.placed(table, where)
         location, source = _absolute(where), delta_location(self._names.located(table), table)
         path, options = local_path(location), deltalake_options(catalog)
@@ -95,11 +100,12 @@ class DeltaTrials:
         from zlayout.formats.delta.write.outcome import spark_errors
 
         clone, source = _absolute(where), state.location
-        one, other = (f"{_place(location)}/" for location in (source, clone))
+        one, other = (f"{_resolved(location)}/" for location in (source, clone))
         if one.startswith(other) or other.startswith(one):
             raise Refused.of(
                 "ZL256",
-                f"{table}: the clone {quote_value(clone)} and the table {quote_value(source)} are inside one another",
+                f"{table}: one of the locations {quote_value(clone)} (clone) and {quote_value(source)} (table) is "
+                "inside the other",
                 hint="use a folder outside of the table, because VACUUM deletes files in the folder of a table",
             )
         session = session_at(self._catalog, self._runtime, table, source)
@@ -111,14 +117,14 @@ class DeltaTrials:
             ).collect()
 
     def publish(self, trial: Trial) -> None:
-        """Raises Refused ZL237: what a clone has is applied to the table by `apply`."""
-        raise Refused.of("ZL237", f"{trial.table}: Delta tables have no branches", hint="apply to the table")
+        """Raise Refused ZL237, because only a branch can be published."""
+        raise Refused.of("ZL237", f"{trial.table}: Delta tables have no branches", hint="run apply on the table itself")
 
     def drop(self, trial: Trial) -> None:
         """Remove the folder of a clone.
 
         Raises:
-            Refused: ZL256, if the folder has other files.
+            Refused: ZL256, if the folder has files that are not part of the clone.
             CommitConflict: ZL320, if the clone has changed since it was read.
             EngineError: ZL317, the folder could not be listed or removed.
         """
@@ -144,7 +150,8 @@ class DeltaTrials:
             snapshot = delta.snapshot()
             if (str(snapshot.metadata().id()), int(snapshot.version())) != (trial.table_id, trial.version):
                 message = f"{trial.table}: the clone has changed since it was read"
-                raise CommitConflict.of("ZL320", message, hint="nothing was removed; run it again and review it")
+                hint = "nothing was removed; run drop-trial again and review it"
+                raise CommitConflict.of("ZL320", message, hint=hint)
             folder = delta.log_folder().getParent()
             removed = bool(folder.getFileSystem(delta.hadoop_conf()).delete(folder, True))
         if not removed:
@@ -153,20 +160,23 @@ class DeltaTrials:
 
 
 def _absolute(where: str) -> str:
-    """Return the location of a clone; a path is that of the working directory."""
-    where = decoded(where)  # as in a catalog, so that Spark makes the clone where it is read
+    """Return the location of a clone as a URL or an absolute path. A relative path starts at the working directory."""
+    where = decoded(where)  # as `delta_location` does, so that Spark makes the clone at the location that is read
     return where if "://" in where else os.path.abspath(where.removeprefix("file:"))
 
 
-def _place(location: str) -> str:
-    """Return a location in one form. Links in local paths are followed."""
+def _resolved(location: str) -> str:
+    """Return the canonical form of a location. Links in local paths are followed."""
     found = canonical(location)
     return os.path.realpath(found) if "://" not in found else found
 
 
 def _marker(clone: str, source: str) -> str:
-    """Return the value of the property of a clone. A copy at another location has the same value, and is no trial."""
-    return json.dumps({"clone": _place(clone), "of": _place(source)}, separators=(",", ":"))
+    """Return the value of the table property `TRIAL` of a clone.
+
+    It contains both locations. A copy of the clone has the same value at another location, and is not a trial.
+    """
+    return json.dumps({"clone": _resolved(clone), "of": _resolved(source)}, separators=(",", ":"))
 
 
 def _is_marked(found: str | None, location: str, source: str) -> bool:
@@ -182,10 +192,11 @@ def _made(info: dict[str, object]) -> Made:
 
 
 def _other_files(catalog: CatalogConfig, location: str) -> list[str]:
-    """Return the files below a clone that its log does not name, and those of other tables below it.
+    """Return the paths of the files in the folder of a clone that its log does not name.
 
     Raises:
-        OSError, ValueError: If the log or the folder cannot be read.
+        OSError: If the log or the folder cannot be read.
+        ValueError: If a file of the log is not a commit or checkpoint.
     """
     storage = table_files(location, deltalake_options(catalog))
     named = frozenset(named_files(storage))
@@ -197,7 +208,7 @@ def _other_files(catalog: CatalogConfig, location: str) -> list[str]:
 
 
 def _is_checksum(path: str, named: frozenset[str]) -> bool:
-    """Return whether a file is the checksum that Hadoop writes beside a local file."""
+    """Return whether a file is the checksum that Hadoop writes beside a local file of the table."""
     folder, _, name = path.rpartition("/")
     of = f"{folder}/" * bool(folder) + name[1:].removesuffix(".crc")
     return name.startswith(".") and name.endswith(".crc") and of in named

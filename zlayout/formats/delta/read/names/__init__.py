@@ -1,1 +1,1 @@
-"""Looks up by name, without a JVM, where a catalog says that Delta tables are stored."""
+"""Looks up the locations of Delta tables by name in a catalog, without a JVM."""

@@ -1,4 +1,4 @@
-"""What a catalog that stores locations states about a name, and the location of a Delta table that follows from it."""
+"""Converts what a catalog states for a name to an `Entry`, and an entry to the location of a Delta table."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from zlayout.errors import TableError
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.location import canonical
 
-# The location that Spark stores for an external table of a data source. The true one is the option `path`.
+# Spark stores a location with this ending for an external table of a data source. The actual one is the option `path`.
 _PLACEHOLDER = "-__PLACEHOLDER__"
 _PROVIDER = "spark.sql.sources.provider"
 _TABLE_TYPE = "table_type"
 _VIEWS = frozenset({"VIEW", "VIRTUAL_VIEW", "MATERIALIZED_VIEW", "METRIC_VIEW"})
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/.*")
-# Characters that have a meaning in a URL, but are part of the name of a folder in the path of Hadoop.
+# Characters that have a meaning in a URL, but belong to the name of a folder in a path of Hadoop.
 _AMBIGUOUS = "%?#\\"
 
 
@@ -50,8 +50,8 @@ def metastore_entry(
 
     Args:
         type_: The type, for example EXTERNAL_TABLE.
-        parameters: The parameters of the table. Spark states the format in one of them; Athena and crawlers of Glue,
-            in another one.
+        parameters: The parameters of the table. Spark states the format in `spark.sql.sources.provider`, Athena and
+            the crawlers of Glue in `table_type`.
         location: The location in the storage descriptor.
         storage: The parameters of the serde. Spark stores the location as `path` there.
     """
@@ -84,22 +84,22 @@ def delta_location_of(entry: Entry, catalog: CatalogConfig, table: TableName) ->
             hint="name a table for which the catalog states spark.sql.sources.provider=delta or table_type=delta",
             location=catalog.location,
         )
-    by_place = {canonical(location): location for location in reversed(entry.locations)}
-    if reason := _unusable(by_place.values()):
+    by_canonical_form = {canonical(location): location for location in reversed(entry.locations)}
+    if reason := _unusable(by_canonical_form.values()):
         message = f"the location of {table} in catalog {catalog.name} cannot be used: {reason}"
         hint = "correct the location in the catalog, or declare the table in a catalog of type path"
         raise TableError.of("ZL136", message, hint=hint, location=catalog.location)
-    ((plain, location),) = by_place.items()
-    return plain if location.lower().startswith("file:") else location
+    ((path, location),) = by_canonical_form.items()
+    return path if location.lower().startswith("file:") else location
 
 
 def _unusable(locations: Iterable[str]) -> str:
-    """Return why the locations do not determine where the table is, empty if they do."""
+    """Return the reason why the locations of an entry cannot be used; empty if there is one that can be used."""
     locations = tuple(locations)
     if not locations:
-        return "the catalog states none"
+        return "the catalog states no location"
     if len(locations) > 1:
-        return f"the catalog states {' and '.join(sorted(locations))}"
+        return f"the catalog states several locations: {' and '.join(sorted(locations))}"
     (location,) = locations
     parts = urlsplit(location)
     if parts.password:

@@ -1,4 +1,4 @@
-"""Lists the Delta tables of a catalog by path: those of its `tables`, and the folders of its warehouse."""
+"""Lists the Delta tables of a catalog of type `path`: those in its `tables`, and the folders of its warehouse."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zlayout.spec.model import CatalogConfig, TableName
 
 
 def list_folders(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]:
-    """Yield the tables whose namespace and name match globs, and the folders that are no tables.
+    """Yield the tables whose namespace and name match globs. A folder that is not a table is yielded with an error.
 
     Raises:
         TableError: ZL114, if the folders of the warehouse cannot be listed.
@@ -42,7 +42,7 @@ def list_folders(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]
 
 
 def _folders(storage: pa_fs.FileSystem, globs: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Return the folders that match one glob for each level."""
+    """Return the paths of the folders that match the globs, of which each applies to one level."""
     found: list[tuple[str, ...]] = [()]
     for glob in globs:
         found = [
@@ -57,6 +57,7 @@ def _folders(storage: pa_fs.FileSystem, globs: tuple[str, ...]) -> list[tuple[st
 
 
 def _problem(storage: pa_fs.FileSystem, catalog: CatalogConfig, parts: tuple[str, ...]) -> TableError | None:
+    """Return ZL110 if the folder has no Delta log."""
     if LogFiles(pa_fs.SubTreeFileSystem("/".join(parts), storage)).sizes:
         return None
     message = f"expected a Delta table at {'/'.join(parts)} in the warehouse of {catalog.name}, found none"

@@ -12,7 +12,7 @@ from zlayout.spec.model import CatalogConfig
 
 
 class Glue:
-    """See `zlayout.formats.delta.read.names.entry.NameService`. Credentials come from the chain of boto3."""
+    """See `zlayout.formats.delta.read.names.entry.NameService`. boto3 finds the credentials in its usual chain."""
 
     def __init__(self, catalog: CatalogConfig) -> None:
         import boto3

@@ -43,7 +43,7 @@ class Hive:
     def _tables(self, namespace: str, names: list[str]) -> list[Any]:
         return self._ask(lambda client: client.get_table_objects_by_name(namespace, names))
 
-    def _ask(self, question: Callable[[Any], Result]) -> Result:
+    def _ask(self, request: Callable[[Any], Result]) -> Result:
         """Send a request to the first metastore that accepts a connection."""
         from hive_metastore.ThriftHiveMetastore import Client
         from thrift.protocol.TBinaryProtocol import TBinaryProtocol
@@ -53,9 +53,10 @@ class Hive:
         with closing(self._connection()) as connection:
             transport = TSocket()
             transport.setHandle(connection)
-            return question(Client(TBinaryProtocol(TBufferedTransport(transport))))
+            return request(Client(TBinaryProtocol(TBufferedTransport(transport))))
 
     def _connection(self) -> socket.socket:
+        """Connect to the first metastore that accepts a connection. Raises OSError of the last one if none does."""
         *others, last = ((url.hostname, url.port or _PORT) for url in map(urlsplit, self._uris))
         for address in others:
             with suppress(OSError):

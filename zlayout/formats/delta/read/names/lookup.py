@@ -18,20 +18,22 @@ from zlayout.spec.model import CatalogConfig, TableName
 
 
 def at_location(catalog: CatalogConfig, table: TableName, location: str) -> CatalogConfig:
-    """Return a catalog by path with one table, which has the storage options of this catalog."""
+    """Return a catalog of type `path` that has only this table, and the storage options of `catalog`."""
     kept = {key: catalog.options[key] for key in ("storage", "properties") if key in catalog.options}
     options = {**kept, "tables": {".".join(table.identifier): location}}
     return replace(catalog, type="path", options=options)
 
 
 class Names:
-    """The tables of one catalog by name. For a catalog by path, nothing is looked up."""
+    """Looks up the tables of one catalog by name. A catalog of type `path` has their locations itself."""
 
     def __init__(self, catalog: CatalogConfig) -> None:
         self._catalog = catalog
 
     def located(self, table: TableName) -> CatalogConfig:
-        """Return the catalog by path that has the table: the catalog itself, or what its service answers.
+        """Return a catalog of type `path` that has the table, with the location that the catalog's service states.
+
+        A catalog that is of this type already is returned unchanged.
 
         Raises:
             TableError: ZL133 if the service cannot be reached, ZL134 if it does not have the table, ZL135 if the entry
@@ -40,23 +42,23 @@ class Names:
         if self._catalog.type == "path":
             return self._catalog
         self._require_namespace(table)
-        with _answering(self._catalog):
+        with _service_errors(self._catalog):
             entry = self._service.entry(table.namespace[0], table.name)
         if entry is None:
             raise _missing(self._catalog, table, "check catalog, namespace and table name")
-        return _placed(self._catalog, table, entry)
+        return _at_entry(self._catalog, table, entry)
 
     def listed(self, pattern: TableName) -> Iterator[Listed]:
-        """Yield the tables whose namespace and name match globs, and why those that are not usable are not.
+        """Yield the tables whose namespace and name match globs, each with the error if it cannot be used.
 
         Raises:
-            TableError: ZL114 or ZL133, if the store or the service cannot be reached.
+            TableError: ZL114 or ZL133, if the storage or the service cannot be reached.
         """
         if self._catalog.type == "path":
             yield from list_folders(self._catalog, pattern)
             return
         self._require_namespace(pattern)
-        with _answering(self._catalog):
+        with _service_errors(self._catalog):
             found = [
                 (TableName(self._catalog.name, (namespace,), entry.name), entry)
                 for namespace in sorted(self._service.namespaces())
@@ -66,7 +68,7 @@ class Names:
             ]
         for table, entry in found:
             try:
-                _placed(self._catalog, table, entry)
+                _at_entry(self._catalog, table, entry)
             except TableError as error:
                 yield Listed(table, error)
             else:
@@ -78,7 +80,7 @@ class Names:
 
     @cached_property
     def _service(self) -> NameService:
-        """The client of the catalog's service, which all threads share. Only the library of its type is imported."""
+        """The client of the catalog's service, which all threads share. It imports only the library that it needs."""
         if self._catalog.type == "glue":
             from zlayout.formats.delta.read.names.glue import Glue
 
@@ -92,13 +94,14 @@ class Names:
         return Unity(self._catalog)
 
 
-def _placed(catalog: CatalogConfig, table: TableName, entry: Entry) -> CatalogConfig:
+def _at_entry(catalog: CatalogConfig, table: TableName, entry: Entry) -> CatalogConfig:
+    """Return the catalog of type `path` for the location of an entry. Raises TableError ZL135, ZL136."""
     found = at_location(catalog, table, location := delta_location_of(entry, catalog, table))
     if missing := stores(found) - stores(catalog):
-        message = f"{table} is at {location}, but nothing in catalogs.{catalog.name} states that its tables are on"
         raise TableError.of(
             "ZL136",
-            f"{message} {', '.join(sorted(missing))}",
+            f"{table} is at {location}, but catalogs.{catalog.name} does not state that its tables are on "
+            f"{', '.join(sorted(missing))}",
             hint=f"add catalogs.{catalog.name}.storage, so that Spark gets the jars of this store",
             location=catalog.location,
         )
@@ -106,8 +109,8 @@ def _placed(catalog: CatalogConfig, table: TableName, entry: Entry) -> CatalogCo
 
 
 @contextmanager
-def _answering(catalog: CatalogConfig) -> Iterator[None]:
-    """Translate the errors of a client to TableError ZL133."""
+def _service_errors(catalog: CatalogConfig) -> Iterator[None]:
+    """Translate the errors that the client of a service raises to TableError ZL133."""
     try:
         yield
     except ZlayoutError:

@@ -17,7 +17,7 @@ TOKENS = ("UNITY_CATALOG_TOKEN", "DATABRICKS_TOKEN")
 
 
 class Unity:
-    """See `zlayout.formats.delta.read.names.entry.NameService`. The token is in the environment, one of `TOKENS`."""
+    """See `zlayout.formats.delta.read.names.entry.NameService`. An environment variable in `TOKENS` has the token."""
 
     def __init__(self, catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -> None:
         self._base = str(catalog.options["uri"]).rstrip("/").removesuffix(_API) + _API
@@ -35,23 +35,28 @@ class Unity:
     def entries(self, namespace: str) -> Iterator[Entry]:
         yield from map(unity_entry, self._pages("tables", {"catalog_name": self._catalog, "schema_name": namespace}))
 
-    def _pages(self, kind: str, query: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
+    def _pages(self, resource: str, query: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
         token = ""
         while True:
-            page = self._get(f"/{kind}", {**query, **({"page_token": token} if token else {})}) or {}
-            yield from page.get(kind) or ()
+            page = self._get(f"/{resource}", {**query, **({"page_token": token} if token else {})}) or {}
+            yield from page.get(resource) or ()
             token = page.get("next_page_token") or ""
             if not token:
                 return
 
     def _get(self, path: str, query: Mapping[str, str]) -> Mapping[str, Any] | None:
-        """Return the JSON object that the service answers with, None if it does not know the name."""
+        """Return the JSON object that the service answers with, None if the name does not exist.
+
+        Raises:
+            requests.RequestException: If the service cannot be reached, or refuses the request.
+            ValueError: If the answer is not a JSON object.
+        """
         import requests
 
         answer = requests.get(
             self._base + path,
             params=query,
-            auth=self._authorize,  # if this is None, requests sends the password of ~/.netrc instead
+            auth=self._authorize,  # without `auth`, requests sends the password of ~/.netrc
             timeout=(CONNECT_SECONDS, READ_SECONDS),
             allow_redirects=False,
         )
@@ -62,7 +67,7 @@ class Unity:
             raise ValueError(f"expected an answer of Unity Catalog, found HTTP status {answer.status_code}")
         found = parse_json(answer.text)
         if not isinstance(found, dict):
-            raise ValueError("expected an answer of Unity Catalog, found other JSON")
+            raise ValueError("expected a JSON object of Unity Catalog, found other JSON")
         return found
 
     def _authorize(self, request: Any) -> Any:
