@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from zlayout.formats.delta.write.jvm import DeltaJvm
     from zlayout.formats.delta.write.outcome import Log
 
-
 TIME_ZONE = "spark.sql.session.timeZone"
 
 
@@ -142,7 +141,7 @@ class DeltaBackend:
         yield from execute(self, FAILURES, work, notify)
 
     def checked(self, work: Work) -> TableState:
-        """See `zlayout.formats.kernel.execute.Steps`. Returns the current version, which is not older than the plan."""
+        """See `zlayout.formats.kernel.execute.Steps`. The returned version is not older than the plan."""
         state = self.observe(work.table, _columns(work))
         self._require_allowed(work, state)
         if state.version < work.version:
@@ -153,11 +152,7 @@ class DeltaBackend:
         return state
 
     def refuse_native(self, work: Work, state: TableState, *, declared: bool) -> None:
-        """See `zlayout.formats.kernel.execute.Steps`.
-
-        Raises:
-            Refused: ZL211 if OPTIMIZE would fail, ZL216 if it would rewrite files that are not part of the work.
-        """
+        """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL211, ZL216."""
         from zlayout.formats.delta.write.native import refuse_partial
 
         if not declared:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from zlayout.errors import Diagnostic, Refused
 from zlayout.table.state import TableState
 
-# Table features whose rules Delta's transaction follows when files are replaced by others with the same rows. Another
-# feature may have rules that zlayout would violate, so a table with it is refused.
+# Table features whose rules Delta's transaction follows by itself when it replaces files by others with the same rows.
+# Any other feature may have rules that zlayout would violate, so a table with such a feature is refused.
 SAFE = frozenset(
     {
         "allowColumnDefaults",
@@ -87,24 +87,28 @@ def catalog_owned(features: frozenset[str], properties: Mapping[str, str]) -> fr
     return features & CATALOG_OWNED or frozenset(k for k in properties if k.startswith("delta.coordinatedCommits."))
 
 
-def require_own_commits(state: TableState, why: str) -> None:
-    """Check that the log has all commits of the table. why: the reason why it must, as the end of a sentence.
+def require_own_commits(state: TableState, consequence: str) -> None:
+    """Check that the log has all commits of the table.
+
+    Args:
+        consequence: What follows if it may not have all of them, as the end of the message.
 
     Raises:
         Refused: ZL212, if the catalog of the table owns its commits.
     """
     if owned_by := catalog_owned(state.features, state.properties):
-        message = f"{state.table}: the table's catalog owns its commits ({', '.join(sorted(owned_by))}), {why}"
+        owned = f"the table's catalog owns its commits ({', '.join(sorted(owned_by))})"
+        message = f"{state.table}: {owned}, {consequence}"
         raise Refused.of("ZL212", message, hint="use the catalog's own tools for this table")
 
 
 def behind_catalog(version: int) -> Diagnostic:
-    """Return ZL418. version: the newest one in the log of a table whose catalog owns the commits."""
+    """Return ZL418. version: the newest version in the log of a table whose catalog owns the commits."""
     return Diagnostic(
         "ZL418",
         f"measured at version {version}, the newest one in the log; the table's catalog may have later commits",
         "warning",
-        "compare the version with the history in the catalog; what later commits changed is not in the numbers",
+        "compare the version with the history in the catalog; the numbers do not include changes by later commits",
     )
 
 

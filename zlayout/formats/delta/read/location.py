@@ -1,8 +1,8 @@
 """Determines the locations of the Delta tables of a catalog, and opens the file systems in which their files are.
 
-The file system of deltalake waits for the store without letting other threads run. Therefore S3 is read through Arrow,
-as pyiceberg reads it, unless an option is set that Arrow does not have. The log of a local table is read through Arrow
-as well, which takes a tenth of the time for small files.
+The file system of deltalake blocks all other threads while it waits for the storage. Therefore S3 is read through
+Arrow, as pyiceberg reads it, unless an option is set that Arrow does not support. The log of a local table is read
+through Arrow as well, which takes a tenth of the time for small files.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from zlayout.formats.storage import DELTALAKE_OPTIONS, S3_READ_ATTEMPTS
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.location import S3_SCHEMES
 
-_LOCAL = re.compile("file:(?://)?/(?!/)", re.IGNORECASE)  # a host may follow two slashes
+_LOCAL = re.compile("file:(?://)?/(?!/)", re.IGNORECASE)  # no match if a host follows two slashes
 _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
-_SECONDS = 10.0
+_TIMEOUT_SECONDS = 10.0
 
 
 def is_misread(location: str) -> bool:
-    """Return whether deltalake (1.6) reads the commits of a table from another folder.
+    """Return whether deltalake (1.6) reads the commits of a table at this location from another folder.
 
-    It decodes the names of folders a second time: `a%20b` is read from `a b`.
+    deltalake decodes the names of folders a second time: for the folder `a%20b`, it reads `a b`.
     """
     return _ESCAPE.search(location) is not None
 
@@ -38,7 +38,7 @@ def is_misread(location: str) -> bool:
 def delta_location(catalog: CatalogConfig, table: TableName) -> str:
     """Return the table's location: its entry in `tables` or, if it has none, warehouse/namespace/name.
 
-    A file URI with escapes is returned as the path that it stands for, because Spark would not decode it.
+    A file URI with escapes is decoded to a path: see `decoded`.
 
     Raises:
         TableError: ZL101, if the catalog has neither the entry nor a warehouse.
@@ -59,7 +59,7 @@ def delta_location(catalog: CatalogConfig, table: TableName) -> str:
 
 
 def decoded(location: str) -> str:
-    """Return the path of a file URI with escapes, and any other location unchanged: Spark would not decode it."""
+    """Return the path of a file URI that has escapes, which Spark would not decode. Return other locations unchanged."""
     return unquote(_LOCAL.sub("/", location, count=1)) if is_misread(location) and _LOCAL.match(location) else location
 
 
@@ -70,7 +70,7 @@ def table_files(location: str, options: Mapping[str, str]) -> pa_fs.FileSystem:
         location: The location of the table, a URL or a path.
     """
     url = urlsplit(location)
-    if url.scheme.lower() not in S3_SCHEMES or not _arrow_has(options):
+    if url.scheme.lower() not in S3_SCHEMES or not _arrow_supports(options):
         return pa_fs.PyFileSystem(DeltaStorageHandler(location, dict(options)))
     store = _s3(
         options["aws_region"], options.get("aws_endpoint_url", ""), options.get("aws_virtual_hosted_style_request", "")
@@ -81,7 +81,8 @@ def table_files(location: str, options: Mapping[str, str]) -> pa_fs.FileSystem:
 def log_files(location: str, storage: pa_fs.FileSystem) -> pa_fs.FileSystem:
     """Return the file system from which the log of a table is read, rooted at the table.
 
-    It is no substitute for `table_files`: Arrow resolves `..` in the path of a local file, deltalake does not.
+    Data files are not read from it, but from `table_files`: Arrow resolves `..` in the path of a local file, deltalake
+    does not.
 
     Args:
         location: The location of the table, a URL or a path.
@@ -94,7 +95,7 @@ def log_files(location: str, storage: pa_fs.FileSystem) -> pa_fs.FileSystem:
 def local_path(location: str) -> str | None:
     """Return the path of a location on this machine, None for any other location."""
     url = urlsplit(location)
-    if url.scheme == "file" and not url.netloc:  # file:/a too
+    if url.scheme == "file" and not url.netloc:  # `file:/a` as well as `file:///a`
         return unquote(url.path)
     return location if "://" not in location else None
 
@@ -105,8 +106,8 @@ def is_local(storage: pa_fs.FileSystem) -> bool:
     return isinstance(base, pa_fs.LocalFileSystem)
 
 
-def _arrow_has(options: Mapping[str, str]) -> bool:
-    """Return whether Arrow reaches the store as deltalake does with these options."""
+def _arrow_supports(options: Mapping[str, str]) -> bool:
+    """Return whether Arrow supports all of these options, so that it reaches the same storage as deltalake."""
     return "aws_region" in options and options.keys() <= DELTALAKE_OPTIONS and "AWS_SKIP_SIGNATURE" not in os.environ
 
 
@@ -118,7 +119,7 @@ def _s3(region: str, endpoint: str, virtual_hosts: str) -> pa_fs.S3FileSystem:
         scheme=url.scheme or None,
         endpoint_override=url.netloc + url.path.rstrip("/") or None,
         force_virtual_addressing=virtual_hosts.lower() == "true",
-        connect_timeout=_SECONDS,
-        request_timeout=_SECONDS,
+        connect_timeout=_TIMEOUT_SECONDS,
+        request_timeout=_TIMEOUT_SECONDS,
         retry_strategy=pa_fs.AwsStandardS3RetryStrategy(max_attempts=S3_READ_ATTEMPTS),
     )

@@ -50,10 +50,10 @@ class LogFiles:
 
     Attributes:
         storage: The file system, rooted at the table.
-        sizes: The sizes in bytes by file name, none if there is no log. Empty checkpoints, which a killed writer can
+        sizes: The sizes in bytes by file name, empty if there is no log. Empty checkpoints, which a killed writer can
             leave, are omitted.
         commits: The names of the commits by version.
-        heads: The first HEAD_BYTES of commits that were read before, by name, so that they are not read again.
+        heads: The first HEAD_BYTES of the commits that were read before, by name. They are not read again.
     """
 
     def __init__(self, storage: pa_fs.FileSystem) -> None:
@@ -88,22 +88,32 @@ class LogFiles:
         with self.storage.open_input_file(f"{LOG}/{name}") as source:
             yield pq.ParquetFile(source)
 
-    def actions(self, name: str, kind: str) -> Iterator[dict[str, Any]]:
-        """Yield the actions of one kind in a commit or checkpoint, as dicts. A JSON file is parsed line by line."""
+    def actions(self, name: str, action: str) -> Iterator[dict[str, Any]]:
+        """Yield the actions with one name, such as `protocol`, in a commit or checkpoint.
+
+        Only the lines of a JSON file that contain the name are parsed, one at a time.
+
+        Raises:
+            OSError: If the file cannot be read.
+            ValueError, RecursionError: If a line is not JSON, or the file is not Parquet.
+        """
         if name.endswith(".parquet"):
             with self.parquet(name) as file:
-                column = file.read(columns=[kind])[kind] if kind in file.schema_arrow.names else pa.array([])
+                column = file.read(columns=[action])[action] if action in file.schema_arrow.names else pa.array([])
             yield from column.drop_null().to_pylist()
             return
         head = self.heads.get(name)
         content = self.read(name) if head is None or len(head) == HEAD_BYTES else head
         for line in content.split(b"\n"):
-            if f'"{kind}"'.encode() in line and isinstance(action := json.loads(line).get(kind), dict):
-                yield action
+            if f'"{action}"'.encode() not in line:
+                continue
+            parsed = json.loads(line)
+            if isinstance(parsed, dict) and isinstance(found := parsed.get(action), dict):
+                yield found
 
 
 def read_log_file(storage: pa_fs.FileSystem, name: str) -> bytes:
-    """Return the content of a file in `_delta_log`. storage: the file system, rooted at the table."""
+    """Return the content of a file in `_delta_log`. storage: the file system that is rooted at the table."""
     with storage.open_input_stream(f"{LOG}/{name}", compression=None) as stream:
         content: bytes = stream.read()
     return content
@@ -183,7 +193,7 @@ def parquet_sidecars(file: pq.ParquetFile) -> list[str]:
 
 def _names(sidecars: pa.ChunkedArray) -> list[str]:
     paths = pc.struct_field(sidecars.combine_chunks(), "path").drop_null().to_pylist()
-    return [f"{SIDECARS}/{path.rpartition('/')[2]}" for path in paths]  # a path may be absolute
+    return [f"{SIDECARS}/{path.rpartition('/')[2]}" for path in paths]  # some writers store absolute paths
 
 
 def _refuse_fraction(text: str) -> None:

@@ -43,7 +43,7 @@ from zlayout.table.sums import maxima
 
 # The number of commits that are searched for rewrites by other writers, if no file has a layout record.
 MAX_COMMITS_SEARCHED = 1000
-# The same number, if some of the files have one.
+# The same number, if some of the files have a layout record.
 MAX_COMMITS_BESIDE_RECORDS = 100
 
 
@@ -59,14 +59,14 @@ def observe_delta(
     Args:
         columns: The columns whose bounds are read. Names of columns that do not exist are ignored.
         version: The version to observe, None for the current one.
-        storage_options: Access options of the object store.
+        storage_options: The storage options of deltalake.
 
-    If the catalog of the table owns its commits, the version is the newest one that it has published, and the notes
-    state this (ZL418).
+    If the catalog of the table owns its commits, the current version is the newest published version, and a note states
+    this (ZL418).
 
     Raises:
         TableError: ZL110 if there is no Delta table, ZL111 if the log cannot be read, ZL112 if the version does not
-            exist, ZL113 if a commit is missing, ZL114 if the object store cannot be reached.
+            exist, ZL113 if a commit is missing, ZL114 if the storage cannot be reached.
     """
     options = dict(storage_options or {})
     with ExitStack() as stack:
@@ -128,7 +128,11 @@ def observe_delta(
 
 
 def _last_written(adds: pa.Table, files: FileTable) -> Int64:
-    """Return when other writers last wrote a file of each partition. Files with a layout record are not counted."""
+    """Return when other writers last wrote a live file of each partition.
+
+    Returns:
+        int64[partitions], in milliseconds since 1970; 0 if all files of a partition have a layout record.
+    """
     times = pc.fill_null(adds["modification_time"].cast(pa.int64()), 0).to_numpy()
     return maxima(files.partition, len(files.partitions), np.where(files.layout < 0, times, 0))
 
@@ -136,10 +140,12 @@ def _last_written(adds: pa.Table, files: FileTable) -> Int64:
 def _external(
     log: LogFiles, version: int, files: FileTable, known: Sequence[Leaf], oldest: int | None
 ) -> tuple[Ordering | None, tuple[ExternalRewrite, ...]]:
-    """Return the external ordering and rewrites from the newest commits; nothing if these cannot be read.
+    """Return the external ordering and rewrites in the newest commits; None and no rewrites if a commit cannot be read.
 
-    Commits have column names in the letter case of the statement. The result has them in that of the schema. oldest:
-    the time of the oldest live file.
+    Commits have column names in the letter case of the statement. The result has them in the letter case of the schema.
+
+    Args:
+        oldest: The time of the oldest live file in milliseconds since 1970; None if the table has no files.
     """
     laid_out = files.layout >= 0
     if len(files) and laid_out.all():
@@ -167,7 +173,16 @@ def _files(
     wanted: Sequence[Leaf],
     prefix: int,
 ) -> tuple[FileTable, tuple[Diagnostic, ...]]:
-    """Return the live files, and notes on what is not exact. records: the result of `layout_records`."""
+    """Return the live files, and a note if row counts are estimates.
+
+    Args:
+        adds: The live files as deltalake returns them, sorted by path.
+        annotations: The file tags and deletion vectors of the same files.
+        records: The result of `layout_records` or `clustering_records`.
+        storage: The file system, rooted at the table.
+        wanted: The leaf columns whose bounds are read.
+        prefix: The length in UTF-16 units to which writers truncate string bounds.
+    """
     layout, layouts, group = records
     path = annotations["path"].combine_chunks()
     sizes = adds["size_bytes"].to_numpy()
@@ -192,6 +207,7 @@ def _files(
 
 
 def _partitions(adds: pa.Table, fields: tuple[PartitionField, ...]) -> tuple[Int32, tuple[Partition, ...]]:
+    """Return the index of each file's partition, and the partitions."""
     count = adds.num_rows
     if not fields or not count:
         return np.zeros(count, np.int32), (Partition(0, fields, ()),) if count else ()

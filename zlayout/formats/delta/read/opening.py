@@ -1,14 +1,15 @@
-"""Opens Delta tables with deltalake or, where it does not read a log, with a copy of the log in a temporary folder.
+"""Opens Delta tables with deltalake. If deltalake cannot read a log, it opens a copy in a temporary folder.
 
 There are two such cases:
 
-- deltalake decodes the names of folders a second time, and reads from another folder.
-- The catalog of a table owns the commits. A commit in the log is a commit of the table, but the catalog may have later
-  ones that are not in the log, and deltalake does not read the table without the newest version that the catalog knows.
-  The copy has the log up to the newest version in it (the published one), and one more commit: the protocol without the
-  features by which the catalog owns the commits.
+- deltalake decodes the names of folders a second time, and would read another folder.
+- The catalog of the table owns the commits. Every commit in the log is a commit of the table, but the catalog may have
+  later commits that are not in the log. deltalake reads such a table only with the newest version that the catalog has.
+  The copy contains the log up to its newest version (the published version), and one more commit: the protocol without
+  the table features by which the catalog owns the commits.
 
-Everything but the live files is read from the log itself, and data files are read at the location of the table.
+The copy is used only to determine the live files. Everything else is read from the log itself, and data files are read
+at the location of the table.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from zlayout.formats.delta.read.log import LOG, SIDECARS, LogFiles, LogSegment, 
 
 
 class Opened(NamedTuple):
-    """A table in deltalake.
+    """A table that deltalake has opened.
 
     Attributes:
-        delta: The table.
-        version: Its version, which `delta` does not state for the copy of a log.
-        location: The location of the table, where `delta` is not a copy as a URI.
-        owned_by: The table features by which the catalog of the table owns its commits, if `delta` does not have them.
+        delta: The table, or a copy of its log.
+        version: The version of the table. A copy may have another version.
+        location: The location of the table. It is a URI if `delta` is not a copy.
+        owned_by: The table features by which the catalog owns the commits, if the copy does not have them.
     """
 
     delta: DeltaTable
@@ -51,13 +52,13 @@ class Opened(NamedTuple):
 def open_table(
     table: object, location: str, version: int | None, options: Mapping[str, str], stack: ExitStack
 ) -> Opened:
-    """Open a table, or a copy of its log where deltalake does not read the original.
+    """Open a table, or a copy of its log if deltalake cannot read the log itself.
 
     Args:
         table: The name of the table, for messages.
         version: The version, None for the newest one.
         options: The storage options of deltalake.
-        stack: Removes the copy when it is closed.
+        stack: The copy is removed when this stack is closed.
 
     Raises:
         TableError: ZL110 to ZL114.
@@ -90,7 +91,7 @@ def open_table(
 
 
 def unreadable(table: object, location: str, error: Exception) -> TableError:
-    """Return the error for a log that cannot be read: ZL114 if the store cannot be reached, else ZL111."""
+    """Return the error for a log that cannot be read: ZL114 if the storage cannot be reached, else ZL111."""
     cause = cause_of(error) if "://" in location else None
     if cause is not None:
         message = f"the storage of {table} at {location} cannot be reached: {cause.reason}"
@@ -130,7 +131,13 @@ def _open_copy(table: object, location: str, version: int | None, stack: ExitSta
 
 
 def _open_published(location: str, options: Mapping[str, str], version: int | None, stack: ExitStack) -> Opened | None:
-    """Open the newest published version, or an older one; None if no catalog owns the commits or nothing can be read.
+    """Open a copy of the log of a catalog-managed table.
+
+    Args:
+        version: The version, None for the newest published version.
+
+    Returns:
+        The table; None if no catalog owns the commits, or if the log has no complete segment for the version.
 
     Raises:
         OSError, DeltaError: If the copy cannot be made or read.
@@ -159,7 +166,7 @@ def _copy_log(log: LogFiles, segment: LogSegment, stack: ExitStack) -> Path:
     """Copy the files of a log segment to a new folder, which is removed when the stack is closed.
 
     Returns:
-        The folder of a table with this log and no data files.
+        The folder of the copy: a table with this log and without data files.
     """
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="zlayout-log-")))
     (folder / LOG / SIDECARS).mkdir(parents=True)

@@ -26,7 +26,8 @@ from zlayout.sql_text import quote_identifier
 
 _ACTIONS = ("add", "remove", "cdc")
 _VECTOR = ("storageType", "pathOrInlineDv")
-# A deletion vector has the id of its file in Z85 (ZeroMQ RFC 32). Python decodes base 85 in the alphabet of RFC 1924.
+# The log encodes the UUID in the name of a deletion vector's file as Z85 (ZeroMQ RFC 32). Python decodes base 85 with
+# the alphabet of RFC 1924.
 _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 _FROM_Z85 = bytes.maketrans(_Z85, _B85)
@@ -37,7 +38,7 @@ def delta_orphans(catalog: CatalogConfig, table: TableName) -> Orphans:
     """See `zlayout.formats.base.Backend.orphans`. Raises TableError ZL110, ZL111; Refused ZL212."""
     location, options = delta_location(catalog, table), deltalake_options(catalog)
     state = observe_delta(table, location, (), None, options)
-    require_own_commits(state, "so that files to which no commit in the log refers may be live")
+    require_own_commits(state, "so files that the log does not name may be live")
     storage = table_files(location, options)
     try:
         named = frozenset(named_files(storage))
@@ -86,9 +87,9 @@ def _in_checkpoint(file: pq.ParquetFile) -> Iterator[str]:
 
 
 def _files(action: dict[str, Any]) -> Iterator[str]:
-    """Yield the paths in an action, relative to the table.
+    """Yield the paths of the data file and of the deletion vector in an action, relative to the table.
 
-    Absolute paths, as in a shallow clone, are yielded unchanged and match no file below the table's location.
+    Absolute paths, as in a shallow clone, are yielded unchanged. They match no file below the table's location.
     """
     if action.get("path"):
         yield unquote(action["path"])
