@@ -32,7 +32,7 @@ def clustering_columns(
     """Return the clustering columns of a version, empty after CLUSTER BY NONE; None for a table without clustering.
 
     Args:
-        features: The table features. The log is searched only if clustering is one of them.
+        features: The table features. The log is read only if clustering is one of them.
 
     Raises:
         TableError: ZL111, if the domain metadata cannot be understood; ZL113, if a commit is missing.
@@ -53,7 +53,7 @@ def clustering_columns(
 
 
 def clustering_records(annotations: pa.Table) -> tuple[Int32, tuple[LayoutRecord, ...], Int32]:
-    """Return the layout index of each file of a clustered table, the layout records, and the group of each file.
+    """Do what `zlayout.formats.delta.read.tags.layout_records` does, for a clustered table.
 
     The files of one ZCube are one group. A file that no OPTIMIZE has clustered has neither record nor group (-1). The
     record of a file of another clustering provider has no columns, because only that provider knows them.
@@ -62,14 +62,14 @@ def clustering_records(annotations: pa.Table) -> tuple[Int32, tuple[LayoutRecord
         annotations: See `zlayout.formats.delta.read.tags.read_annotations`.
     """
     encoded = [codes_of(annotations[name]) for name in (PROVIDER, ZCUBE_ID, ZCUBE_COLUMNS)]
-    distinct, of_file = distinct_rows([codes for codes, _ in encoded])  # about one for each ZCube
+    distinct, of_file = distinct_rows([codes for codes, _ in encoded])  # about one row per ZCube
     texts = [values.to_pylist() for _, values in encoded]
     found: dict[tuple[str, tuple[str, ...]], int] = {}
     cubes: dict[str, int] = {}
     layout = np.full(len(distinct), -1, np.int32)
     group = np.full(len(distinct), -1, np.int32)
     names: tuple[str, ...]
-    for at in np.argsort(np.unique(of_file, return_index=True)[1]).tolist():  # in the order of the files
+    for at in np.argsort(np.unique(of_file, return_index=True)[1]).tolist():  # in the order of their first files
         codes = distinct[at].tolist()
         provider, cube, columns = (
             values[code] if code >= 0 else None for code, values in zip(codes, texts, strict=True)
@@ -87,7 +87,7 @@ def clustering_records(annotations: pa.Table) -> tuple[Int32, tuple[LayoutRecord
 
 
 def _column_names(text: str | None) -> tuple[str, ...]:
-    """Return the columns in the tag ZCUBE_ZORDER_BY, named as in the table state; none if the tag is invalid."""
+    """Return the names of the columns in the tag ZCUBE_ZORDER_BY, as in the table state; empty if it is invalid."""
     try:
         names = json.loads(text or "")
         return tuple(dotted(parsed) for name in names for parsed in parse_names(name)[:1])

@@ -1,6 +1,6 @@
-"""Reads the commitInfo of the newest commits of a log.
+"""Reads the commitInfo of the newest commits of a log, and finds the rewrites of other writers in them.
 
-Spark writes the commitInfo first, so only the first bytes of a commit are read unless another writer made it.
+Spark writes the commitInfo first, so usually the first bytes of a commit are enough.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from zlayout.formats.undo import ROLLBACK, Recorded
 from zlayout.reading import parse_json
 from zlayout.table.state import ExternalRewrite, Ordering, external_rewrites, instant_of_milliseconds
 
-# The number of commits that are read although they added no live file, to find the last rewrite by zlayout.
+# The number of commits older than every live file that are read to find the last rewrite by zlayout.
 MAX_OLDER_COMMITS = 100
-# The times of files and commits are from the clocks of several writers, which may differ by a day (in milliseconds).
+# In milliseconds. The times of files and commits are from the clocks of several writers, which may differ by a day.
 MAX_CLOCK_SKEW = 24 * 60 * 60 * 1000
 # The number of commits that are searched for the metrics of the last run.
 MAX_COMMITS_WITH_METRICS = 1000
 # The beginnings of the names of operations that rewrite files, including those that change rows.
 _REWRITING = re.compile("OPTIMIZE|REORG|RESTORE|(CREATE OR )?REPLACE|CLONE|MERGE|UPDATE|DELETE|TRUNCATE")
+# Operations that change settings and no files.
 _WITHOUT_FILES = ("SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "CLUSTER BY")
 _INFO = re.compile(rb'^[ \t]*\{[ \t]*"commitInfo".*$', re.MULTILINE)
 
@@ -54,12 +55,12 @@ def commit_infos(log: LogFiles, version: int, max_commits: int) -> Iterator[dict
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """What other writers did to the table since the last rewrite by zlayout, from the history.
+    """What other writers did to the table since the last rewrite by zlayout, according to the history.
 
     Attributes:
-        ordering: The external ordering by the newest OPTIMIZE ZORDER BY; None if there is none.
-        rewrites: The rewrites of files.
-        known: Whether the history has a rewrite by zlayout.
+        ordering: The external ordering that the newest OPTIMIZE ZORDER BY made; None if there is none.
+        rewrites: The external rewrites.
+        known: Whether a rewrite by zlayout was found.
     """
 
     ordering: Ordering | None
@@ -70,9 +71,9 @@ class External:
 def external(history: Iterable[Mapping[str, Any]], oldest: int | None = None) -> External:
     """Return what other writers did since the last rewrite by zlayout.
 
-    A rewrite by zlayout is an OPTIMIZE for other readers of the log, and ends the search. Commits that are older than
-    every live file added none of them: they are read only if a rewrite was found, at most MAX_OLDER_COMMITS, to find
-    the rewrite by zlayout before it.
+    The search ends at a rewrite by zlayout, whose commit is an OPTIMIZE too. Commits that are older than every live
+    file did not add any of these files. At most MAX_OLDER_COMMITS of them are read, and only after an external rewrite
+    was found, to find the rewrite by zlayout before it.
 
     Args:
         history: The result of `commit_infos`.
@@ -108,16 +109,18 @@ def _by_zlayout(commit: Mapping[str, Any]) -> bool:
 def _undone(commit: Mapping[str, Any], undone: set[str]) -> bool:
     """Return whether a commit has no effect: it is a rollback, or its run was rolled back by a newer commit.
 
-    undone: the ids of the runs that newer commits rolled back. For a rollback, its run is added.
+    Args:
+        undone: The ids of the runs that newer commits rolled back. If the commit is a rollback, the run that it undoes
+            is added.
     """
-    one = recorded(commit)
-    if one.undoes:
-        undone.add(one.undoes)
-    return bool(one.undoes) or one.run_id in undone
+    made_by = recorded(commit)
+    if made_by.undoes:
+        undone.add(made_by.undoes)
+    return bool(made_by.undoes) or made_by.run_id in undone
 
 
 def _ordering(commit: Mapping[str, Any]) -> Ordering | None:
-    """Return the ordering that the commit is an OPTIMIZE ZORDER BY of; None for another commit."""
+    """Return the ordering that the commit made if it is an OPTIMIZE ZORDER BY; None for any other commit."""
     names = _zorder_columns(commit)
     source = f"OPTIMIZE ZORDER BY at version {commit.get('version')}"
     return Ordering(names, "zorder", source) if names and commit.get("operation") == "OPTIMIZE" else None
@@ -131,7 +134,7 @@ def _zorder_columns(commit: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _rewriting(commit: Mapping[str, Any]) -> str | None:
-    """Return the operation of a commit that rewrote or replaced files; None for another commit."""
+    """Return the operation of a commit that rewrote or replaced files; None for any other commit."""
     operation = commit.get("operation")
     parameters, metrics = (commit.get(name) for name in ("operationParameters", "operationMetrics"))
     if not isinstance(operation, str):
@@ -143,7 +146,8 @@ def _rewriting(commit: Mapping[str, Any]) -> str | None:
         return None
     if columns := _zorder_columns(commit):
         return f"{operation} ZORDER BY ({', '.join(columns)})"
-    zorder = isinstance(metrics, dict) and metrics.get("plannerStrategy") == "zOrder"  # delta-rs names no columns
+    # delta-rs does not record the columns of a z-order
+    zorder = isinstance(metrics, dict) and metrics.get("plannerStrategy") == "zOrder"
     return f"{operation} (z-order)" if zorder else operation
 
 
@@ -153,14 +157,17 @@ def _engine(commit: Mapping[str, Any]) -> str:
 
 
 def recorded(info: Mapping[str, Any]) -> Recorded:
-    """Return the run that made a commit, and the run that it undid. info: from `commit_infos`."""
+    """Return the run that made a commit, and the run that the commit undid. info: an item of `commit_infos`."""
     tags = info.get("tags")
     undoes = tags.get(ROLLBACK) if isinstance(tags, dict) else None
     return Recorded(int(info.get("version", -1)), run_of(info), undoes if isinstance(undoes, str) else "")
 
 
 def run_of(info: Mapping[str, Any]) -> str:
-    """Return the id of the run that made a commit, '' if none. Commands of Delta store it in the userMetadata."""
+    """Return the id of the run that made a commit, '' if no run made it.
+
+    Commits by zlayout store the id as a tag. Commits by commands of Delta store it in the userMetadata.
+    """
     tags, text = info.get("tags"), info.get("userMetadata")
     if isinstance(tags, dict) and isinstance(run_id := tags.get(RUN), str):
         return run_id
@@ -173,7 +180,7 @@ def run_of(info: Mapping[str, Any]) -> str:
 
 
 def last_run(log: LogFiles, version: int) -> RunMetrics | None:
-    """Return what the newest commit with metrics of a run stored; None if the newest commits have none.
+    """Return the run metrics of the newest commit that stores some; None if no commit that is read has any.
 
     Args:
         version: The version of the newest commit to read.
@@ -201,7 +208,7 @@ def _infos(log: LogFiles, names: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def _info(log: LogFiles, name: str) -> dict[str, Any]:
-    """Return the commitInfo of a commit, empty if it has none. Other writers than Spark may write it last."""
+    """Return the commitInfo of a commit, empty if it has none. Writers other than Spark may write it last."""
     head = log.head(name)
     incomplete = len(head) == HEAD_BYTES
     line = _line(head[: head.rfind(b"\n") + 1] if incomplete else head)

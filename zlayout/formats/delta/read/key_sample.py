@@ -36,7 +36,7 @@ def sample_delta(
     files = state.files
 
     def open_file(path: str) -> pa.NativeFile:
-        if "://" in path or path.startswith("/"):  # a file of another table, of which this one is a shallow clone
+        if "://" in path or path.startswith("/"):  # the table is a shallow clone, and the file belongs to its source
             found, inside = pa_fs.FileSystem.from_uri(path)
             return found.open_input_file(inside)
         return storage.open_input_file(unquote(path))

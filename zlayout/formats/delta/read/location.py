@@ -59,7 +59,7 @@ def delta_location(catalog: CatalogConfig, table: TableName) -> str:
 
 
 def decoded(location: str) -> str:
-    """Return the path of a file URI that has escapes, which Spark would not decode. Return other locations unchanged."""
+    """Decode a file URI that has escapes, which Spark does not decode, to a path. Other locations are unchanged."""
     return unquote(_LOCAL.sub("/", location, count=1)) if is_misread(location) and _LOCAL.match(location) else location
 
 

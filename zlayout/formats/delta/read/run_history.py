@@ -1,4 +1,4 @@
-"""Reads the commits of a run from the log without a JVM, so that it works after the JVM has died too."""
+"""Reads the commits of a run from the log without a JVM, because the JVM may have died during a commit."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ _SCHEMA = pa.schema({"add": pa.struct(_REMOVE | {"stats": pa.string()}), "remove
 
 
 class RunCommit(NamedTuple):
-    """One commit of a run, and the paths of the files that it added, as in the log (string).
+    """One commit of a run.
 
-    The number of rows is that of the statistics of the added files.
+    Attributes:
+        commit: The commit. Its number of rows comes from the statistics of the added files.
+        added: string[files], the paths of the added files as in the log.
     """
 
     commit: Commit
@@ -41,7 +43,7 @@ def run_commits(storage: pa_fs.FileSystem, run_id: str, after: int) -> Iterator[
 
 
 def version_with_marker(storage: pa_fs.FileSystem, marker: str, after: int) -> int | None:
-    """Return the version above `after` whose commit has this commit marker, None if there is none."""
+    """Return the version above `after` whose commit has this commit marker, None if no commit has it."""
     for version, content in _contents(storage, after):
         if (_commit_info(content, marker).get("tags") or {}).get(COMMIT_MARKER) == marker:
             return version
@@ -49,7 +51,7 @@ def version_with_marker(storage: pa_fs.FileSystem, marker: str, after: int) -> i
 
 
 def _contents(storage: pa_fs.FileSystem, after: int) -> Iterator[tuple[int, bytes]]:
-    """Yield version and content of the commits above version `after`, in order."""
+    """Yield version and content of each commit above version `after`, in order."""
     found = storage.get_file_info(pa_fs.FileSelector(LOG))
     for version, name in sorted(commits_in(info.base_name for info in found).items()):
         if version > after:
@@ -57,7 +59,7 @@ def _contents(storage: pa_fs.FileSystem, after: int) -> Iterator[tuple[int, byte
 
 
 def _commit_info(content: bytes, mention: str) -> dict[str, Any]:
-    """Return the commitInfo, or an empty one without parsing if its line does not contain `mention`."""
+    """Return the commitInfo of a commit; an empty one, without parsing it, if its line does not contain `mention`."""
     line = next((line for line in content.split(b"\n") if line.startswith(b'{"commitInfo"')), b"")
     if mention.encode() not in line:
         return {}

@@ -21,7 +21,7 @@ STRING_PREFIX = "delta.dataSkippingStringPrefixLength"
 STRING_PREFIX_DEFAULT = 32
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
 
-# The types whose values have an order, beside decimals.
+# The types whose values have an order. Decimals have one too: see `_type`.
 _ORDERED = {
     "byte": pa.int8(),
     "short": pa.int16(),
@@ -71,12 +71,15 @@ class Leaf:
 
 
 def dotted(path: Sequence[str]) -> str:
-    """Join name parts by dots, as Spark does. A part that contains a dot, comma or backtick is put in backticks."""
+    """Join name parts with dots, as Spark does. A part that contains a dot, comma or backtick is put in backticks."""
     return ".".join(quote_identifier(part) if _SPECIAL & set(part) else part for part in path)
 
 
 def parse_names(text: str) -> list[tuple[str, ...]]:
-    """Parse a list of names as in Delta properties: "a, b.c, `d.e`" is [("a",), ("b", "c"), ("d.e",)]."""
+    """Parse a list of names as Delta does: "a, b.c, `d.e`" is [("a",), ("b", "c"), ("d.e",)].
+
+    Invalid text ends the list: the names before it are returned.
+    """
     names: list[tuple[str, ...]] = []
     parts: list[str] = []
     position = 0
@@ -113,9 +116,9 @@ def columns_of(
     """Return the columns of a table state, with the statistics that Delta collects for them.
 
     Args:
-        wanted: The names of the columns that need statistics. `enable_stats` has the same properties for each of
-            these columns that lacks statistics, so that setting them enables the statistics of all. Other columns have
-            none.
+        wanted: The names of the columns that need statistics. Those that lack them all have the same properties in
+            `enable_stats`, so that setting these properties enables the statistics of all. In other columns,
+            `enable_stats` is empty.
         recorded: Returns the names of the columns of which live files have min and max; None if the table has no files.
     """
     data = [leaf for leaf in all_leaves if leaf.path[0] not in partition_columns]
@@ -159,11 +162,11 @@ def _walk(fields: Sequence[Any], path: tuple[str, ...], physical: tuple[str, ...
     for field in fields:
         here = (*path, field["name"])
         there = (*physical, field.get("metadata", {}).get(PHYSICAL_NAME, field["name"]))
-        kind = field["type"]
-        if isinstance(kind, dict) and kind["type"] == "struct":
-            yield from _walk(kind["fields"], here, there)
+        type_ = field["type"]
+        if isinstance(type_, dict) and type_["type"] == "struct":
+            yield from _walk(type_["fields"], here, there)
         else:
-            yield Leaf(here, there, _type(kind) if isinstance(kind, str) else pa.null())
+            yield Leaf(here, there, _type(type_) if isinstance(type_, str) else pa.null())
 
 
 def _type(name: str) -> pa.DataType:
@@ -186,7 +189,7 @@ def _collected(data: Sequence[Leaf], properties: Mapping[str, str]) -> frozenset
 def _enabling(
     kept: Sequence[Leaf], missing: Sequence[Leaf], properties: Mapping[str, str]
 ) -> tuple[tuple[str, str], ...]:
-    """Return the properties with which writers collect statistics of the missing columns and of no further ones.
+    """Return the properties with which writers also collect statistics of the missing columns, and of no others.
 
     `delta.dataSkippingNumIndexedCols` would enable all columns before a missing one, which may be hundreds.
 

@@ -21,17 +21,19 @@ from zlayout.formats.delta.read.schema import STRING_PREFIX_DEFAULT, Leaf
 from zlayout.table.state import ColumnBounds, Int64
 
 # Delta truncates timestamps in statistics to milliseconds, so its readers add one millisecond to the maximum.
-_MILLISECOND = 1000
+_MICROSECONDS_PER_MILLISECOND = 1000
 # A maximum that Spark truncated ends in one of these characters (StatisticsCollection.truncateMaxStringAgg). A
 # truncated minimum has the length `delta.dataSkippingStringPrefixLength` (default 32), or one more if that would split
-# a surrogate pair. Values that are not truncated may have it too, so it counts only if some maximum of the column is
-# truncated. The log does not store the length that was set when a file was written; the default length counts too.
+# a surrogate pair. A minimum that is not truncated may have this length too. So the length is considered only if some
+# maximum of the column is truncated. The log does not store the property as it was when a file was written. Therefore
+# a minimum of the default length counts as truncated too.
 _TIE_BREAKERS = ("\x7f", "\U0010ffff")
 # Writers that copy the statistics of Parquet files, such as delta-rs, truncate both bounds to this number of bytes and
-# round the maximum up, without a mark.
-_PARQUET_LENGTH = 64
+# round the maximum up. They append no character that marks a truncated maximum.
+_PARQUET_LENGTH_BYTES = 64
 # Reading a footer takes one or two requests. If more files than this have no row count, row counts are estimated.
 _MAX_FOOTERS = 64
+_FOOTER_THREADS = 8
 
 
 def read_bounds(
@@ -42,7 +44,7 @@ def read_bounds(
     Args:
         adds: The result of `DeltaTable.get_add_actions(flatten=False)`, one row per file. The structs min, max and
             null_count have physical names.
-        without: Names of partition columns, which have no bounds.
+        without: The names of partition columns, whose bounds are null.
         prefix: The length in UTF-16 units to which the table's writers now truncate string bounds.
     """
     return {leaf.name: _bounds(adds, leaf, leaf.skippable and leaf.name not in without, prefix) for leaf in wanted}
@@ -66,26 +68,28 @@ def _bounds(adds: pa.Table, leaf: Leaf, known: bool, prefix: int) -> ColumnBound
     if pa.types.is_string(leaf.type):
         truncated = _truncated(lower, upper, prefix)
     elif pa.types.is_timestamp(leaf.type):
-        later = pc.add(upper.cast(pa.int64()), _MILLISECOND)
+        later = pc.add(upper.cast(pa.int64()), _MICROSECONDS_PER_MILLISECOND)
         upper = later.cast(leaf.type)
     return ColumnBounds(lower, upper, null_count.to_numpy(zero_copy_only=False), truncated)
 
 
-def _statistic(adds: pa.Table, name: str, path: Sequence[str], kind: pa.DataType) -> pa.Array:
+def _statistic(adds: pa.Table, name: str, path: Sequence[str], type_: pa.DataType) -> pa.Array:
+    """Return one statistic (min, max or null_count) of the leaf column with this physical path, null if missing."""
     if name not in adds.column_names:
-        return pa.nulls(adds.num_rows, kind)
+        return pa.nulls(adds.num_rows, type_)
     column = adds[name].combine_chunks()
     for part in path:
         names = [field.name for field in column.type] if pa.types.is_struct(column.type) else []
         if part not in names:
-            return pa.nulls(adds.num_rows, kind)
+            return pa.nulls(adds.num_rows, type_)
         column = pc.struct_field(column, [names.index(part)])
-    return column.cast(kind)
+    return column.cast(type_)
 
 
 def _truncated(lower: pa.Array, upper: pa.Array, prefix: int) -> NDArray[np.bool_]:
+    """Return whether one of the two string bounds is truncated, for each file. See `_TIE_BREAKERS`."""
     marked = pc.or_(pc.ends_with(upper, _TIE_BREAKERS[0]), pc.ends_with(upper, _TIE_BREAKERS[1]))
-    parts = [marked, *(pc.equal(pc.binary_length(side), _PARQUET_LENGTH) for side in (lower, upper))]
+    parts = [marked, *(pc.equal(pc.binary_length(side), _PARQUET_LENGTH_BYTES) for side in (lower, upper))]
     if pc.any(marked).as_py():
         length = _utf16_length(lower)
         lengths = {n for start in (STRING_PREFIX_DEFAULT, prefix) for n in (start, start + 1)}
@@ -122,7 +126,7 @@ def complete_row_counts(
     rows = rows.copy()
     if len(unknown) <= _MAX_FOOTERS:
         names = path.take(pa.array(unknown)).to_pylist()
-        with ThreadPoolExecutor(8) as pool:
+        with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
             rows[unknown] = list(pool.map(lambda name: _footer_rows(storage, name), names))
         unknown = np.flatnonzero(rows < 0)
     if not len(unknown):

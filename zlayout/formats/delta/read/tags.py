@@ -3,8 +3,8 @@
 File tags contain the layout records, the groups and the baselines of live files.
 
 deltalake determines which files are live. A live file whose add action is not found here counts as not laid out, which
-leads to an unnecessary rewrite at worst. The formats are described in the Delta protocol under "Action Reconciliation"
-(the last add action of a path is valid) and "Checkpoints" (classic, multi-part, v2 with sidecars).
+leads to an unnecessary rewrite at worst. The Delta protocol describes the formats under "Action Reconciliation" (the
+last add action of a path is valid) and "Checkpoints" (classic, multi-part, v2 with sidecars).
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ LAYOUT_ID = "zlayout.layout_id"
 GROUP = "zlayout.group"
 LAYOUT = "zlayout.layout"
 BASELINE = "zlayout.baseline"
-ZCUBE_ID = "ZCUBE_ID"  # written by Delta's OPTIMIZE on clustered tables, as ZCUBE_ZORDER_BY is
+# Delta's OPTIMIZE writes these two tags on clustered tables.
+ZCUBE_ID = "ZCUBE_ID"
 ZCUBE_COLUMNS = "ZCUBE_ZORDER_BY"
 TAGS = (LAYOUT_ID, GROUP, LAYOUT, BASELINE, ZCUBE_ID, ZCUBE_COLUMNS)
 PROVIDER = "clusteringProvider"
@@ -67,7 +68,7 @@ ANNOTATION = pa.schema(
 
 
 def read_annotations(log: LogFiles, version: int, live: pa.Array) -> pa.Table:
-    """Read the file tags and deletion vectors of the live files of a version. `log.heads` receives the commits' heads.
+    """Read the file tags and deletion vectors of the live files of a version. Also store the commits' heads in `log`.
 
     Args:
         live: string[files], the paths of its live files.
@@ -75,8 +76,8 @@ def read_annotations(log: LogFiles, version: int, live: pa.Array) -> pa.Table:
     Returns:
         A table with the schema ANNOTATION and one row per path of `live`, in the same order. A file tag or the
         clustering provider is null if the file does not have it. version_key is the unique id of the deletion vector
-        (storage type, path, @offset), empty without one. deleted is the number of rows that the deletion vector marks
-        as deleted.
+        (storage type, path, @offset), empty if the file has none. deleted is the number of rows that the deletion
+        vector marks as deleted.
 
     Raises:
         TableError: ZL113, if a commit is missing.
@@ -102,9 +103,9 @@ def read_annotations(log: LogFiles, version: int, live: pa.Array) -> pa.Table:
     paths = live.cast(pa.string())
     rows = pc.index_in(paths, value_set=newest_first["path"].combine_chunks())
     chosen = newest_first.take(rows).set_column(0, "path", paths)
-    for name, nothing in (("version_key", ""), ("deleted", 0)):
+    for name, without_vector in (("version_key", ""), ("deleted", 0)):
         at = chosen.schema.get_field_index(name)
-        chosen = chosen.set_column(at, name, pc.fill_null(chosen[name], nothing))
+        chosen = chosen.set_column(at, name, pc.fill_null(chosen[name], without_vector))
     return chosen
 
 
@@ -124,6 +125,7 @@ def _checkpoint(log: LogFiles, name: str) -> Iterator[pa.Table]:
 
 
 def _parquet_adds(file: pq.ParquetFile) -> pa.Table:
+    """Return the annotations in a Parquet checkpoint or sidecar."""
     if "add" not in file.schema_arrow.names:
         return ANNOTATION.empty_table()
     vector_fields = (f"add.deletionVector.{field.name}" for field in _DELETION_VECTOR)
@@ -144,35 +146,47 @@ def _parquet_adds(file: pq.ParquetFile) -> pa.Table:
 
 
 def _json_adds(content: bytes) -> pa.Table:
+    """Return the annotations in the lines of commits or of a JSON checkpoint."""
     path, tags, vector, provider, *_ = read_actions(content, _ACTIONS)["add"].combine_chunks().flatten()
     return _annotation(path, tags.flatten(), vector.flatten(), provider).filter(path.is_valid())
 
 
 def _annotation(path: pa.Array, tags: list[pa.Array], vector: list[pa.Array], provider: pa.Array) -> pa.Table:
-    """Return annotations. vector: the fields of _DELETION_VECTOR."""
-    *place, cardinality = vector
-    texts = [column.cast(pa.string()) for column in (path, *tags)]
-    columns = [*texts, vector_key(*place), cardinality.cast(pa.int64()), provider.cast(pa.string())]
+    """Return a table with the schema ANNOTATION. vector: the fields of _DELETION_VECTOR, in order."""
+    *identifying, cardinality = vector
+    strings = [column.cast(pa.string()) for column in (path, *tags)]
+    columns = [*strings, vector_key(*identifying), cardinality.cast(pa.int64()), provider.cast(pa.string())]
     return pa.Table.from_arrays(columns, schema=ANNOTATION)
 
 
 def vector_key(storage: pa.Array, where: pa.Array, offset: pa.Array) -> pa.Array:
-    """Return the unique ids of deletion vectors, null for none. The arguments are fields of the vectors, in order."""
+    """Return the unique ids of deletion vectors, null without a vector.
+
+    Args:
+        storage: The fields storageType of the vectors.
+        where: The fields pathOrInlineDv.
+        offset: The fields offset; null if a vector has none.
+    """
     at = pc.fill_null(pc.binary_join_element_wise("@", offset.cast(pa.string()), ""), "")
     return pc.binary_join_element_wise(storage.cast(pa.string()), where.cast(pa.string()), at, "")
 
 
 def codes_of(column: pa.ChunkedArray) -> tuple[Int32, pa.Array]:
-    """Return int32 codes of the values in order of first appearance (-1 for null), and the value of each code."""
+    """Number the distinct values of a column in order of first appearance.
+
+    Returns:
+        int32[rows], the number of each row's value (-1 for null), and the value of each number.
+    """
     encoded = column.combine_chunks().dictionary_encode()
     codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int32)
     return codes, encoded.dictionary
 
 
 def layout_records(annotations: pa.Table) -> tuple[Int32, tuple[LayoutRecord, ...], Int32]:
-    """Return the layout index of each file (-1 for none), the layout records, and the group of each file (-1 for none).
+    """Return the index of each file's layout record, the layout records, and the number of each file's group.
 
-    A record has the files with the same layout id and column ids. Its settings are the first valid ones among them.
+    A file without a record has index and group -1. Files with the same layout id and column ids have one record. Its
+    settings are the first valid ones in the tags of these files.
     """
     layout, ids = codes_of(annotations[LAYOUT_ID])
     written, texts = codes_of(annotations[LAYOUT])
@@ -194,7 +208,7 @@ def layout_records(annotations: pa.Table) -> tuple[Int32, tuple[LayoutRecord, ..
 
 
 def baselines(group: Int32, annotations: pa.Table) -> dict[int, Baseline]:
-    """Return the first valid baseline among the files of each group, by the number of the group."""
+    """Return the baseline of each group, by the number of the group: the first valid one in the tags of its files."""
     written, texts = codes_of(annotations[BASELINE])
     known = (group >= 0) & (written >= 0)
     pairs, _ = distinct_rows([group[known], written[known]])
@@ -207,7 +221,7 @@ def baselines(group: Int32, annotations: pa.Table) -> dict[int, Baseline]:
 
 
 def _settings(text: str) -> dict[str, Any]:
-    """Return the layout settings in a file tag, empty if the tag is invalid. Without them, drift is not explained."""
+    """Return the layout settings in a file tag, empty if the tag is invalid; then reports cannot explain the drift."""
     try:
         parsed = parse_json(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Determines from the log of a Delta table, without a JVM, what the rollback of a run undoes."""
+"""Determines the rollback of a run from the log of a Delta table, without a JVM."""
 
 from __future__ import annotations
 
@@ -58,15 +58,24 @@ def undo_run(
     unknown = next((note.message for note in (*notes, *state.notes)), "")
     undo.require_rows(table, removed, returned, unknown)
     versions = tuple(change.version for change in changes)
-    kept = tuple(one["version"] for one in reversed(history) if one["version"] > versions[0] and run_of(one) != chosen)
-    place = state.table_id, state.location
-    return Undo(table, "delta", chosen, versions, state.version, *place, removed, returned, kept, versions[0] - 1)
+    later = [info for info in reversed(history) if info["version"] > versions[0]]
+    kept = tuple(info["version"] for info in later if run_of(info) != chosen)
+    identity = state.table_id, state.location
+    return Undo(table, "delta", chosen, versions, state.version, *identity, removed, returned, kept, versions[0] - 1)
 
 
 def _chosen(
     table: TableName, log: LogFiles, runs: Mapping[str, Sequence[int]], wanted: str | None
 ) -> tuple[str, list[Change]]:
-    """Return the run to undo, and those of its commits that changed files. Raises Refused ZL231."""
+    """Return the id of the run to undo, and its commits that changed files.
+
+    Args:
+        runs: The versions of the commits of each run in effect, the newest run first.
+        wanted: The id of the run; None for the newest run that changed files.
+
+    Raises:
+        Refused: ZL231, if there is no such run.
+    """
     for run_id in [wanted] if wanted is not None else runs:
         changes = [change for at in sorted(runs.get(run_id, ())) if (change := _change(log, at)) is not None]
         if changes:
@@ -75,7 +84,7 @@ def _chosen(
 
 
 def _change(log: LogFiles, version: int) -> Change | None:
-    """Return the files that a commit changed, None if it removed none: a change of settings or of layout records."""
+    """Return the files that a commit changed; None if it removed none, as a change of settings or layout records."""
     actions = read_actions(log.read(log.commits[version]), _ACTIONS)
     added, removed = (_files(actions[name].combine_chunks()) for name in ("add", "remove"))
     return Change(version, added, removed) if removed else None
@@ -90,7 +99,12 @@ def _files(actions: pa.StructArray) -> tuple[Identity, ...]:
 def _changed_by(
     log: LogFiles, history: Iterable[Mapping[str, Any]], after: int, run_id: str, files: Sequence[Identity]
 ) -> Iterator[str]:
-    """Yield the operations that changed or removed files after a version, the newest first."""
+    """Yield the operations of the commits after a version that removed some of the files, the newest first.
+
+    Args:
+        run_id: The run whose own commits are skipped.
+        files: The files that are no longer live.
+    """
     paths = {path for path, _ in files}
     for info in history:
         version, by = info["version"], run_of(info)
@@ -103,7 +117,7 @@ def _changed_by(
 def _returned(
     table: TableName, net: Net, observe: Callable[[int], TableState], state: TableState
 ) -> tuple[pa.Table, list[Diagnostic]]:
-    """Return the replaced files as they were directly before the commit that removed them, and notes on their rows.
+    """Return the replaced files as they were before the commit that removed them, and notes on estimated row counts.
 
     Raises:
         Refused: ZL233, if such a version cannot be read; ZL234, if the files no longer fit the table.
@@ -131,9 +145,9 @@ def _returned(
 
 
 def require_fitting(table: TableName, before: TableState, now: TableState) -> None:
-    """Check that files of the table as it was before fit the table as it is now.
+    """Check that files of an earlier state of the table fit its current state.
 
-    Added columns are null in the files of both sides, and renamed columns keep their physical names.
+    A column that was added since then is null in these files. A renamed column has kept its physical name.
 
     Raises:
         Refused: ZL234.
@@ -153,13 +167,13 @@ def require_fitting(table: TableName, before: TableState, now: TableState) -> No
 
 
 def _enabled(state: TableState) -> set[str]:
-    """Return the enabled properties that require more of each file than it had when it was replaced."""
+    """Return the enabled properties that each file must satisfy. Files from before they were enabled may not."""
     names = (name for name in state.properties if name == _ROW_TRACKING or name.startswith(_ICEBERG_COMPAT))
     return {name for name in names if state.properties[name].lower() == "true"}
 
 
 def _require_stored(table: TableName, storage: pa_fs.FileSystem, files: pa.Table) -> None:
-    """Check that files are on storage with their sizes. Absolute paths are checked directly before the commit.
+    """Check that files are on storage and have their sizes. Files with absolute paths are checked before the commit.
 
     Raises:
         Refused: ZL233.
@@ -176,6 +190,6 @@ def _require_stored(table: TableName, storage: pa_fs.FileSystem, files: pa.Table
 
 
 def vacuumed(table: TableName, missing: int, of: int, first: str) -> Refused:
-    """Return ZL233 for files that are no longer on storage. first: the path of one of them."""
+    """Return ZL233 for files that are no longer on storage. of: the number of replaced files. first: a missing path."""
     what = f"{missing} of {of} files that the run replaced are no longer on storage"
     return undo.gone(table, what, f"VACUUM has deleted them: {_GONE_HINT}", first)
