@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import SortField, SortOrder
-from pyiceberg.transforms import IdentityTransform
+from pyiceberg.transforms import parse_transform
 from pyiceberg.types import IntegerType, ListType, LongType, NestedField, StringType, StructType
 
 from zlayout.formats.iceberg.read.deletes import attribute_deletes
@@ -25,9 +25,8 @@ SCHEMA = Schema(
 BOUNDS, NONE = MetricsMode(True, 16), MetricsMode(False)
 
 
-def config(properties: dict[str, str], *sorted_by: int) -> MetricsConfig:
-    fields = [SortField(i, IdentityTransform()) for i in sorted_by]
-    return MetricsConfig(properties, SCHEMA, SortOrder(*fields))
+def config(properties: dict[str, str], *sorted_by: SortField) -> MetricsConfig:
+    return MetricsConfig(properties, SCHEMA, SortOrder(*sorted_by))
 
 
 @pytest.mark.parametrize(
@@ -75,8 +74,19 @@ def test_text_bounds_are_long_from_the_start() -> None:
     assert config({P + "default": "none"}).enable("b", long=True) == ((P + "column.b", "truncate(256)"),)
 
 
-def test_the_sort_order_keeps_its_bounds() -> None:
-    assert config({P + "default": "none"}, 3).mode("b", 3) == BOUNDS
+@pytest.mark.parametrize(
+    ("transform", "expected"),
+    [
+        *((name, BOUNDS) for name in ("identity", "truncate[4]", "year", "month", "day", "hour")),
+        ("bucket[4]", NONE),
+        ("void", NONE),
+    ],
+)
+def test_columns_of_the_sort_order_have_bounds_if_their_transform_preserves_the_order(
+    transform: str, expected: MetricsMode
+) -> None:
+    """As `SortOrderUtil.orderPreservingSortedColumns` of Iceberg 1.12 selects them for `MetricsConfig`."""
+    assert config({P + "default": "none"}, SortField(3, parse_transform(transform))).mode("b", 3) == expected
 
 
 def test_cut_lengths() -> None:

@@ -1,8 +1,8 @@
 """Determines for which columns Iceberg's writers store bounds, and how they truncate them (`MetricsConfig`).
 
 `write.metadata.metrics.default` applies to all columns. If it is not set, only the first 100 leaf columns of a schema
-have metrics (`write.metadata.metrics.max-inferred-column-defaults`). The columns of the table's sort order always have
-bounds, and `write.metadata.metrics.column.<name>` applies to one column.
+have metrics (`write.metadata.metrics.max-inferred-column-defaults`). Columns of the table's sort order whose transform
+preserves the order have bounds in both cases. `write.metadata.metrics.column.<name>` overrides all this for one column.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NO_BOUNDS = MetricsMode(False)
 
 
 def parse_mode(text: str, default: MetricsMode) -> MetricsMode:
-    """Parse none, counts, full or truncate(n). An invalid mode is replaced by the default, as in Iceberg."""
+    """Parse `none`, `counts`, `full` or `truncate(n)`. Returns the default for an invalid mode, as Iceberg does."""
     word = text.strip().lower()
     match = _TRUNCATE.fullmatch(word)
     if match and int(match[1]) > 0:
@@ -57,11 +57,10 @@ class MetricsConfig:
         limit = int(declared) if declared.strip().isdecimal() else DEFAULT_MAX_COLUMNS
         first = frozenset(islice(_level_order(schema.as_struct()), limit))
         self._inferred = None if PREFIX + "default" in properties else first
-        self._sorted = {
-            f.source_id for f in order.fields if str(f.transform) == "identity" or "truncate" in str(f.transform)
-        }
+        self._sorted = {field.source_id for field in order.fields if field.transform.preserves_order}
 
     def mode(self, name: str, field_id: int) -> MetricsMode:
+        """Return the metrics mode of a leaf column, given its dotted name and field id."""
         default = self._default
         if self._inferred is not None and field_id not in self._inferred:
             default = NO_BOUNDS
@@ -70,11 +69,11 @@ class MetricsConfig:
         return parse_mode(self._properties.get(f"{PREFIX}column.{name}", ""), default)
 
     def enable(self, name: str, *, long: bool = False) -> tuple[tuple[str, str], ...]:
-        """Return the table properties with which writers store bounds for a column, up to LONG_BOUND if `long`."""
+        """Return the properties with which writers store bounds of a column, of LONG_BOUND characters if `long`."""
         return ((f"{PREFIX}column.{name}", f"truncate({LONG_BOUND if long else DEFAULT_LENGTH})"),)
 
     def lengthen(self, name: str, field_id: int) -> tuple[tuple[str, str], ...]:
-        """Return the table properties with which the bounds of a column are long, empty if they are long already."""
+        """Return the properties with which the bounds of a column have LONG_BOUND characters, empty if they have as many."""
         length = self.mode(name, field_id).length
         return () if length is None or length >= LONG_BOUND else self.enable(name, long=True)
 
@@ -82,7 +81,7 @@ class MetricsConfig:
 def truncated_lengths(mode: MetricsMode) -> frozenset[int]:
     """Return the lengths that truncated bounds may have.
 
-    If the length is greater than the default, files that were written before it was set may have the default.
+    If the declared length is greater than the default, files that were written earlier may have the default length.
     """
     if mode.length is None or mode.length > DEFAULT_LENGTH:
         return frozenset({DEFAULT_LENGTH} | ({mode.length} if mode.length else set()))
@@ -110,4 +109,4 @@ def _members(*members: tuple[int, IcebergType]) -> Iterator[int]:
     from pyiceberg.types import NestedField, StructType
 
     # The element of a list, and key and value of a map, count like the fields of a struct.
-    yield from _level_order(StructType(*(NestedField(i, f"f{i}", kind, required=False) for i, kind in members)))
+    yield from _level_order(StructType(*(NestedField(i, f"f{i}", type_, required=False) for i, type_ in members)))
