@@ -1,7 +1,7 @@
 """Engine `native` on Iceberg: runs the Java action of `rewrite_data_files`, which can store the run id in snapshots.
 
 The action rewrites whole partitions, including files that were appended after the plan. The work is refused if the
-version that was planned has other files in these partitions.
+planned version has files in these partitions that the work does not contain.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from zlayout.table.state import TableState
 
 CURVES = frozenset({"zorder", "hilbert", "linear"})
 DEFAULT_RANGE_IDS = 1000
-SHUFFLE_PARTITION_BYTES = 512 * 2**20  # a larger file is sorted in several shuffle partitions
+SHUFFLE_PARTITION_BYTES = 512 * 2**20  # if the target size is larger, each file is sorted in several shuffle partitions
 UNLIMITED_BYTES = 2**63 - 1
 MAX_COMMITS = 10
+# With rewrite-all, this factor does not select files. It only determines the size at which the writer closes a file.
+MAX_SIZE_FACTOR = 64
 
 
 def native_diagnostics(layout: Layout) -> tuple[Diagnostic, ...]:
     """Return ZL401 for each layout setting that `rewrite_data_files` does not support."""
-    if not layout.orders:
-        stay = "deleted rows stay: engine native without zorder combines small files only"
-        return (Diagnostic("ZL401", stay, "note", "use engine zlayout"),)
+    if not layout.orders:  # see `unordered_columns`
+        return ()
     other_ids = layout.range_ids != DEFAULT_RANGE_IDS and layout.curve != "linear"
     weighs = any(c.weight != 1.0 for c in layout.columns)
     unsupported = (
@@ -56,11 +57,11 @@ def native_diagnostics(layout: Layout) -> tuple[Diagnostic, ...]:
 def refuse_native(work: Work, state: TableState) -> None:
     """Check before any write that the action can do the work and would rewrite no other files.
 
-    `state` is the table at the work's version.
+    Args:
+        state: The table at the work's version.
 
     Raises:
-        Refused: ZL223 for a column that the curve of the action cannot order, ZL224 for files outside of the work that
-            the action would rewrite.
+        Refused: ZL223 as from `unordered_columns`, ZL224 for files outside of the work that the action would rewrite.
     """
     found = unordered_columns(work.layout, state)
     if not work.covers_table:
@@ -73,7 +74,7 @@ def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify)
     """Run the action on the partitions of the work, then commit the layout records.
 
     Raises:
-        Refused: ZL225, if other writers have done more than append since the plan.
+        Refused: ZL225, if another writer has removed files or rows since the plan.
         CommitUnknown: ZL331, if no commit of the run is in the table and the action may still commit.
     """
     notify(Progress(str(work.table), Stage.REWRITING, f"with Iceberg's {_order(work.layout)}"))
@@ -136,10 +137,6 @@ def _order(layout: Layout) -> str:
     return {"linear": "sort", "hilbert": "hilbert"}.get(layout.curve, "zorder")
 
 
-# With rewrite-all, this factor does not select files. It only determines the size at which the writer closes a file.
-MAX_SIZE_FACTOR = 64
-
-
 def _options(work: Work, spec_id: int) -> dict[str, str]:
     several = len({(p.spec_id, p.values) for p in partitions_of(work.groups)}) > 1
     return {
@@ -200,7 +197,7 @@ def changes_no_files(summary: Mapping[str, str]) -> bool:
 
 
 def record(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, done: Sequence[RunCommit]) -> Iterator[Commit]:
-    """Add the snapshots of the run to the layout records, in one commit if they are not recorded yet."""
+    """Add the snapshots of the run to the layout records. Yields the commit, nothing if they are recorded already."""
     dead = dead_snapshots(jvm, catalog, work.table, jvm.load(work.table))
     made = [c.snapshot for c in done]
     if write_state(jvm, work.table, lambda state: recorded.after(state, work.layout, made, dead)):
@@ -216,9 +213,9 @@ def _not_committed(work: Work, failed_files: int) -> ZlayoutError:
 
 
 def unordered_columns(layout: Layout, state: TableState) -> list[Diagnostic]:
-    """Return ZL223 for each column that the curve cannot order, and for a layout without columns.
+    """Return ZL223 for each column that the curve cannot order, and for a layout without z-order columns.
 
-    `linear` is a sort, which orders any column.
+    Curve `linear` is a sort, which can order every column.
     """
     found: list[Diagnostic] = []
     if not layout.orders:
