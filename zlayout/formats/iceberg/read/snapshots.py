@@ -1,4 +1,4 @@
-"""Reads the snapshots of an Iceberg table: its branches, and what writers other than zlayout did."""
+"""Reads the snapshots of an Iceberg table: its branches, and what other writers than zlayout did."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from zlayout.errors import Refused
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, DataColumns
 from zlayout.formats.trial import TRIAL
-from zlayout.formats.undo import ROLLBACK
 from zlayout.message_text import quote_value
 from zlayout.spec.model import MAIN, TableName
 from zlayout.table.state import ExternalRewrite, Int64, external_rewrites, instant_of_milliseconds
@@ -63,7 +62,7 @@ def ancestors(metadata: TableMetadata, snapshot: Snapshot | None) -> Iterator[Sn
     by_id = {s.snapshot_id: s for s in metadata.snapshots}
     while snapshot is not None:
         yield snapshot
-        by_id.pop(snapshot.snapshot_id, None)  # so that invalid metadata with a cycle end
+        by_id.pop(snapshot.snapshot_id, None)  # so that a cycle in invalid metadata ends
         parent = snapshot.parent_snapshot_id
         snapshot = None if parent is None else by_id.get(parent)
 
@@ -79,14 +78,14 @@ def operation_of(snapshot: Snapshot) -> str:
 
 
 def trial_property(table: TableName) -> str:
-    """Return the name of the property that marks the branch of a trial. Its value is the snapshot it was made from."""
+    """Return the name of the property that marks the branch of a trial. Its value is the snapshot it was created at."""
     return f"{TRIAL}.{table.branch}"
 
 
 def external_rewrites_of(
     metadata: TableMetadata, snapshot: Snapshot | None, *, known: bool
 ) -> tuple[ExternalRewrite, ...]:
-    """Return what other writers rewrote since the last snapshot by zlayout, up to a snapshot.
+    """Return what other writers rewrote between the last snapshot by zlayout and a snapshot.
 
     Args:
         metadata: The metadata of the table, whose snapshots may have expired in part.
@@ -108,7 +107,7 @@ def external_rewrites_of(
 
 
 def _engine(summary: Mapping[str, str]) -> str:
-    """Return the engine that made a snapshot, with its version. Trino writes its name in no property."""
+    """Return the engine that made a snapshot, with its version if known. Trino stores an id of its own, but no name."""
     name, version = summary.get("engine-name", ""), summary.get("engine-version", "")
     if not name:
         return "Trino" if "trino_query_id" in summary else ""
@@ -119,10 +118,9 @@ def written_by_others(data: DataColumns, metadata: TableMetadata, state: recorde
     """Return the time of the last write to each partition of `data.partitions`, int64[P], in milliseconds since 1970.
 
     A data file, or a delete file for files of the partition, was written when its snapshot was committed. Snapshots
-    that have expired and those of zlayout are not counted.
+    that have expired and those of zlayout are not counted. 0 if no snapshot is.
     """
-    own = {s.snapshot_id for s in metadata.snapshots if not {recorded.RUN, ROLLBACK}.isdisjoint(summary_of(s))}
-    own |= recorded.listed(state)
+    own = {s.snapshot_id for s in metadata.snapshots if recorded.RUN in summary_of(s)} | recorded.listed(state)
     times = {s.snapshot_id: s.timestamp_ms for s in metadata.snapshots if s.snapshot_id not in own}
     snapshots, inverse = np.unique(data.int64("snapshot"), return_inverse=True)
     of_files = np.array([times.get(snapshot, 0) for snapshot in snapshots.tolist()], np.int64)[inverse]
@@ -138,14 +136,16 @@ def written_by_others(data: DataColumns, metadata: TableMetadata, state: recorde
 
 
 def distinct_counts(metadata: TableMetadata, snapshot: Snapshot | None) -> Mapping[int, int]:
-    """Return the number of distinct values by field id, as the statistics files (Puffin) of the snapshot state it.
+    """Return the number of distinct values by field id, from the statistics of the snapshot.
 
-    The number is a property of the sketch in the table metadata, so that no statistics file is opened. Statistics of
-    other snapshots are ignored, because values may have been added since.
+    The table metadata has this number as a property of each sketch, so that no statistics file (Puffin) is opened.
+    Statistics of other snapshots are ignored, because values may have been added since.
     """
     found: dict[int, int] = {}
-    for file in metadata.statistics if snapshot is not None else ():
-        for blob in file.blob_metadata if snapshot and file.snapshot_id == snapshot.snapshot_id else ():
+    if snapshot is None:
+        return found
+    for file in metadata.statistics:
+        for blob in file.blob_metadata if file.snapshot_id == snapshot.snapshot_id else ():
             text = (blob.properties or {}).get("ndv", "")
             if blob.type == _THETA_SKETCH and len(blob.fields) == 1 and text.isdecimal():
                 found[blob.fields[0]] = int(text)
