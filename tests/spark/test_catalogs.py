@@ -111,4 +111,4 @@ def test_a_store_that_the_definition_does_not_name_is_explained(project: Project
         IcebergJvm(runtime.session).load(TableName("ice", ("db",), "elsewhere"))
     (problem,) = failed.value.diagnostics
     assert problem.code == "ZL314"
-    assert "declare the store of the table in warehouse or storage" in problem.hint
+    assert "declare the storage of the table in warehouse or storage" in problem.hint

@@ -151,7 +151,7 @@ def test_credentials_that_nothing_renews_fail_before_the_commit(
             applied = apply_planned(access.planned, access.backend, OPTIONS)
         (diagnostic,) = applied.error.diagnostics
         assert (diagnostic.code, applied.commits) == ("ZL314", [])
-        assert "the credentials ended" in diagnostic.hint
+        assert "the credentials expired" in diagnostic.hint
         assert apply_planned(access.planned, access.backend, OPTIONS).error is None
         assert access.planned.decision.plan.status == "unchanged"
         assert access.ids() == list(range(ROWS))

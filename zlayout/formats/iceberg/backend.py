@@ -30,11 +30,12 @@ from zlayout.sql_text import quote_path
 from zlayout.table.key_sample import NotParquetError, RowGroupSample
 from zlayout.table.state import Int64, PartitionField, TableState
 
-DRAW_BITS = 31
-# What Apache Polaris looks for in the summary of a replace snapshot that it may undo (`CatalogHandlerUtils`).
+DRAW_BITS = 31  # of the random number of a row
+# An entry in the summary of a replace snapshot. It permits Apache Polaris to undo the snapshot if a commit of another
+# writer conflicts with it (`CatalogHandlerUtils`).
 YIELDS = {"polaris.internal.conflict-resolution.by-operation-type.replace": "rollback"}
 VECTORIZED = "spark.sql.iceberg.vectorization.enabled"
-VECTORIZED_OPTION = "vectorization-enabled"  # the same for one read
+VECTORIZED_OPTION = "vectorization-enabled"  # the same setting for one read
 
 
 class IcebergBackend:
@@ -60,23 +61,23 @@ class IcebergBackend:
         return list_warehouse(self._catalog)
 
     def orphans(self, table: TableName) -> Orphans:
-        """See `zlayout.formats.base.Backend`. Raises TableError ZL121 to ZL125, ZL129."""
+        """See `zlayout.formats.base.Backend`. Raises TableError ZL121 to ZL123, ZL125, ZL127 to ZL129."""
         from zlayout.formats.iceberg.read.orphans import iceberg_orphans
 
         return iceberg_orphans(self._catalog, table)
 
     def last_run(self, table: TableName, state: TableState) -> RunMetrics | None:  # noqa: ARG002
-        """See `zlayout.formats.base.Backend`. Raises TableError ZL121 to ZL123."""
+        """See `zlayout.formats.base.Backend`. Raises TableError ZL121 to ZL123, ZL127; Refused ZL238."""
         return last_run(self._catalog, table)
 
     def undo(self, table: TableName, run: str | None) -> Undo:
-        """See `zlayout.formats.base.Backend`. Raises Refused ZL231 to ZL236; TableError ZL121 to ZL125."""
+        """See `zlayout.formats.base.Backend` and `undo_run`."""
         from zlayout.formats.iceberg.read.undo import undo_run
 
         return undo_run(self._catalog, table, partial(self.observe, table, ()), run)
 
     def roll_back(self, undo: Undo, run_id: str, properties: Mapping[str, str], notify: Notify) -> Commit:  # noqa: ARG002
-        """See `zlayout.formats.base.Backend`. No snapshot is made that could have the commit properties."""
+        """See `zlayout.formats.base.Backend`. Ignores the commit properties, because a rollback makes no snapshot."""
         from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm
         from zlayout.formats.iceberg.write.rollback import roll_back
         from zlayout.formats.kernel.execute import checked_undo
@@ -93,14 +94,11 @@ class IcebergBackend:
         session, path = self.runtime.session, (table.catalog, *table.identifier)
         low_bits = F.xxhash64("_file", "_pos", F.lit(seed)).bitwiseAND((1 << DRAW_BITS) - 1)
         options = {VECTORIZED_OPTION: "false"} if needs_row_reader(state) else {}
-        has_snapshot = state.version != NO_SNAPSHOT
-        # Spark 3.5 ignores `versionAsOf` for a table that is read by its name
-        if has_snapshot and numbers(session.version) < (4,):
-            path = (*path, f"snapshot_id_{state.version}")
-        elif (
-            has_snapshot
-        ):  # needs no request for a table with the name of the snapshot, which a REST catalog may refuse
-            options["versionAsOf"] = str(state.version)
+        if state.version != NO_SNAPSHOT:
+            if numbers(session.version) < (4,):  # Spark 3.5 ignores `versionAsOf` for a table that is read by its name
+                path = (*path, f"snapshot_id_{state.version}")
+            else:  # with the other form, Spark requests a table of this longer name, which a REST catalog may refuse
+                options["versionAsOf"] = str(state.version)
         return SampleSource(
             frame=session.read.options(**options).table(quote_path(path)),
             file=F.col("_file"),
@@ -111,7 +109,7 @@ class IcebergBackend:
     def sample_keys(
         self, table: TableName, state: TableState, chosen: Int64, columns: Sequence[str], max_bytes: int, seed: int
     ) -> RowGroupSample:
-        """See `zlayout.formats.base.Backend`. Raises NotParquetError, if a chosen file is not a Parquet file."""
+        """See `zlayout.formats.base.Backend`. Raises NotParquetError if a chosen file is not a Parquet file."""
         from zlayout.formats.row_groups import KeyFiles, by_field_id, sample_row_groups
 
         loaded, files = load_table(self._catalog, table), state.files
@@ -120,7 +118,7 @@ class IcebergBackend:
             if path.endswith((".orc", ".avro")):
                 raise NotParquetError(path.rpartition(".")[2].upper())
             opened = loaded.io.new_input(path).open(seekable=True)
-            # PythonFile would seek to the end to learn the size, where GCS has nothing to read, which is an error.
+            # A PythonFile seeks to the end of the file to find its size, and GCS reports an error there.
             return opened if isinstance(opened, pa.NativeFile) else pa.PythonFile(opened, mode="r")
 
         def constant(column: str, file: int) -> Any:
@@ -146,6 +144,7 @@ class IcebergBackend:
         return native_diagnostics(layout)
 
     def partition_diagnostics(self, fields: tuple[PartitionField, ...], state: TableState) -> tuple[Diagnostic, ...]:
+        """See `zlayout.formats.base.Backend`. Returns ZL226."""
         return partition_refusals(fields, state)
 
     def execute(self, work: Work, notify: Notify) -> Iterator[Event]:
@@ -156,7 +155,7 @@ class IcebergBackend:
         yield from execute(self, FAILURES, work, notify)
 
     def checked(self, work: Work) -> TableState:
-        """See `zlayout.formats.kernel.execute.Steps`. Returns the table at the work's version."""
+        """See `zlayout.formats.kernel.execute.Steps`. Observes the table at the work's version."""
         measured = tuple(column.name for column in work.layout.columns) if work.groups else ()
         state = self.observe(work.table, measured, work.version)
         require_allowed(state, self.partition_diagnostics(work.partition_by or (), state))
@@ -171,7 +170,11 @@ class IcebergBackend:
         refuse_native(work, state)
 
     def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
-        """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL225, ZL227 to ZL229 before any write."""
+        """See `zlayout.formats.kernel.execute.Steps`.
+
+        Raises:
+            Refused: ZL225, ZL227 or ZL229, before any write; ZL228, before any data file is written.
+        """
         from zlayout.formats.iceberg.write import commit
         from zlayout.formats.iceberg.write import native as by_iceberg
         from zlayout.formats.iceberg.write.jvm import IcebergJvm
@@ -186,7 +189,7 @@ class IcebergBackend:
         if work.groups and has_row_ids_in_orc(state):
             require_row_ids_of_orc(jvm, work.table)
         with session_conf(jvm.session, {VECTORIZED: "false"} if needs_row_reader(state) else {}):
-            if native:  # engine zlayout drops groups with changed files
+            if native:  # engine zlayout drops the groups whose files have changed, and rewrites the others
                 require_native(jvm, work.table)
                 by_iceberg.require_appends_only(jvm.load(work.table), work)
             changes = work.properties or work.partition_by is not None

@@ -46,7 +46,7 @@ def _delegation(catalog: CatalogConfig) -> dict[str, str]:
 
 
 def _key(catalog: CatalogConfig, key: str) -> str:
-    """Return the property for a key of the catalog. pyiceberg and Iceberg read the address of Glue from another one."""
+    """Return the property for a key of the catalog. The address of Glue has a property of its own."""
     return "glue.endpoint" if catalog.type == "glue" and key == "uri" else key
 
 

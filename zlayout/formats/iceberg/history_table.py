@@ -52,7 +52,7 @@ class IcebergHistory:
         return newest(from_arrow(rows.select(SCHEMA.names).cast(SCHEMA)), limit)
 
     def _open(self, catalog: Catalog) -> Table | None:
-        """Open the table; None if there is none. Raises ValueError if it is no history."""
+        """Load the table; None if it does not exist. Raises ValueError if it is not a history table."""
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
         try:
@@ -71,6 +71,6 @@ class IcebergHistory:
         return catalog.create_table(self._table.identifier, SCHEMA)
 
     def _is_overdue(self, table: Table) -> bool:
-        """Return whether the table may have records that are much too old, by the bounds in its manifests."""
+        """Return whether the table may have records that should have been removed, by the bounds in its manifests."""
         limit = oldest_kept(self._keep_days, OVERDUE).isoformat()
         return any(True for _ in table.scan(row_filter=f"time < '{limit}'").plan_files())

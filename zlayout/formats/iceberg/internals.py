@@ -1,4 +1,4 @@
-"""The methods that zlayout calls in Iceberg's jar, for the check before any write."""
+"""The methods of Iceberg's jar whose existence is checked before any write, because versions of Iceberg differ."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ENGINE = {
     "spark.FileRewriteCoordinator": "get/0 fetchNewFiles/2 clearRewrite/2",
     "RewriteFiles": "validateFromSnapshot/1 dataSequenceNumber/1 addFile/1 deleteFile/1 toBranch/1",
     "util.SnapshotUtil": "isAncestorOf/3",
-    # what `ContentFiles.java` uses and is compiled by
+    # the methods that `ContentFiles.java` calls, against which it is compiled
     "ContentFile": "location/0 recordCount/0 fileSizeInBytes/0 nullValueCounts/0 lowerBounds/0 upperBounds/0 "
     "dataSequenceNumber/0 fileSequenceNumber/0 copyWithoutStats/0",
     "DeleteFile": "contentOffset/0",
@@ -46,7 +46,7 @@ INTERNALS = Internals(
     version=lambda jvm: jvm.org.apache.iceberg.IcebergBuild.version(),
     shared=_methods(_SHARED),
     engine={**_methods(_ENGINE), **COMPILER, **PLACEMENT},
-    # How staged files are known: see `write.staging`. Without either, a write would append to the table.
+    # Iceberg recognizes staged files by one of these (see `write.staging`). Without both, a write would append them.
     either=(
         _methods({"spark.source.SparkRewriteTable": ""}),
         _methods({"spark.SparkReadConf": "scanTaskSetId/0", "spark.SparkWriteConf": "rewrittenFileSetId/0"}),

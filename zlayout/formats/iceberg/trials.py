@@ -1,4 +1,4 @@
-"""Trials of Iceberg tables, which are branches."""
+"""The trials of Iceberg tables. A trial is a branch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class IcebergTrials:
         return self._catalog, table.on(where)
 
     def read(self, table: TableName, where: str) -> Trial | None:
-        """Raises Refused ZL238; TableError ZL121 to ZL123."""
+        """See `Trials.read`. Raises Refused ZL238; TableError ZL121 to ZL123, ZL127."""
         name = table.on(where)
         metadata = load_table(self._catalog, name).metadata
         if name.branch not in metadata.refs:
@@ -56,7 +56,7 @@ class IcebergTrials:
         )
 
     def rows(self, trial: Trial) -> tuple[int, int] | None:
-        """Raises TableError ZL121 to ZL125."""
+        """See `Trials.rows`. Raises TableError ZL121 to ZL125, ZL127, ZL128."""
         main = observe(self._catalog, trial.table.on(""), (), trial.main)
         branch = observe(self._catalog, trial.table, (), trial.version)
         if why_unknown([main, branch]):
@@ -64,21 +64,21 @@ class IcebergTrials:
         return int(main.files.live_rows.sum()), int(branch.files.live_rows.sum())
 
     def begin(self, table: TableName, state: TableState, where: str) -> None:
-        """Raises CommitConflict ZL320, ZL321; CommitUnknown ZL331."""
+        """See `Trials.begin` and `iceberg.write.trial.begin`."""
         from zlayout.formats.iceberg.write.jvm import IcebergJvm
         from zlayout.formats.iceberg.write.trial import begin
 
         begin(IcebergJvm(self._runtime.session), table.on(where), state.table_id, state.version)
 
     def publish(self, trial: Trial) -> None:
-        """Raises CommitConflict ZL320, ZL321; CommitUnknown ZL331."""
+        """See `Trials.publish` and `iceberg.write.trial.publish`."""
         from zlayout.formats.iceberg.write.jvm import IcebergJvm
         from zlayout.formats.iceberg.write.trial import publish
 
         publish(IcebergJvm(self._runtime.session), trial)
 
     def drop(self, trial: Trial) -> None:
-        """Raises CommitConflict ZL320, ZL321; CommitUnknown ZL331."""
+        """See `Trials.drop` and `iceberg.write.trial.drop`."""
         from zlayout.formats.iceberg.write.jvm import IcebergJvm
         from zlayout.formats.iceberg.write.trial import drop
 
@@ -86,7 +86,7 @@ class IcebergTrials:
 
 
 def _since(newest_first: Sequence[Snapshot], fork: int | None) -> tuple[Made, ...]:
-    """Return the commits after the snapshot `fork`, the oldest first; all of them for None."""
+    """Return the commits after the snapshot `fork`, the oldest first; all commits if it is None."""
     found = []
     for one in takewhile(lambda one: one.snapshot_id != fork, newest_first):
         operation = operation_of(one)

@@ -1,6 +1,6 @@
 """Reads Avro files through pyiceberg, with readers that are made once for each Avro schema.
 
-pyiceberg makes its readers for each file again, which takes several times as long as reading a small manifest.
+pyiceberg makes new readers for each file, which takes several times as long as reading a small manifest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ def open_avro(location: str, io: FileIO, reader_of: Callable[[str], Reader]) -> 
 
     Args:
         io: The file system.
-        reader_of: Returns the reader of the records for an Avro schema, as JSON.
+        reader_of: Returns the reader of the records, given the Avro schema as JSON.
+
+    Raises:
+        ValueError: If the file contains no Avro schema; also other errors of pyiceberg.
     """
     from pyiceberg.avro.decoder import new_decoder
     from pyiceberg.avro.file import AvroFile
@@ -61,7 +64,7 @@ def struct_reader(
 
     Args:
         wanted: The field ids, in the order of the records.
-        absent: Readers by position for fields that the struct does not have; other missing fields are null.
+        absent: Readers, by position in `wanted`, of fields that the struct may lack. Other missing fields are null.
         nested: Readers of nested structs by field id.
     """
     from pyiceberg.avro.reader import DefaultReader, OptionReader, StructReader

@@ -1,4 +1,4 @@
-"""Loads Iceberg tables through pyiceberg and translates its errors to errors of zlayout."""
+"""Loads Iceberg tables through pyiceberg, and translates the errors of pyiceberg to those of zlayout."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties
 from zlayout.formats.storage import S3_READ_ATTEMPTS
 from zlayout.spec.model import CatalogConfig, TableName
 
-# The packages whose errors are those of a catalog: pyiceberg and its clients. It reads files through pyarrow.
+# An error of these packages is an error of the catalog. pyiceberg reads files through another package, pyarrow.
 _CATALOG_CLIENTS = ("requests", "urllib3", "botocore", "sqlalchemy", "thrift", "hive_metastore", "pyiceberg")
 
 if TYPE_CHECKING:
@@ -28,18 +28,21 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table
 
-# The time for which a loaded catalog is used: its connections and tokens do not expire within it.
+# How long a loaded catalog is used. Its connections and tokens do not expire within this time.
 MAX_SECONDS_OF_USE = 60.0
-# Loaded catalogs that are not in use, each with the time at which it is too old, by name and properties.
+# Loaded catalogs that are not in use, by name and properties. Each has the time after which it is not used again.
 _idle: dict[tuple[str, tuple[tuple[str, str], ...]], SimpleQueue[tuple[float, Catalog]]] = {}
 
-# The only classes that pyiceberg imports by their names.
+# The only classes that pyiceberg is allowed to import by their names.
 _S3_RETRIES = {"s3.retry-strategy-impl": "zlayout.formats.iceberg.read.catalog.S3Retries"}
 _METADATA_IO = {"py-io-impl": "zlayout.formats.iceberg.read.unread_types.MetadataIO"}
 
 
 class S3Retries(AwsStandardS3RetryStrategy):  # type: ignore[misc]
-    """The S3 retries of pyiceberg, as many as for Delta tables: Arrow's default of 3 attempts ends within 3 seconds."""
+    """The S3 retries of pyiceberg, which are as many as for Delta tables.
+
+    Arrow's default of 3 attempts would end within 3 seconds.
+    """
 
     def __init__(self) -> None:
         super().__init__(max_attempts=S3_READ_ATTEMPTS)
@@ -50,7 +53,7 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
 
     Raises:
         TableError: ZL121 if the catalog cannot be reached, ZL122 if the table does not exist, ZL123 if its metadata
-            cannot be read, ZL127 if the store of its metadata cannot be reached.
+            cannot be read, ZL127 if the storage of its metadata cannot be reached.
     """
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
 
@@ -75,7 +78,7 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
         raise TableError.of("ZL123", message, hint=hint) from error
     except Exception as error:
         is_of_catalog = type(error).__module__.partition(".")[0] in _CATALOG_CLIENTS
-        raise (_unreachable(catalog, error) if is_of_catalog else _no_store(name, error)) from error
+        raise (_unreachable(catalog, error) if is_of_catalog else _no_storage(name, error)) from error
 
 
 def list_tables(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]:
@@ -101,11 +104,11 @@ def list_tables(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]:
 
 
 def list_warehouse(catalog: CatalogConfig) -> str | None:
-    """List the warehouse as pyiceberg reads it, and return it; None if it is not a URL, but a name of the server.
+    """List the warehouse as pyiceberg reads it, and return it; None if it is not a URL but a name that a server knows.
 
     Raises:
         TableError: ZL127, if there is nothing at the location.
-        Exception: Of pyarrow, if it cannot be listed.
+        Exception: If it cannot be listed; the error is that of pyarrow.
     """
     from pyiceberg.io.pyarrow import PyArrowFileIO
 
@@ -127,8 +130,8 @@ def list_warehouse(catalog: CatalogConfig) -> str | None:
 def loaded_catalog(catalog: CatalogConfig) -> Iterator[Catalog]:
     """Yield a catalog, which no other thread uses at the same time. Raises TableError ZL121.
 
-    Loading a catalog sends several requests to its service, which takes as long as reading a small table. Therefore a
-    catalog is used again for MAX_SECONDS_OF_USE, unless the block raised an error.
+    To load a catalog takes several requests to its service, and as much time as to read a small table. Therefore a
+    loaded catalog is used again for MAX_SECONDS_OF_USE, unless the block raised an error.
     """
     _require_sqlite_file(catalog)
     # Without this, pyiceberg would create the tables of a catalog that does not exist.
@@ -161,14 +164,14 @@ def _load(catalog: CatalogConfig, properties: Mapping[str, str]) -> Catalog:
 
 @contextmanager
 def readable_metadata(table: Table, name: TableName) -> Iterator[None]:
-    """Translate the errors of reading manifests that the block raises to TableError ZL125, ZL127 or ZL128."""
+    """Translate the errors that the block raises while it reads manifests to TableError ZL125, ZL127 or ZL128."""
     try:
         yield
     except ZlayoutError:
         raise
     except Exception as error:
         if cause_of(error) is not None:
-            raise (_only_signed(name, error) if _is_signed(table) else _no_store(name, error)) from error
+            raise (_only_signed(name, error) if _is_signed(table) else _no_storage(name, error)) from error
         message = f"a manifest of {name} cannot be read: {first_line(error)}"
         hint = "run again, because the snapshot may have expired during the read; check access to the metadata"
         raise TableError.of("ZL125", message, hint=hint) from error
@@ -177,14 +180,14 @@ def readable_metadata(table: Table, name: TableName) -> Iterator[None]:
 def _load_no_classes(catalog: Catalog) -> None:
     """Prevent pyiceberg from importing Python classes that a table or a REST server names, as in `py-io-impl`.
 
-    pyiceberg merges the properties of tables and of REST servers into those of the catalog. It imports two classes of
-    zlayout, one of them only to read the metadata of a table.
+    pyiceberg merges the properties of tables and of REST servers into those of the catalog. Afterwards it imports only
+    two classes of zlayout: S3Retries, and MetadataIO to read the metadata of a table.
     """
     from pyiceberg.io import load_file_io
 
     def make(properties: Mapping[str, str] | None = None, location: str | None = None) -> FileIO:
         catalog.properties = _own_classes(catalog.properties) | _METADATA_IO
-        # pyiceberg gives properties as soon as it has read the metadata of the table
+        # pyiceberg passes properties once it has read the metadata of the table
         given = catalog.properties if properties is None else _own_classes({**catalog.properties, **properties})
         return load_file_io(given, location)
 
@@ -193,6 +196,7 @@ def _load_no_classes(catalog: Catalog) -> None:
 
 
 def _own_classes(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties without those that name Python classes, and with S3Retries."""
     return {key: value for key, value in properties.items() if not key.endswith("-impl")} | _S3_RETRIES
 
 
@@ -202,14 +206,14 @@ def _unreachable(catalog: CatalogConfig, error: Exception) -> ZlayoutError:
     return TableError.of("ZL121", message, hint=cause.hint, location=catalog.location)
 
 
-def _no_store(name: TableName, error: Exception) -> ZlayoutError:
+def _no_storage(name: TableName, error: Exception) -> ZlayoutError:
     """Return the error for a table whose metadata files cannot be reached although its catalog answered."""
     cause = explained(error, f"check storage and credentials of catalogs.{name.catalog}")
     return TableError.of("ZL127", f"the storage of {name} cannot be reached: {cause.reason}", hint=cause.hint)
 
 
 def _is_signed(table: Table) -> bool:
-    """Return whether a REST catalog gave no credentials for a table, but signs each request to its storage itself."""
+    """Return whether a REST catalog gave no credentials for a table, because it signs each request to the storage."""
     given = table.io.properties
     return given.get("s3.remote-signing-enabled", "").lower() == "true" and "s3.access-key-id" not in given
 

@@ -1,9 +1,9 @@
 """Computes which delete files apply to each data file, and the number of rows that they delete from it.
 
-The rules are those of the Iceberg spec under "Scan Planning". The rows of a position delete file or deletion vector for
-one data file are counted exactly. The rows of a position delete file for a partition, and of an equality delete file
-(`zlayout.formats.iceberg.read.equality`), are distributed over the data files to which they may apply, in proportion to
-their numbers of rows. This is an estimate; its total is at most the number of rows of the delete file.
+The rules are those of the Iceberg spec under "Scan Planning". The deletes of a deletion vector, or of a position delete
+file for one data file, are counted exactly. Those of a position delete file for a partition, and of an equality delete
+file (`zlayout.formats.iceberg.read.equality`), are distributed over the data files to which they may apply, in
+proportion to their numbers of rows. This is an estimate; its total is at most the number of deletes in the delete file.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Deletes:
     def plausible(self, stored: Int64) -> Int64:
         """Return the numbers of deleted rows, int64[files], with each estimate limited to half of the rows of its file.
 
-        A delete file may match no row at all. By a higher estimate, the plan would treat a full file as an empty one,
-        and a rewrite would leave it too large.
+        An equality delete file may match no row at all. If the estimate were not limited, the plan could treat a full
+        file as an empty one, and its rewrite would write files that are too large.
 
         Args:
             stored: int64[files], the numbers of rows of the data files.
@@ -73,23 +73,23 @@ def attribute_deletes(
         if delete.content == EQUALITY_DELETES:
             equality[None if delete.partition[0] in unpartitioned else delete.partition].append(delete)
             continue
-        rows = targets.of(delete)
-        share = targets.rows[rows] / max(1, targets.rows[rows].sum())
-        counted = np.minimum(share * delete.rows, targets.rows[rows])
-        deleted[rows] += counted if delete.vector else np.where(targets.has_vector[rows], 0.0, counted)
-        shared[rows] |= ~targets.has_vector[rows] & (len(rows) > 1)
-        for row in rows.tolist():
-            keys[row].append(delete.key)
+        index = targets.of(delete)
+        share = targets.rows[index] / max(1, targets.rows[index].sum())
+        counted = np.minimum(share * delete.rows, targets.rows[index])
+        deleted[index] += counted if delete.vector else np.where(targets.has_vector[index], 0.0, counted)
+        shared[index] |= ~targets.has_vector[index] & (len(index) > 1)
+        for file in index.tolist():
+            keys[file].append(delete.key)
     by_position = _whole_rows(deleted, targets.rows)
-    for scope, deletes in equality.items():
-        rows = targets.inside(scope)
-        by_equality, with_others, names = estimate(data, rows, deletes, fields)
-        deleted[rows] += by_equality
-        shared[rows] |= with_others
-        for row, name in zip(rows.tolist(), names, strict=True):
-            if name:
-                keys[row].append(name)
-    version_key = ["\n".join(sorted(keys.get(row, ()))) for row in range(len(data.path))]
+    for partition, deletes in equality.items():
+        index = targets.inside(partition)
+        by_equality, with_others, of_files = estimate(data, index, deletes, fields)
+        deleted[index] += by_equality
+        shared[index] |= with_others
+        for file, key in zip(index.tolist(), of_files, strict=True):
+            if key:
+                keys[file].append(key)
+    version_key = ["\n".join(sorted(keys.get(file, ()))) for file in range(len(data.path))]
     return Deletes(_whole_rows(deleted, targets.rows), by_position, shared, pa.array(version_key, pa.string()))
 
 
@@ -100,14 +100,14 @@ def _whole_rows(deleted: NDArray[np.float64], stored: Int64) -> Int64:
 
 
 class _Targets:
-    """Finds the data files, as row numbers of the file table, to which a delete file may apply."""
+    """Finds the data files to which a delete file may apply, as indices of the file table."""
 
     def __init__(self, data: DataColumns) -> None:
         self.rows = data.int64("rows")
         self.sequence = data.int64("sequence")
         self._written = data.int64("written")
         self._path = data.path
-        self._row_of: Mapping[str, int] = {path: row for row, path in enumerate(data.path)}
+        self._index_of: Mapping[str, int] = {path: file for file, path in enumerate(data.path)}
         self._partitions = data.partitions
         index = data.partition_index()
         self._order = np.argsort(index, kind="stable")
@@ -120,18 +120,18 @@ class _Targets:
     def of(self, delete: DeleteFile) -> Int64:
         """Return the data files to which a position delete file or deletion vector may apply."""
         if delete.referenced is not None:
-            row = self._row_of.get(delete.referenced, -1)
-            return np.array([row] if row >= 0 and self.sequence[row] <= delete.sequence else [], np.int64)
-        rows = self.inside(delete.partition)
-        # a rewrite may keep the sequence number of the rows, but no position delete refers to a file written after it
-        rows = rows[(self.sequence[rows] <= delete.sequence) & (self._written[rows] <= delete.sequence)]
+            file = self._index_of.get(delete.referenced, -1)
+            return np.array([file] if file >= 0 and self.sequence[file] <= delete.sequence else [], np.int64)
+        index = self.inside(delete.partition)
+        # a rewrite may keep a data sequence number, but a position delete never refers to a file that was written later
+        index = index[(self.sequence[index] <= delete.sequence) & (self._written[index] <= delete.sequence)]
         if delete.lowest is None or delete.highest is None:
-            return rows
-        within = [delete.lowest <= self._path[row] <= delete.highest for row in rows.tolist()]
-        return rows[np.array(within, np.bool_)]
+            return index
+        within = [delete.lowest <= self._path[file] <= delete.highest for file in index.tolist()]
+        return index[np.array(within, np.bool_)]
 
     def inside(self, partition: PartitionKey | None) -> Int64:
-        """Return the data files of a partition, all data files for None."""
+        """Return the data files of a partition, or all data files if it is None."""
         if partition is None:
             return np.arange(len(self._path), dtype=np.int64)
         at = self._partitions.get(partition)

@@ -1,10 +1,12 @@
-"""Computes which data files the equality delete files of one scope may apply to, as Iceberg's delete index does.
+"""Computes to which data files of a partition its equality delete files may apply, as Iceberg's delete index does.
 
 An equality delete file applies to older data files of its partition, unless the null counts or the bounds of a column
-show that they have no value in common (`canContainEqDeletesForFile` in `org.apache.iceberg.DeleteFileIndex`).
+show that they have no value in common (`canContainEqDeletesForFile` in `org.apache.iceberg.DeleteFileIndex`). If its
+partition spec has no fields, it applies to older data files of the whole table, which then is the partition here.
 
-The metadata does not state how many rows a delete file matches. It is assumed that each of its rows deletes one row,
-and that these are distributed over the data files to which it may apply, in proportion to their numbers of rows.
+The metadata does not state how many rows a delete file matches. This module assumes that each row of a delete file
+deletes one row, and that the deleted rows are distributed over the data files to which the delete file may apply, in
+proportion to their numbers of rows.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from zlayout.table.state import Int64
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
-# Pairs of a delete file and a data file that are compared. Delete files beyond them count as if they had no bounds.
+# The limit of compared pairs of a delete file and a data file. Delete files beyond it count as if they had no bounds.
 MAX_PAIRS = 50_000_000
 
 
@@ -40,40 +42,40 @@ class EqualityField:
 
 
 def estimate(
-    data: DataColumns, rows: Int64, deletes: Sequence[DeleteFile], fields: Mapping[int, EqualityField]
+    data: DataColumns, index: Int64, deletes: Sequence[DeleteFile], fields: Mapping[int, EqualityField]
 ) -> tuple[Floats, Bools, list[str]]:
-    """Estimate what the equality delete files of one scope delete from its data files.
+    """Estimate how many rows the equality delete files of one partition delete from each of its data files.
 
     Args:
         data: All data files, with the bounds of the equality columns.
-        rows: int64[N], the data files of the scope.
-        deletes: The equality delete files of the scope.
-        fields: The equality columns of a primitive type, by field id.
+        index: int64[N], the indices of the partition's data files in `data`.
+        deletes: The equality delete files of the partition.
+        fields: The equality columns with comparable bounds, by field id.
 
     Returns:
-        float64[N], the estimated number of deleted rows; more than the rows of a file if they are deleted often.
-        bool[N], whether a delete file that may apply may also apply to another data file.
-        One key per file, which identifies the delete files of the scope that are newer than the file; '' for none.
+        float64[N], the estimated number of deleted rows, which may exceed the number of rows of a data file.
+        bool[N], whether a delete file that may apply to the data file may also apply to another one.
+        One key per data file, which identifies the delete files of the partition that are newer; '' for none.
     """
-    scope = _Scope(data, rows)
+    partition = _DataFiles(data, index)
     ordered = sorted(deletes, key=lambda delete: (delete.sequence, delete.key))
     sets: dict[tuple[int, ...], list[DeleteFile]] = defaultdict(list)
     for delete in deletes:
         sets[tuple(f for f in delete.equality if f in fields)].append(delete)
     anywhere = sets.pop((), [])
     for ids, some in sets.items():
-        anywhere += scope.apply_within_bounds({field: fields[field] for field in ids}, some)
-    scope.apply_by_age(anywhere)
+        anywhere += partition.apply_within_bounds({field: fields[field] for field in ids}, some)
+    partition.apply_by_age(anywhere)
     digests = [*accumulate(reversed(ordered), lambda after, delete: _digest(after, delete.key), initial="")][::-1]
-    return scope.deleted, scope.shared, [digests[at] for at in scope.first_newer(ordered).tolist()]
+    return partition.deleted, partition.shared, [digests[at] for at in partition.first_newer(ordered).tolist()]
 
 
 def _digest(after: str, key: str) -> str:
     return hashlib.sha256(f"{after}\0{key}".encode()).hexdigest()[:32]
 
 
-class _Scope:
-    """The data files of one scope, with the deletes that were applied to them."""
+class _DataFiles:
+    """The data files of one partition, with the estimated deletes that were added to them."""
 
     def __init__(self, data: DataColumns, index: Int64) -> None:
         self.rows = data.int64("rows")[index]
@@ -82,7 +84,7 @@ class _Scope:
         self._data, self._index = data, index.tolist()
 
     def first_newer(self, ordered: Sequence[DeleteFile]) -> Int64:
-        """Return the index of the first delete file, ordered by sequence number, that is newer than each data file."""
+        """Return for each data file the index of the first newer delete file. ordered: by sequence number."""
         return np.searchsorted([delete.sequence for delete in ordered], self.sequence, side="right")
 
     def apply_by_age(self, deletes: Sequence[DeleteFile]) -> None:
@@ -104,8 +106,8 @@ class _Scope:
     def apply_within_bounds(
         self, fields: Mapping[int, EqualityField], deletes: Sequence[DeleteFile]
     ) -> list[DeleteFile]:
-        """Add the deletes of files with these equality columns. Return the delete files that are too many for that."""
-        columns = [self._column(field, kind, deletes) for field, kind in fields.items()]
+        """Add the deletes of files with these equality columns. Return the delete files beyond MAX_PAIRS."""
+        columns = [self._column(field_id, field, deletes) for field_id, field in fields.items()]
         order, ends = columns[0].order, columns[0].slices()
         left, beyond = MAX_PAIRS, []
         for number in np.argsort(ends[1] - ends[0], kind="stable").tolist():
@@ -124,33 +126,37 @@ class _Scope:
                 self.shared[some] |= len(some) > 1
         return beyond
 
-    def _column(self, field: int, kind: EqualityField, deletes: Sequence[DeleteFile]) -> _Column:
+    def _column(self, at: int, field: EqualityField, deletes: Sequence[DeleteFile]) -> _Column:
+        """Return the column of field id `at`."""
         stored = (self._data.lower, self._data.upper, self._data.nulls)
-        lower, upper, nulls = ([by_field[field][i] for i in self._index] for by_field in stored)
-        of_deletes = ([delete.lower.get(field) for delete in deletes], [delete.upper.get(field) for delete in deletes])
-        deleted_nulls = np.array([delete.nulls.get(field, -1) for delete in deletes], np.int64)
+        lower, upper, nulls = ([by_field[at][i] for i in self._index] for by_field in stored)
+        of_deletes = ([delete.lower.get(at) for delete in deletes], [delete.upper.get(at) for delete in deletes])
+        deleted_nulls = np.array([delete.nulls.get(at, -1) for delete in deletes], np.int64)
         return _Column(
-            [decode(side, kind.type) for side in (lower, upper, *of_deletes)],
-            _nulls(np.array(nulls, np.int64), self.rows, kind.required),
-            _nulls(deleted_nulls, np.array([delete.rows for delete in deletes], np.int64), kind.required),
+            [decode(side, field.type) for side in (lower, upper, *of_deletes)],
+            _nulls(np.array(nulls, np.int64), self.rows, field.required),
+            _nulls(deleted_nulls, np.array([delete.rows for delete in deletes], np.int64), field.required),
         )
 
 
 class _Column:
-    """One equality column of the data files of a scope and of E delete files.
+    """One equality column of the data files of a partition and of E delete files.
 
-    Bounds are ranks; a file without both bounds has the range of all ranks.
+    Bounds are ranks. A file that lacks one of its bounds has the range of all ranks.
     """
 
     def __init__(self, sides: Sequence[pa.Array], nulls: Sequence[Bools], of_deletes: Sequence[Bools]) -> None:
-        """Store lower and upper bounds of data files, then of delete files, and the results of `_nulls` for both."""
+        """Store the ranks of the bounds and two results of `_nulls`.
+
+        sides: lower and upper bounds of the data files, then of the delete files.
+        """
         self._low, self._high, self._from, self._to = _ranks(sides)
         self._has_null, self._no_null, self._all_null = nulls
         self._of_null, self._not_of_null, self._only_of_null = of_deletes
         self.order = np.argsort(self._low, kind="stable")
 
     def slices(self) -> tuple[Int64, Int64]:
-        """Return the range of positions in `order`, int64[E] each, outside of which no file has a common value."""
+        """Return start and stop of the positions in `order` that may have values of each delete file: int64[E] each."""
         start = np.searchsorted(np.maximum.accumulate(self._high[self.order]), self._from, side="left")
         stop = np.searchsorted(self._low[self.order], self._to, side="right")
         return np.where(self._of_null, 0, start), np.where(self._of_null, len(self.order), stop)
@@ -168,7 +174,7 @@ class _Column:
 
 
 def _ranks(sides: Sequence[pa.Array]) -> list[Int64]:
-    """Return the dense ranks of bounds, given as lower and upper bounds of data files, then of delete files."""
+    """Return the dense ranks of the bounds `sides` of `_Column`, in the same order."""
     ranks = pc.rank(pa.concat_arrays(sides), sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
     parts = np.split(ranks, np.cumsum([len(side) for side in sides])[:-1])
     found = []
@@ -179,7 +185,7 @@ def _ranks(sides: Sequence[pa.Array]) -> list[Int64]:
 
 
 def _nulls(nulls: Int64, rows: Int64, required: bool) -> tuple[Bools, Bools, Bools]:
-    """Return whether each file may have nulls, has none for certain, and has nothing else for certain."""
+    """Return three arrays: whether a file may have nulls, certainly has none, and certainly has only nulls."""
     if required:
         never, always = np.zeros(len(nulls), np.bool_), np.ones(len(nulls), np.bool_)
         return never, always, never

@@ -1,4 +1,4 @@
-"""Reads the commits of a run from the catalog, to settle the outcome of a commit."""
+"""Reads from the snapshots of an Iceberg table what runs of zlayout committed, for example to settle an outcome."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class RunCommit:
         """Return the event for this commit. It completed each group whose last file it removed.
 
         Args:
+            groups: The groups of the run.
             earlier: Paths of files that earlier commits of the run removed.
         """
         removed = earlier | self.change.removed
@@ -49,10 +50,13 @@ class RunCommit:
 def run_commits(
     catalog: CatalogConfig, name: TableName, run_id: str, earlier: Collection[int] = ()
 ) -> tuple[RunCommit, ...]:
-    """Return the snapshots of a run, without `earlier` ones, in the order of their commits.
+    """Return the snapshots of a run, in the order of their commits.
+
+    Args:
+        earlier: The ids of snapshots to leave out.
 
     Raises:
-        TableError: ZL121 to ZL125.
+        TableError: ZL121 to ZL123, ZL125, ZL127, ZL128.
     """
     table = load_table(catalog, name)
     made = [s for s in _of_run(table, run_id) if s.snapshot_id not in earlier]
@@ -64,7 +68,11 @@ def run_commits(
 
 
 def run_snapshots(catalog: CatalogConfig, name: TableName, run_id: str) -> frozenset[int]:
-    """Return the ids of the snapshots of a run, from the table's metadata alone. Raises TableError ZL121 to ZL123."""
+    """Return the ids of the snapshots of a run, from the table's metadata alone.
+
+    Raises:
+        TableError: ZL121 to ZL123, ZL127.
+    """
     return frozenset(s.snapshot_id for s in _of_run(load_table(catalog, name), run_id))
 
 
@@ -73,7 +81,7 @@ def _of_run(table: Table, run_id: str) -> list[Snapshot]:
 
 
 def last_run(catalog: CatalogConfig, name: TableName) -> RunMetrics | None:
-    """See `zlayout.formats.base.Backend`. Raises TableError ZL121 to ZL123, Refused ZL238."""
+    """See `zlayout.formats.base.Backend`. Raises TableError ZL121 to ZL123, ZL127; Refused ZL238."""
     metadata = load_table(catalog, name).metadata
     for snapshot in ancestors(metadata, head(metadata, name)):
         summary = summary_of(snapshot)
@@ -84,7 +92,7 @@ def last_run(catalog: CatalogConfig, name: TableName) -> RunMetrics | None:
 
 
 def commits_to(groups: Sequence[Group], run: Sequence[RunCommit]) -> Iterator[Commit]:
-    """Yield the events for the commits of a run. A group may need several commits; the last one completes it."""
+    """Yield the events for the commits of a run. If a group needs several commits, the last of them completes it."""
     removed: frozenset[str] = frozenset()
     for each in run:
         yield each.commit(groups, removed)
@@ -96,7 +104,11 @@ def _all_in(group: Group, removed: frozenset[str]) -> bool:
 
 
 def live_snapshots(catalog: CatalogConfig, name: TableName) -> frozenset[int]:
-    """Return the ids of all snapshots that added a live data file of any branch. Raises TableError ZL121 to ZL125."""
+    """Return the ids of all snapshots that added a live data file of any branch.
+
+    Raises:
+        TableError: ZL121 to ZL123, ZL125, ZL127, ZL128.
+    """
     table: Table = load_table(catalog, name)
     with readable_metadata(table, name):
         every = [manifest for snapshot in heads(table.metadata) for manifest in manifests_of(snapshot, table.io)]

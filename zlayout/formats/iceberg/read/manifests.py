@@ -1,7 +1,7 @@
 """Reads the live entries of a snapshot's manifests as columns.
 
-pyiceberg's `fetch_manifest_entry` reads all fields except those of format version 3, for example `referenced_data_file`
-(pyiceberg 0.12). Therefore this module uses pyiceberg's Avro reader with its own projection to the needed fields.
+pyiceberg's `fetch_manifest_entry` (0.12) does not read the fields of format version 3, for example
+`referenced_data_file`. Therefore this module uses pyiceberg's Avro reader with its own projection to the needed fields.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyiceberg.typedef import Record
 
 MAX_CONCURRENT_READS = 16
-MIN_BYTES_FOR_THREADS = 1 << 18  # of local manifests: fewer bytes are read in less time than threads need to start
+MIN_BYTES_FOR_THREADS = 1 << 18  # to read fewer bytes of local manifests takes less time than to start threads
 DELETED, ADDED = 2, 1
 DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
 FILE_PATH_FIELD = 2147483546  # the reserved field id of `file_path` in a position delete file
@@ -47,12 +47,13 @@ class DeleteFile(NamedTuple):
     """A position delete file, a deletion vector or an equality delete file.
 
     Attributes:
-        key: The path; for a deletion vector with the offset, because one Puffin file contains many.
-        content: POSITION_DELETES or EQUALITY_DELETES.
+        key: The path; for a deletion vector the path and the offset, because one Puffin file contains many vectors.
+        content: POSITION_DELETES (also for a deletion vector) or EQUALITY_DELETES.
         vector: Whether this is a deletion vector.
         partition: The partition of the delete file.
-        sequence: The sequence number.
-        referenced: The only data file to which the deletes apply, None if there may be several.
+        sequence: The data sequence number.
+        rows: The number of deletes in the file.
+        referenced: The path of the only data file to which the deletes apply, None if there may be several.
         lowest: The lower bound of the data file paths in a position delete file, None if missing.
         highest: The upper bound of the data file paths in a position delete file, None if missing.
         equality: The field ids of the columns of an equality delete file.
@@ -82,8 +83,14 @@ class DeleteFile(NamedTuple):
 class DataColumns:
     """The live data files in the order of the manifests, one list per field, and the delete files.
 
-    `sequence` is the sequence number of the rows, which a rewrite may keep. `written` is the sequence number of the
-    commit that added the file. `snapshot` is the id of the snapshot that added the file.
+    Attributes:
+        sequence: The data sequence numbers. A rewrite may give its new files that of the snapshot it has read.
+        written: The file sequence numbers, which are those of the commits that added the files.
+        snapshot: The ids of the snapshots that added the files.
+        partition: The number of each file's partition in `partitions`.
+        lower: The serialized lower bounds by field id. `upper` and `nulls` are by field id too.
+        nulls: The null counts, -1 if unknown.
+        encrypted: Whether any of the files is encrypted.
     """
 
     path: list[str] = field(default_factory=list)
@@ -117,7 +124,7 @@ def read_live(manifests: Iterable[ManifestFile], io: FileIO, field_ids: Sequence
     Args:
         manifests: The manifests of a snapshot.
         io: The file system.
-        field_ids: The columns whose bounds and null counts are read. Those of equality delete files are read too.
+        field_ids: The columns whose bounds and null counts are read, in addition to those of equality delete files.
     """
     from pyiceberg.manifest import ManifestContent
 
@@ -183,9 +190,9 @@ def entries(manifest: ManifestFile, io: FileIO) -> Iterator[Record]:
 
 @lru_cache(maxsize=64)
 def _projection(schema: str) -> StructReader:
-    """Return a reader that skips all other fields. pyiceberg's own projection cannot skip a map or a list.
+    """Return a reader that skips all other fields than those of `_ENTRY` and `_DATA_FILE`.
 
-    schema: the Avro schema of a manifest, as JSON.
+    pyiceberg's own projection cannot skip a map or a list. schema: the Avro schema of a manifest, as JSON.
     """
     from pyiceberg.avro.reader import DefaultReader
     from pyiceberg.types import StructType
@@ -250,13 +257,13 @@ def _path_bound(bounds: dict[int, bytes] | None) -> str | None:
 
 
 def _sequence(entry: Record, manifest: ManifestFile) -> int:
-    """Return the sequence number of the rows. New entries inherit it from the manifest; in format version 1 it is 0."""
+    """Return the data sequence number. New entries inherit it from the manifest; in format version 1 it is 0."""
     own = entry[_SEQUENCE]
     return int(own if own is not None else manifest.sequence_number or 0)
 
 
 def _written(entry: Record, manifest: ManifestFile) -> int:
-    """Return the sequence number of the file. A new entry inherits it from the manifest. Old writers may omit it."""
+    """Return the file sequence number. New entries inherit it from the manifest. Old writers may omit it in others."""
     if (own := entry[_WRITTEN]) is not None:
         return int(own)
     return int(manifest.sequence_number or 0) if entry[_STATUS] == ADDED else _sequence(entry, manifest)

@@ -73,7 +73,7 @@ class MetricsConfig:
         return ((f"{PREFIX}column.{name}", f"truncate({LONG_BOUND if long else DEFAULT_LENGTH})"),)
 
     def lengthen(self, name: str, field_id: int) -> tuple[tuple[str, str], ...]:
-        """Return the properties with which the bounds of a column have LONG_BOUND characters, empty if they have as many."""
+        """Return the properties for bounds of LONG_BOUND characters, empty if bounds are at least as long."""
         length = self.mode(name, field_id).length
         return () if length is None or length >= LONG_BOUND else self.enable(name, long=True)
 

@@ -65,7 +65,7 @@ def observe(catalog: CatalogConfig, name: TableName, columns: Sequence[str], ver
             current schema.
 
     Raises:
-        TableError: ZL121 to ZL125.
+        TableError: ZL121 to ZL125, ZL127, ZL128.
         Refused: ZL238.
     """
     return observe_table(load_table(catalog, name), name, columns, version)
@@ -84,10 +84,10 @@ def observe_table(table: Table, name: TableName, columns: Sequence[str], version
         needed = {*columns, *_sources_of_moves(manifests, table.spec(), schema)}
         wanted = {c.name: schema.find_field(c.name).field_id for c in leaves if c.name in needed and c.orderable}
         data = read_live(manifests, table.io, list(wanted.values()))
-    state, notes = read_state(metadata.properties)
+    state, notes = _read_state(metadata.properties)
     summaries = [(s.snapshot_id, summary_of(s)) for s in metadata.snapshots]
     state = recorded.from_summaries(state, summaries, recorded.undone(metadata.properties))
-    elsewhere = {s.snapshot_id for s in metadata.snapshots} - {s.snapshot_id for s in ancestors(metadata, snapshot)}
+    of_others = {s.snapshot_id for s in metadata.snapshots} - {s.snapshot_id for s in ancestors(metadata, snapshot)}
     files = _files(data, metadata, schema, leaves, wanted, config, state)
     return TableState(
         table=str(name),
@@ -104,14 +104,14 @@ def observe_table(table: Table, name: TableName, columns: Sequence[str], version
         refusals=(*refusals(metadata, data), *reserved_refusals(c.name for c in leaves)),
         files=files,
         notes=notes,
-        ordering=None if (files.layout >= 0).any() else sort_ordering(table.sort_order(), schema),
-        rewrites=external_rewrites_of(metadata, snapshot, known=bool(recorded.listed(state) - elsewhere)),
+        ordering=None if (files.layout >= 0).any() else _sort_ordering(table.sort_order(), schema),
+        rewrites=external_rewrites_of(metadata, snapshot, known=bool(recorded.listed(state) - of_others)),
         last_written=written_by_others(data, metadata, state),
     )
 
 
 def _properties(metadata: TableMetadata, name: TableName, data: DataColumns) -> dict[str, str]:
-    """Return the table properties, without an acceptance whose run was undone."""
+    """Return the table properties, without the one that accepts partitions if its run was undone."""
     properties, key = dict(metadata.properties), accepted.property_of(name)
     if key in properties:
         properties[key] = accepted.in_effect(properties[key], set(data.snapshot))
@@ -121,7 +121,7 @@ def _properties(metadata: TableMetadata, name: TableName, data: DataColumns) -> 
 def _sources_of_moves(manifests: Sequence[ManifestFile], spec: PartitionSpec, schema: Schema) -> frozenset[str]:
     """Return the source columns of the current partition spec if the table has files of other specs, else none.
 
-    A rewrite moves the rows of these files to partitions of the current spec. The bounds show to which ones.
+    A rewrite moves the rows of these files to partitions of the current spec. The bounds of the columns show to which.
     """
     if all(m.partition_spec_id == spec.spec_id for m in manifests):
         return frozenset()
@@ -165,13 +165,13 @@ def _equality_fields(data: DataColumns, metadata: TableMetadata, schema: Schema)
     for field_id in sorted({i for delete in data.deletes for i in delete.equality if i in data.lower}):
         if (known := schema_with(field_id, schema, metadata)) is not None:
             field = known.find_field(field_id)
-            kind, orderable = arrow_type(field.field_type)
+            type_, orderable = arrow_type(field.field_type)
             if orderable and str(field.field_type) != "uuid":  # Iceberg versions differ in the order of uuids
-                fields[field_id] = EqualityField(kind, field.required)
+                fields[field_id] = EqualityField(type_, field.required)
     return fields
 
 
-def sort_ordering(order: SortOrder, schema: Schema) -> Ordering | None:
+def _sort_ordering(order: SortOrder, schema: Schema) -> Ordering | None:
     """Return the columns without transform in the sort order as external ordering, None if there are none."""
     names = [
         name
@@ -182,7 +182,7 @@ def sort_ordering(order: SortOrder, schema: Schema) -> Ordering | None:
     return Ordering(tuple(names), "linear", "the table's sort order") if names else None
 
 
-def read_state(properties: Mapping[str, str]) -> tuple[recorded.State, tuple[Diagnostic, ...]]:
+def _read_state(properties: Mapping[str, str]) -> tuple[recorded.State, tuple[Diagnostic, ...]]:
     """Return the layout records in the table property, or none and a note ZL421 if they cannot be read."""
     try:
         return recorded.parse(properties.get(recorded.PROPERTY)), ()
@@ -207,7 +207,7 @@ def _snapshot(metadata: TableMetadata, name: TableName, version: int) -> Snapsho
 
 
 def _schema(metadata: TableMetadata, snapshot: Snapshot | None, newest: Snapshot | None) -> Schema:
-    """Return the current schema for the newest snapshot of the branch, and the schema of an older one for that."""
+    """Return the current schema for the newest snapshot of the branch, and for an older one its own schema."""
     current = metadata.schema()
     if snapshot is None or snapshot.schema_id is None or (newest and newest.snapshot_id == snapshot.snapshot_id):
         return current
@@ -217,14 +217,16 @@ def _schema(metadata: TableMetadata, snapshot: Snapshot | None, newest: Snapshot
 def _columns(schema: Schema, config: MetricsConfig, distinct: Mapping[int, int]) -> tuple[Column, ...]:
     columns = []
     for name, field in leaf_fields(schema.fields):
-        kind, orderable = arrow_type(field.field_type)
+        type_, orderable = arrow_type(field.field_type)
         mode = config.mode(name, field.field_id)
         stats = orderable and mode.bounds
-        truncatable = is_text(kind)
+        truncatable = is_text(type_)
         enable = () if stats or not orderable else config.enable(name, long=truncatable)
         longer = config.lengthen(name, field.field_id) if stats and truncatable else ()
-        length, stated = mode.length if truncatable else None, distinct.get(field.field_id)
-        columns.append(Column(name, kind, orderable, stats, enable, longer, length, str(field.field_id), stated))
+        length, distinct_values = mode.length if truncatable else None, distinct.get(field.field_id)
+        columns.append(
+            Column(name, type_, orderable, stats, enable, longer, length, str(field.field_id), distinct_values)
+        )
     return tuple(columns)
 
 
@@ -240,7 +242,7 @@ def _laid_out(
     """Return the layout index of each file, the layout records, the laid-out group of each file, and the baselines.
 
     A laid-out group has the files that one snapshot added to one partition. Both arrays are int32[files], -1 for none.
-    The baselines are by number of the group.
+    The keys of the baselines are the numbers of the groups.
     """
     names = sorted(state)
     layouts = tuple(LayoutRecord(recorded.layout_id(name), state[name].settings) for name in names)

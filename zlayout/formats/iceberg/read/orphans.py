@@ -16,12 +16,12 @@ from zlayout.sql_text import quote_path, string_literal
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-# A REST catalog has this property if it is Nessie. The table metadata that Nessie returns has the newest snapshot only.
+# Nessie, as a REST catalog, sets this property. The table metadata that it returns contains the newest snapshot only.
 _NESSIE = "nessie.is-nessie-catalog"
 
 
 def iceberg_orphans(catalog: CatalogConfig, name: TableName) -> Orphans:
-    """See `zlayout.formats.base.Backend.orphans`. Raises TableError ZL121 to ZL125, ZL129."""
+    """See `zlayout.formats.base.Backend.orphans`. Raises TableError ZL121 to ZL123, ZL125, ZL127 to ZL129."""
     from pyiceberg.io.pyarrow import PyArrowFileIO
 
     table = load_table(catalog, name)
@@ -35,14 +35,14 @@ def iceberg_orphans(catalog: CatalogConfig, name: TableName) -> Orphans:
     # The table's location may begin with file:/ and the files' paths with file:///, so only the path is compared.
     root = folder.strip("/") + "/"
     with readable_metadata(table, name):
-        paths = (PyArrowFileIO.parse_location(path)[2].strip("/") for path in _named(table))
-        named = frozenset(path.removeprefix(root) for path in paths if path.startswith(root))
+        paths = (PyArrowFileIO.parse_location(path)[2].strip("/") for path in _referenced(table))
+        referenced = frozenset(path.removeprefix(root) for path in paths if path.startswith(root))
         literal = string_literal(quote_path(name.identifier))
         remedy = f"CALL {name.catalog}.system.remove_orphan_files(table => {literal}, dry_run => true)"
-        return find_orphans(storage, folder, named, remedy)
+        return find_orphans(storage, folder, referenced, remedy)
 
 
-def _named(table: Table) -> Iterator[str]:
+def _referenced(table: Table) -> Iterator[str]:
     """Yield the paths of all files to which the metadata or a snapshot that has not expired refers."""
     metadata = table.metadata
     yield table.metadata_location

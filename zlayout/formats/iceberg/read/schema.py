@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.types import IcebergType, NestedField
 
+# The transforms of dates and times. Their values are numbers of years, months, days or hours since 1970.
 ORDINALS = frozenset({"year", "month", "day", "hour"})
 _EPOCH = date(1970, 1, 1)
 _EPOCH_TIME = datetime(1970, 1, 1)
@@ -95,7 +96,7 @@ def read_partitions(
 ) -> tuple[Partition, ...]:
     """Return partitions without fields of transform void.
 
-    A source column has its name in `schema`, or its last name if it was dropped.
+    The source of a field is the name of the column in `schema`, or its last name if the column was dropped.
 
     Args:
         raw: The ids of partition specs, with the partition values as manifest entries have them.

@@ -118,7 +118,7 @@ def written_by_others(data: DataColumns, metadata: TableMetadata, state: recorde
     """Return the time of the last write to each partition of `data.partitions`, int64[P], in milliseconds since 1970.
 
     A data file, or a delete file for files of the partition, was written when its snapshot was committed. Snapshots
-    that have expired and those of zlayout are not counted. 0 if no snapshot is.
+    that have expired and those of zlayout do not count. The time is 0 if none counts.
     """
     own = {s.snapshot_id for s in metadata.snapshots if recorded.RUN in summary_of(s)} | recorded.listed(state)
     times = {s.snapshot_id: s.timestamp_ms for s in metadata.snapshots if s.snapshot_id not in own}

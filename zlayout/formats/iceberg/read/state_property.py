@@ -1,17 +1,17 @@
-"""Reads and renders the table property `zlayout.state`, which has the layout records of an Iceberg table.
+"""Reads and renders the table property `zlayout.state`, which stores the layout records of an Iceberg table.
 
-The property lists, for each layout, the snapshots that added laid-out files. The layout of a file follows from the
+The property lists, for each layout, the snapshots that added laid-out files. The layout of a file is that of the
 snapshot that added it. A manifest entry keeps the id of this snapshot when manifests are rewritten and when the
 snapshot expires.
 
     {"v":1,"layouts":{"<layout id>":{"settings":{...},"snapshots":[<id>,...],
                                      "baselines":{"<snapshot>":{"<partition>":"60 3.52 2.94",...},...}}}}
 
-`baselines` has the baselines of the largest laid-out groups, at most MAX_BASELINES of all layouts together. A group has
-the files that one snapshot added to one partition, which is stored as a short digest.
+`baselines` contains the baselines of the largest laid-out groups, at most MAX_BASELINES of all layouts together. The
+files of a group are those that one snapshot added to one partition. The property identifies the partition by a digest.
 
-If two columns swap their names, a layout id may stand for two layouts. The former one is then kept under the name
-`<layout id>~<column ids>`.
+If two columns swap their names, two layouts may have the same layout id. Then the entry of the earlier one gets the
+name `<layout id>~<column ids>`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ from zlayout.table.state import Partition, are_settings
 PROPERTY = "zlayout.state"
 RUN = "zlayout.run"
 LAYOUT_ID = "zlayout.layout_id"
-# About 40 bytes each. Catalogs store the metadata of a table again with each commit.
-MAX_BASELINES = 256
+MAX_BASELINES = 256  # of about 40 bytes each, because each commit stores the metadata of the table again
 _DIGEST_CHARACTERS = 10
 _FORMAT_VERSION = 1
 _SEPARATOR = "~"
@@ -91,7 +90,10 @@ def add(
     settings: Mapping[str, Any] | None = None,
     baselines: Baselines | None = None,
 ) -> State:
-    """Return the state with additional snapshots and baselines of a layout. settings: None keeps the recorded ones."""
+    """Return the state with additional snapshots and baselines of a layout.
+
+    settings: the settings of the layout; None to keep those in the state.
+    """
     old = state.get(layout_id, LaidOut())
     if settings is not None and _ids(settings) and _ids(old.settings) and _ids(settings) != _ids(old.settings):
         others = {name: entry for name, entry in state.items() if name != layout_id}
@@ -112,9 +114,9 @@ def partition_digest(partition: Partition) -> str:
 
 
 def drop_dead(state: State, dead: frozenset[int]) -> State:
-    """Return the state without dead snapshots, which added no live file, and without layouts that have no other one.
+    """Return the state without dead snapshots, which added no live file, and without layouts that have no others.
 
-    Without dead snapshots, the property has at most one id per live file.
+    Without dead snapshots, the property has at most one snapshot id per live file.
     """
     kept = {}
     for name, entry in state.items():
@@ -129,7 +131,7 @@ def from_summaries(
 ) -> State:
     """Return the state with the snapshots whose summary has a layout id, except those in `without`.
 
-    The property may lack such a snapshot, because a run may be killed before it sets the property.
+    The property may lack such a snapshot: a run by engine native may be killed before it sets the property.
     """
     known = listed(state) | without
     for snapshot_id, summary in summaries:
@@ -151,7 +153,7 @@ def undone(properties: Mapping[str, str]) -> frozenset[int]:
 
 
 def rollbacks(properties: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return what the table stores about rollbacks: `run`, `rollback` (both ids) and `snapshots`, the oldest first."""
+    """Return an entry for each rollback, the oldest first: the ids `run` and `rollback`, and the run's `snapshots`."""
     try:
         entries = parse_json(properties.get(ROLLBACK, "[]"))
     except ValueError:
@@ -214,7 +216,7 @@ def _laid_out(entry: Any) -> LaidOut:
 
 
 def _baselines(stored: Any, snapshots: frozenset[int]) -> Iterator[tuple[tuple[int, str], Baseline]]:
-    """Yield the valid baselines. Others are ignored: without one, the live files of the group are measured."""
+    """Yield the valid baselines. For a group with an invalid one, the live files are measured as if it had none."""
     if not isinstance(stored, dict):
         return
     of_snapshot = {str(snapshot): snapshot for snapshot in snapshots}

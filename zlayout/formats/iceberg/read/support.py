@@ -1,4 +1,4 @@
-"""Determines the features of an Iceberg table, and which tables and changes zlayout refuses."""
+"""Determines the features of an Iceberg table, and which tables and which partitionings zlayout refuses."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ _METADATA_COLUMNS = ("_file", "_pos", "_deleted", "_spec_id", "_partition", "_ro
 
 
 def features(metadata: TableMetadata, data: DataColumns) -> frozenset[str]:
-    """Return the format version, `row-lineage` for format version 3, `variant` for columns of this type, and the types
-    of delete files and data files.
+    """Return the table features: the format version, row lineage, columns of type variant, and the types of files.
+
+    The types of files are those of the delete files, and of data files that are not Parquet files.
     """
     found = {f"format-version={metadata.format_version}"}
     if metadata.format_version >= 3:
         found.add("row-lineage")
-    if any(kind == _VARIANT for _, kind in _types(metadata.schema())):
+    if any(type_ == _VARIANT for _, type_ in _types(metadata.schema())):
         found.add(_VARIANT)
     for delete in data.deletes:
         if delete.content == EQUALITY_DELETES:
@@ -46,7 +47,7 @@ def features(metadata: TableMetadata, data: DataColumns) -> frozenset[str]:
 def partition_refusals(fields: Sequence[PartitionField], state: TableState) -> tuple[Diagnostic, ...]:
     """Return ZL226 for each new partition field that Iceberg rejects.
 
-    Iceberg rejects a second new time field of the same column, and a field whose name would be that of a column.
+    Iceberg rejects a second new time field of the same column, and a field that would have the name of a column.
     """
     found: list[Diagnostic] = []
     times: dict[str, PartitionField] = {}
@@ -63,7 +64,7 @@ def partition_refusals(fields: Sequence[PartitionField], state: TableState) -> t
 
 
 def spec_name(field: PartitionField) -> str:
-    """Return the name that Iceberg gives a new partition field in its spec."""
+    """Return the name that Iceberg gives to a new partition field."""
     name, width = transform_name(field), argument(field)
     if name == "identity":
         return field.source
@@ -74,7 +75,7 @@ def spec_name(field: PartitionField) -> str:
 def needs_row_reader(state: TableState) -> bool:
     """Return whether the table must be read without Iceberg's vectorized reader.
 
-    The vectorized reader (Iceberg 1.12) does not read variants in lists and maps, and shredded ones.
+    The vectorized reader (Iceberg 1.12) cannot read shredded variants, and variants in lists and maps.
     """
     return _VARIANT in state.features or has_row_ids_in_orc(state)
 
@@ -91,9 +92,9 @@ def has_row_ids_in_orc(state: TableState) -> bool:
 def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ...]:
     """Return ZL221 for encryption, ZL222 for Avro as write format, and ZL227 for columns that Spark cannot read.
 
-    Branches, tags, equality deletes and write.wap.enabled are supported, because a rewrite reads whole files with their
-    deletes and commits to one branch. Tables with ORC as write format are supported, because ORC files have bounds.
-    Every file is rewritten in the write format of the table.
+    Branches, tags, equality deletes and `write.wap.enabled` are supported, because a rewrite reads whole files with
+    their deletes and commits to one branch. A table may have ORC as write format, because ORC files have bounds. Every
+    file is rewritten in the write format of the table.
     """
     found = []
     if data.encrypted or "encryption.key-id" in metadata.properties:
@@ -102,9 +103,9 @@ def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ..
     if metadata.properties.get("write.format.default", "parquet").lower() == "avro":
         hint = "set write.format.default to parquet; zlayout then rewrites the Avro files as Parquet"
         found.append(("ZL222", "the table writes Avro files, which have no bounds", hint))
-    # pyiceberg quotes coordinate reference systems
-    types = ((name, kind) for name, kind in _types(metadata.schema()) if not _IN_SPARK.fullmatch(kind.replace("'", "")))
-    if unread := [f"{name} ({kind})" for name, kind in types]:
+    # pyiceberg puts coordinate reference systems into quotation marks
+    types = (each for each in _types(metadata.schema()) if not _IN_SPARK.fullmatch(each[1].replace("'", "")))
+    if unread := [f"{name} ({type_})" for name, type_ in types]:
         message = f"Iceberg's Spark module cannot read columns of these types: {', '.join(unread)}"
         found.append(("ZL227", message, "rewrite the table with the engine that writes it"))
     if reserved := [f.name for f in metadata.schema().fields if f.name.lower() in _METADATA_COLUMNS]:
@@ -114,7 +115,7 @@ def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ..
 
 
 def _types(schema: Schema) -> list[tuple[str, str]]:
-    """Return dotted name and type of each field without fields of its own, including those in lists and maps."""
+    """Return the dotted name and the type of each field of a primitive type, including those in lists and maps."""
     from pyiceberg.schema import index_by_id
 
     leaves = {at: field for at, field in index_by_id(schema).items() if field.field_type.is_primitive}

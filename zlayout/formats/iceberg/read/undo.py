@@ -1,8 +1,8 @@
 """Determines from the metadata of an Iceberg table, without a JVM, what the rollback of a run undoes.
 
-A rollback returns the branch main to the snapshot directly before the run and picks the later appends again. Adding the
-replaced files in a new snapshot would be unsafe: when the run's snapshot expires, Iceberg's `ExpireSnapshots` deletes
-the files that it removed, without a check whether a later snapshot has added them again.
+A rollback returns the branch main to the snapshot directly before the run, and cherry-picks the later appends. Adding
+the replaced files in a new snapshot would be unsafe: when the run's snapshot expires, Iceberg's `ExpireSnapshots`
+deletes the files that it removed, without a check whether a later snapshot has added them again.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
 _GONE_HINT = "the replaced files cannot return; change the layout and apply instead"
-# Entries of a summary that a rollback may lose: numbers that Iceberg computes, and the engine. Other entries may be the
-# state of a streaming writer, which would write its rows again if it did not find them.
+# Entries of a summary that a cherry-picked snapshot may lose: numbers that Iceberg computes, and the engine. Other
+# entries may be the state of a streaming writer, which would write its rows again if it did not find them.
 _PLAIN = re.compile(
     r"(added|deleted|removed|total)-[a-z-]+|changed-partition-count|manifests-[a-z]+|entries-processed"
     r"|engine-(name|version)|iceberg-version|app-(id|name)|spark\.app\.id|trino_query_id"
@@ -50,7 +50,7 @@ def undo_run(
 
     Raises:
         Refused: ZL230 to ZL236.
-        TableError: ZL121 to ZL125.
+        TableError: ZL121 to ZL125, ZL127, ZL128.
     """
     table = load_table(catalog, name)
     history = list(ancestors(table.metadata, table.current_snapshot()))
@@ -62,7 +62,7 @@ def undo_run(
     if before is None or before not in line:
         raise undo.gone(name, f"the snapshot before run {chosen} has expired", _GONE_HINT)
     later = history[: next(at for at, one in enumerate(history) if one.snapshot_id == before)]
-    kept = [one for one in reversed(later) if _run(one) != chosen]
+    kept = [one for one in reversed(later) if _run_id(one) != chosen]
     net = undo.net_change(changes)
     with readable_metadata(table, name):
         _require_picks(name, table, state, kept, {path for path, _ in net.added}, chosen)
@@ -90,13 +90,13 @@ def undo_run(
     )
 
 
-def _run(snapshot: Snapshot) -> str:
+def _run_id(snapshot: Snapshot) -> str:
     return summary_of(snapshot).get(stored.RUN, "")
 
 
 def _chosen(name: TableName, table: Table, history: Sequence[Snapshot], wanted: str | None) -> tuple[str, list[Change]]:
-    """Return the run to undo, and those of its snapshots that replaced files. Raises Refused ZL231."""
-    runs = undo.runs_in_effect(Recorded(one.snapshot_id, _run(one)) for one in history)
+    """Return the run to undo, and those of its snapshots that replaced files. Raises Refused ZL230, ZL231."""
+    runs = undo.runs_in_effect(Recorded(one.snapshot_id, _run_id(one)) for one in history)
     by_id = {one.snapshot_id: one for one in history}
     for run_id in [wanted] if wanted is not None else runs:
         changes = []
@@ -119,7 +119,7 @@ def _require_on_main(name: TableName, table: Table, wanted: str, history: Mappin
             continue
         newest = table.metadata.snapshot_by_id(ref.snapshot_id)
         line = [one for one in ancestors(table.metadata, newest) if one.snapshot_id not in history]
-        if made := [one for one in line if _run(one) == wanted]:
+        if made := [one for one in line if _run_id(one) == wanted]:
             back = quote_identifier(branch)
             raise Refused.of(
                 "ZL230",
@@ -132,16 +132,17 @@ def _require_on_main(name: TableName, table: Table, wanted: str, history: Mappin
 def _require_picks(
     name: TableName, table: Table, state: TableState, kept: Sequence[Snapshot], added: set[str], run_id: str
 ) -> None:
-    """Check that the later snapshots are appends that can be picked again without a change of rows.
+    """Check that the later snapshots are appends that can be cherry-picked without a change of rows.
 
     Raises:
         Refused: ZL232, if one of them changed files of the run; ZL236.
     """
     for snapshot in kept:
-        what = f"{operation_of(snapshot)} of run {_run(snapshot)}" if _run(snapshot) else operation_of(snapshot)
+        run = _run_id(snapshot)
+        what = f"{operation_of(snapshot)} of run {run}" if run else operation_of(snapshot)
         by = f"snapshot {snapshot.snapshot_id} ({what})"
         summary = summary_of(snapshot)
-        if operation_of(snapshot) == "append" and not _run(snapshot):
+        if operation_of(snapshot) == "append" and not run:
             if other := sorted(key for key in summary if not _PLAIN.fullmatch(key)):
                 raise _cannot_keep(name, f"{by} stores {other[0]}, which a writer may need to find again")
             continue
@@ -168,7 +169,7 @@ def _rows(state: TableState, paths: set[str]) -> tuple[pa.Table, list[tuple[str,
 
 
 def _require_spec(name: TableName, state: TableState, now: TableState, paths: set[str]) -> None:
-    """Check that the files at these paths have the present partition spec. Raises Refused ZL234."""
+    """Check that the files at these paths have the current partition spec. Raises Refused ZL234."""
     chosen = [at for at, path in enumerate(state.files.path.to_pylist()) if path in paths]
     specs = {state.files.partitions[at].spec_id for at in np.unique(state.files.partition[chosen]).tolist()}
     if specs - {now.spec_id}:

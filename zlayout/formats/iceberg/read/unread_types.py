@@ -1,9 +1,9 @@
-"""Reads table metadata with types that pyiceberg does not know, as `variant` in pyiceberg 0.12.
+"""Reads table metadata with types that pyiceberg does not know, such as `variant` in pyiceberg 0.12.
 
-pyiceberg rejects the whole metadata of a table if it does not know the type of one column, or cannot parse a default
-value. Therefore its JSON is changed before pyiceberg parses it: such a type becomes `unknown`, and a table property has
-the types by field id. After the load, `restore` removes this property and puts an `UnreadType` into each schema. JSON
-whose types pyiceberg knows is not changed.
+pyiceberg rejects the whole metadata of a table if it does not know the type of one column, or cannot parse one default
+value. Therefore the JSON of the metadata is changed before pyiceberg parses it: such a type becomes `unknown`, such a
+default value is removed, and a table property gets the types by field id. After pyiceberg has loaded the table,
+`restore` removes this property and puts an `UnreadType` into each schema. What pyiceberg can parse is not changed.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 IO_IMPLEMENTATION = "py-io-impl"
 PROPERTY = "zlayout.unread-types"
-# Matches every type in the JSON of a table. Other matches only cost time.
+# Matches every type in the JSON of a table. A match that is no type only costs time.
 _TYPE = re.compile(rb'"(?:type|element|key|value)"\s*:\s*"([^"]*)"')
 _DEFAULTS = ("initial-default", "write-default")
-_SUSPECT = re.compile(rb'"(?:initial-default|write-default|zlayout\.unread-types)"')
-_OTHER_WORDS = frozenset({"struct", "list", "map", "branch", "tag"})
+_DEFAULT_OR_PROPERTY = re.compile(rb'"(?:initial-default|write-default|zlayout\.unread-types)"')
+_OTHER_WORDS = frozenset({"struct", "list", "map", "branch", "tag"})  # which _TYPE matches too
 
 
 class UnreadType(PrimitiveType):
@@ -65,7 +65,7 @@ class UnreadType(PrimitiveType):
 
 
 class MetadataIO(FileIO):
-    """Reads files of table metadata, and writes files as pyiceberg does. pyiceberg imports it by its name."""
+    """Reads metadata files through `readable`, and writes files as pyiceberg does. pyiceberg imports it by its name."""
 
     def new_input(self, location: str) -> InputFile:
         return _MetadataFile(self._io(location).new_input(location))
@@ -124,20 +124,20 @@ def restore(table: Table) -> Table:
 
 
 def readable(data: bytes) -> bytes:
-    """Return the JSON of a table's metadata, or of a REST response with it, as pyiceberg can parse it."""
+    """Return the JSON of a table's metadata, or of a REST response with it, in a form that pyiceberg can parse."""
     words = {word.decode(errors="replace") for word in set(_TYPE.findall(data))} - _OTHER_WORDS
-    if all(map(_is_known, words)) and not _SUSPECT.search(data):
+    if all(map(_is_known, words)) and not _DEFAULT_OR_PROPERTY.search(data):
         return data
     try:
         document = json.loads(data)
     except ValueError:
-        return data  # pyiceberg reports what is wrong
+        return data  # pyiceberg reports the error
     metadata = document.get("metadata", document) if isinstance(document, dict) else None
     if not isinstance(metadata, dict):
         return data
     unread: dict[str, str] = {}
-    with suppress(AttributeError, KeyError, TypeError):  # invalid metadata, which pyiceberg reports
-        for schema in (metadata.get("schema"), *metadata.get("schemas", ())):  # the first one in format version 1
+    with suppress(AttributeError, KeyError, TypeError):  # of invalid metadata, which pyiceberg reports
+        for schema in (metadata.get("schema"), *metadata.get("schemas", ())):  # `schema` is a key of format version 1
             _replace(schema, unread)
         properties = {k: v for k, v in metadata.get("properties", {}).items() if k != PROPERTY}
         metadata["properties"] = properties | ({PROPERTY: json.dumps(unread)} if unread else {})
@@ -145,22 +145,25 @@ def readable(data: bytes) -> bytes:
 
 
 def _replace(type_: Any, unread: dict[str, str]) -> None:
-    """Replace the types in a struct, list or map that pyiceberg does not know, and add them to `unread` by field id."""
+    """Replace the types in a struct, list or map that pyiceberg does not know, and add them to `unread` by field id.
+
+    Default values that pyiceberg cannot parse are removed.
+    """
     if not isinstance(type_, dict):
         return
     for part, key, field_id in _parts(type_):
-        kind = part[key]
-        if isinstance(kind, str) and not _is_known(kind):
-            unread[str(part[field_id])] = kind
+        inner = part[key]
+        if isinstance(inner, str) and not _is_known(inner):
+            unread[str(part[field_id])] = inner
             part[key] = "unknown"
-        _replace(kind, unread)
+        _replace(inner, unread)
         if any(name in part for name in _DEFAULTS) and not _can_parse(part):
             for name in _DEFAULTS:
                 part.pop(name, None)
 
 
 def _parts(type_: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, str]]:
-    """Yield the objects that contain the types of fields, elements, keys and values, with the keys of type and id."""
+    """Yield each object that contains an inner type, with its key for this type and its key for the field id."""
     match type_["type"]:
         case "struct":
             yield from ((field, "type", "id") for field in type_["fields"])
@@ -187,6 +190,7 @@ def _can_parse(field: dict[str, Any]) -> bool:
 
 
 def _restored(schema: Schema, unread: dict[int, str]) -> Schema:
+    """Return the schema with UnreadType in place of the type `unknown` of these field ids."""
     fields = _type(schema.as_struct(), 0, unread).fields
     return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
 
@@ -200,8 +204,8 @@ def _type(type_: IcebergType, field_id: int, unread: dict[int, str]) -> Any:
         case ListType(element_id=at):
             return ListType(at, _type(type_.element_type, at, unread), type_.element_required)
         case MapType(key_id=key, value_id=value):
-            kinds = _type(type_.key_type, key, unread), _type(type_.value_type, value, unread)
-            return MapType(key, kinds[0], value, kinds[1], type_.value_required)
+            key_type, value_type = _type(type_.key_type, key, unread), _type(type_.value_type, value, unread)
+            return MapType(key, key_type, value, value_type, type_.value_required)
         case UnknownType() if field_id in unread:
             return UnreadType(unread[field_id])
     return type_

@@ -32,13 +32,14 @@ import org.apache.iceberg.util.Tasks;
 
 /**
  * Operations on lists of DataFile (`files`) and of FileScanTask (`tasks`), each of which would take several calls through
- * py4j for every file. Numbers are passed as arrays of 8 bytes each, big-endian. Texts are joined by the character 0.
+ * py4j for every file. Numbers are passed as byte arrays with 8 bytes for each, big-endian. Strings are joined by the
+ * character 0.
  */
 public class ContentFiles {
     private static final char SEPARATOR = 0;
     private static final Long PLACEHOLDER = Long.valueOf(1L << 40);
 
-    /** Adds the parts of a joined text to a list. */
+    /** Adds the parts of a joined string to a list. */
     public void split(String joined, List result) {
         int from = 0;
         for (int end = joined.indexOf(SEPARATOR); end >= 0; end = joined.indexOf(SEPARATOR, from)) {
@@ -48,7 +49,7 @@ public class ContentFiles {
         result.add(joined.substring(from));
     }
 
-    /** Returns the scan task of each path, null for a path that the scan does not have. Closes the scan. */
+    /** Returns the scan task of each path, null for a path that the scan does not have, and closes the scan. */
     public List tasks(CloseableIterable scan, List paths) throws IOException {
         try {
             Map positions = new HashMap();
@@ -64,7 +65,7 @@ public class ContentFiles {
                 Integer at = (Integer) positions.get(((ContentFile) task.file()).location());
                 if (at != null) {
                     if (tasks[at.intValue()] != null) {
-                        throw new IllegalArgumentException("the snapshot has a file twice: " + paths.get(at.intValue()));
+                        throw new IllegalArgumentException("duplicate file in the scan: " + paths.get(at.intValue()));
                     }
                     tasks[at.intValue()] = task;
                 }
@@ -75,6 +76,7 @@ public class ContentFiles {
         }
     }
 
+    /** Returns the data file of each task. */
     public List files(List tasks) {
         List files = new ArrayList(tasks.size());
         for (int at = 0; at < tasks.size(); at++) {
@@ -83,7 +85,7 @@ public class ContentFiles {
         return files;
     }
 
-    /** Returns for each file 1 if both lists have a task for it with the same delete files, else 0. */
+    /** Returns 1 for each position at which both lists have a task, and these have the same delete files; else 0. */
     public byte[] sameDeletes(List before, List after) {
         long[] same = new long[before.size()];
         for (int at = 0; at < same.length; at++) {
@@ -102,11 +104,12 @@ public class ContentFiles {
         return deletes;
     }
 
-    /** Returns path and offset, because one file contains many deletion vectors. */
+    /** Returns path and offset, because one Puffin file contains many deletion vectors. */
     private static List identity(DeleteFile delete) {
         return Arrays.asList(new Object[] {delete.location(), delete.contentOffset()});
     }
 
+    /** Returns whether all delete files of the tasks are deletion vectors. */
     public boolean hasOnlyVectors(List tasks) {
         for (int at = 0; at < tasks.size(); at++) {
             List deletes = ((FileScanTask) tasks.get(at)).deletes();
@@ -119,6 +122,7 @@ public class ContentFiles {
         return true;
     }
 
+    /** Returns the items at these positions. */
     public List select(List items, byte[] positions) {
         LongBuffer at = ByteBuffer.wrap(positions).asLongBuffer();
         List selected = new ArrayList(at.remaining());
@@ -128,7 +132,10 @@ public class ContentFiles {
         return selected;
     }
 
-    /** Returns the paths of the files from a position on, at least one, and no further one after so many characters. */
+    /**
+     * Returns the joined paths of the files at the positions from `from` to `to` (exclusive). Ends early after the path
+     * with which the result has `characters` characters or more.
+     */
     public String paths(List files, int from, int to, int characters) {
         StringBuilder joined = new StringBuilder();
         for (int at = from; at < to && (at == from || joined.length() < characters); at++) {
@@ -141,7 +148,7 @@ public class ContentFiles {
         return joined.toString();
     }
 
-    /** Returns files as JSON without statistics, as many as `paths` does. spec: the partition spec of all these files. */
+    /** Returns files as JSON without statistics, joined and limited as by `paths`. spec: that of all these files. */
     public String documents(List files, PartitionSpec spec, int from, int to, int characters) {
         StringBuilder joined = new StringBuilder();
         for (int at = from; at < to && (at == from || joined.length() < characters); at++) {
@@ -151,6 +158,7 @@ public class ContentFiles {
         return joined.toString();
     }
 
+    /** Returns one number of each file. field: one of the names in `number`. */
     public byte[] numbers(List files, String field) {
         long[] numbers = new long[files.size()];
         for (int at = 0; at < numbers.length; at++) {
@@ -187,7 +195,7 @@ public class ContentFiles {
         return bytes(counts);
     }
 
-    /** Returns the number of bytes of each bound of a column, -1 for none, and then the serialized bounds. */
+    /** Returns the length of the bound of a column in each file, -1 for none, and then all serialized bounds. */
     public byte[] bounds(List files, int fieldId, boolean upper) {
         long[] lengths = new long[files.size()];
         ByteBuffer[] bounds = new ByteBuffer[files.size()];
@@ -210,8 +218,8 @@ public class ContentFiles {
     }
 
     /**
-     * Returns scan tasks for new files. The reader ignores stored row ids of a file that has no first row id. So `rowIds`
-     * gives each file a row id and sequence number, which the reader uses only for rows without their own.
+     * Returns scan tasks for new files. The reader ignores stored row ids of a file that has no first row id. Therefore
+     * `rowIds` gives each file a first row id and sequence numbers, which the reader uses only for rows without their own.
      */
     public List newTasks(List files, boolean rowIds, String schema, String spec, ResidualEvaluator residuals)
             throws Exception {
@@ -229,7 +237,7 @@ public class ContentFiles {
         return tasks;
     }
 
-    /** Calls a public method of a class that is not public. */
+    /** Calls a public method of DataFile's class, which is not public, with the placeholder. */
     private static void set(DataFile file, String name) throws Exception {
         Method setter = file.getClass().getMethod(name, new Class[] {Long.class});
         setter.setAccessible(true);
@@ -237,8 +245,8 @@ public class ContentFiles {
     }
 
     /**
-     * Adds to a rewrite the removal of the files of `removed` tasks, and the `added` files. With `deletes`, delete files
-     * that apply to one removed file only are removed too.
+     * Adds to a rewrite the removal of the files of the `removed` tasks, and the `added` files. With `deletes`, the
+     * rewrite also removes the delete files that apply to a single file.
      */
     public void replace(RewriteFiles change, List removed, List added, boolean deletes) {
         Set known = new HashSet();

@@ -2,7 +2,7 @@
 
 The transaction replaces the pinned files and sets the table property `zlayout.state`. Iceberg validates it against all
 commits since the pinned snapshot: a concurrent append is kept, a concurrent delete or rewrite of the same files is a
-conflict. After a conflict, the groups are committed separately, so that only the groups in conflict are dropped.
+conflict. After a conflict, the groups are divided among several commits, so that only those in conflict are dropped.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from zlayout.spec.model import CatalogConfig
 from zlayout.sql_text import quote_identifier
 from zlayout.table.state import FileTable
 
-# Attempts to commit to a branch while other commits are made, and about how many seconds are between them.
+# The limit of attempts to commit to a branch while other commits are made, and the mean pause between two attempts.
 MAX_SWAPS, SWAP_SECONDS = 8, 0.5
 
 
@@ -54,6 +54,7 @@ def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify,
     files: the live files at the work's version with the bounds of the z-order columns, for metrics.
 
     Raises:
+        Refused: ZL228. No data file was written.
         EngineError: If the rewrite failed. Nothing was committed.
         CommitUnknown: ZL331.
     """
@@ -102,12 +103,12 @@ def write_groups(pinned: Staged, work: Work) -> tuple[list[Rewritten], tuple[Dia
 
 
 class Committer:
-    """Commits the groups that were written from one staged snapshot, all at once or some of them."""
+    """Commits groups whose new files were written from one staged snapshot, all of them or some."""
 
     def __init__(
         self, pinned: Staged, catalog: CatalogConfig, work: Work, measurement: Measurement | None = None
     ) -> None:
-        """Store the staged files. measurement: measures the commits; None to store no metrics."""
+        """Find the dead snapshots in the layout records. measurement: measures the commits; None for no metrics."""
         self._pinned = pinned
         self._catalog = catalog
         self._work = work
@@ -119,7 +120,7 @@ class Committer:
         """Make one commit. On a branch, it is prepared again if another commit was made at the same time.
 
         Raises:
-            CommitConflict: ZL320, ZL321.
+            CommitConflict: ZL320, ZL321. On a branch, BusyTable if other commits were made during each attempt.
             EngineError: ZL316.
             CommitUnknown: ZL331.
         """
@@ -155,12 +156,12 @@ class Committer:
         new, old = pinned.handles_of(added), pinned.tasks_of(groups)
         require_paths(work.table, some, content.paths(new), content.paths(content.files(old)))
         table = pinned.jvm.load(work.table)
-        if work.table.branch:  # first, because any commit while the files are looked up would cost an attempt
+        if work.table.branch:  # before the table is read, because a commit during the check would cost an attempt
             pinned.require_files(added, table.io())
             table = pinned.jvm.load(work.table)
         newest = head(table, work.table)
         if pinned.snapshot.firstRowId() is None and newest is not None and newest.firstRowId() is not None:
-            # the pinned snapshot does not have the row ids, so its rows would get other ids
+            # the rows of the pinned snapshot have no row ids, so they would get other ids than those of the table
             raise CommitConflict.of("ZL320", f"{work.table}: row ids were added since the plan", hint="plan again")
         transaction = table.newTransaction()
         operations = table.operations()
@@ -181,7 +182,7 @@ class Committer:
         state = known_state(pinned.jvm, base)
         state = recorded.after(state, work.layout, [snapshot], self._dead, _baselines(snapshot, some, work))
         properties = transaction.updateProperties().set(recorded.PROPERTY, recorded.render(state))
-        if pinned.table.specs().size() > 1:  # rows may move between partitions, of which a plan predicts no result
+        if pinned.table.specs().size() > 1:  # rows may move between partitions: see `zlayout.planner.accepted`
             complete = self._committed + len(some) == len(work.rewrites)
             value = accepted.stored(work.accepts if complete else "", snapshot)
             properties.set(accepted.property_of(work.table), value)
@@ -191,7 +192,7 @@ class Committer:
         return Swap(operations, base, transaction) if work.table.branch else transaction, snapshot
 
     def finished(self, some: Sequence[Rewritten]) -> Commit | None:
-        """Read the table again. Return the run's commit that completed these groups, None if there is none."""
+        """Read the table again. Return the commit of the run that completed these groups, None if there is none."""
         wanted = {each.group.id for each in some}
         found = run_commits(self._catalog, self._work.table, self._work.run_id)
         commits = (each.commit(self._work.groups) for each in found)
@@ -211,8 +212,8 @@ def _baselines(snapshot: int, some: Sequence[Rewritten], work: Work) -> recorded
 def _targets(pinned: Staged, groups: Sequence[Group], target_size: int) -> list[GroupTarget]:
     """Return the number of live rows and of new files of each group.
 
-    If the planned number of files rests on an estimate of the deleted rows, the number for the rows found is used
-    where it is larger.
+    If the numbers of deleted rows in the plan may be estimates, the live rows are counted, and a group gets the number
+    of files for these rows if it is larger than the planned one.
     """
     if pinned.exact_deletes():
         return [_target(g, int(g.files.live_rows.sum()), g.target_files) for g in groups]
@@ -223,7 +224,7 @@ def _targets(pinned: Staged, groups: Sequence[Group], target_size: int) -> list[
         at = pc.index_in(group.files.path.cast(pa.string()), value_set=paths)
         live = np.asarray(rows.take(at).fill_null(0), np.int64)
         files = replace(group.files, deleted=group.files.rows - live)
-        wanted = max(group.target_files, target_files(files, target_size))  # at least as many as planned
+        wanted = max(group.target_files, target_files(files, target_size))
         targets.append(_target(group, int(live.sum()), wanted))
     return targets
 
@@ -251,7 +252,7 @@ def _output_partition(pinned: Staged, work: Work) -> tuple[Column, ...]:
             values.append(F.call_function(f"{functions}.{name}s", column))
         else:
             if name == "bucket" and _is_uuid(pinned.table, field.source):
-                # a uuid is a string in Spark, but Iceberg hashes its 16 bytes
+                # a uuid is a string in Spark, and Iceberg hashes its 16 bytes
                 column = F.unhex(F.replace(column, F.lit("-")))
             values.append(F.call_function(f"{functions}.{name}", F.lit(width), column))
     return tuple(values)

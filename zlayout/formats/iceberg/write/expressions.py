@@ -32,23 +32,22 @@ def selected(partition: Partition, chosen: Iterable[Partition]) -> bool:
 def also_selected(partitions: Sequence[Partition], chosen: Sequence[Partition]) -> list[int]:
     """Return the indexes of all `partitions` that `partition_filter(chosen)` selects."""
     exact = {(p.fields, p.values) for p in chosen}
-    specs = {p.fields for p in chosen}
-    found = []
-    for index, partition in enumerate(partitions):
-        same_fields = [p for p in chosen if p.fields != partition.fields] if len(specs) > 1 else []
-        others = same_fields if partition.fields in specs else chosen
-        if (partition.fields, partition.values) in exact or selected(partition, others):
-            found.append(index)
-    return found
+    # of the chosen partitions with the fields of a partition, only an equal one selects it
+    others = {fields: [p for p in chosen if p.fields != fields] for fields in {p.fields for p in chosen}}
+    return [
+        index
+        for index, p in enumerate(partitions)
+        if (p.fields, p.values) in exact or selected(p, others.get(p.fields, chosen))
+    ]
 
 
 def changes_partition_spec(partitions: Iterable[Partition], spec_id: int) -> bool:
     """Return whether a rewrite into partition spec `spec_id` changes the spec of some partitions.
 
-    An equality delete applies to files of its own spec and partition, or to all files if its spec has no fields. If the
-    spec of a file changes, other equality deletes apply to its rows. Therefore the new files must not keep the old
-    sequence number. With a new sequence number, Iceberg reports a concurrent delete of the old spec as a conflict, and
-    a concurrent delete of the new spec does not apply to the new files.
+    An equality delete applies to files of its own spec and partition, or to all files if its spec has no fields. If
+    rows move to files of another spec, other equality deletes apply to them. Therefore the new files must not keep the
+    data sequence number of the old files. With a new number, Iceberg reports a concurrent delete of the old spec as a
+    conflict, and a concurrent delete of the new spec does not apply to the new files.
     """
     return any(partition.spec_id != spec_id for partition in partitions)
 
@@ -73,7 +72,7 @@ def _for_spec(jvm: IcebergJvm, fields: tuple[PartitionField, ...], rows: list[tu
 
 
 def _without_derived(fields: tuple[PartitionField, ...]) -> list[int]:
-    """Return the positions of the fields without those that are transforms of another field's source column.
+    """Return the positions of the fields, except transforms of a column that is itself a field (identity).
 
     A condition on such a transform is redundant, and Iceberg (1.12) would compare its result with the plain value.
     """
@@ -112,7 +111,7 @@ def _any_of(make: Any, parts: list[Any]) -> Any:
 
 
 def term(jvm: IcebergJvm, field: PartitionField) -> Any:
-    """Return the field's transform as an Iceberg term."""
+    """Return a partition field as an Iceberg term: a reference to its source, or a transform of it."""
     name, width = transform_name(field), argument(field)
     make = getattr(jvm.iceberg.expressions.Expressions, "ref" if name == "identity" else name)
     return make(field.source) if width is None else make(field.source, width)
@@ -126,4 +125,5 @@ def _java_value(jvm: IcebergJvm, value: Any) -> Any:
 
 
 def _same(a: Any, b: Any) -> bool:
+    """Return whether two partition values are equal, as in a comparison of tuples: NaN equals only the same object."""
     return a is b or a == b

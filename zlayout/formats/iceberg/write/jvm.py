@@ -1,7 +1,7 @@
 """Provides Iceberg's Java API through py4j, and describes how it reports that a commit failed.
 
-One call through py4j takes up to a millisecond, and its objects stay in Python. `ContentFiles.java` therefore does in
-the JVM what would take several calls for each file, by the public methods of Iceberg that Python would call.
+One call through py4j takes up to a millisecond. Therefore `ContentFiles.java` does in the JVM what would take several
+calls for each file.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 _CONTENT_FILES = "io.zlayout.iceberg.ContentFiles"
 _EXCEPTIONS = "org.apache.iceberg.exceptions"
 FAILURES = Failures(
-    # REST catalogs on Iceberg before 1.11 answer a stale sequence number with 400.
+    # REST catalogs on Iceberg before 1.11 report a stale sequence number as status 400 (BadRequestException).
     conflicts=frozenset(
         f"{_EXCEPTIONS}.{name}" for name in ("ValidationException", "CommitFailedException", "BadRequestException")
     ),
     history="the summaries of the table's snapshots (zlayout.run)",
     unknown=frozenset({f"{_EXCEPTIONS}.CommitStateUnknownException"}),
     hints={
-        "token has expired": "the credentials ended during the rewrite: let the catalog name where to renew them, or "
-        "set a smaller files.max_group_size",
-        "No FileSystem for scheme": "declare the store of the table in warehouse or storage of its catalog, so that "
+        "token has expired": "the credentials expired during the rewrite: configure the catalog to return an endpoint "
+        "that renews them, or set a smaller files.max_group_size",
+        "No FileSystem for scheme": "declare the storage of the table in warehouse or storage of its catalog, so that "
         "Spark gets the jars; with spark-submit, name the jars",
     },
 )
@@ -50,7 +50,7 @@ Field = Literal["bytes", "rows", "data sequence number", "file sequence number"]
 
 
 class IcebergJvm:
-    """The JVM of a Spark session. Any is a py4j reference to a Java object."""
+    """The JVM of a Spark session. Values of type Any are py4j references to Java objects."""
 
     def __init__(self, session: SparkSession) -> None:
         context: Any = session.sparkContext
@@ -68,7 +68,7 @@ class IcebergJvm:
         return ContentFiles(self.session)
 
     def load(self, name: TableName) -> Any:
-        """Load the table with its current metadata. Every call reads the catalog again."""
+        """Load the Java table with its current metadata. Every call reads the catalog again."""
         identifier = quote_path((name.catalog, *name.identifier))
         with java_errors(f"loading {name}"):
             return self.iceberg.spark.Spark3Util.loadIcebergTable(self.jsession, identifier)
@@ -85,7 +85,7 @@ class IcebergJvm:
         return java_list(self.root, values)
 
     def static(self, class_name: str, method: str) -> Any:
-        """Call a static method without arguments by reflection, for methods whose overloads py4j cannot distinguish."""
+        """Call a static method without arguments by reflection, for a method that py4j confuses with its overloads."""
         found = java_class(self.root, class_name)
         none = self.gateway.new_array(self.java.lang.Class, 0)
         return found.getMethod(method, none).invoke(None, self.gateway.new_array(self.java.lang.Object, 0))
@@ -137,12 +137,13 @@ class ContentFiles:
         return self._java.select(items, to_bytes(at))
 
     def paths(self, files: Any) -> pa.Array:
+        """Return the paths of the files: string[files]."""
         return texts(partial(self._java.paths, files), len(files))
 
     def numbers(self, files: Any, field: Field) -> Int64:
         """Return one number of each file: int64[files].
 
-        Sequence numbers are known of live files only, file sequence numbers not of all: -1 for an unknown one.
+        Sequence numbers exist for live files only. A file sequence number is -1 if it is unknown.
         """
         return from_bytes(self._java.numbers(files, field))
 
@@ -171,7 +172,7 @@ class ContentFiles:
             schema: The schema of the table as JSON.
             spec: The partition spec of the files as JSON.
             residuals: A Java ResidualEvaluator.
-            row_ids: Whether the files contain row ids, which are read.
+            row_ids: Whether to read the row ids that the files contain.
         """
         return self._java.newTasks(files, row_ids, schema, spec, residuals)
 

@@ -21,10 +21,10 @@ from zlayout.table.state import FileTable, Int64, Partition
 def written_files(pinned: Staged, group: Group, files: NewFiles) -> FileTable | None:
     """Return the new files of one group with the bounds of the z-order columns.
 
-    If the group has files of an older partition spec, its new partitions are known by the text of their values only.
+    If the group has files of an older partition spec, the values of its new partitions are JSON strings.
 
     Returns:
-        The files; None if the Java objects cannot be read, for which a rewrite must not fail.
+        The files; None if the Java objects cannot be read. A rewrite must not fail because of its metrics.
     """
     content, types = pinned.jvm.content, {name: bounds.lower.type for name, bounds in group.files.bounds.items()}
     try:
@@ -36,10 +36,10 @@ def written_files(pinned: Staged, group: Group, files: NewFiles) -> FileTable | 
                     content.bounds(handles, ids[name], upper=False),
                     content.bounds(handles, ids[name], upper=True),
                     content.null_counts(handles, ids[name]),
-                    kind,
+                    type_,
                     frozenset(),
                 )
-                for name, kind in types.items()
+                for name, type_ in types.items()
             }
             owners, partitions = _partitions(pinned, group, handles)
     except (EngineError, ValueError, TypeError, KeyError, AttributeError, pa.ArrowException):

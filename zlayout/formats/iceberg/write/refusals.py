@@ -1,4 +1,4 @@
-"""Refuses tables that the Iceberg of a session cannot read, or whose row ids or sequence numbers it reads wrongly."""
+"""Refuses tables that the session's Iceberg cannot read, or whose row ids or sequence numbers it reads wrongly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ _ONLY_SINCE_SPARK_4_1 = "org.apache.iceberg.spark.source.SparkRewriteTable"
 
 
 def require_types(jvm: IcebergJvm, name: TableName) -> None:
-    """Check that Spark has a type for each column. Older versions read fewer types than those that a plan allows.
+    """Check that Iceberg can convert the type of each column to a type of Spark.
+
+    Old versions of Iceberg can convert fewer types than a plan allows.
 
     Raises:
         Refused: ZL227, with the columns.
@@ -45,8 +47,8 @@ def require_row_ids_of_orc(jvm: IcebergJvm, table: TableName) -> None:
     """Check that Iceberg can read the row ids of ORC files.
 
     Raises:
-        Refused: ZL228, if it cannot: for Spark 4.0 and earlier, both of its readers give all rows of an ORC file the
-            same row id. A rewrite would store these ids.
+        Refused: ZL228, if it cannot. For Spark 4.0 and earlier, both of its readers give all rows of an ORC file the
+            same row id, which a rewrite would store.
     """
     if not has_class(jvm.root, _ONLY_SINCE_SPARK_4_1):
         message = f"{table} has row ids and ORC files, whose row ids Iceberg for this version of Spark cannot read"
@@ -55,19 +57,20 @@ def require_row_ids_of_orc(jvm: IcebergJvm, table: TableName) -> None:
 
 
 def require_sequence_numbers(jvm: IcebergJvm, name: TableName, table: Any, tasks: Any) -> None:
-    """Check that Iceberg reads the sequence number by which rows were last updated.
+    """Check that Iceberg reads the right sequence number for the last update of each row.
 
-    Before version 1.12, Iceberg uses the number of the commit that added a file instead of the number of its data. They
-    differ in files of an earlier rewrite, which stored the numbers of the rows if the table had row ids then. For some
-    files of a very old table, the number of the commit is unknown.
+    Rows without a stored number inherit that of their file. Before version 1.12, Iceberg uses the file sequence number
+    instead of the data sequence number. The two differ in files of an earlier rewrite. If the table had row ids then,
+    the rewrite stored the numbers of the rows. For some files of a very old table, the file sequence number is unknown.
 
     Args:
         name: The name for messages.
+        table: The Java table.
         tasks: The Java scan tasks of the files.
 
     Raises:
-        Refused: ZL228, if a file has two different numbers, and no known snapshot shows that the table had row ids
-            when it was added.
+        Refused: ZL228, if the two numbers of a file differ, and no known snapshot shows that the table had row ids when
+            the file was added.
     """
     found = versions.minor(str(jvm.iceberg.IcebergBuild.version()))
     if versions.numbers(found) >= (1, 12):
@@ -76,7 +79,7 @@ def require_sequence_numbers(jvm: IcebergJvm, name: TableName, table: Any, tasks
     if not with_row_ids:
         return
     files = jvm.content.files(tasks)
-    added, of_rows = (jvm.content.numbers(files, kind) for kind in ("file sequence number", "data sequence number"))
+    added, of_rows = (jvm.content.numbers(files, field) for field in ("file sequence number", "data sequence number"))
     if ((added != of_rows) & (added < min(with_row_ids))).any():
         message = (
             f"{name} has files that were rewritten before it had row ids; Iceberg {found} would change the sequence "

@@ -1,4 +1,4 @@
-"""Commits a rollback on Iceberg: returns the branch main to the snapshot before a run, and picks later appends again.
+"""Commits a rollback on Iceberg: returns the branch main to the snapshot before a run, and cherry-picks later appends.
 
 The commit succeeds only if the table's metadata has not changed since it was read. Iceberg's own `rollback_to_snapshot`
 and `Transaction.commitTransaction` try again on newer metadata, and would then drop a concurrent append.
@@ -26,7 +26,7 @@ def roll_back(jvm: IcebergJvm, undo: Undo, run_id: str) -> Commit:
     """Commit a rollback.
 
     Args:
-        undo: The rollback, as it was determined from the snapshot that must still be the current one.
+        undo: The rollback. The snapshot from which it was determined must still be the current one.
         run_id: The id of the rollback.
 
     Raises:
@@ -75,18 +75,18 @@ def _require_current(base: Any, undo: Undo) -> None:
 
 
 def _properties(jvm: IcebergJvm, base: Any, io: Any, undo: Undo, run_id: str) -> dict[str, str | None]:
-    """Return the layout records before the run, and the record of the rollback; None for a property to remove."""
+    """Return the properties to set, with the layout records before the run and the rollback; None to remove one."""
     now = dict(base.properties())
-    # the records of other branches stay, also those of snapshots of the run that a branch has
+    # the records of other branches stay; a branch may contain snapshots of the run
     others = recorded.drop_dead(known_state(jvm, base), frozenset(undo.commits) - _on_branches(jvm, base))
     found = _properties_at(jvm, base, io, undo.before)
-    if found is None:  # no metadata file: records of the run are removed, those that it removed are not restored
+    if found is None:  # without this file, the records of the run are removed, and those that it dropped stay lost
         before = {recorded.PROPERTY: recorded.render(others)} if others else {}
     else:
         before = dict(found)
         try:
             state = recorded.parse(before.get(recorded.PROPERTY))
-        except recorded.CorruptState:  # as it was before the run: `plan` notes it (ZL421)
+        except recorded.CorruptState:  # it was corrupt before the run too; `plan` reports it (ZL421)
             state = {}
         if recorded.listed(others) - recorded.listed(state):
             before[recorded.PROPERTY] = recorded.render(recorded.joined(state, others))
@@ -101,7 +101,7 @@ def _properties(jvm: IcebergJvm, base: Any, io: Any, undo: Undo, run_id: str) ->
 
 def _on_branches(jvm: IcebergJvm, base: Any) -> frozenset[int]:
     """Return the ids of the snapshots of all branches but main."""
-    document = json.loads(jvm.iceberg.TableMetadataParser.toJson(base))  # one call of the JVM for all snapshots
+    document = json.loads(jvm.iceberg.TableMetadataParser.toJson(base))  # one call of the JVM instead of one for each
     parents = {one["snapshot-id"]: one.get("parent-snapshot-id") for one in document["snapshots"]}
     found: set[int] = set()
     for name, ref in document["refs"].items():
@@ -113,7 +113,10 @@ def _on_branches(jvm: IcebergJvm, base: Any) -> frozenset[int]:
 
 
 def _properties_at(jvm: IcebergJvm, base: Any, io: Any, snapshot: int) -> Mapping[str, str] | None:
-    """Return the table properties when a snapshot was last the current one, None if their metadata file is gone."""
+    """Return the table properties from when a snapshot was last the current one.
+
+    None if a metadata file that is needed to find them does not exist any more.
+    """
     read = jvm.iceberg.TableMetadataParser.read
     for entry in reversed(list(base.previousFiles())):
         if not io.newInputFile(entry.file()).exists():

@@ -1,6 +1,6 @@
-"""Changes metadata without data files: settings in one transaction, and the layout records in a property.
+"""Changes table metadata alone: the settings in one transaction, and the layout records.
 
-The table property `zlayout.state` has the layout records. A change of it keeps those of concurrent runs.
+The table property `zlayout.state` stores the layout records. A change of the property keeps those of concurrent runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from zlayout.formats.kernel.outcome import settled
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.state import PartitionField
 
-MAX_ATTEMPTS = 8  # to replace the layout records
+MAX_ATTEMPTS = 8  # to change the layout records
 
 
 def change_settings(jvm: IcebergJvm, work: Work) -> Commit | None:
@@ -106,11 +106,11 @@ def change_spec(jvm: IcebergJvm, update: Any, removed: Sequence[str], added: Seq
 
 
 def write_state(jvm: IcebergJvm, name: TableName, change: Callable[[recorded.State], recorded.State]) -> bool:
-    """Replace the layout records of a table (compare and set).
+    """Change the layout records of a table (compare and set).
 
-    The commit fails if the table's metadata has changed since the layout records were read; then they are read again.
-    A REST catalog compares only the table's id. There, one of two simultaneous changes may be lost, but the summaries
-    of its snapshots have the layout records too.
+    The commit fails if the table's metadata has changed since the layout records were read. Then they are read and
+    changed again. A REST catalog compares only the table's id. There, one of two simultaneous changes may be lost, but
+    the summaries of the snapshots have the layout ids too.
 
     Args:
         change: A function that returns the new layout records, given the current ones.
@@ -148,7 +148,7 @@ def _send(operations: Any, base: Any, changed: Any) -> bool:
 
 
 def _has(jvm: IcebergJvm, name: TableName, wanted: str) -> bool | None:
-    """Return True if the property has the wanted value, None if it has another one."""
+    """Return True if the property has the wanted value, None if not."""
     return wanted == jvm.load(name).properties().get(recorded.PROPERTY) or None
 
 
@@ -156,7 +156,7 @@ def dead_snapshots(jvm: IcebergJvm, catalog: CatalogConfig, name: TableName, tab
     """Return the snapshots in the layout records of a loaded Java table that added no live file.
 
     Snapshots that were recorded after the table was loaded do not count as dead. If the manifests of a branch cannot be
-    read, the rewrite continues, and no snapshot counts as dead: their records stay until a later rewrite.
+    read, no snapshot counts as dead: the rewrite continues, and the records of dead snapshots stay until a later one.
     """
     with java_errors(f"reading the layout records of {name}"):
         known = recorded.listed(known_state(jvm, table.operations().current()))
@@ -176,6 +176,6 @@ def known_state(jvm: IcebergJvm, base: Any) -> recorded.State:
 
 
 def _summaries(jvm: IcebergJvm, base: Any) -> Iterable[tuple[int, Mapping[str, str]]]:
-    """Return id and summary of all snapshots by one call of the JVM, because one call per snapshot would be slow."""
+    """Return the ids and summaries of all snapshots by one call of the JVM. One call for each would be slow."""
     document = json.loads(jvm.iceberg.TableMetadataParser.toJson(base))
     return [(s["snapshot-id"], s.get("summary", {})) for s in document["snapshots"]]

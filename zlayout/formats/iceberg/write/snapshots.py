@@ -1,4 +1,4 @@
-"""Reads the snapshots of a Java table: the branch that a rewrite commits to, and the scan tasks of its files."""
+"""Reads the snapshots of a Java table: the branch that a rewrite commits to, and the scan tasks of data files."""
 
 from __future__ import annotations
 
@@ -42,10 +42,8 @@ def to_branch(change: Any, table: Any, name: TableName) -> None:
 def require_native(jvm: IcebergJvm, name: TableName) -> None:
     """Check that `rewrite_data_files` of the session's Iceberg can rewrite the branch of `name`.
 
-    It rewrites nothing while main has no snapshot.
-
     Raises:
-        Refused: ZL229.
+        Refused: ZL229, if it rewrites main only, or if main has no snapshot. It then rewrites nothing.
     """
     if name.branch and "toBranch/1" not in (JavaClasses(jvm.session.sparkContext).find(_ACTION) or ()):
         found = jvm.iceberg.IcebergBuild.version()
@@ -83,7 +81,7 @@ def tasks_of(jvm: IcebergJvm, table: Any, snapshot: int, paths: pa.Array) -> Any
 def still_live(jvm: IcebergJvm, table: Any, work: Work) -> tuple[list[Group], list[GroupFailed]]:
     """Separate the groups whose files, with their delete files, are unchanged since the work's version.
 
-    The commit of another group would be a conflict, so the group is not written. `table` is the current Java table.
+    The commit of a changed group would be a conflict, so the group is not rewritten. `table` is the current Java table.
 
     Returns:
         The unchanged groups, and a failure for each other group.

@@ -1,8 +1,8 @@
 """Stages the pinned files of a rewrite for Spark's reader, and collects the new files that Spark writes.
 
 Whole files of the pinned snapshot are staged, without filters and without splits. Therefore the frame has exactly their
-live rows. In tables of format version 3, the rows have `_row_id` and `_last_updated_sequence_number`, which the writer
-stores again.
+live rows. In tables of format version 3, the frame has the columns `_row_id` and `_last_updated_sequence_number`, which
+the writer stores again.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from zlayout.spark.catalyst import frame_of
 from zlayout.spark.jvm import jvm_of, scala_items, scala_seq
 from zlayout.sql_text import quote_identifier
 
-UNLIMITED_FILE_BYTES = 2**62  # no task writes more, so a task writes one file per output partition
+UNLIMITED_FILE_BYTES = 2**62  # more than any task writes, so a task writes one file per output partition
 DEFAULT_SPLIT_BYTES = 128 * 2**20  # Iceberg's default
 MIN_SPLIT_BYTES = 16 * 2**20
-OPEN_COST_BYTES = 4 * 2**20  # when Iceberg combines files to tasks, a smaller file counts as this size
+OPEN_COST_BYTES = 4 * 2**20  # the size as which Iceberg counts a smaller file when it combines files to tasks
 _log = logging.getLogger(__name__)
 # <Spark partition>-<task>-<query>-<epoch>-<number of the file in the task>; some location providers add a prefix.
 FILE_NAME = FileName(
@@ -53,6 +53,7 @@ class Staged:
     """The staged files of one rewrite.
 
     Attributes:
+        table: The Java table, as it was loaded before the files were staged.
         snapshot: The pinned Java snapshot.
         tasks: The Java scan tasks of the files.
         path: string[files], the paths of the files.
@@ -157,7 +158,7 @@ class Staged:
 
 @contextmanager
 def staged(jvm: IcebergJvm, table: Any, work: Work) -> Iterator[Staged]:
-    """Stage the files of the work's groups at the work's version. table: the result of `jvm.load`.
+    """Stage the files of the work's groups at the work's version for the block. table: the result of `jvm.load`.
 
     Raises:
         CommitConflict: ZL320, if the version has expired or does not have all the files.
@@ -202,14 +203,14 @@ def stage(stack: ExitStack, jvm: IcebergJvm, table: Any, key: str, tasks: Any) -
 def _staged_as(key: str) -> dict[str, str]:
     """Return the options with which Iceberg for Spark 4.0 and earlier reads and writes staged files.
 
-    Without them it would read the whole table, and commit what it writes as an append. Iceberg for Spark 4.1 knows
-    staged files by the name of the table. `iceberg.internals` requires one of both.
+    Without them, it would read the whole table and commit the new files as an append. Iceberg for Spark 4.1 recognizes
+    staged files by the name of the table. `iceberg.internals` requires that the session's Iceberg does one of both.
     """
     return {"scan-task-set-id": key, "rewritten-file-scan-task-set-id": key}
 
 
 def _release(doing: str, release: Callable[[], Any]) -> None:
-    """Run a clean-up and log its errors. They are not raised, because they must not hide the outcome of a commit."""
+    """Call `release` and log its errors. They are not raised, because they must not hide the outcome of a commit."""
     try:
         with java_errors(doing):
             release()
@@ -222,8 +223,8 @@ ORIGIN = json.dumps(
     {
         "type": "struct",
         "fields": [
-            {"name": name, "type": kind, "nullable": True, "metadata": {"__metadata_col": name}}
-            for name, kind in (("_file", "string"), ("_pos", "long"))
+            {"name": name, "type": type_, "nullable": True, "metadata": {"__metadata_col": name}}
+            for name, type_ in (("_file", "string"), ("_pos", "long"))
         ],
     }
 )
@@ -233,8 +234,8 @@ def _with_origin(frame: DataFrame) -> DataFrame:
     """Return the frame with `_file` and `_pos` as hidden columns, which can be selected.
 
     In a staged table of format version 3, the row lineage columns are ordinary columns. Spark (4.1) then assumes that
-    all metadata columns are ordinary columns and does not resolve `_file` and `_pos`. This function adds them to the
-    relation, and a projection hides them again.
+    all metadata columns are ordinary columns, and does not resolve `_file` and `_pos`. Therefore they are added to the
+    output of the relation, and a projection hides them again.
     """
     java = jvm_of(frame.sparkSession)
     relation = frame._jdf.queryExecution().analyzed()
@@ -242,7 +243,7 @@ def _with_origin(frame: DataFrame) -> DataFrame:
         java.org.apache.spark.sql.types.DataType.fromJson(ORIGIN)
     )
     output = scala_seq(java, [*scala_items(relation.output()), *scala_items(origin)])
-    # the fields of the relation after its output: Spark 4.1 added the last one
+    # the fields of the relation after its output; Spark has the last one since 4.1
     fields = ("catalog", "identifier", "options", "timeTravelSpec")[: int(relation.productArity()) - 2]
     exposed = relation.copy(relation.table(), output, *(getattr(relation, field)() for field in fields))
     return frame_of(frame.sparkSession, exposed).select(*[F.col(quote_identifier(name)) for name in frame.columns])

@@ -1,8 +1,8 @@
 """Creates, publishes and drops the branch of a trial, each in one commit of the table's metadata.
 
-A commit succeeds only if the metadata has not changed since it was read (a REST catalog: if neither main nor the branch
-has); otherwise the table is read again, and the same conditions are checked again. Iceberg's own `fast_forward` and
-`DROP BRANCH` apply themselves to newer metadata without these checks.
+A commit succeeds only if the table's metadata has not changed since it was read. (A REST catalog compares only the
+branches that the commit sets.) If it has changed, the table is read again, and the same conditions are checked again.
+Iceberg's own `fast_forward` and `DROP BRANCH` apply themselves to newer metadata without these checks.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def drop(jvm: IcebergJvm, trial: Trial) -> None:
 
     def change(base: Any, transaction: Any) -> None:
         _require_unchanged(base, trial)
-        # A REST catalog checks the snapshot of a branch that is set, and of a branch that is removed it checks nothing.
+        # A REST catalog compares the snapshot of a branch that a commit sets, but not that of a branch it only removes.
         transaction.manageSnapshots().setMaxRefAgeMs(name.branch, 1).commit()
         transaction.manageSnapshots().removeBranch(name.branch).commit()
         _set(transaction, {trial_property(name): None, accepted.property_of(name): None})
@@ -85,8 +85,8 @@ def _swap(
 
     Args:
         doing: The operation, for messages.
-        change: Checks the metadata, and changes them in a transaction.
-        done: Returns whether the metadata have the change, after an error.
+        change: Checks the metadata, and changes it in a transaction.
+        done: Returns whether metadata that was read after an error has the change.
     """
     for attempt in range(MAX_ATTEMPTS):
         table = jvm.load(name)
