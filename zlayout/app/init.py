@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from zlayout.app.columns import split_columns
+from zlayout.app.files import hint_for
 from zlayout.errors import Location, SpecError
 from zlayout.formats.registry import FORMATS
 from zlayout.spec.load import load_project
@@ -170,9 +171,9 @@ def _write(folder: Path, contents: Mapping[Path, str]) -> None:
         load_project(folder, os.environ)
     except OSError as error:
         _remove(written)
-        raise SpecError.of(
-            "ZL067", f"cannot write {error.filename}: {error.strerror}", hint="use a folder in which you may write"
-        ) from error
+        # Without a path, the error is that of a write to the last file.
+        message = f"cannot write {error.filename or written[-1]}: {error.strerror}"
+        raise SpecError.of("ZL067", message, hint=hint_for(error, "use a folder in which you may write")) from error
     except SpecError:
         _remove(written)
         raise

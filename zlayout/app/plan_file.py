@@ -8,7 +8,7 @@ from pathlib import Path
 
 from zlayout.app.arguments import require_project
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
-from zlayout.app.files import write_atomically
+from zlayout.app.files import write_result
 from zlayout.app.pictures import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
 from zlayout.app.plan import Planned, ProjectPlan, backends_of, plan_specs, plan_table
 from zlayout.app.project import is_name, named_layouts, select_layouts
@@ -51,10 +51,7 @@ def write_document(report: RunReport, path: Path) -> None:
     if document.too_large(text):
         message = f"expected a plan of at most {document.MAX_BYTES:,} bytes, found a larger one"
         raise SpecError.of("ZL043", message, hint="select fewer tables, or use --max-rewrite-bytes")
-    try:
-        write_atomically(path, text)
-    except OSError as error:
-        raise SpecError.of("ZL043", f"cannot write the plan to {path}: {error.strerror}") from error
+    write_result(path, text, "ZL043", f"the plan to {path}")
 
 
 def read_plan(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from zlayout.app.files import write_result
+from zlayout.app.files import hint_for, write_result
 from zlayout.app.telemetry import Telemetry, telemetry_of
 from zlayout.cli.console import Console
 from zlayout.errors import SpecError
@@ -128,5 +128,5 @@ def _append(path: str, text: str) -> None:
         with Path(path).open("a", encoding="utf-8") as stream:
             stream.write(text)
     except OSError as error:
-        reason, hint = error.strerror or str(error), "check the folder and its permissions"
+        reason, hint = error.strerror or str(error), hint_for(error, "check the folder and its permissions")
         raise SpecError.of("ZL061", f"cannot write the report {path}: {reason}", hint=hint) from error
