@@ -48,6 +48,7 @@ _INVALID = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\
 _PLAIN = re.compile(r"[\n\x20-\x24\x26-=@-\x5b\x5d-{}~]*")
 # Characters that an escape in double quotes can produce and that are rejected: NUL and surrogates.
 _INVALID_ESCAPED = re.compile("[\\x00\\ud800-\\udfff]")
+_CONFLICT = re.compile("^<<<<<<< ", re.MULTILINE)  # how git begins the lines of a merge conflict
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,9 @@ def parse(content: bytes, shown: str) -> Document:
         if not errors:
             return document
     document, errors = _parsed(text, shown, yaml.SafeLoader)
+    if errors and (conflict := _CONFLICT.search(text)):
+        location = _location(text[: conflict.start()], shown)
+        raise SpecError.of("ZL005", "invalid YAML: a merge conflict", hint="resolve the conflict", location=location)
     if errors:
         raise SpecError(*errors)
     return document
@@ -135,8 +139,7 @@ def _syntax(error: yaml.YAMLError, shown: str) -> Diagnostic:
         location = _at(error.problem_mark or error.context_mark, shown)
         problem = ", ".join(part for part in (error.context, error.problem) if part)
     if "'\\t'" in problem:
-        message = "expected spaces as indentation, found a tab"
-        return Diagnostic("ZL005", message, hint="indent with spaces", location=location)
+        return Diagnostic("ZL005", "expected spaces, found a tab", hint="use spaces instead of tabs", location=location)
     return Diagnostic("ZL005", f"invalid YAML: {problem}", location=location)
 
 

@@ -69,6 +69,7 @@ def test_marks_name_every_key_and_list_item() -> None:
 
 TAGS = "f.yaml:1:4: ZL006 YAML tags (!) are not supported (quote the value if it is text)"
 UNCLOSED = "while parsing a flow sequence, expected ',' or ']', but got '<stream end>'"
+CONFLICT = "f.yaml:2:1: ZL005 invalid YAML: a merge conflict (resolve the conflict)"
 ESCAPED = "f.yaml:3:1: ZL007 duplicate key '\\x1b[31mb' (first defined on line 2) (keep one of them)"
 
 
@@ -97,7 +98,10 @@ ESCAPED = "f.yaml:3:1: ZL007 duplicate key '\\x1b[31mb' (first defined on line 2
         ("- a\n", "f.yaml:1:1: ZL008 expected keys and values, found a list"),
         ("", "f.yaml:1:1: ZL008 expected keys and values, found nothing"),
         ("# only a comment\n", "f.yaml:1:1: ZL008 expected keys and values, found nothing"),
-        ("a:\n\tb: 1\n", "f.yaml:2:1: ZL005 expected spaces as indentation, found a tab (indent with spaces)"),
+        ("a:\n\tb: 1\n", "f.yaml:2:1: ZL005 expected spaces, found a tab (use spaces instead of tabs)"),
+        ("a:\tb\n", "f.yaml:1:3: ZL005 expected spaces, found a tab (use spaces instead of tabs)"),
+        ("a: 1\n<<<<<<< HEAD\nb: 2\n=======\nb: 3\n>>>>>>> other\n", CONFLICT),
+        ("a: 1\n<<<<<<< HEAD\n\tb: 2\n=======\n\tb: 3\n>>>>>>> other\n", CONFLICT),
         ("a: [1, 2\n", f"f.yaml:2:1: ZL005 invalid YAML: {UNCLOSED}"),
         ("a: 1\n b: 2\n", "f.yaml:2:3: ZL005 invalid YAML: mapping values are not allowed here"),
         ("a: é\nb: \x00\n", "f.yaml:2:4: ZL003 expected text, found the character U+0000"),
