@@ -52,7 +52,8 @@ def drift_line(plan: Plan) -> str:
     if unfit:
         more += f" {plural(unfit, 'layout')} no longer {'fits' if unfit == 1 else 'fit'} the workload."
     if not other:
-        return f"No drift. {plural(counts.unchanged, 'table')} laid out as declared.{more}"
+        unchanged = f"{plural(counts.unchanged, 'table')} laid out as declared."
+        return f"Drift is not known:{more} {unchanged}" if counts.failed else f"No drift. {unchanged}{more}"
     rewrites = f" `zlayout apply` would rewrite {size(counts.rewrite_bytes)}." if counts.rewrite_bytes else ""
     verb = "is" if other == 1 else "are"
     return f"Drift: {other:,} of {plural(len(plan.tables), 'table')} {verb} not as declared.{more}{rewrites}"

@@ -179,6 +179,10 @@ def test_drift_closes_with_a_line_of_its_own() -> None:
         "TiB.",
     ]
     assert drift_line(Plan("0.1.0", (UNCHANGED,))) == "No drift. 1 table laid out as declared."
+    failed = replace(UNCHANGED, status=Status.ERROR)
+    assert drift_line(Plan("0.1.0", (UNCHANGED, failed))) == (
+        "Drift is not known: 1 table could not be planned. 1 table laid out as declared."
+    )
 
 
 def test_a_first_layout_says_how() -> None:
