@@ -1,6 +1,7 @@
 """Observing Delta tables from their logs alone: files, tags, checkpoints, partitions and refusals."""
 
 import json
+import tempfile
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -324,6 +325,16 @@ def test_a_folder_that_deltalake_would_read_from_another_one(tmp_path: Path) -> 
         with pytest.raises(TableError, match=r"ZL111 the location .*%.* which deltalake decodes and Spark does not"):
             observe(uri)
     assert observe(write_log(tmp_path / "100%", [protocol(), metadata(INTS)])).version == 0
+
+
+def test_a_temporary_folder_that_deltalake_misreads_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_log(tmp_path / "a%20b", [protocol(), metadata(INTS), add("x")])
+    temporary = tmp_path / "t%41"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    with pytest.raises(TableError, match=r"ZL111 the log must be copied to .*t%41.*\(set TMPDIR to another folder\)"):
+        observe(path)
+    assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.parametrize("start", ["file://", "file:", "FILE://"])

@@ -19,7 +19,7 @@ import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from textwrap import shorten
 from typing import NamedTuple
 
@@ -167,7 +167,17 @@ def _copy_log(log: LogFiles, segment: LogSegment, stack: ExitStack) -> Path:
 
     Returns:
         The folder of the copy: a table with this log and without data files.
+
+    Raises:
+        TableError: ZL111, deltalake would read the copy from another folder too.
     """
+    if is_misread(gettempdir()):
+        raise TableError.of(
+            "ZL111",
+            f"the log must be copied to the temporary folder {gettempdir()}, whose path has '%' and two hexadecimal "
+            "digits, which deltalake decodes",
+            hint="set TMPDIR to another folder",
+        )
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="zlayout-log-")))
     (folder / LOG / SIDECARS).mkdir(parents=True)
     parts = [part for name in segment.checkpoint for part in _sidecars(log, name)]
