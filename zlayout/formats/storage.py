@@ -52,8 +52,14 @@ _GCS_CONF = {
 # A REST catalog chooses the implementation for each table, and may give it credentials for this table alone.
 _FILE_IO = {"sql": S3_FILE_IO, "hive": RESOLVING_FILE_IO, "glue": RESOLVING_FILE_IO}
 # deltalake repeats a request to a store that does not answer for three minutes by default, and one to a store that
-# refuses connections 10 times, which lasts 8 s on average instead of 3 s with the longer wait before the first retry.
-_LIMITS = {"connect_timeout": "10s", "retry_timeout": "30s", "backoff_config.init_backoff": "250ms"}
+# refuses connections 10 times. It waits for a random time before each retry, at first at most 0.5 s, then at most twice
+# the previous time. With the limit of 1 s the waits last 2.5 to 10 s together; with deltalake's own of 15 s, 30 s.
+_LIMITS = {
+    "connect_timeout": "10s",
+    "retry_timeout": "30s",
+    "backoff_config.init_backoff": "250ms",
+    "backoff_config.max_backoff": "1s",
+}
 # The options by which `deltalake_options` describes a store on S3.
 DELTALAKE_OPTIONS = frozenset({*_DELTALAKE_NAMES, *_LIMITS})
 # S3FileIO waits a random time of at most 0.1 s before its first retry, and twice as long before each further one, up to

@@ -25,7 +25,12 @@ from zlayout.spec.model import CatalogConfig, Project, SparkConfig
 
 ENDPOINT = "https://minio.example.com:9000"
 STORAGE = {"endpoint": ENDPOINT, "region": "eu-central-1"}
-LIMITS = {"connect_timeout": "10s", "retry_timeout": "30s", "backoff_config.init_backoff": "250ms"}
+LIMITS = {
+    "connect_timeout": "10s",
+    "retry_timeout": "30s",
+    "backoff_config.init_backoff": "250ms",
+    "backoff_config.max_backoff": "1s",
+}
 EVERYWHERE = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_REGION": "us-west-2"}
 
 
