@@ -17,6 +17,7 @@ from zlayout.errors import Diagnostic, Location, Refused, SpecError
 from zlayout.message_text import describe_value, escape_unprintable
 from zlayout.planner.model import FORMAT_VERSION, Plan, Status, Summary, TablePlan, summary
 from zlayout.planner.picture import Picture
+from zlayout.planner.requirements import FilesAre
 from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
 from zlayout.reading import parse_json, read_at_most
@@ -288,6 +289,8 @@ def _incoherence(document: Document) -> str:
     for table in document.tables:
         if table.status is Status.CHANGES and table.version is None:
             return f"{table.table}: expected requirements for the changes, found no version_is"
+        if missing := {r.group for r in table.requirements if isinstance(r, FilesAre)} - {g.id for g in table.groups}:
+            return f"{table.table}: expected a rewrite_group for files_are of group {min(missing):.60}, found none"
     drawn = [boxes for entry in document.pictures for boxes in (entry.picture.before, entry.picture.after)]
     drawn += [entry.result.boxes for entry in document.results]
     if any(boxes and len(boxes.positions) % 4 for boxes in drawn):

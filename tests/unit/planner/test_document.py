@@ -110,6 +110,15 @@ def test_a_result_of_a_table_without_a_plan_is_refused(plan: Plan) -> None:
         document.from_json(json.dumps(body), "plan.json")
 
 
+def test_a_group_without_its_action_is_refused(plan: Plan) -> None:
+    """The plan is decided again from its requirements, so that the group would be rewritten nevertheless."""
+    body = json.loads(document.to_json(plan))
+    requirement, _ = (r["group"] for r in body["tables"][0]["requirements"] if r["kind"] == "files_are")
+    body["tables"][0]["actions"] = [a for a in body["tables"][0]["actions"] if a.get("id") != requirement]
+    with pytest.raises(SpecError, match=f"ZL041 .*expected a rewrite_group for files_are of group {requirement}"):
+        document.from_json(json.dumps(body), "plan.json")
+
+
 def test_a_duplicate_key_is_reported(plan: Plan) -> None:
     text = document.to_json(plan).replace('"exit_code": 0,', '"exit_code": 0, "exit_code": 0,', 1)
     with pytest.raises(SpecError, match=r"ZL040 .*duplicate key"):
