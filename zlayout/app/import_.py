@@ -29,8 +29,9 @@ from zlayout.spec.patterns import WILDCARDS
 from zlayout.spec.validation import validate
 from zlayout.spec.yaml import dump, parse
 from zlayout.sql_text import quote_identifier
+from zlayout.table.external import Ordering
 from zlayout.table.partition import PartitionField
-from zlayout.table.state import Ordering, TableState
+from zlayout.table.state import TableState
 
 MIB = 1024 * 1024
 DEFAULT_SIZE = 128 * MIB

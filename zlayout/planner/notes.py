@@ -15,7 +15,8 @@ from zlayout.planner.selection import FileSelection
 from zlayout.planner.settings import properties_for_longer
 from zlayout.spec.layout import CLUSTERING_CURVE
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.state import ExternalRewrite, TableState
+from zlayout.table.external import ExternalRewrite
+from zlayout.table.state import TableState
 
 MAX_REWRITES_SHOWN = 3
 UNUSED_WITHOUT_ORDER = ("files.sort_within", "tolerance.unclustered", "tolerance.touched")

@@ -1,13 +1,14 @@
-"""Convert column values to words: 64-bit numbers whose lexicographic order is the order of the values.
+"""Convert each value of a column to words: 64-bit numbers whose lexicographic order is the order of the values.
 
 | type | words |
 |---|---|
 | integer, date, time, timestamp, boolean, decimal within 64 bits | one int64 (one uint64 for uint64) |
 | float | one float64 |
 | decimal beyond 64 bits | one int64, then uint64 |
-| string, binary | uint64, from the bytes after the common prefix |
+| string, binary | up to MAX_AXIS_WORDS uint64, from the bytes after the common prefix of all values |
 
-Nothing is rounded: two values have equal words only if they are equal.
+Numbers are not rounded: two of them have equal words only if they are equal. Long strings that differ only behind the
+words that are kept have equal words. Their distance is 0, but their ranks differ.
 """
 
 from __future__ import annotations
@@ -22,20 +23,23 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from zlayout.errors import TableError
-from zlayout.table.order import byte_order, changes, order_of, sorted_places
+from zlayout.table.order import byte_order, changes, order_and_sorted, order_of
 from zlayout.table.state import Int64
 
 Words = tuple[NDArray[Any], ...]
-MAX_AXIS_WORDS = 4  # words of a string that are kept to measure distances; ranks use all words
-WORD_SPAN = 2.0**64  # number of values of a word
+MAX_AXIS_WORDS = 4  # words of a string that are kept to measure distances. Ranks are computed from all words.
+WORD_SPAN = 2.0**64  # number of values that a word can have
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
     """R distinct values of a column in ascending order, as words.
 
-    point: the width of a single value, in units of the first word: 0 for floats, else one unit of the last word.
-    countable: whether `width` counts the values that the type can hold (integers, dates, booleans, decimals).
+    Attributes:
+        words: For each word an array of length R, the most significant word first.
+        point: The width of a single value, in units of the first word: 0 for floats, else one unit of the last word.
+        countable: Whether the type has a next value for each value (integers, dates, times, booleans, decimals), so
+            that `width` counts values.
     """
 
     words: Words
@@ -52,7 +56,8 @@ class Axis:
     def width(self, start: Int64 | slice, stop: Int64 | slice) -> NDArray[np.float64]:
         """float64, at least 0: the distances from the values at ranks `start` to those at ranks `stop` (start <= stop).
 
-        Differences are computed word by word before rounding, so that they are exact for neighbours near 10^18.
+        The unit is that of the first word. Words are subtracted before they are converted to float64, so that the
+        distance of two neighbours near 10^18 is exact.
         """
         total = _difference(self.words[0][start], self.words[0][stop])
         for place, word in enumerate(self.words[1:], 1):
@@ -61,6 +66,7 @@ class Axis:
 
 
 def _difference(low: NDArray[Any], high: NDArray[Any]) -> NDArray[np.float64]:
+    """float64: high - low for each pair of words. Floats are first limited, so that no sum overflows."""
     if low.dtype.kind == "f":
         span = np.finfo(np.float64).max / 4
         distance: NDArray[np.float64] = np.clip(high, -span, span) - np.clip(low, -span, span)
@@ -78,7 +84,7 @@ def axis_and_ranks(values: pa.Array) -> tuple[Axis, Int64]:
         values: M values of any orderable type, without nulls and NaN.
 
     Returns:
-        The distinct values, and int64[M], the rank of each value among them.
+        The R distinct values, and int64[M], the rank of each value among them.
 
     Raises:
         TableError: ZL109 for a type without an order.
@@ -111,13 +117,13 @@ def dense_values(word: NDArray[Any]) -> tuple[Int64, NDArray[Any]]:
     """int64[M], the dense rank of each row, and the distinct values in ascending order."""
     if (counted := _dense_by_counting(word)) is not None:
         return counted[0], word[counted[1]]
-    order, ordered = sorted_places(word)
+    order, ordered = order_and_sorted(word)
     fresh = changes(ordered)
     return _ranks(order, fresh), ordered[fresh]
 
 
 def _ranks(order: Int64, fresh: NDArray[np.bool_]) -> Int64:
-    """int64[M]: the dense rank of each row, from the sorted rows and the flags of those that begin a new value."""
+    """int64[M]: the dense rank of each row. order: the sorted rows. fresh: whether each of them has a new value."""
     rank: Int64 = np.cumsum(fresh)
     rank -= 1
     ranks = np.empty_like(rank)
@@ -126,7 +132,7 @@ def _ranks(order: Int64, fresh: NDArray[np.bool_]) -> Int64:
 
 
 def _dense_by_counting(word: NDArray[Any]) -> tuple[Int64, Int64] | None:
-    """As `dense`, but by counting, for integers in a short range (dates, flags, ids); None for other words."""
+    """The result of `dense`, by counting, for integers in a short range (dates, flags, ids); None for other words."""
     if len(word) == 0 or word.dtype != np.int64:
         return None
     low, high = int(word.min()), int(word.max())
@@ -140,7 +146,7 @@ def _dense_by_counting(word: NDArray[Any]) -> tuple[Int64, Int64] | None:
 
 
 def _storage(values: pa.Array) -> pa.Array:
-    """The values as the type that defines their order: without dictionary and extension type, strings as binary."""
+    """The values in the type that defines their order: not a dictionary or extension type, and strings as binary."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if pt.is_dictionary(values.type):
@@ -178,7 +184,7 @@ def _number_word(values: pa.Array) -> NDArray[Any]:
 
 
 def _decimal_words(values: pa.Array) -> Words:
-    """The unscaled integers, the most significant word first. There is one word if all of them have at most 64 bits."""
+    """The unscaled integers as words. There is one word if all of them have at most 64 bits."""
     if values.type.bit_width < 128:
         values = values.cast(pa.decimal128(values.type.precision, values.type.scale))
     count = values.type.bit_width // 64
@@ -192,7 +198,10 @@ def _decimal_words(values: pa.Array) -> Words:
 
 
 def _bytes_axis(values: pa.Array) -> tuple[Axis, Int64]:
-    """The axis of strings or binary. If some sampled values are mostly duplicates, only distinct values are sorted."""
+    """The axis and the ranks of strings or binary.
+
+    If more than half of a sample of the values are duplicates, only the distinct values are sorted.
+    """
     sample = values.take(pa.array(np.linspace(0, max(len(values) - 1, 0), min(len(values), 1000)).astype(np.int64)))
     if len(pc.unique(sample)) * 2 < len(sample):
         encoded = values.dictionary_encode()

@@ -1,6 +1,7 @@
-"""The baseline of a laid-out group: its files and touched as the rewrite left them. It is stored with the layout.
+"""The baseline of a laid-out group: the number of files that a rewrite wrote, and their touched.
 
-As text: the number of files, then touched of each z-order column, separated by spaces: `60 3.52 2.94`.
+The table stores it as text: the number of files and touched of each z-order column, separated by spaces, for example
+`60 3.52 2.94`.
 """
 
 from __future__ import annotations
@@ -9,17 +10,18 @@ import math
 from dataclasses import dataclass
 
 SIGNIFICANT_DIGITS = 4
-# Limits of a stored baseline, above which it is ignored.
+# A stored baseline that exceeds one of these limits is ignored.
 MAX_CHARACTERS = 512
 MAX_FILES = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What one rewrite left in one group.
+    """What one rewrite wrote for one group.
 
     Attributes:
-        touched: touched among these files, one per z-order column in the order of the layout.
+        files: The number of files.
+        touched: Touched among these files for each z-order column, in the order of the layout.
     """
 
     files: int

@@ -1,4 +1,4 @@
-"""Digests of sets of files, which do not depend on the order of the files."""
+"""Digests of sets of files. A digest does not depend on the order in which the files are given."""
 
 from __future__ import annotations
 
@@ -12,35 +12,34 @@ import pyarrow.compute as pc
 
 from zlayout.table.order import Values, byte_order, order_of
 from zlayout.table.side_by_side import MAX_THREADS, pieces, side_by_side
-from zlayout.table.state import FileTable, Int64, names
+from zlayout.table.state import FileTable, Int64, identity_columns
 
-# Number of files that are hashed as one block. Digests depend on it.
+# Number of files that are hashed as one block. Another number would change every digest.
 FILES_PER_BLOCK = 1 << 16
 
 
 def digests_of(parts: Sequence[FileTable]) -> list[str]:
-    """The digest of each part: SHA-256 (hex) of the set of its (path, version_key)."""
+    """The digest of each part, as 64 hexadecimal digits. It depends on path and version_key of each of its files."""
     if len(parts) == 1:
         return [_digest_alone(parts[0])]
-    shares = [parts[at::MAX_THREADS] for at in range(MAX_THREADS)]
+    batches = [parts[at::MAX_THREADS] for at in range(MAX_THREADS)]
     digests = [""] * len(parts)
-    for at, found in enumerate(side_by_side(_digests, shares, sum(map(len, parts)))):
+    for at, found in enumerate(side_by_side(_digests, batches, sum(map(len, parts)))):
         digests[at::MAX_THREADS] = found
     return digests
 
 
 def _digests(parts: Sequence[FileTable]) -> list[str]:
-    """The digest of each part: SHA-256 of its number of files and of the digests of its blocks of sorted files.
+    """The digest of each part: the SHA-256 of its number of files and of the digests of its blocks of sorted files.
 
     All parts are sorted together, which is faster for many small parts.
     """
     columns, order = _in_order(parts)
     numbers = [len(part) for part in parts]
-    texts = _taken(columns, order[order_of(np.repeat(np.arange(len(parts)), numbers)[order])])
-    places = pairwise([0, *np.cumsum(numbers).tolist()])
+    values = _taken(columns, order[order_of(np.repeat(np.arange(len(parts)), numbers)[order])])
     return [
-        _of_blocks(stop - start, [_block(texts, *cut) for cut in pieces(start, stop, FILES_PER_BLOCK)])
-        for start, stop in places
+        _of_blocks(stop - start, [_block(values, *cut) for cut in pieces(start, stop, FILES_PER_BLOCK)])
+        for start, stop in pairwise([0, *np.cumsum(numbers).tolist()])
     ]
 
 
@@ -57,7 +56,7 @@ def _digest_alone(part: FileTable) -> str:
 
 def _in_order(parts: Sequence[FileTable]) -> tuple[list[pa.Array], Int64]:
     """path and version_key of all files, and the indices (int64) that sort the files by these two."""
-    columns = names(parts)
+    columns = identity_columns(parts)
     found = byte_order(columns[0])
     if found.fresh.all():
         return columns, found.order
@@ -71,7 +70,7 @@ def _taken(columns: Sequence[pa.Array], order: Int64) -> list[Values]:
 
 
 def _block(columns: Sequence[Values], start: int, stop: int) -> bytes:
-    """SHA-256 of the sorted files start..stop: lengths and bytes of their paths, then of their version keys."""
+    """The SHA-256 of the sorted files from `start` to `stop` - 1: lengths and bytes of each column in turn."""
     digest = hashlib.sha256()
     for values in columns:
         digest.update(_as_bytes(values.lengths[start:stop]))

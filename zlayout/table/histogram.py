@@ -15,7 +15,7 @@ SIZE_BORDERS = ((1 / 16, "<= 1/16"), (1 / 8, "<= 1/8"), (1 / 4, "<= 1/4"), (1 / 
 
 @dataclass(frozen=True, slots=True)
 class DepthBucket:
-    """Files whose depth is in low..high (inclusive). label: "3" or "17-32"."""
+    """The number of files whose depth is from `low` to `high`, inclusive. label: for example "3" or "17-32"."""
 
     label: str
     low: int
@@ -25,7 +25,13 @@ class DepthBucket:
 
 @dataclass(frozen=True, slots=True)
 class SizeBucket:
-    """Files of one size class. label: the upper border as a multiple of the target size."""
+    """The number and the total size of the files of one size class.
+
+    Attributes:
+        label: The upper border as a multiple of the target size, for example "<= 1/4", or "> 2" for the last class.
+        files: The number of files.
+        bytes: The sum of their sizes.
+    """
 
     label: str
     files: int
@@ -33,9 +39,9 @@ class SizeBucket:
 
 
 def depth_histogram(depths: Int64) -> tuple[DepthBucket, ...]:
-    """The number of files for each depth from 1 to 16, then for 17-32, 33-64 and so on up to the deepest file.
+    """The number of files of each depth from 1 to 16, then of the depths 17-32, 33-64 and so on up to the deepest file.
 
-    depths: int64[N]. Files of depth 0, which have no value, are not counted.
+    depths: int64[N], the depth of each file that has a value.
     """
     borders = list(range(SINGLE_DEPTHS + 1))
     deepest = int(depths.max()) if len(depths) else 0
@@ -52,13 +58,15 @@ def depth_histogram(depths: Int64) -> tuple[DepthBucket, ...]:
 def size_histogram(sizes: Int64, target: int, number: Int64 | None = None) -> tuple[SizeBucket, ...]:
     """The number of files up to 1/16, 1/8, 1/4, 1/2, 1 and 2 times `target` bytes, and of larger files.
 
-    sizes: int64[N], bytes. number: int64[N], the number of files of each size; None for one each.
+    Args:
+        sizes: int64[N], sizes in bytes.
+        target: the target size in bytes.
+        number: int64[N], the number of files of each of these sizes; None for one of each.
     """
     labels = [label for _, label in SIZE_BORDERS] + ["> 2"]
-    slot = np.zeros(len(sizes), np.uint8)
+    bucket = np.zeros(len(sizes), np.uint8)
     for border, _ in SIZE_BORDERS:
-        slot += sizes > int(border * target)
-    files = np.bincount(slot, number, len(labels))
+        bucket += sizes > int(border * target)
+    files = np.bincount(bucket, number, len(labels))
     size = sizes if number is None else sizes * number
-    held = [int(size[slot == i].sum()) if files[i] else 0 for i in range(len(labels))]
-    return tuple(SizeBucket(x, int(files[i]), held[i]) for i, x in enumerate(labels))
+    return tuple(SizeBucket(x, int(files[i]), int(size[bucket == i].sum())) for i, x in enumerate(labels))

@@ -1,4 +1,4 @@
-"""Concatenate file tables and file bounds, and replace files by those that a rewrite wrote."""
+"""Concatenate file tables and file bounds, and replace old files by the new files of a rewrite."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def joined(parts: Sequence[FileTable]) -> FileTable:
     """The files of all parts, in order.
 
     Args:
-        parts: At least one file table, with bounds of the columns of the first one. Their indices refer to the
-            partitions and layouts of the last one, and their groups are numbered together.
+        parts: At least one file table. Each has the bounds of the columns of the first one. The indices `partition` and
+            `layout` of each refer to the partitions and layouts of the last one. A group has the same number in all.
     """
     first = parts[0]
     columns: dict[str, Any] = {
@@ -34,7 +34,7 @@ def joined(parts: Sequence[FileTable]) -> FileTable:
 
 
 def joined_bounds(parts: Sequence[ColumnBounds]) -> ColumnBounds:
-    """The bounds of all parts, in order, with the type of the first one."""
+    """The bounds of all parts, in order, cast to the type of the first part."""
     kind = parts[0].lower.type
     return ColumnBounds(
         _joined([part.lower for part in parts], kind),
@@ -50,12 +50,14 @@ def _joined(columns: Sequence[pa.Array | pa.ChunkedArray], kind: pa.DataType) ->
 
 
 def replaced(files: FileTable, removed: Sequence[pa.Array], added: Sequence[FileTable]) -> FileTable:
-    """Return the files without the removed ones and with the added ones, without layout records.
+    """Return the live files after a rewrite: `files` that were not removed, then the new files.
+
+    The result has no layout records and no baselines.
 
     Args:
         files: The live files before the rewrite, with the bounds of some columns.
-        removed: The paths of the removed files.
-        added: The new files, with bounds of the same columns.
+        removed: The paths of the removed files, in one or several arrays.
+        added: The new files, with the bounds of the same columns.
     """
     gone = pa.concat_arrays([paths.cast(pa.large_string()) for paths in removed] or [pa.array([], pa.large_string())])
     kept = pc.invert(pc.is_in(files.path.cast(pa.large_string()), value_set=gone)).to_numpy(zero_copy_only=False)

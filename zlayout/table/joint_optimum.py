@@ -1,6 +1,7 @@
-"""The joint optimum: touched of independent columns in a perfect layout by all of them.
+"""The joint optimum: touched of each column in a perfect layout by all z-order columns, if these are independent.
 
-It is a reference for decisions, not a floor: correlated columns reach less, and frequent values prevent it.
+It is a reference for decisions and not a floor: touched of correlated columns can be lower. If values are frequent, no
+layout may reach it.
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ def joint_optimum(
     distinct: ArrayLike | None = None,
     heavy: Sequence[Sequence[float]] | None = None,
 ) -> Float64:
-    """touched(c) of independent columns in an optimal layout by all of them.
+    """Touched of each column in an optimal layout by all of them, if they are independent.
 
     N files with disjoint boxes form 2^b_i slices along column i, with sum b_i = log2 N. An equality query on column i
     opens N / 2^b_i files, and the product of these numbers is N^(d-1). For weights p the optimum is
-    b_i = log2(N)/d + log2(p_i) - mean log2(p_j), limited to 0..log2(distinct_i). Bits that a column cannot use are
-    given to the others (water filling).
+    b_i = log2(N)/d + log2(p_i) - mean log2(p_j), limited to 0..log2(distinct_i). Bits that one column cannot use are
+    distributed over the other columns (water filling).
 
     Args:
         n_files: number of files, of any shape [...].
-        weights: of the d columns.
-        distinct: number of distinct values, [d] or [..., d]. It is infinity if it is unknown, and 0 if all rows are
-            null: then no file is touched.
+        weights: the weights p of the d columns, above 0.
+        distinct: number of distinct values, [d] or [..., d]; infinity if it is unknown, 0 if all rows are null. None:
+            unknown for every column.
         heavy: for each column the shares (0..1) of its most frequent values. A value with share s fills s * N files,
             so that touched is at least N * sum(s^2). The other values are assumed to be equally frequent.
 
     Returns:
-        float64[..., d].
+        float64[..., d]; 0 for a column whose rows are all null.
 
     Raises:
         ValueError: for a weight that is not positive.
@@ -55,7 +56,7 @@ def joint_optimum(
 
 
 def _effective(distinct: Float64, heavy: Sequence[Sequence[float]]) -> Float64:
-    """1 / sum of squared shares: the number of equally frequent values that would have the same optimum."""
+    """1 / (sum of squared shares): the number of equally frequent values that would have the same joint optimum."""
     shares = [np.asarray(column, np.float64) for column in heavy]
     squares = np.array([float((s**2).sum()) for s in shares])
     rest = np.array([max(1.0 - float(s.sum()), 0.0) for s in shares])
@@ -66,16 +67,17 @@ def _effective(distinct: Float64, heavy: Sequence[Sequence[float]]) -> Float64:
 
 
 def fill(total: Float64, importance: Float64, caps: Float64) -> Float64:
-    """Bits for each column: `level + importance`, limited to 0..cap, with the level at which they sum to `total`.
+    """The bits of each column: `level + importance`, limited to 0..cap, at the level at which they sum to `total`.
 
-    The sum is piecewise linear in the level, with kinks where a column reaches 0 or its cap. The piece that contains
-    `total` is found, and the level interpolated. kd trees are built from the results, so that a different order of the
-    floating-point operations would be a different layout.
+    The sum is piecewise linear in the level, with a kink wherever a column reaches 0 or its cap. The function finds the
+    piece that contains `total`, and interpolates the level. kd trees are built from the results, so that another order
+    of the floating-point operations could result in another layout.
 
     Args:
         total: float64[P], at least 0.
-        importance: float64[d] or float64[P, d], log2 of how much a column gains from being sliced.
-        caps: float64[P, d], at least 0. Where they sum to less than `total`, each column gets its cap.
+        importance: float64[d] or float64[P, d], log2 of the weight of each column.
+        caps: float64[P, d], the maximum bits of each column, at least 0. Where they sum to less than `total`, each
+            column gets its cap.
 
     Returns:
         float64[P, d].
@@ -93,7 +95,7 @@ def fill(total: Float64, importance: Float64, caps: Float64) -> Float64:
 
 
 def _filled(levels: Float64, importance: Float64, caps: Float64) -> Float64:
-    """float64[P, k]: the sum of bits at each of k levels, added column by column in order."""
+    """float64[P, k]: the sum of the bits of all columns at each of k levels. The columns are added in their order."""
     filled = np.zeros_like(levels)
     for column in range(caps.shape[1]):
         filled += np.minimum(np.maximum(levels + importance[..., column, None], 0.0), caps[:, column, None])

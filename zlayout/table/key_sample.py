@@ -1,4 +1,4 @@
-"""A sample of the key columns of a table, with the file and the row group of each row."""
+"""A sample of the key columns of a table, with the file and the row group of each sampled row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zlayout.table.state import ColumnBounds, Int64
 
 
 class NotParquetError(ValueError):
-    """The files have no row groups that can be sampled."""
+    """The files are not Parquet files, so that they have no row groups. kind: their format."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(f"only Parquet files can be sampled, found {kind} files")
@@ -19,10 +19,14 @@ class NotParquetError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RowGroups:
-    """The G row groups of some files, as stated in the footers.
+    """The G row groups of some files, as the footers of the files describe them.
 
-    file: int64[G], the index of each one's file in the file table. rows: int64[G]. bytes: int64[G], not compressed.
-    bounds: by dotted name of a column, of the type of its file bounds; null where the footer has no usable statistics.
+    Attributes:
+        file: int64[G], the index of the file of each row group in the file table.
+        rows: int64[G], the number of rows.
+        bytes: int64[G], the uncompressed size of all columns.
+        bounds: By dotted name of a column. They have the type of its file bounds, and are null where the footer has no
+            usable statistics.
     """
 
     file: Int64
@@ -36,12 +40,18 @@ class RowGroups:
 
 @dataclass(frozen=True, slots=True)
 class RowGroupSample:
-    """The rows of randomly chosen row groups.
+    """The n rows of randomly chosen row groups.
 
-    keys: by dotted name of a column, each of length n, of the type of its bounds. file: int64[n], the index of each
-    row's file in the file table. row_group: int64[n], a number of each row's row group. bytes_read: the size of the
-    column chunks that were read. seed: of the random choice. complete: whether every row group of the files was read.
-    footers: all row groups of the files that were read.
+    Attributes:
+        keys: By dotted name of a column, an array of length n of the type of its bounds.
+        file: int64[n], the index of the file of each row in the file table.
+        row_group: int64[n], a number that identifies the row group of each row among those that were read.
+        row_groups: The number of row groups that were read.
+        files: The number of files that they are in.
+        bytes_read: The size of the column chunks that were read.
+        seed: The seed of the random choice.
+        complete: Whether every row group of every file to sample was read.
+        footers: All row groups of the files of which a row group was read.
     """
 
     keys: Mapping[str, pa.Array]

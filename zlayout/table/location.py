@@ -1,4 +1,4 @@
-"""Compare storage locations that are written in different ways."""
+"""Convert storage locations to a canonical form, in which they can be compared."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import re
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)(.*)", re.DOTALL)
 GCS_SCHEME = "gs"
 S3_SCHEMES = frozenset({"s3", "s3a", "s3n"})
-# The environment variables of AWS tools that name another store than AWS. The first one that is set counts.
+# The environment variables in which AWS tools find the URL of a store other than AWS. The first one that is set counts.
 S3_ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _SCHEMES = {**dict.fromkeys(S3_SCHEMES, "s3"), "abfs": "abfss", "wasb": "wasbs"}
 
 
 def canonical(location: str) -> str:
-    """The location in one form: equal for `file:/a`, `file:///a/` and `/a`, and for `s3a://b/t` and `s3://b/t/`."""
+    """The canonical form: equal for `file:/a`, `file:///a/` and `/a`, and for `s3a://b/t` and `s3://b/t/`."""
     text = re.sub(r"^file:/*(?=/)", "", location, flags=re.IGNORECASE)
     url = _URL.fullmatch(text)
     if url is None:
@@ -24,9 +24,9 @@ def canonical(location: str) -> str:
 
 
 def container(location: str) -> str:
-    """What holds the location: `s3://bucket` for a URL with a host or bucket, `/` for a local path, else empty.
+    """The bucket, host or file system of a location: `s3://bucket` for a URL, `/` for a local path, '' if unknown.
 
-    Two canonical locations in one container are two places unless a link connects them.
+    Two locations in one container with different canonical forms are different, unless a link connects them.
     """
     url = _URL.fullmatch(canonical(location))
     if url is not None:

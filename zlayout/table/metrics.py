@@ -1,6 +1,7 @@
 """touched, depth and overlaps of a column, from file bounds and row counts. docs/metrics.md has the definitions.
 
-All metrics take O(N log N). All partitions are measured together: `zlayout.table.segments` gives each its own points.
+Each metric takes O(N log N) for N files. All partitions are measured together, because no two of them share a point of
+`zlayout.table.segments`.
 """
 
 from __future__ import annotations
@@ -18,16 +19,19 @@ from zlayout.table.side_by_side import both, side_by_side
 from zlayout.table.state import Bools, FileTable, Float64, Int64
 from zlayout.table.sums import counts, maxima
 
-MIN_FILES_PER_BOUND = 4  # files per distinct bound; with fewer, bounds do not show the number of distinct values
+MIN_FILES_PER_BOUND = 4  # With fewer files per distinct bound, bounds do not show the number of distinct values.
 
 
 @dataclass(frozen=True, slots=True)
 class ByPartition:
-    """Metrics of each partition, float64[P] each.
+    """The metrics of one column in each partition, float64[P] each.
 
-    touched: files touched. bytes: the size of these files. distinct: estimated distinct values, infinity if unknown.
-    max_distinct: an upper limit of the distinct values that the bounds prove, infinity if they prove none. floor: NaN
-    if unknown.
+    Attributes:
+        touched: Touched among the files of the partition.
+        bytes: Bytes read among these files.
+        distinct: The estimated number of distinct values; infinity if unknown.
+        max_distinct: An upper limit of this number that the bounds prove; infinity if they prove none.
+        floor: The floor; NaN if unknown.
     """
 
     touched: Float64
@@ -41,12 +45,20 @@ class ByPartition:
 class ColumnMetrics:
     """The metrics of one column of one set of files.
 
-    touched: files opened by an equality query on this column, summed over partitions. bytes_read: the size of these
-    files. floor: touched that no layout of files of this number and these sizes can go below; None where bounds do not
-    show how often the values occur. depth, overlaps: mean over the files that have a value. distinct: estimated
-    distinct values, the maximum over partitions (infinity if unknown). unbounded: number of files with an open bound.
-    all_null: number of files without any value. truncated: number of files with a truncated bound. reach: the share of
-    rows in each file's interval, if it was requested.
+    Attributes:
+        files: The number of files.
+        partitions: The number of partitions that have files.
+        touched: The number of files that an equality query on this column opens, summed over the partitions.
+        bytes_read: The size of these files.
+        floor: The lowest touched of any layout with as many files of these sizes; None if the bounds do not show how
+            often the values occur.
+        depth: The mean over the files that have a value.
+        overlaps: The mean over the files that have a value.
+        distinct: The estimated number of distinct values, the maximum over the partitions; infinity if unknown.
+        unbounded: The number of files that have a value and an open bound.
+        all_null: The number of files without a value.
+        truncated: The number of files with a truncated bound.
+        reach: The share of rows in each file's interval; None if it was not requested.
     """
 
     column: str
@@ -67,19 +79,23 @@ class ColumnMetrics:
 
 
 def layout_metrics(files: FileTable, columns: Collection[str], with_reach: bool = False) -> tuple[ColumnMetrics, ...]:
-    """The metrics of each column.
+    """The metrics of each column, in the order of the columns.
 
     Args:
-        files: the files, of all partitions.
+        files: the files of all partitions.
         columns: the names of columns whose bounds were read.
         with_reach: keep the `Reach` of each column, which needs memory for every file.
+
+    Raises:
+        KeyError: for a column whose bounds were not read.
+        TableError: ZL109 for a type without an order.
     """
     alone = len(columns) == 1
     return tuple(side_by_side(lambda column: _measure(files, column, with_reach, alone), tuple(columns), len(files)))
 
 
 def _measure(files: FileTable, column: str, with_reach: bool, alone: bool) -> ColumnMetrics:
-    """The column's metrics. alone: whether no other column is measured meanwhile, so that two threads can be used."""
+    """The column's metrics. alone: whether it is the only measured column, so that two threads can be used for it."""
     bounds = files.bounds[column]
     ranked = rank_bounds(bounds, files.rows)
     number = counts(files.partition, max(len(files.partitions), 1))
@@ -138,7 +154,7 @@ def depth(segments: Segments) -> Int64:
     """int64[M]: for each file the largest number of files of its partition that share one point of its interval.
 
     The file itself is counted. As intervals are closed, the maximum is reached at a point. It is found by a range
-    maximum query with a sparse table, one level of which is computed at a time.
+    maximum query with a sparse table, of which only one level at a time is in memory.
     """
     depths = np.empty(len(segments.lo), np.int64)
     for files, _, block in segments.blocks():
@@ -147,7 +163,7 @@ def depth(segments: Segments) -> Int64:
 
 
 def _highest(segments: Segments) -> Int64:
-    highest = segments.depth  # over windows of 2^level points, level 0 first
+    highest = segments.depth  # the maximum over each window of 2^level points, beginning with level 0
     level = (np.frexp((segments.hi - segments.lo + 1).astype(np.float64))[1] - 1).astype(np.int8)
     by_level = np.argsort(level, kind="stable")
     last = np.cumsum(np.bincount(level, minlength=1))
@@ -162,12 +178,16 @@ def _highest(segments: Segments) -> Int64:
 
 
 def distinct_estimate(segments: Segments, countable: bool) -> Float64:
-    """float64[P]: an upper estimate of the distinct values of each partition, from bounds alone; infinity if unknown.
+    """float64[P]: an upper estimate of the number of distinct values in each partition; infinity if unknown.
 
-    For integers, dates, times, booleans and decimals it is at most max - min + 1. The number of distinct bounds is used
-    if every file has a single value, since the bounds are then the values. It is also used if there are at least 4
-    files per distinct bound and at least half of the files have a single value: a value that is not a bound is then
-    unlikely. In a partition with an unbounded file the number is unknown.
+    Only bounds are used. For integers, dates, times, booleans and decimals the number is at most max - min + 1. The
+    number of distinct bounds is used if every file has a single value, since the bounds are then the values. It is also
+    used if there are at least 4 files per distinct bound and at least half of the files have a single value: a value
+    that is not a bound is then unlikely. In a partition with an unbounded file the number is unknown.
+
+    Args:
+        segments: of M files.
+        countable: as in `Axis`.
     """
     points, files, estimate = _values_in_range(segments, countable)
     single = counts(segments.partition[segments.hi == segments.lo], len(points))
@@ -178,12 +198,12 @@ def distinct_estimate(segments: Segments, countable: bool) -> Float64:
 
 
 def max_distinct(segments: Segments, countable: bool, single: Bools) -> Float64:
-    """float64[P]: an upper limit of the distinct values that the bounds prove; infinity if they prove none.
+    """float64[P]: an upper limit of the number of distinct values that bounds prove; infinity if they prove none.
 
     Args:
         segments: of M files.
-        countable: whether the values of the type can be counted.
-        single: bool[M], the files of one value.
+        countable: as in `Axis`.
+        single: bool[M], whether all rows of a file have the same value.
     """
     points, files, limit = _values_in_range(segments, countable)
     limit = np.where((counts(segments.partition[single], len(points)) == files) & (files > 0), points, limit)
@@ -192,7 +212,7 @@ def max_distinct(segments: Segments, countable: bool, single: Bools) -> Float64:
 
 
 def _values_in_range(segments: Segments, countable: bool) -> tuple[Int64, Int64, Float64]:
-    """[P] each: the number of points, the number of files, and max - min + 1; infinity for values without a number."""
+    """For each partition the number of points, the number of files, and max - min + 1 (infinity if not countable)."""
     points = np.diff(segments.start)
     files = counts(segments.partition, len(points))
     number = np.where(files > 0, np.inf, 0.0)
@@ -205,16 +225,18 @@ def _values_in_range(segments: Segments, countable: bool) -> tuple[Int64, Int64,
 def known_floor(
     segments: Segments, estimate: PerSegment, touched: Float64, limit: Float64, files: FileTable, single: Bools
 ) -> Float64:
-    """float64[P]: the floor of each partition; NaN where bounds do not show how often the values occur.
+    """float64[P]: the floor of each partition; NaN where it is unknown.
 
-    They show it if every file has a single value. Where touched is the lowest floor that the partition can have, the
-    present layout proves that it is reached.
+    Bounds show how often each value occurs if every file has a single value. The floor is also known where touched
+    equals the lowest floor that the partition can have: the present layout then proves that this floor is reached.
 
     Args:
-        segments: of M files, of which `single` (bool[M]) have one value.
-        estimate: rows in each segment.
-        touched, limit: float64[P], touched and `max_distinct`.
+        segments: of M files.
+        estimate: the number of rows in each segment.
+        touched: float64[P], touched in each partition.
+        limit: float64[P], the result of `max_distinct`.
         files: the N files.
+        single: bool[M], whether all rows of a file have the same value.
     """
     partitions = len(touched)
     rows = segments.per_partition(estimate[0] + estimate[1])
@@ -233,28 +255,30 @@ def known_floor(
 
 
 def floor_of_shares(shares: Float64, largest: float) -> float:
-    """The floor of a column: touched that no layout of as many files can go below.
+    """The floor of a column: the lowest touched of any layout with as many files of these sizes.
 
     A query for a value with the share s of the rows opens at least max(1, s / r) files, where r is the share of the
-    rows in the largest file. Drawn by row, the values touch at least `sum s * max(1, s / r)` files. Nothing else about
-    the layout is used: neither other columns nor correlation.
+    rows in the largest file. The mean over values that are drawn from the rows is at least `sum s * max(1, s / r)`. It
+    does not depend on other columns.
 
     Args:
-        shares: float64[k], the share of each value among the rows with a value; they sum to 1 or less. Rows that are
-            left out count as rare values.
+        shares: float64[k], the share of each value among the rows with a value. They sum to 1 or less; the remaining
+            rows count as rare values.
         largest: the rows of the largest file, as a share of the rows with a value; above 0.
     """
     return float(1.0 + (shares * np.maximum(shares / largest - 1.0, 0.0)).sum())
 
 
 def min_floor(distinct: Float64, largest: Float64) -> Float64:
-    """The lowest floor that a column of at most `distinct` values can have, of any shape.
+    """float64[...]: the lowest floor that a column with at most `distinct` values can have.
 
-    `s * max(1, s / r)` is convex in s, so that equal shares give the minimum: `max(1, 1 / (distinct * r))`.
+    `s * max(1, s / r)` of `floor_of_shares` is convex in s, so that equal shares give the minimum:
+    `max(1, 1 / (distinct * r))`.
 
     Args:
-        distinct: an upper limit of the number of values; infinity if unknown, 0 for a column without a value.
-        largest: the rows of the largest file, as a share of the rows with a value; above 0.
+        distinct: float64[...], an upper limit of the number of values; infinity if unknown, 0 for a column without a
+            value, whose floor is 0.
+        largest: float64[...], the rows of the largest file, as a share of the rows with a value; above 0.
     """
     with np.errstate(divide="ignore"):
         lowest: Float64 = np.maximum(1.0 / (np.maximum(distinct, 1.0) * largest), 1.0)

@@ -1,7 +1,8 @@
-"""Sort values by words, and find where values change and which rows are distinct.
+"""Sort values as 64-bit words, and find distinct values and distinct rows.
 
 Strings and binary are sorted by their bytes, eight bytes at a time. For file names with UUIDs this is several times as
-fast as comparing whole values, because the first eight bytes after the common prefix distinguish nearly all of them.
+fast as a comparison of whole values, because the first eight bytes after the common prefix distinguish nearly all of
+them.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ WORD = 8  # bytes per word
 
 
 def order_of(word: NDArray[Any]) -> Int64:
-    """int64[M]: the indices that sort the values. See `sorted_places`."""
-    return sorted_places(word)[0]
+    """int64[M]: the indices that sort the values. See `order_and_sorted`."""
+    return order_and_sorted(word)[0]
 
 
-def sorted_places(word: NDArray[Any]) -> tuple[Int64, NDArray[Any]]:
-    """The indices that sort the values, and the sorted values.
+def order_and_sorted(word: NDArray[Any]) -> tuple[Int64, NDArray[Any]]:
+    """int64[M], the indices that sort the values, and the sorted values. word: M values of any dtype.
 
-    An int64 value and its index are sorted as one word if both fit into 63 bits. This takes half the time of an
-    argsort, and is stable.
+    Each int64 value is packed with its index into one word, if both fit into 63 bits. Sorting these words takes half
+    the time of an argsort, and is stable.
     """
     if word.dtype == np.int64 and len(word) > 1:
         low, high = int(word.min()), int(word.max())
@@ -50,7 +51,7 @@ def sorted_places(word: NDArray[Any]) -> tuple[Int64, NDArray[Any]]:
 
 
 def changes(ordered: NDArray[Any]) -> NDArray[np.bool_]:
-    """bool[M]: where the value differs from the one before; True for the first."""
+    """bool[M]: whether each value differs from the previous one; True for the first value."""
     fresh = np.ones(len(ordered), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
     return fresh
@@ -59,10 +60,10 @@ def changes(ordered: NDArray[Any]) -> NDArray[np.bool_]:
 def distinct_rows(codes: Sequence[Int32 | Int64]) -> tuple[Int64, Int64]:
     """The sorted distinct rows, and the index of each row among them.
 
-    Each row is combined into one number, because `np.unique` along an axis takes ten times as long.
+    The codes of each row are combined into one number, because `np.unique` along an axis takes ten times as long.
 
     Args:
-        codes: integers of -1 or more, [rows] for each column.
+        codes: for each column int32[rows] or int64[rows], at least -1.
 
     Returns:
         int64[distinct, columns] and int64[rows].
@@ -78,7 +79,9 @@ def distinct_rows(codes: Sequence[Int32 | Int64]) -> tuple[Int64, Int64]:
 class ByteOrder:
     """The order of M values by their bytes. A value precedes longer values that begin with it.
 
-    order: int64[M], the indices of the sorted values. fresh: bool[M], whether a sorted value differs from the previous.
+    Attributes:
+        order: int64[M], the indices of the sorted values.
+        fresh: bool[M], whether each sorted value differs from the previous one.
     """
 
     order: Int64
@@ -90,18 +93,18 @@ class ByteOrder:
     def words(self, limit: int) -> tuple[UInt64, ...]:
         """The D sorted distinct values as words: uint64[D] for each eight bytes after the common prefix.
 
-        There are at most `limit` words, and no more than are needed to distinguish values. Values that differ only in
-        trailing zero bytes have equal words.
+        There are at most `limit` words, and no more than are needed to distinguish the values. Values that differ only
+        in trailing zero bytes, or only behind the last word, have equal words.
         """
         first = self.order[self.fresh]
         return tuple(self._text.word(first, self._prefix + WORD * n) for n in range(min(self._words, limit)))
 
 
 def byte_order(values: pa.Array) -> ByteOrder:
-    """Sort strings or binary, large or not, without nulls."""
+    """Sort strings or binary values, of types with 32-bit or 64-bit offsets, without nulls."""
     text = Values.of(values)
     prefix = at = _common_prefix(values)
-    order, word = sorted_places(text.word(np.arange(len(values)), at))
+    order, word = order_and_sorted(text.word(np.arange(len(values)), at))
     fresh, words = changes(word), 1
     while len(tied := _tied(fresh)):
         at += WORD
@@ -118,14 +121,14 @@ def byte_order(values: pa.Array) -> ByteOrder:
 
 
 def _tied(fresh: NDArray[np.bool_]) -> Int64:
-    """The positions in the order of the values that are not yet distinguished from a neighbour."""
+    """The positions, in sorted order, of the values that are not yet distinguished from a neighbour."""
     alone = fresh.copy()
     alone[:-1] &= fresh[1:]
     return np.flatnonzero(~alone)
 
 
 def _sort_ties(order: Int64, fresh: NDArray[np.bool_], tied: Int64, key: NDArray[Any]) -> None:
-    """Sort each run of tied values by `key`, in place."""
+    """Sort each run of tied values by `key`, and change `order` and `fresh` in place. key: one for each of `tied`."""
     run = np.cumsum(fresh[tied]) - 1
     differs = changes(key) & ~fresh[tied]
     some = (np.bincount(run, differs) > 0)[run]
@@ -141,7 +144,10 @@ def _sort_ties(order: Int64, fresh: NDArray[np.bool_], tied: Int64, key: NDArray
 class Values:
     """M strings or binary values in one buffer.
 
-    starts, lengths: int64[M], the bytes of each value in `data`, uint8[at least WORD].
+    Attributes:
+        starts: int64[M], the position of the first byte of each value in `data`.
+        lengths: int64[M], the number of bytes of each value.
+        data: uint8[at least WORD].
     """
 
     starts: Int64
@@ -150,6 +156,7 @@ class Values:
 
     @staticmethod
     def of(values: pa.Array) -> Values:
+        """The values of an Arrow array, whose buffers are shared. values: as in `byte_order`."""
         wide = pt.is_large_binary(values.type) or pt.is_large_string(values.type)
         _, offsets, data = values.buffers()
         ends = np.zeros(1, np.int64)
@@ -162,11 +169,11 @@ class Values:
         return Values(ends[:-1], np.diff(ends), bytes_)
 
     def between(self, start: int, stop: int) -> memoryview:
-        """The bytes of the values start..stop, of which there is at least one."""
+        """The bytes of the values from `start` to `stop` - 1, of which there is at least one."""
         return self.data[self.starts[start] : self.starts[stop - 1] + self.lengths[stop - 1]].data
 
     def word(self, rows: Int64, at: int) -> UInt64:
-        """uint64: eight bytes of each value at `rows`, beginning with byte `at`, big-endian, padded with zeros."""
+        """uint64[rows]: eight bytes of each of `rows`, beginning with byte `at`, big-endian and padded with zeros."""
         start, left = self.starts[rows], self.lengths[rows]
         start += at
         left -= at
@@ -182,21 +189,21 @@ class Values:
 
 
 def _left(word: UInt64, count: Int64) -> UInt64:
-    """The words without their first `count` bytes, 1..8."""
+    """The words, shifted so that they begin after their first `count` bytes (1 to 8), and padded with zeros."""
     bits = (count * 8 - 1).astype(np.uint64)
-    shifted: UInt64 = word << bits << np.uint64(1)  # a shift by 64 at once is undefined
+    shifted: UInt64 = word << bits << np.uint64(1)  # a single shift by 64 bits is undefined
     return shifted
 
 
 def _without_end(word: UInt64, count: Int64) -> UInt64:
-    """The words with zeros as their last `count` bytes, 1..8."""
+    """The words with zeros as their last `count` bytes (1 to 8)."""
     bits = (count * 8 - 1).astype(np.uint64)
     cut: UInt64 = word >> bits >> np.uint64(1) << bits << np.uint64(1)
     return cut
 
 
 def _common_prefix(values: pa.Array) -> int:
-    """The length in bytes of the prefix that all values share. It is the common prefix of the minimum and maximum."""
+    """The length in bytes of the prefix that all values share, which is that of the minimum and the maximum."""
     if len(values) == 0:
         return 0
     extremes = pc.min_max(values)

@@ -1,4 +1,4 @@
-"""Partition fields and partitions. This module imports neither numpy nor pyarrow, so that specs are read quickly."""
+"""Partition fields and partitions. The module imports neither numpy nor pyarrow, so that specs are read quickly."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class PartitionField:
-    """A source column and a transform of it. Delta has only `identity`.
+    """A source column and a transform of it.
 
-    transform: Iceberg's name: identity, year, month, day, hour, void, bucket[n] or truncate[n].
+    Attributes:
+        source: The dotted name of the column.
+        transform: Iceberg's name of the transform: identity, year, month, day, hour, void, bucket[n] or truncate[n].
+            Delta has only identity.
     """
 
     source: str
@@ -24,9 +27,9 @@ class PartitionField:
 
 
 class FarTime(str):
-    """A date or time outside of the years 1 to 9999, which Python has no value for, in the form of ISO 8601.
+    """A date or time outside of the years 1 to 9999, which Python has no value for, as a string in ISO 8601.
 
-    The year has a sign, as in `+10000-01-01`. Such a value is not compared with others.
+    The year has a sign, as in `+10000-01-01`. Such a value is not compared with other values.
     """
 
     __slots__ = ()
@@ -36,9 +39,11 @@ class FarTime(str):
 class Partition:
     """One partition that has files.
 
-    spec_id, fields: the partition spec that its files were written with. values: the results of the transforms as
-    Python values (str, int, bool, Decimal, date, datetime, FarTime, bytes, None). For year, month, day and hour they
-    are Iceberg's ordinals (int), counted from 1970.
+    Attributes:
+        spec_id: The id of the partition spec that its files were written with.
+        fields: The fields of this partition spec.
+        values: For each field the result of its transform as a Python value (str, int, bool, Decimal, date, datetime,
+            FarTime, bytes or None). For year, month, day and hour it is Iceberg's ordinal (int), counted from 1970.
     """
 
     spec_id: int

@@ -1,4 +1,4 @@
-"""Converts Arrow values to Python values. Dates and times that Python does not have become `FarTime`."""
+"""Convert Arrow values to Python values. Dates and times for which Python has no value become `FarTime`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zlayout.table.partition import FarTime
 
 
 def python_values(values: pa.Array) -> list[Any]:
-    """Return the values as `to_pylist` does, with a `FarTime` for each date and time outside of the years 1 to 9999."""
+    """Return the values as `to_pylist` does, but a `FarTime` for a date or time outside of the years 1 to 9999."""
     try:
         found: list[Any] = values.to_pylist()
     except (OverflowError, ValueError):
@@ -20,12 +20,12 @@ def python_values(values: pa.Array) -> list[Any]:
 
 
 def far_date(days: int) -> FarTime:
-    """Return a date as `FarTime`. days: since 1970."""
+    """Return a date as `FarTime`. days: the number of days since 1970."""
     return FarTime(_iso(np.datetime64(days, "D")))
 
 
 def far_time(microseconds: int, *, utc: bool) -> FarTime:
-    """Return a time as `FarTime`. microseconds: since 1970. utc: whether it is an instant."""
+    """Return a time as `FarTime`. microseconds: their number since 1970. utc: whether the time is an instant in UTC."""
     return FarTime(_iso(np.datetime64(microseconds, "us")) + ("Z" if utc else ""))
 
 

@@ -1,4 +1,4 @@
-"""Convert file bounds to dense integer ranks, on which every metric works whatever the column type is."""
+"""Convert file bounds to dense integer ranks, so that the metrics do not depend on the type of the column."""
 
 from __future__ import annotations
 
@@ -18,9 +18,13 @@ from zlayout.table.state import ColumnBounds, Int64
 class Ranked:
     """The closed intervals [lo, hi] of N files as ranks among the R distinct bounds.
 
-    lo, hi: int64[N], 0 <= lo <= hi < R; lo > hi for a file without a value (all null), which no query touches.
-    open_lo, open_hi: bool[N], whether the bound is missing; lo is then 0, and hi is R - 1 (or 0).
-    axis: the values of the ranks, to measure distances.
+    Attributes:
+        lo: int64[N], the rank of the lower bound, at least 0; 0 if it is missing.
+        hi: int64[N], the rank of the upper bound, from lo to R - 1; R - 1 (or 0 if R is 0) if it is missing. It is -1
+            for a file without a value (all null), which no query touches.
+        open_lo: bool[N], whether the lower bound is missing.
+        open_hi: bool[N], whether the upper bound is missing.
+        axis: The values of the ranks, to measure distances.
     """
 
     lo: Int64
@@ -46,12 +50,12 @@ class Ranked:
 def rank_bounds(bounds: ColumnBounds, rows: Int64) -> Ranked:
     """Rank the bounds of one column.
 
-    NaN counts as a missing bound, -0.0 equals 0.0, and both bounds are ignored if the lower one is above the upper one.
-    Truncated bounds are used as they are, because they are rounded down and up.
+    NaN counts as a missing bound, and -0.0 equals 0.0. If the lower bound is above the upper bound, both count as
+    missing. Truncated bounds are used as they are, because the lower one is rounded down and the upper one up.
 
     Args:
-        bounds: of N files.
-        rows: int64[N], to find the files that are null in every row.
+        bounds: the bounds of N files.
+        rows: int64[N], the number of rows of each file, to find the files that are null in every row.
 
     Raises:
         TableError: ZL109 for a type without an order.

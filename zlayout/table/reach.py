@@ -1,10 +1,10 @@
-"""The reach of a file: the share of its partition's rows in its interval. `touched` is the sum of these shares.
+"""Compute the reach of files: the share of the rows of its partition whose value is in the interval of a file.
 
-It follows from the density of a column, the number of rows per segment, which is estimated from file bounds and row
-counts (docs/adr/0001). First each file's rows are distributed over its interval in proportion to the width of the
-segments. A few self-consistency steps (Turnbull 1976, the EM algorithm for interval-censored data) then distribute them
-in proportion to the density of all files together. One row always remains at each bound, because a bound is a value of
-the file.
+Touched is the sum of these shares. They follow from the density, the number of rows per segment, which is estimated
+from file bounds and row counts (docs/adr/0001-touched-estimator.md). First, the rows of each file are distributed over
+its interval in proportion to the width of the segments. A few self-consistency steps (Turnbull 1976, the EM algorithm
+for interval-censored data) then distribute them in proportion to the density of all files together. One row always
+remains at each bound, because a bound is a value of the file.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from zlayout.table.segments import PerSegment, Segments, before, segments_of
 from zlayout.table.state import FileTable, Float64, Int32, Int64
 from zlayout.table.sums import counts, sums
 
-NO_POINT = -1  # instead of the points of a file without a value
-STEPS = 4
-STEPS_FOR_MANY_FILES = 2  # above MANY_FILES; a step takes about 0.1 s for a million files
+NO_POINT = -1  # the first and the last point of a file without a value
+STEPS = 4  # self-consistency steps
+STEPS_FOR_MANY_FILES = 2  # with more than MANY_FILES. A step takes about 0.1 s for a million files.
 MANY_FILES = 250_000
-# Minimum width of an interval. For bounds that are nearer to each other, rows per width would overflow.
+# Intervals that are not wider than this count as points. In them, the number of rows per width would overflow.
 MIN_SPAN = 1e-280
 
 
@@ -33,9 +33,11 @@ MIN_SPAN = 1e-280
 class Reach:
     """The reach of N files on one column, in P partitions.
 
-    lo, hi: int64[N], the first and the last point of each file (see `Segments`), NO_POINT for a file without a value.
-    share: float64[N], the share of the partition's rows whose value is in the file's interval. touched of a partition
-    is the sum of the shares of its files.
+    Attributes:
+        lo: int64[N], the first point of each file (see `Segments`), NO_POINT for a file without a value.
+        hi: int64[N], the last point of each file, NO_POINT for a file without a value.
+        share: float64[N], the reach: the share of the partition's rows whose value is in the interval of the file.
+            Touched of a partition is the sum over its files.
     """
 
     lo: Int64
@@ -48,10 +50,14 @@ class Reach:
 
     @property
     def points(self) -> int:
+        """The number of points of all partitions."""
         return len(self._segments.begun)
 
     def between(self, partition: Int64, lo: Int64, hi: Int64) -> Float64:
-        """float64: for each partition the share of its rows between the points lo and hi; 0 if hi < lo."""
+        """float64[n]: the share of the rows of a partition whose values are from point `lo` to point `hi`, inclusive.
+
+        It is 0 if hi < lo. All arguments are int64[n], and both points are points of the partition.
+        """
         share = self._between(partition, np.minimum(lo, self.points - 1), np.maximum(hi, 0))
         share[hi < lo] = 0.0
         return share
@@ -63,11 +69,11 @@ class Reach:
         return share
 
     def touched_among(self, member: NDArray[np.bool_], weights: Float64) -> Float64:
-        """float64[P]: touched of a part of the files alone.
+        """float64[P]: touched of some of the files, as if the table had no others.
 
         Args:
-            member: bool[N], the files.
-            weights: float64[N], rows with a value.
+            member: bool[N], whether a file is one of them.
+            weights: float64[N], the number of rows with a value in each file.
         """
         segments = self._segments.among(member)
         return touched_in_partitions(segments, estimate_in_partitions(segments, weights))
@@ -79,8 +85,8 @@ def reach(files: FileTable, column: str, partition: Int32 | None = None, partiti
     Args:
         files: N files.
         column: the name of a column whose bounds were read.
-        partition: int32[N], below `partitions`; None for the partitions of the table.
-        partitions: the number of partitions P.
+        partition: int32[N], the partition of each file; None for the partitions of the table.
+        partitions: the number of partitions P, if `partition` is given.
 
     Raises:
         KeyError: for a column whose bounds were not read.
@@ -93,13 +99,17 @@ def reach(files: FileTable, column: str, partition: Int32 | None = None, partiti
 
 
 def measure_baselines(files: FileTable, columns: Sequence[str], group: Int32, count: int) -> tuple[Baseline, ...]:
-    """Measure the baseline of each of `count` groups on its own.
+    """Measure the baseline of each of `count` groups, as if the table had only the files of this group.
 
     Args:
         files: N files with the bounds of the columns.
-        columns: The z-order columns in the order of the layout.
+        columns: the z-order columns in the order of the layout.
         group: int32[N], the group of each file, below `count`.
-        count: The number of groups.
+        count: the number of groups.
+
+    Raises:
+        KeyError: for a column whose bounds were not read.
+        TableError: ZL109 for a type without an order.
     """
     if not count:
         return ()
@@ -109,18 +119,26 @@ def measure_baselines(files: FileTable, columns: Sequence[str], group: Int32, co
 
 
 def reach_of(segments: Segments, estimate: PerSegment, files: int) -> Reach:
-    """The reach of N = `files` files, which include those without a value. estimate: rows in each segment."""
+    """The reach of all `files` files, with and without a value. estimate: the number of rows in each segment."""
     lo, hi = np.full(files, NO_POINT, np.int64), np.full(files, NO_POINT, np.int64)
     lo[segments.file], hi[segments.file] = segments.lo, segments.hi
     points, gaps = estimate
     so_far = before(estimate)
-    found = Reach(lo, hi, np.zeros(files), segments, so_far, so_far + points, segments.per_partition(points + gaps))
+    total = segments.per_partition(points + gaps)
+    found = Reach(lo, hi, np.zeros(files), segments, so_far, so_far + points, total)
     found.share[segments.file] = found._between(segments.partition, segments.lo, segments.hi)
     return found
 
 
 def estimate_in_partitions(segments: Segments, weights: Float64) -> PerSegment:
-    """The number of rows in each segment. In a partition without live rows every file counts as one row."""
+    """The number of rows in each segment, as `estimate_rows` estimates it.
+
+    In a partition without a live row with a value, each file counts as one row.
+
+    Args:
+        segments: of M of N files.
+        weights: float64[N], the number of rows with a value in each file.
+    """
     weights = weights[segments.file]
     total = sums(segments.partition, len(segments.start) - 1, weights)
     empty = ~(total > 0)
@@ -130,14 +148,17 @@ def estimate_in_partitions(segments: Segments, weights: Float64) -> PerSegment:
 
 
 def touched_in_partitions(segments: Segments, estimate: PerSegment) -> Float64:
-    """float64[P]: touched of each partition. estimate: rows in each segment."""
+    """float64[P]: touched of each partition. estimate: the number of rows in each segment."""
     return _mean_in_partitions(segments, estimate, segments.coverage)
 
 
 def bytes_in_partitions(segments: Segments, estimate: PerSegment, size: Int64) -> Float64:
-    """float64[P]: the expected size of the files that a query for one value opens in each partition.
+    """float64[P]: bytes read of each partition.
 
-    estimate: rows in each segment. size: int64[N], the size of each file.
+    Args:
+        segments: of M of N files.
+        estimate: the number of rows in each segment.
+        size: int64[N], the size of each file in bytes.
     """
     return _mean_in_partitions(segments, estimate, segments.cover(size[segments.file].astype(np.float64)))
 
@@ -148,18 +169,18 @@ def _mean_in_partitions(
     """float64[P]: the mean of `values` (one per point, one per gap) over the rows of each partition."""
     points, gaps = estimate
     on_points, on_gaps = values
-    met = segments.per_partition(points * on_points + gaps * on_gaps)
-    return np.divide(met, segments.per_partition(points + gaps), out=np.zeros(len(met)), where=met > 0)
+    total = segments.per_partition(points * on_points + gaps * on_gaps)
+    return np.divide(total, segments.per_partition(points + gaps), out=np.zeros(len(total)), where=total > 0)
 
 
 def estimate_rows(segments: Segments, weights: Float64, steps: int | None = None) -> PerSegment:
-    """The number of rows in each segment.
+    """Estimate the number of rows in each segment, by the method that the module describes.
 
     Args:
         segments: of M files and R points.
-        weights: float64[M], rows with a value in each file of `segments`.
-        steps: the number of self-consistency steps, each O(M + R); None for STEPS, or STEPS_FOR_MANY_FILES. They do
-            not end at convergence, so that the result of one partition does not depend on the files of another.
+        weights: float64[M], the number of rows with a value in each file of `segments`.
+        steps: the number of self-consistency steps, each O(M + R); None for STEPS, or STEPS_FOR_MANY_FILES. The number
+            is fixed, and steps do not end at convergence, so that partitions are estimated independently.
     """
     if steps is None:
         steps = STEPS if len(weights) <= MANY_FILES else STEPS_FOR_MANY_FILES
@@ -168,8 +189,8 @@ def estimate_rows(segments: Segments, weights: Float64, steps: int | None = None
         return _estimate(segments, weights, steps)
     rows = (np.empty(len(segments.begun)), np.empty(len(segments.begun)))
     for files, points, block in blocks:
-        for there, found in zip(rows, _estimate(block, weights[files], steps), strict=True):
-            there[points] = found
+        for segment_rows, found in zip(rows, _estimate(block, weights[files], steps), strict=True):
+            segment_rows[points] = found
     return rows
 
 
@@ -194,11 +215,11 @@ def _estimate(segments: Segments, weights: Float64, steps: int) -> PerSegment:
 def _anchor(segments: Segments, weights: Float64) -> tuple[Float64, Float64]:
     """The number of rows with a known value at each point, and the number of other rows in each file.
 
-    If the bounds of a file are equal, the values of all its rows are known, else of one row at each bound.
+    If the bounds of a file are equal, the values of all its rows are known. Else those of one row at each bound are.
     """
     half = weights / 2
     low, high = np.minimum(half, 1.0) * segments.bounded
-    flat = np.flatnonzero(~(segments.span > MIN_SPAN))  # an interval without width: half of the rows at each end
+    flat = np.flatnonzero(~(segments.span > MIN_SPAN))  # intervals without width: half of the rows at each end
     low[flat] = high[flat] = half[flat]
     single = np.flatnonzero(segments.lo == segments.hi)
     low[single], high[single] = weights[single], 0.0
@@ -211,9 +232,9 @@ def _anchor(segments: Segments, weights: Float64) -> tuple[Float64, Float64]:
 
 
 def _spread(files: Segments, free: Float64, limits: PerSegment) -> PerSegment:
-    """Distribute each file's rows over its segments in proportion to their width."""
+    """Distribute the `free` rows of each file over the segments of its interval, in proportion to their width."""
     points, gaps = files.cover(free / files.span)
-    with np.errstate(over="ignore"):  # a rate that overflows in a huge gap is limited afterwards
+    with np.errstate(over="ignore"):  # a product that overflows in a wide gap is limited afterwards
         points *= files.point
         gaps *= files.gap
     _clip((points, gaps), limits)
@@ -221,18 +242,18 @@ def _spread(files: Segments, free: Float64, limits: PerSegment) -> PerSegment:
 
 
 def _respread(files: Segments, free: Float64, rows: PerSegment, limits: PerSegment) -> None:
-    """Distribute each file's rows, in place, in proportion to the present `rows` of its segments."""
+    """Distribute the `free` rows of each file again, in place, in proportion to the present `rows` of its segments."""
     inside = _inside(files, rows)
     np.maximum(inside, free, out=inside)
     rate = files.cover(np.divide(free, inside, out=inside))
     _limit_points(rate)
-    for there, factor in zip(rows, rate, strict=True):
-        there *= factor
+    for segment_rows, factor in zip(rows, rate, strict=True):
+        segment_rows *= factor
     _clip(rows, limits)
 
 
 def _inside(files: Segments, rows: PerSegment) -> Float64:
-    """float64[M]: the number of rows in each file's interval."""
+    """float64[M]: the number of rows in the interval of each file."""
     so_far = before(rows)
     inside: Float64 = so_far[files.hi]
     inside += rows[0][files.hi]
@@ -241,15 +262,15 @@ def _inside(files: Segments, rows: PerSegment) -> Float64:
 
 
 def _clip(rows: PerSegment, limits: PerSegment) -> None:
-    """Limit each segment, in place, to the rows of its files, which rounding of the summed rates could exceed."""
-    for there, limit in zip(rows, limits, strict=True):
-        np.clip(there, 0.0, limit, out=there)
+    """Limit each segment, in place, to the rows of its files, which the sum of rounded rates can exceed."""
+    for segment_rows, limit in zip(rows, limits, strict=True):
+        np.clip(segment_rows, 0.0, limit, out=segment_rows)
 
 
 def _limit_points(rate: PerSegment) -> None:
     """Limit the rate of each point, in place, to that of the denser gap beside it.
 
-    Without the limit, two files that share only one value would move more rows onto it with every step.
+    Without the limit, every step would move more rows onto a value that is all that two files share.
     """
     points, gaps = rate
     np.minimum(points[:1], gaps[:1], out=points[:1])

@@ -1,4 +1,7 @@
-"""The names of columns that engine zlayout adds to rows during a rewrite. A table cannot have columns of such names."""
+"""The reserved names: those of the columns that engine zlayout adds to rows during a rewrite.
+
+A table that has a column with such a name is refused.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ PREFIX = "__zlayout_"
 
 
 def reserved_refusals(names: Iterable[str]) -> tuple[Diagnostic, ...]:
-    """Return ZL260 for columns with reserved names, in any letter case; Spark would mix them up with those of zlayout.
+    """Return ZL260 if some of these columns have reserved names, in any letter case; empty if none has.
 
-    names: of columns, as of `TableState.columns` or of a Spark frame.
+    Spark could not distinguish such a column from that of zlayout.
     """
     if not (found := sorted({name for name in names if name.lower().startswith(PREFIX)})):
         return ()

@@ -1,4 +1,4 @@
-"""The axis of one column in each partition as segments, so that numpy measures all partitions at once."""
+"""Divide the axis of one column in each partition into segments, so that numpy measures all partitions at once."""
 
 from __future__ import annotations
 
@@ -9,31 +9,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zlayout.table.axis import Axis, dense_values
-from zlayout.table.order import sorted_places
+from zlayout.table.order import order_and_sorted
 from zlayout.table.ranks import Ranked
 from zlayout.table.side_by_side import pieces
 from zlayout.table.state import Float64, Int32, Int64
 
-PerSegment = tuple[Float64, Float64]  # float64[R] for the points, float64[R] for the gaps after them
+PerSegment = tuple[Float64, Float64]  # float64[R] for the points, and float64[R] for the gaps after them
 FILES_PER_BLOCK = 1 << 17  # temporary arrays of this length fit into the CPU cache
 
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """The M files that have a value, as intervals of points.
+    """The M files that have a value, as closed intervals of points, in P partitions.
 
     The points are the R distinct bounds of each partition, ordered by (partition, value), so that no two partitions
-    share a point. R is at least 1, or 0 if `among` selects no file. A segment is a point or the open gap after it; the
+    share a point. R is at least 1, or 0 if `among` selects no file. A segment is a point or the open gap after it. The
     gap after the last point of a partition is empty.
 
-    lo, hi: int64[M], the first and the last point of each file. Files are in ascending order of lo: reading memory
-    sequentially is several times as fast for a million files.
-    file: int64[M], the index of each file in the ranked column. partition: int64[M], its partition.
-    start: int64[P + 1], the first point of each partition.
-    begun, ended: int32[R], the number of files that begin, and that end, at a point or before it.
-    bounded: bool[2, M], whether the lower and the upper end are bounds in the metadata.
-    point: the width of a point (see `Axis`). gap: float64[R], the width of the gap after each point.
-    span: float64[M], the width of each file's interval.
+    Attributes:
+        lo: int64[M], the first point of each file. The files are in ascending order of lo, because reading memory
+            sequentially is several times as fast for a million files.
+        hi: int64[M], the last point of each file.
+        file: int64[M], the index of each file among the N files of the ranked column.
+        partition: int64[M], the partition of each file.
+        start: int64[P + 1], the first point of each partition, then R.
+        begun: int32[R], the number of files whose first point is this point or an earlier one.
+        ended: int32[R], the number of files whose last point is this point or an earlier one.
+        bounded: bool[2, M], whether the metadata has the lower and the upper bound of each file.
+        point: The width of a point (see `Axis`).
+        gap: float64[R], the width of the gap after each point.
+        span: float64[M], the width of the interval of each file.
     """
 
     lo: Int64
@@ -57,24 +62,24 @@ class Segments:
 
     @property
     def coverage(self) -> tuple[Int32, Int32]:
-        """The number of files whose interval contains each point, and each gap."""
+        """int32[R] twice: the number of files whose interval contains each point, and each gap."""
         return self.depth, self.begun - self.ended
 
     def cover(self, amount: Float64) -> PerSegment:
-        """The sum of `amount`, float64[M], over the files whose interval contains each segment."""
+        """The sum over the files whose interval contains each segment. amount: float64[M], what is summed."""
         # bincount returns integers if there is no file
-        behind, here = (
+        gaps, points = (
             np.bincount(ends, amount, len(self.begun)).astype(np.float64, copy=False) for ends in (self.lo, self.hi)
         )
-        behind -= here
-        np.cumsum(behind, out=behind)
-        here += behind  # a file that ends at a point contains the point, but not the gap after it
-        return here, behind
+        gaps -= points
+        np.cumsum(gaps, out=gaps)
+        points += gaps  # a file that ends at a point contains the point, but not the gap after it
+        return points, gaps
 
     def among(self, member: NDArray[np.bool_]) -> Segments:
-        """The segments of a part of the files, without the points of the other files.
+        """The segments of some of the files, without the points that only other files have.
 
-        member: bool[N], the files, by their index in the ranked column.
+        member: bool[N], whether a file of the ranked column is one of them.
         """
         kept = np.flatnonzero(member[self.file])
         lo, hi = self.lo[kept], self.hi[kept]
@@ -94,7 +99,11 @@ class Segments:
         return Segments(lo, hi, file, partition, start, begun, ended, bounded, self.point, gap, span)
 
     def blocks(self) -> Iterator[tuple[slice, slice, Segments]]:
-        """Consecutive partitions with about FILES_PER_BLOCK files together: the files, the points, and the segments."""
+        """Yield consecutive partitions that have about FILES_PER_BLOCK files together.
+
+        Yields:
+            The range of their files, the range of their points, and their segments with both numbered from 0.
+        """
         first_file = np.searchsorted(self.lo, self.start)
         _, first = np.unique(first_file[:-1] // FILES_PER_BLOCK, return_index=True)
         for one, end in zip(first, [*first[1:], len(self.start) - 1], strict=True):
@@ -120,7 +129,7 @@ class Segments:
         )
 
     def per_partition(self, values: Float64) -> Float64:
-        """float64[P]: the sum of `values`, float64[R], over each partition's points."""
+        """float64[P]: the sum over the points of each partition. values: float64[R], what is summed."""
         filled = np.diff(self.start) > 0
         out = np.zeros(len(filled))
         if filled.any():
@@ -129,7 +138,7 @@ class Segments:
 
 
 def before(values: PerSegment) -> Float64:
-    """float64[R]: the sum of `values` over all segments before each point."""
+    """float64[R]: the sum of `values` over all segments before each point, in all partitions."""
     points, gaps = values
     sums = np.empty_like(points)
     sums[:1] = 0.0
@@ -143,19 +152,19 @@ def segments_of(ranked: Ranked, partition: Int32 | None = None, partitions: int 
 
     Args:
         ranked: the bounds of N files.
-        partition: int32[N], below `partitions`; None if all files are in one partition.
+        partition: int32[N], the partition of each file; None if all files are in one partition.
         partitions: the number of partitions P.
     """
     file = np.flatnonzero(~ranked.empty)
     lo, hi, axis = ranked.lo[file], ranked.hi[file], ranked.axis
     start, files = np.full(partitions + 1, max(len(axis), 1)), np.array([len(file)])
     start[0] = 0
-    if partitions > 1 and len(file):
-        owner = np.zeros(len(file), np.int64) if partition is None else partition[file].astype(np.int64)
+    if partitions > 1 and partition is not None and len(file):
+        owner = partition[file].astype(np.int64)
         files = np.bincount(owner, minlength=partitions)
         lo, hi, axis, start = _apart(ranked, file, owner, partitions)
     if (lo[1:] < lo[:-1]).any():
-        order, lo = sorted_places(lo)
+        order, lo = order_and_sorted(lo)
         hi, file = hi[order], file[order]
     begun, ended = _counts(lo, hi, start[-1])
     bounded = np.stack((~ranked.open_lo[file], ~ranked.open_hi[file]))
@@ -170,15 +179,23 @@ def _last_points(start: Int64) -> Int64:
 
 
 def _counts(lo: Int64, hi: Int64, points: int) -> tuple[Int32, Int32]:
-    """`begun` and `ended` of `Segments`."""
+    """The attributes `begun` and `ended` of `Segments`."""
     begun, ended = (np.cumsum(np.bincount(ends, minlength=points), dtype=np.int32) for ends in (lo, hi))
     return begun, ended
 
 
 def _apart(ranked: Ranked, file: Int64, owner: Int64, partitions: int) -> tuple[Int64, Int64, Axis, Int64]:
-    """lo and hi as points that no two partitions share, the values of the points, and each partition's first point.
+    """Number the points of each partition on their own.
 
-    A point is a distinct key owner * width + rank. A partition without any bound has one point, its first key.
+    Args:
+        ranked: the bounds of N files.
+        file: int64[M], the files that have a value, by their index.
+        owner: int64[M], the partition of each.
+        partitions: the number of partitions.
+
+    Returns:
+        `lo` and `hi` of `Segments`, the values of the points, and `start` of `Segments`. A point is a distinct key
+        owner * width + rank. A partition without any bound has one point, its first key.
     """
     lo, hi, open_lo, open_hi = (side[file] for side in (ranked.lo, ranked.hi, ranked.open_lo, ranked.open_hi))
     any_open = bool(open_lo.any() or open_hi.any())
@@ -186,7 +203,7 @@ def _apart(ranked: Ranked, file: Int64, owner: Int64, partitions: int) -> tuple[
         bound = np.zeros(partitions, np.int64)
         bound[owner[~open_lo]] = lo[~open_lo]
         bound[owner[~open_hi]] = hi[~open_hi]
-        # a missing bound adds no point
+        # a missing bound gets the rank of a bound of its partition, so that it adds no point
         lo[open_lo], hi[open_hi] = bound[owner[open_lo]], bound[owner[open_hi]]
     width = max(len(ranked.axis), 1)
     first_of_owner = owner * width
@@ -203,7 +220,7 @@ def _apart(ranked: Ranked, file: Int64, owner: Int64, partitions: int) -> tuple[
 
 
 def _measures(axis: Axis, start: Int64, lo: Int64, hi: Int64) -> tuple[Float64, Float64]:
-    """gap and span of `Segments`. axis: the values of the points."""
+    """The attributes `gap` and `span` of `Segments`. axis: the values of the points."""
     gap = np.zeros(start[-1])
     if len(axis) == 0:
         return gap, np.full(len(lo), axis.point)

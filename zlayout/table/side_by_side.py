@@ -1,6 +1,6 @@
-"""Divide computations: among threads if that is faster, and into pieces with small arrays.
+"""Run computations in threads if that is faster, and divide ranges into pieces.
 
-numpy, Arrow and hashlib release the interpreter lock.
+Threads help because numpy, Arrow and hashlib release the interpreter lock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_THREADS = max(os.cpu_count() or 1, 2)
 
 
 def side_by_side(measure: Callable[[K], T], items: Sequence[K], files: int) -> list[T]:
-    """The results of `measure` for each item, in order. Threads are used for at least MIN_FILES_FOR_THREADS files."""
+    """The result of `measure` for each item, in order. Threads are used for at least MIN_FILES_FOR_THREADS files."""
     if files < MIN_FILES_FOR_THREADS or len(items) < 2:
         return [measure(item) for item in items]
     with ThreadPoolExecutor(min(len(items), MAX_THREADS)) as pool:
@@ -29,10 +29,13 @@ def side_by_side(measure: Callable[[K], T], items: Sequence[K], files: int) -> l
 
 
 def both(one: Callable[[], S], other: Callable[[], T], files: int) -> tuple[S, T]:
-    """The results of both functions, which are run as by `side_by_side`."""
-    return cast("tuple[S, T]", tuple(side_by_side(lambda give: give(), (one, other), files)))
+    """The results of both functions. They run in threads under the condition of `side_by_side`."""
+    return cast("tuple[S, T]", tuple(side_by_side(lambda function: function(), (one, other), files)))
 
 
 def pieces(start: int, stop: int, size: int) -> list[tuple[int, int]]:
-    """The start and end of each piece of length `size`, in order. The last one may be shorter."""
+    """The start and the end of each piece of the range from `start` to `stop`, in order.
+
+    Every piece has the length `size`, except for the last one, which may be shorter.
+    """
     return list(pairwise([*range(start, stop, size), stop]))

@@ -15,10 +15,10 @@ _MICROSECONDS_PER_HOUR = 3_600_000_000
 def transformed(values: pa.Array, transform: str) -> pa.Array:
     """Return the partition value of each value, in the form of `Partition.values`.
 
-    Buckets are numbered by another hash than Iceberg's, which distributes values as evenly, but to other buckets.
+    The hash for buckets is not Iceberg's. It distributes values as evenly, but assigns them to other buckets.
 
     Args:
-        values: the values of the source column.
+        values: the values of the source column, which may be null.
         transform: as in `PartitionField`.
 
     Raises:

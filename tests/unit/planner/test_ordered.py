@@ -9,7 +9,8 @@ from zlayout.planner.diff import decide, propose
 from zlayout.planner.ordered import differences
 from zlayout.planner.proposal import Proposal
 from zlayout.spec.layout import ZorderColumn
-from zlayout.table.state import Ordering, TableState
+from zlayout.table.external import Ordering
+from zlayout.table.state import TableState
 
 LINEAR = replace(SPEC, layout=replace(SPEC.layout, curve="linear"))
 BY_A = Ordering(("a",), "linear", "the table's sort order")

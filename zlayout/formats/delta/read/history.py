@@ -17,7 +17,7 @@ from zlayout.formats.delta.read.run_history import RUN
 from zlayout.formats.run_metrics import TOUCHED, RunMetrics, parse_touched, run_metrics
 from zlayout.formats.undo import ROLLBACK, Recorded
 from zlayout.reading import parse_json
-from zlayout.table.state import ExternalRewrite, Ordering, external_rewrites, instant_of_milliseconds
+from zlayout.table.external import ExternalRewrite, Ordering, external_rewrites, instant_of_milliseconds
 
 # The number of commits older than every live file that are read to find the last rewrite by zlayout.
 MAX_OLDER_COMMITS = 100

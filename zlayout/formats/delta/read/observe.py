@@ -25,16 +25,15 @@ from zlayout.formats.delta.read.statistics import complete_row_counts, read_boun
 from zlayout.formats.delta.read.tags import baselines, codes_of, layout_records, read_annotations
 from zlayout.spec.model import TableName
 from zlayout.spec.renames import present_records
+from zlayout.table.external import ExternalRewrite, Ordering
 from zlayout.table.order import distinct_rows
 from zlayout.table.python_values import python_values
 from zlayout.table.reserved import reserved_refusals
 from zlayout.table.state import (
-    ExternalRewrite,
     FileTable,
     Int32,
     Int64,
     LayoutRecord,
-    Ordering,
     Partition,
     PartitionField,
     TableState,

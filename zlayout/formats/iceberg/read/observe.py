@@ -31,6 +31,7 @@ from zlayout.planner import accepted
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.spec.renames import present_records
 from zlayout.table.baseline import Baseline
+from zlayout.table.external import Ordering
 from zlayout.table.reserved import reserved_refusals
 from zlayout.table.state import (
     Column,
@@ -38,7 +39,6 @@ from zlayout.table.state import (
     FileTable,
     Int32,
     LayoutRecord,
-    Ordering,
     Partition,
     TableState,
     is_text,

@@ -13,7 +13,8 @@ from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, DataColumns
 from zlayout.formats.trial import TRIAL
 from zlayout.message_text import quote_value
 from zlayout.spec.model import MAIN, TableName
-from zlayout.table.state import ExternalRewrite, Int64, external_rewrites, instant_of_milliseconds
+from zlayout.table.external import ExternalRewrite, external_rewrites, instant_of_milliseconds
+from zlayout.table.state import Int64
 from zlayout.table.sums import maxima
 
 if TYPE_CHECKING:
