@@ -1,9 +1,10 @@
-"""Read a query box from a sorted file of z-addresses by a range scan, by a scan that jumps, and by z-ranges.
+"""Read a query box from a sorted file of z-addresses in three ways, and count the pages that each of them reads.
 
     python examples/z_address_pages.py
 
-The file contains 8-byte z-addresses in ascending order and is read page by page. The reader keeps the first address of
-each page in memory, as an external index does.
+The three ways are a scan from the lowest to the highest corner of the box, a scan that jumps over pages outside the
+box, and a scan of each z-range of the box. The file contains 8-byte z-addresses in ascending order and is read page by
+page. The reader keeps the first z-address of each page in memory, as an external index does.
 """
 
 from __future__ import annotations
@@ -24,14 +25,22 @@ from zlayout.curve.zorder import interleave, round_robin
 Int64 = NDArray[np.int64]
 POINTS = 100_000
 ADDRESSES_PER_PAGE = 100
-BITS = 10
-LOWEST, HIGHEST = (500, 400), (559, 699)
+BITS = 10  # bits of each of two columns
+LOWEST, HIGHEST = (500, 400), (559, 699)  # the corners of the box
 MAX_RANGES = 16
 
 
 @dataclass
 class Pages:
-    """The file of z-addresses, and the number of pages read. The last page is kept."""
+    """The file of z-addresses, of which one page is kept in memory.
+
+    Attributes:
+        file: The file.
+        first: int64[pages], the first z-address of each page.
+        read: The number of pages that were read.
+        number: The number of the page in memory, -1 if there is none.
+        addresses: int64, the z-addresses of this page.
+    """
 
     file: BinaryIO
     first: Int64
@@ -39,11 +48,12 @@ class Pages:
     number: int = -1
     addresses: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    def holding(self, z: int) -> int:
-        """Return the first page that can contain an address of at least `z`."""
+    def page_of(self, z: int) -> int:
+        """Return the number of the first page that can contain a z-address of at least `z`."""
         return max(0, int(np.searchsorted(self.first, z)) - 1)
 
     def page(self, number: int) -> Int64:
+        """Return the z-addresses of a page, and read it if it is not in memory."""
         if number != self.number:
             self.read += 1
             self.file.seek(8 * ADDRESSES_PER_PAGE * number)
@@ -52,9 +62,9 @@ class Pages:
 
 
 def scan(pages: Pages, first: int, last: int) -> Int64:
-    """Return all addresses from `first` to `last`."""
+    """Return all z-addresses from `first` to `last`, inclusive."""
     found = []
-    for number in range(pages.holding(first), len(pages.first)):
+    for number in range(pages.page_of(first), len(pages.first)):
         if pages.first[number] > last:
             break
         page = pages.page(number)
@@ -63,9 +73,9 @@ def scan(pages: Pages, first: int, last: int) -> Int64:
 
 
 def scan_with_jumps(pages: Pages, zmin: int, zmax: int) -> Int64:
-    """Return the addresses in the box. After each page, jump to the page where the curve enters the box again."""
+    """Return the z-addresses in the box. After each page, jump to the page where the curve enters the box again."""
     found = []
-    number = pages.holding(zmin)
+    number = pages.page_of(zmin)
     while number < len(pages.first):
         page = pages.page(number)
         found.append(page[is_relevant(zmin, zmax, page)])
@@ -74,12 +84,12 @@ def scan_with_jumps(pages: Pages, zmin: int, zmax: int) -> Int64:
             entry = int(next_jump_in(zmin, zmax, pages.first[number]))
             if entry == NONE:
                 break
-            number = max(number, pages.holding(entry))
+            number = max(number, pages.page_of(entry))
     return np.concatenate([np.zeros(0, np.int64), *found])
 
 
 def main() -> dict[str, tuple[int, int]]:
-    """Return, for each way of reading, the number of pages read and the number of addresses in the box."""
+    """Return, for each way of reading, the number of pages that were read and of z-addresses found in the box."""
     widths = (BITS, BITS)
     schedule = round_robin(widths)
     points = np.random.default_rng(7).integers(0, 1 << BITS, (2, POINTS))

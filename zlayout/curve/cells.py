@@ -1,9 +1,9 @@
 """Convert z-order, Hilbert and linear order to a kd tree: cut the curve by rows, then halve grid cells at the cuts.
 
-The points whose positions begin with the same bits form a box, and the next bit halves that box on one column: for
-interleaved bits by definition, for Hilbert because the halves are in Gray-code order. The cuts of a curve are therefore
-a kd tree whose thresholds are borders of grid cells. Spark does not compute positions: it compares keys with
-thresholds, as for `kd`. A cell is not halved further if all its sample rows are in one piece.
+The points whose positions begin with the same bits form a grid cell. The next bit halves this cell on one column: for
+interleaved bits by definition, for Hilbert because the halves are in Gray-code order. A curve that is cut into files is
+therefore a kd tree whose thresholds are borders of grid cells. Spark does not compute positions: it compares keys with
+thresholds, as for curve `kd`. A cell is halved until all its sample rows are in one leaf.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from zlayout.curve.ranges import snap_cuts
 from zlayout.curve.tree import Bool, Float64, Int32, Int64, KdTree
 from zlayout.curve.zorder import deinterleave, hilbert, hilbert_inverse, interleave
 
-# The maximum share of a file by which a cut moves to the border of a large cell.
+# A cut moves by up to this share of the rows of a file to reach the border of a large cell.
 MAX_SHIFT = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class BitOrder:
-    """The order of interleaved bits. For linear order the schedule has all bits of the first column first.
+    """The order of interleaved bits: z-order, or linear order if the schedule has all bits of the first column first.
 
-    widths: the number of bits of each column. schedule: the column of each bit, the most significant bit first.
+    Attributes:
+        widths: The number of bits of each column.
+        schedule: The column of each bit of a position, the most significant bit first.
     """
 
     widths: tuple[int, ...]
@@ -42,15 +44,15 @@ class BitOrder:
         return interleave(coordinates, self.widths, self.schedule)
 
     def halve(self, middle: Int64, bit: int) -> tuple[Int32, Int64, Bool]:
-        """Halve cells.
+        """Halve cells of one size.
 
         Args:
             middle: int64[n], the position at which the second half of each cell begins.
-            bit: the second half has 2**bit positions.
+            bit: log2 of the number of positions of each half.
 
         Returns:
-            int32[n], the column on which the halves differ; int64[n], the coordinate at which the higher half begins;
-            bool[n], whether the first half is the lower one.
+            int32[n], the column on which the halves differ; int64[n], the coordinate at which the half with the higher
+            coordinates begins; bool[n], whether the other half is the first one on the curve.
         """
         column = self.schedule[self.bits - 1 - bit]
         threshold = deinterleave(middle, self.widths, self.schedule)[column]
@@ -59,7 +61,7 @@ class BitOrder:
 
 @dataclass(frozen=True, slots=True)
 class HilbertCurve:
-    """The Hilbert curve over `columns` columns of `width` bits each. The methods are those of `BitOrder`."""
+    """The Hilbert curve over `columns` columns of `width` bits each. It has the same methods as `BitOrder`."""
 
     columns: int
     width: int
@@ -87,10 +89,15 @@ Curve = BitOrder | HilbertCurve
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """The k distinct positions of a sample in curve order, cut into files, and each file cut into leaves.
+    """The k distinct positions of a sample of n rows on the curve, cut into pieces, and each piece cut into leaves.
 
-    position: int64[k], ascending. begin: int64[k + 1], the index of the first sorted row at each position, then n.
-    leaf: int64[k], the leaf of each position, ascending. file_begin: int64[pieces + 1], indices into `position`.
+    A piece is one file. With noise, a piece of a single position may become several files.
+
+    Attributes:
+        position: int64[k], the positions, ascending.
+        begin: int64[k + 1], the index of the first row at each position, of the rows in curve order, then n.
+        leaf: int64[k], the leaf of each position, ascending.
+        file_begin: int64[pieces + 1], the index into `position` at which each piece begins, then k.
     """
 
     position: Int64
@@ -111,8 +118,9 @@ def build_on_curve(
     """The kd tree of a curve that is cut into files with equal numbers of rows. Rows at one position are not separated.
 
     Args:
+        curve: the curve.
         coordinates: int64[n] for each column, the grid coordinates of the sample rows, of which there is at least one.
-        thresholds: int64[2**width + 1] for each column, the lowest ordinal with at least that coordinate. The last
+        thresholds: int64[2**width + 1] for each column, the lowest ordinal with at least each coordinate. The last
             entry is not used.
         ordinals: int64[n] for each column, the ordinals of the sample rows.
         n_files, noise, depth_within: as in `build_kd`. A position with more rows than two files counts as one key.
@@ -126,23 +134,26 @@ def build_on_curve(
 
 
 def _cut(positions: Int64, n_files: int, parts_within: int) -> Pieces:
-    """Cut sorted positions into files near quantiles, and each file into `parts_within` leaves in the same way."""
+    """Cut sorted positions near quantiles into files, and each file likewise into at most `parts_within` leaves."""
     distinct, starts = np.unique(positions, return_index=True)
     begin = np.append(starts, len(positions)).astype(np.int64)
-    size_of_step = np.append(np.inf, np.floor(np.log2(distinct[1:] ^ distinct[:-1])))
-    files = np.append(_file_cuts(begin, n_files, size_of_step), len(distinct))
+    cell_size = np.append(np.inf, np.floor(np.log2(distinct[1:] ^ distinct[:-1])))
+    files = np.append(_file_cuts(begin, n_files, cell_size), len(distinct))
     is_leaf_start = np.zeros(len(distinct), np.bool_)
     is_leaf_start[files[:-1]] = True
     if parts_within > 1:
         for first, end in pairwise(files.tolist()):
             rows = begin[first:end] - begin[first]
-            inner = _round_cuts(rows, int(begin[end] - begin[first]), parts_within, size_of_step[first:end])
+            inner = _round_cuts(rows, int(begin[end] - begin[first]), parts_within, cell_size[first:end])
             is_leaf_start[first + inner] = True
     return Pieces(distinct, begin, np.cumsum(is_leaf_start) - 1, files.astype(np.int64))
 
 
-def _file_cuts(begin: Int64, n_files: int, size_of_step: Float64) -> Int64:
-    """The positions at which files begin. A position larger than two files is one file; the runs between are cut."""
+def _file_cuts(begin: Int64, n_files: int, cell_size: Float64) -> Int64:
+    """The indices of the distinct positions at which files begin. Arguments: as in `Pieces` and `_round_cuts`.
+
+    A position with more rows than two files is one file. The runs of positions between such positions are cut.
+    """
     rows = np.diff(begin)
     target = begin[-1] / n_files
     large = np.flatnonzero(rows > 2 * target)
@@ -151,15 +162,18 @@ def _file_cuts(begin: Int64, n_files: int, size_of_step: Float64) -> Int64:
     for first, end in pairwise(edges.tolist()):
         total = int(begin[end] - begin[first])
         parts = 1 if end - first == 1 else max(1, round(total / target))
-        cuts.append(first + _round_cuts(begin[first:end] - begin[first], total, parts, size_of_step[first:end]))
+        cuts.append(first + _round_cuts(begin[first:end] - begin[first], total, parts, cell_size[first:end]))
     return np.concatenate(cuts)
 
 
-def _round_cuts(starts: Int64, total: int, parts: int, size_of_step: Float64) -> Int64:
-    """As `snap_cuts`, but each cut moves by up to MAX_SHIFT of a part to the border of the largest cell within reach.
+def _round_cuts(starts: Int64, total: int, parts: int, cell_size: Float64) -> Int64:
+    """As `snap_cuts`, but each cut moves by up to MAX_SHIFT of a part to the border of the largest cell in this range.
 
-    Cuts at borders of large cells result in compact pieces and a shallow tree.
-    size_of_step: float64[k], log2 of the size of the cell that begins at each start.
+    Cuts at borders of large cells result in compact files and a shallow tree.
+
+    Args:
+        starts, total, parts: as in `snap_cuts`.
+        cell_size: float64[k], log2 of the size of the cell that begins at each start.
     """
     if len(starts) <= parts:
         return np.arange(len(starts), dtype=np.int64)
@@ -167,18 +181,22 @@ def _round_cuts(starts: Int64, total: int, parts: int, size_of_step: Float64) ->
     slack = MAX_SHIFT * total / parts
     wanted = np.rint(starts[cuts] * parts / total) * total / parts
     low, high = np.searchsorted(starts, wanted - slack), np.searchsorted(starts, wanted + slack, side="right")
-    # A cut that is outside of its range is at the edge of a position with many rows, and stays there.
+    # A cut outside of the range that it may move in is at the edge of a position with many rows, and stays there.
     for index in np.flatnonzero((cuts > 0) & (cuts >= low) & (cuts < high)):
-        cuts[index] = low[index] + int(size_of_step[low[index] : high[index]].argmax())
+        cuts[index] = low[index] + int(cell_size[low[index] : high[index]].argmax())
     return np.unique(cuts)
 
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """The grid cells of one size that contain rows.
+    """n grid cells of one size that contain rows. All arrays are int64[n].
 
-    base: the first position of the cell. first, end: its range in `Pieces.position`. link: the entry of the node table
-    that refers to the cell, 4 * node + 2 (left) or + 3 (right) of its parent node; -1 for the root.
+    Attributes:
+        base: The first position of the cell.
+        first: The index of its first position in `Pieces.position`.
+        end: The index after its last position.
+        link: The entry of the flat node table that refers to the cell: 4 * node + 2 (left) or 4 * node + 3 (right),
+            with the number of its parent node; -1 for the root.
     """
 
     base: Int64
@@ -209,8 +227,8 @@ def _halve_cells(curve: Curve, pieces: Pieces, thresholds: Sequence[Int64]) -> I
         made += len(node)
         links.append((cells.link[both], node))
         column, coordinate, first_is_low = curve.halve(middle[both], bit)
-        edge = np.array([thresholds[c][x] for c, x in zip(column, coordinate, strict=True)], np.int64)
-        nodes.append(np.stack((column.astype(np.int64), edge, np.zeros_like(node), np.zeros_like(node)), axis=1))
+        threshold = np.array([thresholds[c][x] for c, x in zip(column, coordinate, strict=True)], np.int64)
+        nodes.append(np.stack((column.astype(np.int64), threshold, np.zeros_like(node), np.zeros_like(node)), axis=1))
         cells = _halves(cells, middle, split, both, 4 * node + 2, first_is_low)
     table = np.concatenate(nodes)
     link, child = (np.concatenate(part) for part in zip(*links, strict=True))
@@ -219,7 +237,7 @@ def _halve_cells(curve: Curve, pieces: Pieces, thresholds: Sequence[Int64]) -> I
 
 
 def _halves(cells: _Cells, middle: Int64, split: Int64, both: Bool, left: Int64, first_is_low: Bool) -> _Cells:
-    """The cells of the next smaller size: both halves of the cells in `both`, of others the half that contains rows."""
+    """The cells of half the size: both halves of a cell if `both` is true, else the half that contains rows."""
     one = ~both
     only_second = split <= cells.first
     return _Cells(
@@ -231,6 +249,7 @@ def _halves(cells: _Cells, middle: Int64, split: Int64, both: Bool, left: Int64,
 
 
 def _assemble(nodes: Int64, pieces: Pieces, ordinals: Sequence[Int64], n_files: int, noise: bool) -> KdTree:
+    """The kd tree of nodes and pieces. ordinals: int64[n] for each column, of the rows in curve order."""
     first, end = pieces.file_begin[:-1], pieces.file_begin[1:]
     rows = pieces.begin[end] - pieces.begin[first]
     n = int(rows.sum())
@@ -255,7 +274,7 @@ def _assemble(nodes: Int64, pieces: Pieces, ordinals: Sequence[Int64], n_files: 
 
 
 def _boxes(ordinals: Sequence[Int64], starts: Int64) -> tuple[Int64, Int64]:
-    """int64[pieces, columns] twice: the lowest and the highest ordinal of each piece, without nulls."""
+    """int64[pieces, columns] twice: the lowest and the highest ordinal that is not null; 0 and -1 if there is none."""
     none = np.iinfo(np.int64).max
     low = np.stack([np.minimum.reduceat(np.where(c < 0, none, c), starts) for c in ordinals], axis=1)
     high = np.stack([np.maximum.reduceat(c, starts) for c in ordinals], axis=1)

@@ -1,10 +1,10 @@
-"""Cuts at declared values: the first levels of a kd tree, so that bounds of files meet the constants of queries.
+"""Divide parts by declared cuts, in the first levels of a kd tree, so that files end at the constants of queries.
 
-A quantile of the sample is rarely the constant of a query. A file with values on both sides of the constant is then
-opened by the queries on either side. Cuts follow qd-trees (Z. Yang et al., "Qd-tree: Learning Data Layouts for Big Data
+A quantile of the sample is rarely the constant of a query. The queries on both sides of the constant then open the file
+that has values on both sides. Cuts follow qd-trees (Z. Yang et al., "Qd-tree: Learning Data Layouts for Big Data
 Analytics", SIGMOD 2020, arXiv 2004.10898), restricted to comparisons of one column with one value, because readers skip
-files by the min and max of single columns. The order of the cuts is declared too: a part is divided by the first cut
-whose sides both have enough rows for whole files, and by `zlayout.curve.kd` if there is none.
+files by the min and max of single columns. The order of the cuts is declared, too: a part is divided by the first cut
+whose sides both have enough rows for whole files. If there is none, `zlayout.curve.kd` divides it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,19 @@ from zlayout.curve.tree import Bool, Int64
 from zlayout.predicate.coercion import coerced, instant_of
 from zlayout.predicate.model import Compare
 
-# The rows of a file may differ by this factor from those of an average file of the table.
+# The number of rows of a file may differ by this factor from that of an average file of the table.
 MAX_FACTOR = 1.5
-_WIDE = Context(prec=80)  # decimals of 76 digits
+_WIDE = Context(prec=80)  # Arrow's decimals have up to 76 digits
 
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """Cuts in their declared order. column, threshold: int64[k]; ordinals below the threshold are on the left."""
+    """k declared cuts in their order.
+
+    Attributes:
+        column: int64[k], the column of each cut.
+        threshold: int64[k], an ordinal of this column. Rows with lower ordinals are on the left side.
+    """
 
     column: Int64
     threshold: Int64
@@ -51,23 +56,23 @@ def rank_with_cuts(
     """Rank the columns of a sample together with the values of cuts, so that cuts have ordinals too.
 
     Args:
-        sample: one array of length n for each column.
-        cuts: comparisons by `<` or `<=` of columns of the sample. Those that no value of the type of the column can
-            satisfy or fail, and those that cannot be compared with it, are left out.
+        sample: by column, one array of length n.
+        cuts: comparisons of columns of the sample by `<` or `<=`. Those for which `first_on_the_right` returns None
+            are left out.
 
     Returns:
-        For each column the n ordinals and the distinct values, which include those of cuts; and the cuts.
+        For each column the n ordinals and the distinct values, which include the values of cuts; and the cuts.
     """
     firsts = [(cut.column, first_on_the_right(cut, sample[cut.column].type)) for cut in cuts]
     known = [(name, first.as_py()) for name, first in firsts if first is not None]
     ranked, at = [], np.zeros((2, len(known)), np.int64)
     for number, (name, column) in enumerate(sample.items()):
-        mine = [position for position, (of, _) in enumerate(known) if of == name]
+        own = [position for position, (of, _) in enumerate(known) if of == name]
         chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-        added = pa.array([known[position][1] for position in mine], column.type)
+        added = pa.array([known[position][1] for position in own], column.type)
         joint = rank(pa.chunked_array([*chunks, added], column.type))
         ranked.append(Ranked(joint.ordinals[: len(column)], joint.distinct))
-        at[0, mine], at[1, mine] = number, joint.ordinals[len(column) :]
+        at[0, own], at[1, own] = number, joint.ordinals[len(column) :]
     return ranked, Cuts(at[0], at[1])
 
 
@@ -78,13 +83,14 @@ def divide_by_cuts(
 
     Args:
         rows: the rows of the parts.
-        pieces: int64[parts], the number of files of each.
-        cut: int64[parts], the first cut to try. It is advanced beyond those that were tried, which cannot divide the
-            sides of the part either.
-        file_rows: the rows of an average file.
+        pieces: int64[parts], the number of files of each part.
+        cut: int64[parts], the first cut to try for each part. It is changed, in place, to the first one that has not
+            been tried: cuts that do not divide a part do not divide its sides either.
+        file_rows: the number of rows of an average file.
+        cuts: the cuts.
 
     Returns:
-        int64[parts] each: the cut, -1 for none, and the number of rows and of files on the left side.
+        int64[parts] three times: the cut (-1 for none), and the number of rows and of files on the left side.
     """
     found = np.full(len(pieces), -1, np.int64)
     left_rows, left_pieces = found.copy(), found.copy()
@@ -101,28 +107,38 @@ def divide_by_cuts(
 
 
 def divide_files(left: Int64, rows: Int64 | int, files: Int64 | int, file_rows: float) -> tuple[Int64, Bool]:
-    """Divide the files of parts as a cut divides their rows.
+    """Distribute the files of parts over the sides of a cut, in proportion to the rows.
 
     Args:
-        left: int64[n], the rows on the left side of a cut.
-        rows: int64[n] or one number, the rows of the part.
-        files: int64[n] or one number, the files of the part, at least two.
-        file_rows: the rows of an average file.
+        left: int64[n], the number of rows on the left side of the cut.
+        rows: int64[n] or one number, the number of rows of the part.
+        files: int64[n] or one number, the number of files of the part, at least two.
+        file_rows: the number of rows of an average file.
 
     Returns:
-        int64[n], the files on the left side, at least one on each; and bool[n], whether both sides are whole files.
+        int64[n], the number of files on the left side, at least one on each side; and bool[n], whether both sides have
+        enough rows for whole files.
     """
     found = np.clip(np.rint(files * (left / np.maximum(rows, 1))), 1, files - 1).astype(np.int64)
     return found, _is_whole(left, found, file_rows) & _is_whole(rows - left, files - found, file_rows)
 
 
 def _is_whole(rows: Int64, files: Int64, file_rows: float) -> Bool:
-    """bool[n]: whether `rows`, divided into `files`, differ from those of an average file by at most MAX_FACTOR."""
+    """bool[n]: whether `rows`, divided into `files` files, differ by at most MAX_FACTOR from those of average files."""
     return (rows * MAX_FACTOR >= files * file_rows) & (rows <= files * file_rows * MAX_FACTOR)
 
 
 def first_on_the_right(cut: Compare, type_: pa.DataType) -> pa.Scalar | None:
-    """The lowest value of the type of a column that a cut sends to the right; None if the cut divides no values."""
+    """The lowest value of a type that is on the right side of a cut: that does not satisfy the comparison.
+
+    Args:
+        cut: a comparison by `<` or `<=`.
+        type_: the type of its column.
+
+    Returns:
+        The value; None if the constant of the cut cannot be compared with the type, or is beyond its values, so that
+        the cut does not divide them.
+    """
     value, above = coerced(cut.value, type_), cut.operator == "<="
     try:
         found = None if value is None else _first(value, type_, above)

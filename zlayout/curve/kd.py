@@ -1,9 +1,9 @@
-"""The default curve, `kd`: split the sample at conditional quantiles until every part is one file.
+"""Build the default curve `kd`: split the sample at conditional quantiles until every part is one file.
 
-It is z-order with locally adaptive range ids. Z-order over quantile ranges also halves the data on one column after
-the other, but at quantiles of the whole table. If columns are correlated or skewed, its cells have unequal numbers of
-rows, and cutting the curve by rows results in files with overlapping bounding boxes. Splitting each part at quantiles
-of that part results in files with disjoint boxes and equal numbers of rows.
+The curve is z-order with locally adaptive range ids. Z-order over quantile ranges also halves the data on one column
+after the other, but at quantiles of the whole table. If columns are correlated or skewed, its cells differ in rows, and
+the files have overlapping bounding boxes, because the curve is cut by rows. Splitting each part at the quantiles of
+this part results in files with disjoint boxes and equal numbers of rows.
 
 Bound: N disjoint boxes over d independent columns that cut column i into k_i slices have prod k_i = N, and an equality
 query on column i opens N / k_i files. With equal weights the mean is minimal for k_i = N^(1/d): N^((d-1)/d) files. In
@@ -12,12 +12,12 @@ general the product of the d numbers of files is at least N^(d-1). Correlated co
 Choice of the column: let p_i be the share of the queries on column i, and m_i the share of the table's rows in the
 extent of a part on column i. A part of f files costs f * sum(p_i * m_i), and cutting column i into k slices divides its
 term by k. The part is therefore split on the column with the largest p_i * m_i. For independent columns the result is
-b_i = log2(k_i) = log2(N)/d + log2(p_i) - mean log2(p_j) bits, limited to 0..log2(NDV_i). For correlated columns it
-adapts, because m_i is measured in each part. Range ids are not used: the thresholds are values of the sample.
+b_i = log2(k_i) = log2(N)/d + log2(p_i) - mean log2(p_j) bits, limited to 0..log2(NDV_i). For correlated columns the
+result is different, because m_i is measured in each part. Range ids are not used: thresholds are values of the sample.
 
 All parts of one level are split at once, by numpy: `zlayout.curve.sorted_parts` keeps the rows of each part sorted by
 every column, so that minimum, maximum and quantiles of a part are look-ups. Logarithms are those of `math`, because
-numpy's differ between processors in the last bit, and equal settings must give equal cuts.
+numpy's differ between processors in the last bit, and equal settings must result in equal cuts.
 """
 
 from __future__ import annotations
@@ -29,54 +29,28 @@ from math import log, log2
 import numpy as np
 
 from zlayout.curve.cuts import NO_CUTS, Cuts, divide_by_cuts
+from zlayout.curve.marginal import Marginal
 from zlayout.curve.sorted_parts import SortedParts, sort_parts
 from zlayout.curve.tree import Bool, Float64, Int32, Int64, KdTree, Level, join_levels
 from zlayout.table.joint_optimum import fill
 
-# Natural logarithm of the maximum factor by which the rows per file of a side may differ from those of the whole part.
+# A split is balanced if the rows per file of each side differ from those of the part by at most the factor exp(0.1).
 MAX_IMBALANCE = 0.1
-# Above this number of files the tree may have one level more than a balanced tree. The number of slices can then be
-# exact (ten per column for a thousand files, instead of eight or sixteen): 1.00 instead of 1.035 times the joint
-# optimum for d=3, N=1000. For fewer files this is not worth one more comparison per row.
+# With more files than this, the tree may have one level more than a balanced tree. A column can then be cut into any
+# number of slices, for example into ten for a thousand files and three columns, instead of eight or sixteen. Touched is
+# then 1.00 instead of 1.035 times the joint optimum. With fewer files, this is not worth one more comparison per row.
 MIN_FILES_FOR_EXTRA_LEVEL = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Marginal:
-    """The distribution of one column.
-
-    below, up_to: float64[distinct + 1]; entry k + 1 is the number of rows whose ordinal is below k, or at most k, and
-    nulls have the ordinal -1. total: the number of rows.
-    """
-
-    below: Float64
-    up_to: Float64
-    total: float
-
-    @property
-    def filled(self) -> float:
-        """The number of rows without null."""
-        return self.total - float(self.up_to[0])
-
-    @staticmethod
-    def of(ordinals: Int64) -> Marginal:
-        """The distribution of dense ordinals, -1 for null."""
-        rows = np.cumsum(np.bincount(ordinals + 1, minlength=1)).astype(np.float64)
-        return Marginal(np.concatenate(([0.0], rows[:-1])), rows, float(rows[-1]))
-
-    def between(self, low: Int64, high: Int64) -> Float64:
-        """float64[n]: the number of rows from the ordinal `low` to the ordinal `high`, int64[n]; 0 if low > high."""
-        inside, some = np.zeros(len(low)), low <= high
-        inside[some] = self.up_to[high[some] + 1] - self.below[low[some] + 1]
-        return inside
-
-
-@dataclass(frozen=True, slots=True)
 class Goal:
-    """What every part is split for.
+    """By what the splits of all parts are chosen.
 
-    weights: of each column, above 0. marginals: the distribution of each column in the table. noise: distribute the
-    rows of a key with more than `large` rows, two files, over several files. depth_within, cuts: as in `build_kd`.
+    Attributes:
+        weights: The weight of each column, above 0.
+        marginals: The distribution of each column in the table.
+        large: The number of rows of two files. A key with more rows is oversized.
+        noise, depth_within, cuts: As in `build_kd`.
     """
 
     weights: Sequence[float]
@@ -91,9 +65,12 @@ class Goal:
 class _Parts:
     """The parts of one level that may be split further.
 
-    pieces: int64[parts], the number of files to split each into, or of leaves if it is a file or a piece of one.
-    levels: int64[parts], the maximum number of further levels. in_file: bool[parts], whether it is a file or a piece of
-    one. cut: int64[parts], the first cut to try.
+    Attributes:
+        rows: Their rows.
+        pieces: int64[parts], the number of files to split each into; the number of leaves if it is in one file.
+        levels: int64[parts], the maximum number of further levels.
+        in_file: bool[parts], whether the part is a file or a part of one file.
+        cut: int64[parts], the first declared cut to try.
     """
 
     rows: SortedParts
@@ -107,8 +84,13 @@ class _Parts:
 class _Splits:
     """One possible split of each of n parts.
 
-    column: int64[n], -1 for no split. left_rows, left_pieces: int64[n]. imbalance: float64[n], the logarithm of the
-    factor by which the rows per piece of a side differ. cut: int64[n], the cut that is the split, -1 for a quantile.
+    Attributes:
+        column: int64[n], the column to split on, -1 for no split.
+        left_rows: int64[n], the number of rows on the left side.
+        left_pieces: int64[n], the number of pieces on the left side.
+        imbalance: float64[n], the logarithm of the larger factor by which the rows per piece of a side differ from
+            those of the part.
+        cut: int64[n], the declared cut that the part is split at, -1 for a quantile.
     """
 
     column: Int64
@@ -129,14 +111,14 @@ def build_kd(
     """The kd tree of a sample, in O(n * columns * log n_files). It does not depend on the order of the rows.
 
     Args:
-        ordinals: int64[n] for each column, dense ranks, -1 for null.
-        weights: one for each column, above 0.
-        n_files: the wanted number of files. There are fewer if a key larger than two files must stay in one file
-            (noise False), or if there are fewer distinct keys.
-        noise: distribute the rows of a key larger than two files over several files.
-        depth_within: levels by which each file is split further into leaves, so that rows sorted by leaf follow the
-            curve inside the file.
-        cuts: by which parts are divided first.
+        ordinals: for each column int64[n], dense, -1 for null.
+        weights: the weight of each column, above 0.
+        n_files: the wanted number of files. There are fewer if there are fewer distinct keys, or if a key with more
+            rows than two files must stay in one file, because `noise` is False.
+        noise: distribute the rows of a key with more rows than two files over several files.
+        depth_within: the number of levels by which each file is split further into leaves, so that rows sorted by leaf
+            follow the curve inside the file.
+        cuts: the declared cuts, at which parts are split first.
     """
     n_rows = len(ordinals[0])
     n_files = max(1, min(n_files, n_rows))
@@ -145,9 +127,9 @@ def build_kd(
 
 
 def grow(rows: SortedParts, files: Int64, goal: Goal) -> tuple[KdTree, Int32]:
-    """Grow one tree for each part of `rows`, all at the same time. files: int64[parts], the wanted numbers of files.
+    """Grow one tree for each part of `rows`, all at the same time.
 
-    Returns: see `join_levels`.
+    files: int64[parts], the wanted number of files of each part. The result is that of `join_levels`.
     """
     levels = _levels(files) + (files > MIN_FILES_FOR_EXTRA_LEVEL)
     parts = _Parts(rows, files, levels, np.zeros(len(files), np.bool_), np.zeros(len(files), np.int64))
@@ -164,7 +146,7 @@ def grow(rows: SortedParts, files: Int64, goal: Goal) -> tuple[KdTree, Int32]:
 
 
 def _level(parts: _Parts, splits: _Splits, new_file: Bool, goal: Goal) -> Level:
-    """Record the nodes of a level, and the files that begin at its parts."""
+    """Return the nodes of a level, and the files that begin at its parts."""
     rows, split = parts.rows, splits.column >= 0
     is_key = ~parts.in_file & ~split  # one key that cannot be split, or no row
     is_large = is_key & (rows.sizes > goal.large)
@@ -190,7 +172,7 @@ def _level(parts: _Parts, splits: _Splits, new_file: Bool, goal: Goal) -> Level:
 
 
 def _divide(parts: _Parts, splits: _Splits) -> _Parts:
-    """The left sides of all split parts, then their right sides."""
+    """The parts of the next level: the left sides of all split parts, then their right sides."""
     split = splits.column >= 0
     left = splits.left_pieces[split]
     return _Parts(
@@ -203,9 +185,10 @@ def _divide(parts: _Parts, splits: _Splits) -> _Parts:
 
 
 def _choose(parts: _Parts, goal: Goal) -> _Splits:
-    """For each part the first cut, the balanced split with the largest gain, or else the most balanced one.
+    """Choose the split of each part: the first declared cut that divides it, else a quantile.
 
-    None for a single key.
+    The quantile is that of the balanced split with the largest gain, or of the most balanced split if none is balanced.
+    A single key is not split.
     """
     found = _by_cuts(parts, goal)
     lowest, highest = parts.rows.extents()
@@ -216,7 +199,7 @@ def _choose(parts: _Parts, goal: Goal) -> _Splits:
     several, lowest, highest = several[open_parts], lowest[open_parts], highest[open_parts]
     costs = _costs(several, lowest, highest, goal)
     wanted = _wanted(parts.pieces[open_parts], parts.levels[open_parts], costs, several, highest - lowest)
-    # costs within a hundredth of a bit count as equal, so that sampling noise does not decide
+    # Costs that differ by less than a hundredth of a bit count as equal, so that the choice does not depend on chance.
     rounded = _each(lambda cost: round(cost, 2), costs)
     preference = np.argsort(np.where(several, -rounded, np.inf), axis=1, kind="stable")
     pending = np.arange(len(open_parts))
@@ -234,7 +217,7 @@ def _choose(parts: _Parts, goal: Goal) -> _Splits:
 
 
 def _by_cuts(parts: _Parts, goal: Goal) -> _Splits:
-    """The splits of the parts that a cut divides. No file is cut."""
+    """The splits of parts at declared cuts. Parts of a single file are not split."""
     pieces = np.where(parts.in_file, 1, parts.pieces)
     cut, left_rows, left_pieces = divide_by_cuts(parts.rows, pieces, parts.cut, goal.large / 2, goal.cuts)
     column = np.append(goal.cuts.column, -1)[cut]
@@ -242,7 +225,13 @@ def _by_cuts(parts: _Parts, goal: Goal) -> _Splits:
 
 
 def _costs(several: Bool, lowest: Int64, highest: Int64, goal: Goal) -> Float64:
-    """float64[n, columns]: log2 of weight times share of the table's rows in the extent; 0 where not `several`."""
+    """float64[n, columns]: log2 of the weight times the share of the table's rows in the extent of a part.
+
+    Args:
+        several: bool[n, columns], whether the part has several values. Where it has not, the result is 0.
+        lowest, highest: int64[n, columns], the extent as ordinals.
+        goal: by what splits are chosen.
+    """
     costs = np.zeros(several.shape)
     for i, (weight, rows) in enumerate(zip(goal.weights, goal.marginals, strict=True)):
         at = several[:, i]
@@ -251,32 +240,38 @@ def _costs(several: Bool, lowest: Int64, highest: Int64, goal: Goal) -> Float64:
 
 
 def _wanted(pieces: Int64, levels: Int64, costs: Float64, several: Bool, extent: Int64) -> Int64:
-    """int64[n, columns]: the wanted number of pieces on the left for a split on each column with several values.
+    """int64[n, columns]: the wanted number of pieces on the left side of a split on each column with several values.
 
-    A column is cut in its middle or left of it. If the minimum number of pieces is already half of them, it is used.
+    It is the number of pieces in the left half of the slices of the column. It is at least the minimum that leaves no
+    more pieces on the right side than the remaining levels can divide.
     """
-    # the minimum number of pieces on the left, so that the remaining levels suffice for those on the right
-    least = np.maximum(1, pieces - (np.int64(1) << (np.maximum(levels, _levels(pieces)) - 1)))
-    wanted = np.repeat(least[:, None], several.shape[1], axis=1)
-    is_free = least < np.rint(pieces / 2)
-    kinds = several @ (1 << np.arange(several.shape[1]))
-    for kind in np.unique(kinds[is_free]).tolist():
-        at = np.flatnonzero(is_free & (kinds == kind))
+    min_left = np.maximum(1, pieces - (np.int64(1) << (np.maximum(levels, _levels(pieces)) - 1)))
+    wanted = np.repeat(min_left[:, None], several.shape[1], axis=1)
+    is_free = min_left < np.rint(pieces / 2)
+    subsets = several @ (1 << np.arange(several.shape[1]))  # parts with the same columns are computed together
+    for subset in np.unique(subsets[is_free]).tolist():
+        at = np.flatnonzero(is_free & (subsets == subset))
         columns = np.flatnonzero(several[at[0]])
         here = np.ix_(at, columns)
-        # dense ordinals: the extent bounds the number of distinct values, exactly so for a column with few of them
+        # As ordinals are dense, the extent is a limit of the number of distinct values.
         bits = fill(_each(log2, pieces[at]), costs[here], _each(log2, extent[here] + 1))
         slices = _each(lambda b: 2.0**b, bits)
         whole = np.maximum(2, np.rint(slices)).astype(np.int64)
         half = np.rint(pieces[at][:, None] * (whole // 2) / whole).astype(np.int64)
-        wanted[here] = np.maximum(least[at][:, None], half)
+        wanted[here] = np.maximum(min_left[at][:, None], half)
     return wanted
 
 
 def _split(parts: _Parts, at: Int64, column: Int64, wanted: Int64) -> _Splits:
-    """The splits of parts on columns with several values that are nearest to the wanted numbers of pieces on the left.
+    """Split parts between two values of a column, as near as possible to the wanted number of pieces on the left side.
 
     Both sides receive pieces in proportion to their actual rows.
+
+    Args:
+        parts: the parts of one level.
+        at: int64[n], the parts to split.
+        column: int64[n], the column of each, on which the part has several values.
+        wanted: int64[n], the wanted number of pieces on the left side.
     """
     rows, pieces = parts.rows, parts.pieces[at]
     size = rows.sizes[at]
@@ -292,7 +287,7 @@ def _split(parts: _Parts, at: Int64, column: Int64, wanted: Int64) -> _Splits:
 
 
 def _levels(pieces: Int64) -> Int64:
-    """int64[n]: log2, rounded up."""
+    """int64[n]: log2 of the number of pieces, rounded up: the depth of a balanced tree with so many leaves."""
     return np.frexp((pieces - 1).astype(np.float64))[1].astype(np.int64)
 
 

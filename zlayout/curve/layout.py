@@ -1,4 +1,4 @@
-"""Build the `FileMap` of a sample, the function from keys to files, for any curve."""
+"""Build the file map of a sample for any curve, and the functions that compute files of rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from zlayout.curve.cells import BitOrder, Curve, HilbertCurve, build_on_curve
 from zlayout.curve.cuts import NO_CUTS, rank_with_cuts
-from zlayout.curve.kd import Marginal, build_kd
+from zlayout.curve.kd import build_kd
+from zlayout.curve.marginal import Marginal
 from zlayout.curve.order import NULL, Ranked, ordinals_among, rank
 from zlayout.curve.ranges import range_boundaries, scale, to_range_ids
 from zlayout.curve.tree import Int32, Int64, KdTree, locate
@@ -19,7 +20,7 @@ from zlayout.curve.zorder import LONG_BITS, round_robin, width_that_fits
 from zlayout.predicate.model import Compare
 from zlayout.spec.layout import CURVES, WORKLOAD_CURVE, Layout
 
-# scale() shifts a range id by the width, and the result must fit into an int64.
+# `scale` shifts a range id left by this number of bits, and the result must fit into an int64.
 MAX_BITS_PER_COLUMN = 31
 
 
@@ -27,15 +28,21 @@ MAX_BITS_PER_COLUMN = 31
 class FileMap:
     """The function from the keys of a row to its file. For every curve it is computed in three steps:
 
-    1. The range id of each column is the number of `boundaries[column]` (sorted, unique, no nulls) that are <= the key
-       in the order of `zlayout.curve.order`; it is 0 for null.
-    2. The range ids lead from the root of `tree` to a leaf. At each node the row goes left if the column's range id is
+    1. The range id of each column is the number of `boundaries[column]` that are <= the key in the order of
+       `zlayout.curve.order`. It is 0 for null.
+    2. The range ids lead from the root of `tree` to a leaf. At each node, the row goes left if the column's range id is
        below the threshold. This is the case if the key is null or below boundaries[column][threshold - 1].
     3. The file is tree.file[leaf]. If tree.spread[leaf] is above 1, pmod(hash of the row, spread) is added.
 
     Rows of one file that are sorted by (leaf, columns) follow the curve inside the file.
-    bits: bits per column on the grid of zorder, hilbert or linear, empty if there is no grid.
-    touched: for each column the result of `predict_touched`.
+
+    Attributes:
+        columns: The z-order columns.
+        curve: The curve.
+        bits: The number of bits per column on the grid of zorder, hilbert or linear; empty if there is no grid.
+        boundaries: The range boundaries of each column: distinct values, ascending.
+        tree: A kd tree with range ids as thresholds.
+        touched: For each column the result of `predict_touched`.
     """
 
     columns: tuple[str, ...]
@@ -50,7 +57,7 @@ class FileMap:
         return self.tree.files
 
     def leaves(self, keys: Mapping[str, pa.Array | pa.ChunkedArray]) -> Int32:
-        """int32[n]: the leaf of each row. keys: one array for each of `columns`."""
+        """int32[n]: the leaf of each row. keys: by column, one array of length n for each of `columns`."""
         bounds = zip(self.columns, self.boundaries, strict=True)
         return locate(self.tree, [ordinals_among(edges, keys[name]) + 1 for name, edges in bounds])
 
@@ -58,9 +65,9 @@ class FileMap:
         """int32[n]: the file of each row. The placement by Spark must have the same result.
 
         Args:
-            keys: one array of length n for each of `columns`.
-            row_hash: int64[n], the hashes that distribute the rows of one key over several files. None: all of these
-                rows go to the first of the files.
+            keys: by column, one array of length n for each of `columns`.
+            row_hash: int64[n], a hash of each row, by which the rows of a leaf with several files are distributed.
+                None: all of these rows go to the first of the files.
         """
         leaf = self.leaves(keys)
         file = self.tree.file[leaf]
@@ -69,7 +76,7 @@ class FileMap:
         return (file + row_hash % self.tree.spread[leaf]).astype(np.int32)
 
     def predict_touched(self) -> dict[str, float]:
-        """For each column the expected number of files whose range contains a value drawn from the sample.
+        """For each column the expected number of files whose range contains a value that is drawn from the sample.
 
         Nulls are not drawn.
         """
@@ -89,15 +96,16 @@ def build(
     """The file map of a sample. It does not depend on the order of the rows.
 
     Args:
-        sample: the key columns in the order of the spec, one array of length n each. An empty sample results in a map
-            to one file.
+        sample: by column, in the order of the spec, one array of length n. An empty sample results in a map to one
+            file.
         weights: by column, 1 for missing columns. `hilbert` and `linear` ignore them.
         curve: `kd`, `zorder`, `hilbert`, `linear` or `workload`.
-        range_ids: the number of ranges per column for zorder and hilbert. kd and linear use the values of the sample.
+        range_ids: the maximum number of ranges per column for `zorder` and `hilbert`. The other curves use the values
+            of the sample.
         n_files: the wanted number of files. `FileMap.files` is the actual number.
-        noise: distribute the rows of a key larger than two files over several files.
+        noise: distribute the rows of a key with more rows than two files over several files.
         depth_within: each file has up to 2**depth_within leaves.
-        cuts: of the curve `workload`, in their order: comparisons of the columns by `<` or `<=`.
+        cuts: the declared cuts of curve `workload`, in their order: comparisons of the columns by `<` or `<=`.
 
     Raises:
         TableError: ZL109 for a column type without an order.
@@ -110,7 +118,7 @@ def build(
         raise ValueError(f"expected one of {', '.join(CURVES)} or {WORKLOAD_CURVE}, found {curve!r}")
     bits: tuple[int, ...] = ()
     if curve in ("kd", WORKLOAD_CURVE) or len(ranked) == 1 or not len(ordinals[0]):
-        # Every curve over one column is the order of that column. A kd tree of it needs the fewest comparisons.
+        # Every curve over one column is the order of this column, for which a kd tree needs the fewest comparisons.
         tree = build_kd(ordinals, shares, n_files, noise, depth_within, at)
     else:
         line, grid = _grid(curve, ranked, shares, range_ids)
@@ -125,23 +133,32 @@ def build(
 def build_map(
     sample: Mapping[str, pa.Array | pa.ChunkedArray], layout: Layout, n_files: int, depth_within: int = 0
 ) -> FileMap:
-    """The file map of a sample by a declared layout. sample: its z-order columns; see `build`."""
+    """The file map of a sample by a declared layout. sample: the z-order columns of the layout; see `build`."""
     curve, cuts = layout.curve, layout.cuts
     return build(sample, layout.weights, curve, layout.range_ids, n_files, layout.noise, depth_within, cuts)
 
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """One column of the grid: range ids by `boundaries` (ordinals), scaled to 2**width coordinates."""
+    """One column of the grid: its range ids, scaled to coordinates.
+
+    Attributes:
+        boundaries: int64[k], the range boundaries as ordinals, ascending.
+        width: log2 of the number of coordinates.
+    """
 
     boundaries: Int64
     width: int
 
     def coordinates(self, ordinals: Int64) -> Int64:
+        """int64[n]: the coordinate of each ordinal, int64[n]."""
         return scale(to_range_ids(ordinals, self.boundaries), len(self.boundaries) + 1, self.width)
 
     def thresholds(self) -> Int64:
-        """int64[2**width + 1]: the lowest ordinal with at least each coordinate, or the start of the last range."""
+        """int64[2**width + 1]: the lowest ordinal with at least each coordinate.
+
+        If no range has so high a coordinate, it is the lowest ordinal of the last range.
+        """
         ranges = len(self.boundaries) + 1
         starts = np.concatenate(([NULL], self.boundaries))
         first = np.searchsorted(scale(np.arange(ranges), ranges, self.width), np.arange((1 << self.width) + 1))
@@ -162,7 +179,7 @@ def _grid(curve: str, ranked: Sequence[Ranked], weights: Sequence[float], range_
 
 
 def _linear_grid(ranked: Sequence[Ranked]) -> tuple[Curve, list[_Axis]]:
-    """The grid of the linear order. If 63 bits are too few for the distinct values, later columns have fewer bits."""
+    """The grid of linear order. If 63 bits are too few for all distinct values, later columns have fewer bits."""
     grid: list[_Axis] = []
     left = LONG_BITS
     for r in ranked:
@@ -181,15 +198,15 @@ def _touched(tree: KdTree, column: int, ordinals: Int64) -> float:
 def join_trees(
     boundaries: Sequence[Sequence[pa.Array]], trees: Sequence[KdTree], roots: Sequence[Int32]
 ) -> tuple[tuple[Ranked, ...], KdTree, Int32]:
-    """Join trees whose thresholds are range ids, one after another.
+    """Join the arrays of trees, one after another. Thresholds become range ids by the boundaries of all trees together.
 
     Args:
-        boundaries: of each tree, one array for each column, as in `FileMap`.
-        roots: of each tree int32[k], the nodes at which it begins, or ~leaf.
+        boundaries: for each tree one array for each column, as in `FileMap`.
+        trees: the trees, with range ids as thresholds. Each may have several roots.
+        roots: for each tree int32[k], its roots: a node, or ~leaf.
 
     Returns:
-        For each column the boundaries of all trees, merged; one tree with range ids by these as thresholds, and without
-        bounding boxes; and its roots.
+        For each column the merged boundaries of all trees; the joined tree, without `low` and `high`; and its roots.
     """
     shared = tuple(rank(pa.concat_arrays(list(of_column))) for of_column in zip(*boundaries, strict=True))
     taken = [0] * len(shared)
@@ -198,8 +215,8 @@ def join_trees(
     for edges, tree, root in zip(boundaries, trees, roots, strict=True):
         threshold = tree.threshold.copy()
         for c, ranked in enumerate(shared):
-            mine = tree.column == c
-            threshold[mine] = ranked.ordinals[taken[c] + tree.threshold[mine] - 1] + 1
+            nodes_of_column = tree.column == c
+            threshold[nodes_of_column] = ranked.ordinals[taken[c] + tree.threshold[nodes_of_column] - 1] + 1
             taken[c] += len(edges[c])
         left, right, root = (
             np.where(child < 0, child - leaves, child + nodes).astype(np.int32)
@@ -216,12 +233,17 @@ def join_trees(
 
 
 def keep_used(tree: KdTree, distinct: Sequence[pa.Array]) -> tuple[tuple[pa.Array, ...], KdTree]:
-    """The boundaries that nodes use, and the tree with range ids by these boundaries as thresholds."""
+    """The values that nodes compare with, as range boundaries; and the tree with range ids by them as thresholds.
+
+    Args:
+        tree: a tree with ordinals as thresholds.
+        distinct: for each column the distinct values that the ordinals are indices of.
+    """
     threshold = np.zeros_like(tree.threshold)
     boundaries: list[pa.Array] = []
     for column, values in enumerate(distinct):
-        mine = tree.column == column
-        used = np.unique(tree.threshold[mine])
-        threshold[mine] = np.searchsorted(used, tree.threshold[mine]) + 1
+        nodes = tree.column == column
+        used = np.unique(tree.threshold[nodes])
+        threshold[nodes] = np.searchsorted(used, tree.threshold[nodes]) + 1
         boundaries.append(values.take(pa.array(used)))
     return tuple(boundaries), replace(tree, threshold=threshold)

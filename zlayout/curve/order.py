@@ -1,7 +1,7 @@
 """The total order of every column type: null, then the values, then NaN; -0.0 equals 0.0; strings by UTF-8 bytes.
 
-All curves work on ordinals in this order, and so do not depend on the type of a column. Spark uses the same order, so
-that a threshold has the same meaning there; only `null < v` has to be written as `c IS NULL OR c < v`.
+All curves use ordinals in this order, and so do not depend on the type of a column. Spark has the same order of values,
+so that a threshold has the same meaning there. Only a comparison with null must be written as `c IS NULL OR c < v`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ NULL = -1
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The values of one column as ordinals.
+    """The n values of one column as ordinals.
 
-    ordinals: int64[n], the rank of each value among `distinct`, -1 for null. distinct: sorted, without nulls.
+    Attributes:
+        ordinals: int64[n], the index of each value in `distinct`, -1 for null.
+        distinct: The distinct values without null, ascending.
     """
 
     ordinals: Int64
@@ -32,7 +34,8 @@ class Ranked:
 def rank(values: pa.Array | pa.ChunkedArray) -> Ranked:
     """Rank the values: equal values have the same ordinal, and a < b exactly if ordinal(a) < ordinal(b).
 
-    Raises TableError ZL109 for a type without an order (lists, structs, maps, intervals).
+    Raises:
+        TableError: ZL109 for a type without an order (lists, structs, maps, intervals).
     """
     flat = _canonical(values)
     ordered = flat.is_valid().to_numpy(zero_copy_only=False)
@@ -50,10 +53,13 @@ def rank(values: pa.Array | pa.ChunkedArray) -> Ranked:
 
 
 def ordinals_among(distinct: pa.Array, values: pa.Array | pa.ChunkedArray) -> Int64:
-    """int64[n]: the index of the last element of `distinct` that is <= each value; `value < distinct[k]` if it is < k.
+    """int64[n]: the index of the last element of `distinct` that is <= each value, -1 for null and if there is none.
 
-    It is -1 for null and for values below all of `distinct`. distinct: sorted and unique. values: n values, which need
-    not occur in `distinct`.
+    `value < distinct[k]` is equivalent to `index < k`.
+
+    Args:
+        distinct: distinct values, ascending.
+        values: n values, which need not occur in `distinct`.
     """
     flat = _canonical(values)
     joint = rank(pa.concat_arrays([_canonical(distinct).cast(flat.type), flat])).ordinals
@@ -61,7 +67,7 @@ def ordinals_among(distinct: pa.Array, values: pa.Array | pa.ChunkedArray) -> In
 
 
 def _canonical(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The values as one array of a type that `pyarrow.Array.take` supports, with one representation of equal values."""
+    """The values as one array of a type that `pyarrow.Array.take` supports. Equal values have equal representations."""
     flat = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if pa.types.is_dictionary(flat.type):
         return _canonical(flat.dictionary_decode())

@@ -1,4 +1,4 @@
-"""Range ids: the rank of a column value among quantile ranges of a sample. Every boundary is a distinct value."""
+"""Compute range boundaries from a sample, and range ids from range boundaries. Values are given as ordinals."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from zlayout.curve.tree import Int64
 
 
 def snap_cuts(starts: Int64, total: int, parts: int) -> Int64:
-    """Cut `total` sorted rows into at most `parts` runs of nearly equal length, never inside a run of equal values.
+    """Cut sorted rows into at most `parts` runs of nearly equal length, but not between rows with equal values.
 
-    Each wanted cut moves to the nearest start of a value, or to the lower of two equally near ones. A value with more
-    rows than a part is therefore a run of its own.
+    Each quantile moves to the nearest row at which a value begins, or to the lower one of two equally near rows.
 
-    starts: int64[k], the row at which each distinct value begins, ascending, the first 0.
+    Args:
+        starts: int64[k], the row at which each distinct value begins, ascending, the first 0.
+        total: the number of rows.
+        parts: the maximum number of runs.
 
     Returns:
-        int64[<= parts]: indices into `starts` where a run begins, strictly ascending, the first 0.
+        int64[<= parts]: the indices into `starts` at which runs begin, strictly ascending, the first 0.
     """
     if len(starts) <= parts:
         return np.arange(len(starts), dtype=np.int64)
@@ -27,10 +29,11 @@ def snap_cuts(starts: Int64, total: int, parts: int) -> Int64:
 
 
 def range_boundaries(ordinals: Int64, range_ids: int) -> Int64:
-    """int64[<= range_ids - 1], ascending: the ordinals at which the ranges 1, 2, ... of one column begin.
+    """int64[<= range_ids - 1], ascending: the range boundaries of one column, at quantiles of the sample.
 
-    A column with at most `range_ids` distinct values has one range per value. ordinals: int64[n], -1 for null, which
-    counts as a value.
+    Args:
+        ordinals: int64[n], -1 for null, which counts as a value.
+        range_ids: the maximum number of ranges. A column with at most as many distinct values has one range per value.
     """
     counts = np.bincount(ordinals + 1)
     present = np.flatnonzero(counts)
@@ -40,14 +43,19 @@ def range_boundaries(ordinals: Int64, range_ids: int) -> Int64:
 
 
 def to_range_ids(ordinals: Int64, boundaries: Int64) -> Int64:
-    """int64[n]: the number of boundaries that are <= each ordinal, 0..len(boundaries)."""
+    """int64[n]: the range id of each ordinal. boundaries: as `range_boundaries` returns them."""
     return np.searchsorted(boundaries, ordinals, side="right").astype(np.int64)
 
 
 def scale(ids: Int64, count: int, width: int) -> Int64:
-    """Scale the ids 0..count-1 to the range 0..2**width-1. width: at most 31.
+    """Scale range ids 0..count-1 to coordinates 0..2**width-1.
 
-    A column with 7 values then differs in the highest bits of its 10-bit coordinate. Unscaled ids would differ in the
-    lowest three, which interleaving places last. If count > 2**width, neighbouring ids have the same coordinate.
+    The coordinates of a column with 7 values then differ in the highest of 10 bits. Range ids would differ in the
+    lowest three bits, which interleaving places last. If count > 2**width, neighbouring ids have the same coordinate.
+
+    Args:
+        ids: int64[n], the range ids.
+        count: the number of range ids.
+        width: log2 of the number of coordinates, at most 31.
     """
     return (ids << width) // count

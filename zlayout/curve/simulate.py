@@ -1,4 +1,4 @@
-"""Bounds of simulated files: those that a writer would store for the sampled rows of each file."""
+"""Compute the bounds of simulated files: those that a writer would store for the sampled rows of each file."""
 
 from __future__ import annotations
 
@@ -10,37 +10,38 @@ from zlayout.curve.layout import FileMap
 from zlayout.curve.order import Ranked, ordinals_among
 from zlayout.table.state import ColumnBounds, Int32, Int64, is_text
 
-# Appended to the truncated prefix of an upper bound, so that the bound is above all values with that prefix.
+# This character is appended to a truncated upper bound, so that the bound is above all values with the same prefix.
 LAST_CHARACTER = "\U0010ffff"
 
 
 def simulated_bounds(
     ranked: Ranked,
-    place: Int32,
+    file: Int32,
     files: int,
     unknown: int = 0,
     bound_length: int | None = None,
     limits: Int64 | None = None,
 ) -> ColumnBounds:
-    """Min and max of each of `files` files, followed by `unknown` files without bounds.
+    """The bounds of each of `files` files, followed by those of `unknown` files, which have no bounds.
 
     Args:
         ranked: the column of n sampled rows.
-        place: int32[n], the file of each row.
-        files, unknown: numbers of files.
-        bound_length: the length to which writers truncate string bounds; None if they do not.
-        limits: int64[2, files], the lowest and the highest ordinal that a file can contain. The range of sampled rows
-            is narrower than that of all rows, by about `range / (rows - 1)` at each end; with limits, it is extended by
-            as much within them.
+        file: int32[n], the file of each row, below `files`.
+        files: the number of files with sampled rows.
+        unknown: the number of files without bounds.
+        bound_length: the bound length of strings and binary; None if writers do not truncate bounds.
+        limits: int64[2, files], the lowest and the highest ordinal that a file can contain. The range of the sampled
+            rows of a file is narrower than that of all its rows, by about `range / (rows - 1)` at each end. It is
+            extended by this amount within the limits. None: it is not extended.
     """
     low = np.full(files + unknown, len(ranked.distinct), np.int64)
     high = np.full(files + unknown, -1, np.int64)
     valid = ranked.ordinals >= 0
-    np.minimum.at(low, place[valid], ranked.ordinals[valid])
-    np.maximum.at(high, place[valid], ranked.ordinals[valid])
-    nulls = np.concatenate([np.bincount(place[~valid], minlength=files), np.full(unknown, -1)]).astype(np.int64)
+    np.minimum.at(low, file[valid], ranked.ordinals[valid])
+    np.maximum.at(high, file[valid], ranked.ordinals[valid])
+    nulls = np.concatenate([np.bincount(file[~valid], minlength=files), np.full(unknown, -1)]).astype(np.int64)
     if limits is not None:
-        rows = np.bincount(place[valid], minlength=files)
+        rows = np.bincount(file[valid], minlength=files)
         low[:files], high[:files] = _extended(low[:files], high[:files], rows, limits)
     lower = ranked.distinct.take(pa.array(low, mask=high < 0))
     upper = ranked.distinct.take(pa.array(high, mask=high < 0))
@@ -50,6 +51,7 @@ def simulated_bounds(
 
 
 def _extended(low: Int64, high: Int64, rows: Int64, limits: Int64) -> tuple[Int64, Int64]:
+    """The ranges low..high of files with rows, extended within the limits. rows: int64[files], their sampled rows."""
     filled = high >= low
     more = np.where(filled, np.rint((high - low) / np.maximum(rows - 1, 1)), 0).astype(np.int64)
     lower = np.where(filled, np.minimum(np.maximum(low - more, limits[0]), low), low)
@@ -58,13 +60,15 @@ def _extended(low: Int64, high: Int64, rows: Int64, limits: Int64) -> tuple[Int6
 
 
 def file_limits(built: FileMap, ranked: list[Ranked]) -> Int64:
-    """int64[columns, 2, files]: the lowest and the highest ordinal that the cuts leave to each file.
+    """int64[columns, 2, files]: the lowest and the highest ordinal that a row of each file can have.
 
-    ranked: the columns of the sample that the map was built from.
+    Args:
+        built: the file map.
+        ranked: the columns of the sample that it was built from.
     """
     tree = built.tree
     last = np.array([len(r.distinct) - 1 for r in ranked], np.int64)
-    # the ordinal of each boundary: boundaries are values of the sample, in the same order
+    # The boundaries are values of the sample, so that each has an ordinal.
     starts = [ordinals_among(r.distinct, edges) for r, edges in zip(ranked, built.boundaries, strict=True)]
     found = np.empty((len(ranked), 2, tree.files), np.int64)
     found[:, 0], found[:, 1] = last[:, None] + 1, -1
@@ -85,7 +89,7 @@ def file_limits(built: FileMap, ranked: list[Ranked]) -> Int64:
 
 
 def _truncated(lower: pa.Array, upper: pa.Array, nulls: Int64, length: int) -> ColumnBounds:
-    """Truncate string bounds as both formats do: the lower bound is rounded down, the upper bound up."""
+    """Truncate bounds as the writers of both formats do: the lower bound is rounded down and the upper bound up."""
     is_string = pa.types.is_string(lower.type)
     size = pc.utf8_length if is_string else pc.binary_length
     head = pc.utf8_slice_codeunits if is_string else pc.binary_slice

@@ -1,6 +1,6 @@
-"""Rows in parts, sorted by every column within each part, so that quantiles of a part are look-ups.
+"""Keep the rows of parts sorted by every column, so that minimum, maximum and quantiles of a part are look-ups.
 
-Every column is sorted once. Dividing all parts at once keeps the order of every column, in O(rows * columns).
+Every column is sorted once. All parts are divided at once, in O(rows * columns), and every column stays sorted.
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ from numpy.typing import NDArray
 from zlayout.curve.tree import Bool, Int32, Int64
 from zlayout.curve.zorder import LONG_BITS
 
+# What happens to a row if parts are divided: it goes to a side of its part, it is dropped with its part, or its part is
+# divided in the order of another column.
 LEFT, RIGHT, DROPPED, OTHER_COLUMN = range(4)
 
 
 @dataclass(frozen=True, slots=True)
 class SortedParts:
-    """The rows of consecutive parts.
+    """The n rows of consecutive parts, sorted by each column. A row is identified by its position in the first column.
 
-    values: for each column int32[n], the ordinals (-1 for null), ascending within each part. rows: for each column but
-    the first int32[n], the row at each position, as its position in the order of the first column. start:
-    int64[parts + 1], the position at which each part begins.
+    Attributes:
+        values: For each column int32[n], the ordinals (-1 for null), ascending within each part.
+        rows: For each column but the first int32[n], the row of each ordinal.
+        start: int64[parts + 1], the position at which each part begins, in every column, then n.
     """
 
     values: list[Int32]
@@ -36,15 +39,15 @@ class SortedParts:
         return np.diff(self.start)
 
     def at(self, column: Int64, position: Int64) -> Int64:
-        """int64[n]: the ordinal at a position in the order of a column. column, position: int64[n]."""
+        """int64[k]: the ordinal of a column at a position. column, position: int64[k]."""
         found = np.empty(len(column), np.int64)
         for c, values in enumerate(self.values):
-            mine = column == c
-            found[mine] = values[position[mine]]
+            of_column = column == c
+            found[of_column] = values[position[of_column]]
         return found
 
     def extents(self) -> tuple[Int64, Int64]:
-        """int64[parts, columns] twice: the lowest and the highest ordinal; 0 and -1 for a part without rows."""
+        """int64[parts, columns] twice: the lowest and the highest ordinal, -1 for null; 0 and -1 for an empty part."""
         filled = self.sizes > 0
         lowest = np.zeros((len(filled), len(self.values)), np.int64)
         highest = np.full_like(lowest, -1)
@@ -54,7 +57,10 @@ class SortedParts:
         return lowest, highest
 
     def boxes(self, parts: Int64) -> tuple[Int64, Int64]:
-        """int64[n, columns] twice: lowest and highest ordinal of parts without nulls; 0 and -1 if there are none."""
+        """int64[k, columns] twice: the lowest and the highest ordinal that is not null; 0 and -1 if there is none.
+
+        parts: int64[k].
+        """
         low, high = np.zeros((len(parts), len(self.values)), np.int64), np.full((len(parts), len(self.values)), -1)
         for c, values in enumerate(self.values):
             first, end = self.start[parts], self.start[parts + 1]
@@ -65,29 +71,38 @@ class SortedParts:
         return low, high
 
     def run(self, parts: Int64, column: Int64, rank: Int64) -> tuple[Int64, Int64]:
-        """The number of rows of each part below the ordinal at `rank` in the order of a column, and of those up to it.
+        """Find the run of rows that have the same ordinal as the row at position `rank` of a part.
 
-        All arguments and results are int64[n].
+        Args:
+            parts: int64[k], the parts.
+            column: int64[k], the column in each part.
+            rank: int64[k], positions from the first row of each part.
+
+        Returns:
+            int64[k] twice: the number of rows of the part that are below this ordinal, and of those that are at most
+            this ordinal.
         """
         below, up_to = np.empty(len(parts), np.int64), np.empty(len(parts), np.int64)
         for c, values in enumerate(self.values):
-            mine = np.flatnonzero(column == c)
-            first, end = self.start[parts[mine]], self.start[parts[mine] + 1]
-            middle = first + rank[mine]
+            at = np.flatnonzero(column == c)
+            first, end = self.start[parts[at]], self.start[parts[at] + 1]
+            middle = first + rank[at]
             pivot = values[middle].astype(np.int64)
-            below[mine] = _first(values, first, middle, pivot) - first
-            up_to[mine] = _first(values, middle, end, pivot + 1) - first
+            below[at] = _first(values, first, middle, pivot) - first
+            up_to[at] = _first(values, middle, end, pivot + 1) - first
         return below, up_to
 
     def below(self, parts: Int64, column: int, ordinal: int) -> Int64:
-        """int64[n]: the number of rows of each of the parts that are below an ordinal of one column."""
+        """int64[k]: the number of rows of each of `parts`, int64[k], that are below an ordinal of one column."""
         first, end = self.start[parts], self.start[parts + 1]
         return _first(self.values[column], first, end, np.full(len(parts), ordinal, np.int64)) - first
 
     def divide(self, column: Int64, left: Int64) -> SortedParts:
-        """The left sides of parts that are divided in the order of one column each, then their right sides.
+        """Divide parts. The result has the left sides of all divided parts, then their right sides.
 
-        column: int64[parts], -1 for a part to leave out. left: int64[parts], the number of rows on the left side.
+        Args:
+            column: int64[parts], the column by which each part is divided, -1 to drop the part.
+            left: int64[parts], the number of rows on the left side: the first ones in the order of this column.
         """
         sizes, split = self.sizes, column >= 0
         side = self._sides(np.where(split, column, 0), np.where(split, left, 0), split)
@@ -104,15 +119,15 @@ class SortedParts:
         return SortedParts(values, rows, _starts(counts))
 
     def _sides(self, column: Int64, left: Int64, split: Bool) -> NDArray[np.uint8]:
-        """uint8[n]: the side of each row, in the order of the first column."""
+        """uint8[n]: LEFT, RIGHT or DROPPED for each row, in the order of the first column."""
         counts = np.stack((left, self.sizes - left), axis=1).ravel()
         side = np.empty(0, np.uint8)
         for c in range(len(self.values)):
-            mine = column == c
-            if c and not mine.any():
+            parts = column == c
+            if c and not parts.any():
                 continue
-            codes = np.where(split & mine, [[LEFT], [RIGHT]], np.where(split, OTHER_COLUMN, DROPPED)).T.astype(np.uint8)
-            own = np.repeat(codes.ravel(), counts)
+            codes = np.where(split & parts, [[LEFT], [RIGHT]], np.where(split, OTHER_COLUMN, DROPPED)).T
+            own = np.repeat(codes.astype(np.uint8).ravel(), counts)
             if c == 0:
                 side = own
                 continue
@@ -124,8 +139,10 @@ class SortedParts:
 def sort_parts(ordinals: Sequence[Int64], part: Int64 | None = None, parts: int = 1) -> SortedParts:
     """Sort rows by every column within their parts.
 
-    ordinals: for each column int64[n], below 2**31, -1 for null. part: int64[n], the part of each row, None if all rows
-    are in one. parts: the number of parts.
+    Args:
+        ordinals: for each column int64[n], below 2**31, -1 for null.
+        part: int64[n], the part of each row; None if all rows are in one part.
+        parts: the number of parts.
     """
     n = len(ordinals[0])
     values: list[Int32] = []
@@ -143,17 +160,20 @@ def sort_parts(ordinals: Sequence[Int64], part: Int64 | None = None, parts: int 
 
 
 def _order(key: Int64) -> Int64:
-    """int64[n]: the rows in the order of a key, at least -1. To sort key and row as one number is ten times as fast."""
+    """int64[n]: the indices that sort the keys, which are at least -1. Equal keys keep their order.
+
+    Each key is packed with its index into one word, if both fit, because this is ten times as fast as an argsort.
+    """
     bits = len(key).bit_length()
     if int(key.max(initial=0)).bit_length() + bits >= LONG_BITS:
         return np.argsort(key, kind="stable")
-    joined = (key + 1) << bits | np.arange(len(key))
-    joined.sort()
-    return joined & ((1 << bits) - 1)
+    packed = (key + 1) << bits | np.arange(len(key))
+    packed.sort()
+    return packed & ((1 << bits) - 1)
 
 
 def _left_then_right(side: NDArray[np.uint8]) -> Int64:
-    """int64: the positions of the rows on the left side, then of those on the right. Rows left out are on neither."""
+    """int64: the positions of the rows on the left side, then of those on the right side."""
     return np.concatenate((np.flatnonzero(side == LEFT), np.flatnonzero(side == RIGHT)))
 
 
@@ -162,7 +182,7 @@ def _starts(counts: Int64) -> Int64:
 
 
 def _first(values: Int32, first: Int64, end: Int64, wanted: Int64) -> Int64:
-    """int64[n]: the first position from `first` to `end` whose value is at least `wanted`, by binary search."""
+    """int64[n]: the first position from `first` to `end` - 1 whose value is at least `wanted`, else `end`."""
     low, high = first.copy(), end.copy()
     while True:
         searching = low < high

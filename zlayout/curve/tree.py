@@ -17,20 +17,25 @@ Bool = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class KdTree:
-    """A kd tree. Each node compares one column with one threshold; each leaf belongs to a file.
+    """A kd tree. Each node compares one column with one threshold, and each leaf belongs to a file.
 
     Node 0 is the root. A tree without nodes is the single leaf 0. Several cells of a z-order or Hilbert curve may share
     a leaf. Leaves are numbered along the curve, so that the leaves of one file are adjacent.
 
-    column: int32[nodes]. threshold: int64[nodes], an ordinal of that column. A row goes left if its ordinal is below
-    it, so that null (-1) always goes left. left, right: int32[nodes], a later node, or ~leaf if negative.
-    file: int32[leaves], the (first) file of the leaf. spread: int32[leaves], the number of consecutive files over which
-    the rows of the leaf are distributed by a hash of the row. It is 1 unless noise is on and the leaf is one key with
-    more rows than two files.
-
-    The rest describes the sample. rows: float64[files]. low, high: int64[files, columns], the bounding box of the
-    ordinals without nulls (low > high if all are null); int64[0, columns] if the tree is of two levels. oversized:
-    int32[k], the files with one indivisible key that has more rows than two files.
+    Attributes:
+        column: int32[nodes], the column that the node compares.
+        threshold: int64[nodes], an ordinal of this column. A row goes left if its ordinal is below the threshold, so
+            that null (-1) always goes left.
+        left: int32[nodes], where a row goes that goes left: a later node, or ~leaf, which is negative.
+        right: int32[nodes], where another row goes, likewise.
+        file: int32[leaves], the file of the leaf, or the first one of several.
+        spread: int32[leaves], the number of consecutive files over which the rows of the leaf are distributed by a hash
+            of the row. It is 1 unless noise is on and the leaf is one key with more rows than two files.
+        rows: float64[files], the number of rows of the sample in each file.
+        low: int64[files, columns], the lowest ordinal of these rows that is not null; above `high` if there is none.
+            int64[0, columns] if the tree is built in two levels.
+        high: int64[files, columns], the highest ordinal of these rows, in the same form.
+        oversized: int32[k], the files with one indivisible key that has more rows than two files.
     """
 
     column: Int32
@@ -76,12 +81,19 @@ def locate(tree: KdTree, ordinals: Sequence[Int64]) -> Int32:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The parts of one level of trees that grow. The next level has the left sides of all split parts, then the right.
+    """The parts of one level of growing trees. The next level has the left sides of all split parts, then the right.
 
-    split: bool[parts]. column, threshold: int64, of the split parts. spread: int64[parts], as in `KdTree`.
-    begins: int64[n], the parts at which files begin: those that are one file, and those of one key. files: int64[n],
-    the number of files of each. rows: float64[n], the rows of each of these files. low, high: int64[n, columns], as in
-    `KdTree`. is_oversized: bool[n].
+    Attributes:
+        split: bool[parts], whether the part is split. The other parts are leaves.
+        column: int64[split parts], as in `KdTree`.
+        threshold: int64[split parts], as in `KdTree`.
+        spread: int64[parts], as in `KdTree`.
+        begins: int64[n], the parts at which files begin: those that are one file, and those that are one key.
+        files: int64[n], the number of files of each.
+        rows: float64[n], the number of rows in each of these files.
+        low: int64[n, columns], as in `KdTree`.
+        high: int64[n, columns], as in `KdTree`.
+        is_oversized: bool[n], whether the file is oversized.
     """
 
     split: Bool
@@ -97,10 +109,11 @@ class Level:
 
 
 def join_levels(levels: Sequence[Level]) -> tuple[KdTree, Int32]:
-    """The trees that grew level by level, one after another, each in depth-first order. levels: from the roots.
+    """Assemble the trees whose levels, beginning with the roots, are given.
 
     Returns:
-        The arrays of all trees, and int32[trees], the node at which each tree begins, or ~leaf of a tree without nodes.
+        The arrays of all trees, one after another, each in depth-first order; and int32[trees], the root of each tree:
+        a node, or ~leaf.
     """
 
     def joined(name: str) -> Any:
@@ -130,7 +143,7 @@ def join_levels(levels: Sequence[Level]) -> tuple[KdTree, Int32]:
 
 
 def _numbers(levels: Sequence[Level]) -> list[Int64]:
-    """int64[parts, 3] for each level: the first node, leaf and file of the subtree of each part."""
+    """int64[parts, 3] for each level: the numbers of the first node, leaf and file in the subtree of each part."""
     counts: list[Int64] = []
     for level in reversed(levels):
         count = np.stack((level.split, ~level.split, np.zeros_like(level.split)), axis=1).astype(np.int64)

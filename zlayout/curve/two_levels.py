@@ -1,8 +1,8 @@
-"""Build the file map of very many files in two levels: boxes from a sample, then files from a larger sample of each.
+"""Build a file map of very many files in two levels: boxes from a sample, and files of each box from a larger sample.
 
-The larger sample is used for some boxes at a time, so that its size does not matter for memory. The boxes are the files
-of an ordinary kd tree, and each is the root of a kd tree of its own. Boxes are disjoint, and so are the files of one
-box: all files are disjoint, and the file of a row is a function of its keys.
+Only some boxes of the larger sample are in memory at a time. The boxes are the files of an ordinary kd tree, and each
+is the root of a kd tree of its own. Boxes are disjoint, and so are the files of one box. All files are therefore
+disjoint, and the file of a row is a function of its keys.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from zlayout.curve.kd import Goal, Marginal, grow
+from zlayout.curve.kd import Goal, grow
 from zlayout.curve.layout import FileMap, build, join_trees, keep_used
+from zlayout.curve.marginal import Marginal
 from zlayout.curve.order import Ranked, rank
 from zlayout.curve.ranges import range_boundaries
 from zlayout.curve.sorted_parts import sort_parts
 from zlayout.curve.tree import Float64, Int32, Int64, KdTree
 
-# With fewer than 64 files in nearly every box, the tree of a box has six levels.
+# Mean number of files per box. Nearly every box then has at most 64 files, so that its tree has six levels.
 FILES_PER_BOX = 48
-# The distribution of a column is known to this resolution when a box is split: a hundredth of the extent of a file in
-# two columns of a table of 400,000 files.
+# Number of ranges with which the distribution of a column is known when a box is split. In a layout of 400,000 files by
+# two columns, a file extends over about 100 of these ranges.
 MARGINAL_RANGES = 1 << 16
 
 Keys = Mapping[str, pa.Array | pa.ChunkedArray]
@@ -32,11 +33,12 @@ Keys = Mapping[str, pa.Array | pa.ChunkedArray]
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """The distribution of one column in the table.
+    """The distribution of one column in the table, as the shares of rows in ranges of values.
 
-    starts: the lowest value of each range but the first, ascending. below: float64[ranges + 1], the share of the rows
-    below each range, nulls included, then 1. The first range has the values below all of `starts`. nulls: the share of
-    the rows that are null.
+    Attributes:
+        starts: The lowest value of each range but the first, ascending. The first range has the values below them.
+        below: float64[ranges + 1], the share of the rows below each range, nulls included, then 1.
+        nulls: The share of the rows that are null.
     """
 
     starts: pa.Array
@@ -44,7 +46,7 @@ class Distribution:
     nulls: float
 
     def of(self, distinct: pa.Array) -> Marginal:
-        """The marginal of a column with these distinct values, by the ranges that they are in."""
+        """The distribution of ordinals among these distinct values, estimated from the ranges that they are in."""
         joint = rank(pa.concat_arrays([self.starts, distinct])).ordinals
         at = np.searchsorted(joint[: len(self.starts)], joint[len(self.starts) :], side="right")
         below = np.maximum(self.below[at], self.nulls)
@@ -53,10 +55,13 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """The first level: a file map whose files are the boxes, and the distribution of each key column.
+    """The first level.
 
-    touched: float64[boxes, columns], the share of the rows without nulls whose value is in the extent of the box.
-    file_rows: the number of rows of the sample for each wanted file.
+    Attributes:
+        map: A file map whose files are the boxes.
+        distributions: The distribution of each key column.
+        touched: float64[boxes, columns], the share of the rows without nulls whose value is in the extent of the box.
+        file_rows: The number of rows of the sample for each wanted file.
     """
 
     map: FileMap
@@ -66,7 +71,7 @@ class Boxes:
 
     @property
     def single_keys(self) -> Int32:
-        """The boxes of one key with more rows than two boxes. They need no second sample."""
+        """The boxes that are one key with more rows than two boxes. They need no second sample."""
         return self.map.tree.oversized
 
 
@@ -74,9 +79,11 @@ class Boxes:
 class Refined:
     """The files of consecutive boxes.
 
-    boundaries, tree: as in `FileMap`; the trees of all boxes one after another. roots: int32[boxes], the node at which
-    each begins, or ~leaf. touched: for each column the expected number of these files that contain a value of the
-    table.
+    Attributes:
+        boundaries: The range boundaries of each column, as in `FileMap`.
+        tree: The trees of all boxes, one after another.
+        roots: int32[boxes], the root of the tree of each box: a node, or ~leaf.
+        touched: For each column the expected number of these files whose range contains a value drawn from the table.
     """
 
     boundaries: tuple[pa.Array, ...]
@@ -86,7 +93,13 @@ class Refined:
 
 
 def build_boxes(sample: Keys, weights: Mapping[str, float], n_files: int) -> Boxes:
-    """Build the boxes of about FILES_PER_BOX of `n_files` files from a sample of at least some rows for each box."""
+    """Build the boxes of a table with `n_files` files from a sample.
+
+    Args:
+        sample: the key columns. It should have several rows for each box.
+        weights: by column, 1 for missing columns.
+        n_files: the wanted number of files of the table.
+    """
     boxes = max(1, round(n_files / FILES_PER_BOX))
     built = build(sample, weights, "kd", 0, boxes, noise=False)
     tree = built.tree
@@ -106,7 +119,7 @@ def refine(
     noise: bool,
     depth_within: int,
 ) -> Refined:
-    """Build the files of consecutive boxes from a sample of them.
+    """Build the files of consecutive boxes from a sample of the rows in these boxes.
 
     Args:
         boxes: the first level.
@@ -131,7 +144,13 @@ def refine(
 
 
 def join(boxes: Boxes, refined: Sequence[Refined], file_rows: float, noise: bool) -> FileMap:
-    """The file map of all boxes. refined: their files, in the order of the boxes; the rest as in `refine`."""
+    """Join the files of all boxes to one file map.
+
+    Args:
+        boxes: the first level.
+        refined: the files of all boxes, in their order.
+        file_rows, noise: as in `refine`.
+    """
     first = boxes.map
     no_leaf: dict[str, Any] = {name: getattr(first.tree, name)[:0] for name in ("file", "spread", "rows", "oversized")}
     top, no_root = replace(first.tree, **no_leaf), np.zeros(0, np.int32)
@@ -154,20 +173,25 @@ def join(boxes: Boxes, refined: Sequence[Refined], file_rows: float, noise: bool
 
 
 def _with_large_keys(tree: KdTree, leaf: Int32, rows: Float64, spread: Int32 | None) -> KdTree:
-    """Distribute the rows of leaves that are one file each over several files, or report these files as oversized.
+    """Distribute the rows of leaves that are one file each over several files, or mark these files as oversized.
 
-    leaf: int32[n]. rows: float64[n], the number of their rows. spread: int32[n], the number of files, None for one.
+    Args:
+        tree: the tree.
+        leaf: int32[n], the leaves.
+        rows: float64[n], the number of rows of each leaf.
+        spread: int32[n], the number of files for each leaf. None: each stays one file, which is oversized.
     """
     file = tree.file[leaf]
-    of_file = tree.rows.copy()
-    of_file[file] = rows
+    rows_of_file = tree.rows.copy()
+    rows_of_file[file] = rows
     if spread is None:
         oversized = np.sort(np.concatenate((tree.oversized, file))).astype(np.int32)
-        return replace(tree, rows=of_file, oversized=oversized)
-    of_leaf, count = tree.spread.copy(), np.ones(tree.files, np.int64)
-    of_leaf[leaf], count[file] = spread, spread
+        return replace(tree, rows=rows_of_file, oversized=oversized)
+    spread_of_leaf, count = tree.spread.copy(), np.ones(tree.files, np.int64)
+    spread_of_leaf[leaf], count[file] = spread, spread
     number = (np.cumsum(count) - count).astype(np.int32)
-    return replace(tree, file=number[tree.file], spread=of_leaf, rows=np.repeat(of_file / count, count))
+    rows_of_file = np.repeat(rows_of_file / count, count)
+    return replace(tree, file=number[tree.file], spread=spread_of_leaf, rows=rows_of_file)
 
 
 def _touched(tree: KdTree, column: int, rows: Marginal) -> Float64:

@@ -1,4 +1,4 @@
-"""The z-ranges of a query box, which a key-value store or an external index scans.
+"""Compute the z-ranges of a query box, which a key-value store or an external index scans.
 
 The decomposition into cells of the z-order curve is that of J. A. Orenstein and T. H. Merrett, "A class of data
 structures for associative searching", PODS 1984.
@@ -17,18 +17,18 @@ from zlayout.curve.tree import Bool, Int64
 
 @dataclass(frozen=True, slots=True)
 class _Ranges:
-    """Disjoint closed ranges in order. is_cell: whether a range is a grid cell that has to be halved further."""
+    """Disjoint closed ranges in order. is_cell: whether a range is a grid cell that must be halved further."""
 
     first: Int64
     last: Int64
     is_cell: Bool
 
     def gaps(self) -> Int64:
-        """int64[n - 1]: the number of positions between neighbours."""
+        """int64[n - 1]: the number of z-addresses between each range and the next one."""
         return self.first[1:] - self.last[:-1] - 1
 
     def join(self, over: Bool) -> _Ranges:
-        """Join neighbours where `over`, bool[n - 1], is true."""
+        """Join each range with the next one where `over`, bool[n - 1], is true. Joined ranges must not be cells."""
         starts = np.flatnonzero(np.append(True, ~over))
         ends = np.append(starts[1:], len(self.first)) - 1
         return _Ranges(self.first[starts], self.last[ends], self.is_cell[starts])
@@ -39,18 +39,18 @@ def z_ranges(
 ) -> tuple[Int64, Int64]:
     """The smallest set of closed ranges of z-addresses that covers a query box.
 
-    Without a limit the ranges contain exactly the box, and their number grows with its surface: a box of 2**20 by 2**20
-    cells may need a million. With a limit, ranges with the smallest gaps between them are joined (of equal gaps the
-    later), so that no other cover by as few ranges contains fewer z-addresses.
+    Without a limit, the ranges contain exactly the box. Their number grows with the surface of the box: a box of 2**20
+    by 2**20 points may need a million ranges. With a limit, ranges are joined over the smallest gaps between them (of
+    equal gaps, the later ones), so that no other cover by as few ranges contains fewer z-addresses.
 
-    The algorithm halves cells from the top, keeps cells inside the box and drops cells outside. With a limit, cells
-    whose gaps cannot be among the largest are not halved further, so that the work depends on the limit and not on the
-    surface.
+    The algorithm begins with a cell that contains the whole grid. It halves cells, keeps those inside the box and drops
+    those outside. With a limit, it does not halve cells whose gaps cannot be among the largest, so that its time
+    depends on the limit and not on the surface of the box.
 
     Args:
         zmin: the z-address of the lowest corner of the box, inclusive, at most 63 bits.
-        zmax: the z-address of the highest corner.
-        schedule: the column of each bit from the top; None for two columns in turn.
+        zmax: the z-address of the highest corner, inclusive.
+        schedule: the column of each bit, the most significant bit first; None for two columns in turn.
         limit: the maximum number of ranges, at least 1; None for as many as needed.
 
     Returns:
@@ -76,12 +76,12 @@ def z_ranges(
         found = _halve(found, bit)
     if limit is not None:
         found = found.join(_smallest(found.gaps(), len(found.first) - limit))
-    # the first and the last cell may extend beyond the corners
+    # With a limit, the first and the last cell may not be halved completely and extend beyond the corners.
     return np.maximum(found.first, zmin), np.minimum(found.last, zmax)
 
 
 def _compare_with_box(found: _Ranges, zmin: int, zmax: int, masks: Sequence[int]) -> _Ranges:
-    """Drop cells outside the box, and mark cells inside it as finished."""
+    """Drop the cells outside the box. Those inside the box no longer count as cells."""
     outside, inside = np.zeros(len(found.first), np.bool_), np.ones(len(found.first), np.bool_)
     for mask in masks:
         low, high = found.first & mask, found.last & mask
@@ -92,7 +92,7 @@ def _compare_with_box(found: _Ranges, zmin: int, zmax: int, masks: Sequence[int]
 
 
 def _halve(found: _Ranges, bit: int) -> _Ranges:
-    """Halve each marked cell of 2**bit positions."""
+    """Halve each cell. All cells have 2**bit z-addresses."""
     copies = np.where(found.is_cell, 2, 1)
     is_cell = np.repeat(found.is_cell, copies)
     first, last = np.repeat(found.first, copies), np.repeat(found.last, copies)
@@ -103,10 +103,10 @@ def _halve(found: _Ranges, bit: int) -> _Ranges:
 
 
 def _drop_small_gaps(found: _Ranges, limit: int, size: int) -> _Ranges:
-    """Stop halving cells, and close gaps, that cannot be among the limit - 1 largest gaps.
+    """Join ranges over gaps that cannot be among the `limit` - 1 largest ones, and finish cells between such gaps.
 
-    A gap can grow by less than one cell at each end. A gap inside a cell is smaller than the cell. A cell that is
-    partly in the box never becomes empty.
+    When cells are halved, a gap between them grows by less than one cell at each end, and a gap that appears inside a
+    cell is smaller than the cell. A cell that is partly in the box never disappears. size: z-addresses per cell.
     """
     gaps = found.gaps()
     if len(gaps) < limit:
@@ -121,7 +121,7 @@ def _drop_small_gaps(found: _Ranges, limit: int, size: int) -> _Ranges:
 
 
 def _smallest(gaps: Int64, count: int) -> Bool:
-    """bool[n]: whether each gap is among the `count` smallest, of equal gaps the later ones."""
+    """bool[n]: whether each gap is among the `count` smallest ones. Of equal gaps, the later ones count as smaller."""
     chosen = np.zeros(len(gaps), np.bool_)
     if count > 0:
         chosen[len(gaps) - 1 - np.argsort(gaps[::-1], kind="stable")[:count]] = True

@@ -1,8 +1,8 @@
-"""Positions of points on the z-order curve (Morton 1966) and on the Hilbert curve, vectorised over points.
+"""Compute positions of points on the z-order curve (Morton 1966) and on the Hilbert curve, vectorised over points.
 
-`linear` is another order of the bits that z-order interleaves. Hilbert: J. Skilling, "Programming the Hilbert curve",
-AIP Conf. Proc. 707 (2004). Coordinates are converted in place to the "transposed" index, d words of `bits` bits, whose
-interleaved bits are the position on the curve.
+Curve `linear` uses the same functions with another order of the bits that z-order interleaves. The algorithm of the
+Hilbert curve is that of J. Skilling, "Programming the Hilbert curve", AIP Conf. Proc. 707 (2004). It converts the
+coordinates to the "transposed" index, d words of `bits` bits, whose interleaved bits are the position on the curve.
 """
 
 from __future__ import annotations
@@ -17,9 +17,13 @@ LONG_BITS = 63  # bits of a position that fit into an int64
 
 
 def round_robin(widths: Sequence[int], weights: Sequence[float] | None = None) -> tuple[int, ...]:
-    """The column of each bit of a position, the most significant bit first.
+    """The schedule of a z-order curve: the column of each bit of a position, the most significant bit first.
 
-    Columns take turns in the given order; a column of weight 2**k is k bits ahead of one of weight 1.
+    Columns take turns in the given order. A column of weight 2**k is k bits ahead of one of weight 1.
+
+    Args:
+        widths: the number of bits of each column.
+        weights: the weight of each column, above 0; None for equal weights.
     """
     lead = [float(np.log2(w)) for w in weights] if weights is not None else [0.0] * len(widths)
     left = list(widths)
@@ -37,11 +41,11 @@ def interleave(coordinates: Sequence[Int64], widths: Sequence[int], schedule: Se
 
     Args:
         coordinates: int64[n] for each column, 0..2**width-1.
-        widths: bits of each column.
-        schedule: the column of each bit, from the top.
+        widths: the number of bits of each column.
+        schedule: the column of each bit of a position, the most significant bit first.
 
     Returns:
-        int64[n].
+        int64[n], the positions.
 
     Raises:
         ValueError: for more than 63 bits.
@@ -57,7 +61,7 @@ def interleave(coordinates: Sequence[Int64], widths: Sequence[int], schedule: Se
 
 
 def deinterleave(positions: Int64, widths: Sequence[int], schedule: Sequence[int]) -> tuple[Int64, ...]:
-    """The inverse of `interleave`: the coordinates, int64[n] for each column."""
+    """The inverse of `interleave`: the coordinates of positions, int64[n] for each column."""
     coordinates = [np.zeros(len(positions), np.int64) for _ in widths]
     for turn, column in enumerate(schedule):
         bit = (positions >> (len(schedule) - 1 - turn)) & 1
@@ -66,12 +70,17 @@ def deinterleave(positions: Int64, widths: Sequence[int], schedule: Sequence[int
 
 
 def width_that_fits(columns: int, wanted: int) -> int:
-    """The number of bits per column: `wanted`, or fewer if all columns together would need more than 63 bits."""
+    """The number of bits per column: `wanted`, or fewer if `columns` columns would need more than 63 bits."""
     return max(1, min(wanted, LONG_BITS // columns))
 
 
 def hilbert(coordinates: Sequence[Int64], bits: int) -> Int64:
-    """int64[n]: positions on the curve. coordinates: d arrays int64[n] of 0..2**bits-1; d * bits is at most 63."""
+    """int64[n]: the positions of points on the Hilbert curve.
+
+    Args:
+        coordinates: for each of d columns int64[n], 0..2**bits-1.
+        bits: the number of bits of each column; d * bits is at most 63.
+    """
     x = [c.copy() for c in coordinates]
     for level in range(bits - 1, 0, -1):
         for axis in range(len(x)):
@@ -86,7 +95,7 @@ def hilbert(coordinates: Sequence[Int64], bits: int) -> Int64:
 
 
 def hilbert_inverse(positions: Int64, columns: int, bits: int) -> tuple[Int64, ...]:
-    """The inverse of `hilbert`: coordinates, int64[n] for each of `columns` columns."""
+    """The inverse of `hilbert`: the coordinates of positions, int64[n] for each of `columns` columns."""
     widths = [bits] * columns
     x = list(deinterleave(positions, widths, round_robin(widths)))
     gray = x[-1] >> 1
@@ -100,7 +109,7 @@ def hilbert_inverse(positions: Int64, columns: int, bits: int) -> tuple[Int64, .
 
 
 def _reflect_or_exchange(x: list[Int64], axis: int, level: int) -> None:
-    """If bit `level` of the axis is set, invert the bits below it on axis 0, else swap those of both axes."""
+    """Where bit `level` of `axis` is set, invert the lower bits of axis 0. Elsewhere swap those of both axes."""
     low = (1 << level) - 1
     is_set = -((x[axis] >> level) & 1)
     exchanged = (x[0] ^ x[axis]) & low & ~is_set

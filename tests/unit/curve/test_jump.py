@@ -94,7 +94,7 @@ def test_no_files_and_empty_intervals() -> None:
     [
         (2, 1, [0], None, "2 above 1 in some column"),
         (12, 35, [0], None, "12 above 35 in some column"),
-        (0, 3, [4], (0, 1), "positions of 2 bits, found 0 to 4"),
+        (0, 3, [4], (0, 1), "z-addresses of 2 bits, found 0 to 4"),
         (0, 3, [-1], None, "found -1 to 3"),
         (0, 3, [0.5], None, "whole numbers"),
         (0, 3, np.array([2**63], np.uint64), None, "at most 63 bits"),

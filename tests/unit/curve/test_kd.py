@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zlayout.curve.kd import Goal, Marginal, build_kd, grow
+from zlayout.curve.kd import Goal, build_kd, grow
+from zlayout.curve.marginal import Marginal
 from zlayout.curve.sorted_parts import sort_parts
 from zlayout.curve.tree import KdTree, locate
 
