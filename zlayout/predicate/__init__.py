@@ -1,1 +1,1 @@
-"""Predicates on columns: parsing, evaluation over partition values, and pruning by file bounds."""
+"""Predicates on columns: parsing, evaluation for partitions, and pruning of files by their bounds."""

@@ -1,4 +1,4 @@
-"""Convert literals and column values to types that compare as in Spark."""
+"""Convert literals and column values to types in which they compare as in Spark."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def coerce(literal: Value, like: Any) -> Any:
 
     Args:
         literal: the literal of the predicate.
-        like: any value of the column, which shows its Python type.
+        like: any value of the column, from which its Python type is known.
 
     Returns:
-        The converted literal, None if the result of the comparison is unknown.
+        The converted literal; None if it cannot be compared with the column, or not with a certain result.
     """
     if isinstance(literal, TextOnly) and not isinstance(like, str):
         return None
@@ -61,8 +61,12 @@ def aligned(low: Any, high: Any, literal: Any) -> tuple[Any, Any, Any]:
 def arrow_aligned(lower: pa.Array, upper: pa.Array, value: Value) -> tuple[pa.Array, pa.Array, pa.Scalar] | None:
     """Convert arrays of bounds and a literal to types that Arrow compares as Spark does.
 
+    Args:
+        lower, upper: bounds of one column.
+        value: the literal of the predicate.
+
     Returns:
-        Lower bounds, upper bounds and literal; None if the result of the comparison is unknown.
+        Lower bounds, upper bounds and literal; None if they cannot be compared, or not with a certain result.
     """
     type_ = lower.type
     literal = coerce(value, _example(type_))
@@ -84,7 +88,7 @@ def arrow_aligned(lower: pa.Array, upper: pa.Array, value: Value) -> tuple[pa.Ar
 
 
 def comparable(literal: Value, type_: pa.DataType) -> bool:
-    """Whether bounds of the Arrow type can be compared with the literal, as Spark compares them."""
+    """Return whether bounds of the Arrow type can be compared with the literal, as Spark compares values."""
     return coerced(literal, type_) is not None
 
 
@@ -96,8 +100,9 @@ def coerced(literal: Value, type_: pa.DataType) -> Any:
 def from_printed(value: Value, type_: pa.DataType) -> Value:
     """Convert a literal that was parsed from a printed query plan to the type of its column.
 
-    Plans print dates as days and timestamps as microseconds since 1970, and the literals of event logs are strings.
-    SQL compares neither dates with numbers nor doubles with strings, so that the conversion is not ambiguous.
+    Plans show dates as days and timestamps as microseconds since 1970, and the literals in event logs are strings. SQL
+    compares neither dates with numbers nor doubles with strings, so that the conversion is not ambiguous. A literal
+    that cannot be converted is returned as it is.
     """
     try:
         if type(value) is int and pt.is_date(type_):
@@ -114,14 +119,14 @@ def from_printed(value: Value, type_: pa.DataType) -> Value:
 
 
 def instant_of(value: date) -> datetime:
-    """A timestamp in UTC without a time zone. For a date it is the midnight."""
+    """Return a timestamp in UTC without a time zone, or the midnight of a date."""
     return utc(as_datetime(value))
 
 
 def depends_on_type(literal: Value, instant: date) -> bool:
-    """Whether the value of a string literal, parsed as `instant`, depends on the type of the column.
+    """Return whether the value of a literal, parsed as `instant`, depends on whether the column is a date or timestamp.
 
-    A date column ignores the time of day.
+    It does if the literal is a string with a time of day, which is ignored if the column is a date.
     """
     return isinstance(literal, str) and instant_of(instant).time() != time()
 
@@ -145,7 +150,7 @@ def _as_instant(literal: Value) -> datetime | None:
 
 
 def _example(type_: pa.DataType) -> Any:
-    """An arbitrary value of the type; None for a type whose literals are not supported."""
+    """Return an arbitrary value of the type; None for a type whose literals are not supported."""
     if pt.is_boolean(type_):
         return False
     if pt.is_integer(type_):

@@ -1,4 +1,4 @@
-"""The lenient rules of workloads: convert one condition of a query to a predicate, or give the reason why not."""
+"""The lenient rules of workloads: convert a condition of a query to a predicate, or state why it cannot be used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zlayout.predicate.inverse import inverse_of
 from zlayout.predicate.model import Compare, Or, Predicate, TextOnly, Value, conjunction, starts_with
 from zlayout.predicate.sql_tree import COMPARISONS, Comparisons, compared, convert, is_column
 
-MAX_IN_VALUES = 10_000  # values of one IN
+MAX_IN_VALUES = 10_000  # An IN with more values is an unused condition.
 _COMPARISONS: Comparisons = {**COMPARISONS, exp.NullSafeEQ: "="}
 
 
@@ -43,7 +43,7 @@ class Reason(StrEnum):
     UNKNOWN_COLUMN = "a column that the table does not have"
 
 
-# Nodes whose predicate is equivalent to their condition, so that the negations are equivalent too.
+# Conditions that are equivalent to their predicates, so that the negations are equivalent, too.
 NEGATABLE = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.Is)
 
 
@@ -56,12 +56,12 @@ class UnusableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """A condition as a predicate.
+    """The predicate of a condition.
 
     Attributes:
-        predicate: True for every row for which the condition is true.
-        exact: Whether the predicate is equivalent to the condition, so that it may be negated.
-        inverted: Whether the condition is on a function of the column.
+        predicate: A predicate that is true for every row for which the condition is true.
+        exact: Whether it is equivalent to the condition, so that it may be negated.
+        inverted: Whether the condition is an inverted condition.
     """
 
     predicate: Predicate
@@ -74,7 +74,7 @@ def condition(node: exp.Expr, name: Callable[[exp.Expr], str]) -> Converted:
 
     Args:
         node: the condition. It is not an AND, OR or NOT.
-        name: returns the name of a column in the predicate; it may raise UnusableError.
+        name: returns the name that a column gets in the predicate. It may raise UnusableError.
 
     Raises:
         UnusableError: with the reason why the condition cannot be used.
@@ -107,7 +107,11 @@ def _plain(node: exp.Expr, rules: _WorkloadRules) -> Predicate:
 
 
 def _inverted(node: exp.Expr, rules: _WorkloadRules) -> tuple[Predicate, bool] | None:
-    """The predicate of a comparison of a function of a column with constants, and whether it is exact."""
+    """Invert a comparison of a function of a column with constants; None if that is not possible.
+
+    Returns:
+        The predicate, and whether it is exact.
+    """
     try:
         subject, sides = compared(node, lambda side: inverse_of(side) is not None)
         inverse = inverse_of(subject) if sides else None
@@ -127,7 +131,7 @@ def _inverted(node: exp.Expr, rules: _WorkloadRules) -> tuple[Predicate, bool] |
 
 @dataclass(frozen=True)
 class _WorkloadRules:
-    """`Rules` that reject with the reason why the whole `condition` cannot be used."""
+    """`Rules` that reject with UnusableError. Its reason is why `condition` as a whole cannot be used."""
 
     condition: exp.Expr
     name: Callable[[exp.Expr], str]
@@ -158,7 +162,7 @@ class _WorkloadRules:
 
 
 def _like(node: exp.Expr, escape: str, rules: _WorkloadRules) -> Predicate:
-    """LIKE as the range of strings with the prefix before the first wildcard, or as `=` if there is no wildcard."""
+    """Convert LIKE: with a wildcard it is the range of strings with the prefix before it, and without one it is `=`."""
     pattern = rules.value(node.expression)
     if not isinstance(pattern, str):
         raise rules.rejection(node)

@@ -1,6 +1,6 @@
-"""Evaluate constant expressions: literals, casts of literals, dates plus intervals, arithmetic on numbers.
+"""Evaluate constant expressions: literals, casts of literals, dates plus intervals, and arithmetic on numbers.
 
-The current date and time are constants too: `fix_current_time` replaces them in a tree by those of the workload.
+The current date and time are constants, too: `fix_current_time` replaces them in a tree by those of the workload.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from zlayout.predicate.literals import RejectedError, instant_or_none, utc
 from zlayout.predicate.model import Value
-from zlayout.predicate.periods import as_datetime, begin, shift, unit_named
+from zlayout.predicate.periods import as_datetime, shift, start_of, unit_named
 from zlayout.predicate.sql_tree import literal_value
 
 INTEGER_TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT")
@@ -111,7 +111,7 @@ def _cast(value: Value | None, to: exp.Expr) -> Value | None:
 
 
 def as_instant(value: Value | None) -> date | None:
-    """A date, a timestamp in UTC, or what a string means as a timestamp; None for another value."""
+    """A date as it is, a timestamp or a string as a timestamp in UTC; None for another value."""
     found = instant_or_none(value.strip()) if isinstance(value, str) else value
     return utc(found) if isinstance(found, datetime) else found if isinstance(found, date) else None
 
@@ -132,7 +132,7 @@ def _add_interval(value: Value | None, interval: exp.Interval, sign: int) -> dat
 
 
 def interval_of(node: exp.Interval) -> tuple[int, str] | None:
-    """Amount and unit of an interval literal; None for another interval."""
+    """The amount and the unit of an interval with a constant amount and one known unit; None for another interval."""
     amount = node.this.name if isinstance(node.this, exp.Literal) else ""
     unit = unit_named(str(node.args.get("unit") or ""))
     if unit is None or not amount.lstrip("+-").isdigit() or len(amount) > MAX_DIGITS:
@@ -141,23 +141,27 @@ def interval_of(node: exp.Interval) -> tuple[int, str] | None:
 
 
 def shifted(value: Value | None, amount: object, unit: str) -> date | None:
-    """A date or timestamp plus a number of units; None for values of other types. It raises as `shift`."""
+    """The result of `shift`, with its errors; None if `value` is not a date or timestamp or `amount` is not an int."""
     return shift(value, amount, unit) if isinstance(value, date) and isinstance(amount, int) else None
 
 
 def truncation_unit(node: exp.Expr) -> str | None:
-    """The unit of `trunc(x, unit)` or `date_trunc(unit, x)`; None if it is not a constant, or unknown."""
+    """The unit of `trunc(x, unit)` or `date_trunc(unit, x)`; None if it is not constant or is unknown."""
     unit = node.args.get("unit")
     name = unit.name if isinstance(unit, exp.Literal | exp.Var) else ""
     return unit_named("WEEK" if name.upper().startswith("WEEK") else name)
 
 
 def _truncated(value: Value | None, unit: str | None) -> date | None:
-    return begin(value, unit) if isinstance(value, date) and unit else None
+    return start_of(value, unit) if isinstance(value, date) and unit else None
 
 
 def fix_current_time(tree: exp.Expr, now: datetime) -> int:
-    """Replace the current date and time in a tree by those of `now` (UTC, naive). Return the number of both."""
+    """Replace the current date and time in a tree, in place, by those of `now` (UTC, naive).
+
+    Returns:
+        The number of replaced expressions.
+    """
     found = 0
     for node in list(tree.find_all(exp.CurrentDate, exp.CurrentTimestamp, exp.Localtimestamp, exp.Anonymous)):
         if isinstance(node, exp.Anonymous) and (str(node.this).lower() not in NOW_FUNCTIONS or node.expressions):

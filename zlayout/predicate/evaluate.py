@@ -1,8 +1,8 @@
-"""Evaluate a predicate for partitions, from their values alone.
+"""Evaluate a predicate for partitions, given their partition values alone.
 
-For each row of a partition a predicate is true, false or null. The known facts about the partition leave a set of these
-truth values possible, and the sets are combined by SQL's three-valued logic. A set may be too large but never too
-small, so that a partition counts as wholly inside or outside `where` only if it certainly is.
+For each row of a partition, a predicate is true, false or null. The facts about the partition leave a set of these
+truth values possible, and the sets are combined by SQL's three-valued logic. A set may be too large, but never too
+small, so that a partition counts as wholly inside or outside of `where` only if it certainly is.
 """
 
 from __future__ import annotations
@@ -23,18 +23,24 @@ Facts = Mapping[str, Sequence[Fact]]  # the facts about one partition, by source
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The facts about each partition, in the order of the partitions. columns: all columns that have facts."""
+    """What is known about partitions.
+
+    Attributes:
+        partitions: The facts about each partition, in order.
+        columns: All columns that facts are about.
+    """
 
     partitions: tuple[Facts, ...]
     columns: frozenset[str]
 
 
 def known(partitions: Iterable[Partition], dates: Collection[str] = ()) -> Known:
-    """The facts that follow from the partitions' values.
+    """Return the facts that follow from partition values.
 
     Args:
-        dates: the source columns known to be dates. Another column may be a timestamp, and a `day` partition of it
-            ends just below the next midnight.
+        partitions: the partitions.
+        dates: the source columns that are known to be dates. Any other column may be a timestamp, whose values in a
+            `day` partition reach up to the next midnight.
     """
     found = tuple(_facts(p.fields, p.values, dates) for p in partitions)
     return Known(found, frozenset().union(*found))
@@ -67,7 +73,7 @@ def _answer(possible: TruthValues) -> bool | None:
 
 
 def _test(predicate: Predicate) -> Callable[[Facts], TruthValues]:
-    """A function from the facts about a partition to the possible truth values of the predicate."""
+    """Return a function that returns the possible truth values of the predicate, given the facts about a partition."""
     match predicate:
         case And(operands):
             tests = [_test(p) for p in operands]
@@ -80,7 +86,7 @@ def _test(predicate: Predicate) -> Callable[[Facts], TruthValues]:
             return lambda facts: negated(test(facts))
         case In(column, values):
             is_in = membership(values)
-            # A column without facts has the fact None, since an empty list contains no value in any case.
+            # A column without facts gets the fact None, because an empty list is false even for unknown values.
             return lambda facts: meet(map(is_in, facts.get(column, (None,))))
         case IsNull(column):
             return lambda facts: meet(map(_null_values, facts.get(column, ()))) & EITHER
@@ -114,7 +120,7 @@ def _compared(fact: Fact, operator: Operator, literal: Value) -> TruthValues:
 
 
 def _compared_range(low: Any, high: Any, value: Any, is_open: bool, operator: Operator) -> TruthValues:
-    """The possible truth values of =, < or <= for values from low to high; `is_open` excludes high."""
+    """The possible truth values of =, < or <= for values from `low` to `high`; `is_open` excludes `high`."""
     below = high <= value if is_open else high < value
     match operator:
         case "=":
@@ -126,7 +132,10 @@ def _compared_range(low: Any, high: Any, value: Any, is_open: bool, operator: Op
 
 
 def _compared_prefix(text: str, operator: Operator, literal: Value) -> TruthValues:
-    """The same for values that begin with `text`. They can equal a literal only if it begins with `text` too."""
+    """The possible truth values of =, < or <= for values that begin with `text`.
+
+    They can be equal to a literal only if it begins with `text`, too.
+    """
     if not isinstance(literal, str):
         return EITHER
     if literal.startswith(text):

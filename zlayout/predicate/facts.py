@@ -1,4 +1,4 @@
-"""Facts about a column that follow from the partition value derived from it."""
+"""Facts about a source column that follow from the values of a partition."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NotNull:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """low <= value <= high in every row; `open` excludes high itself."""
+    """low <= value <= high in every row, or low <= value < high if `open` is true."""
 
     low: Any
     high: Any
@@ -44,7 +44,7 @@ Fact = Null | NotNull | Range | Prefix | None
 
 
 def fact(transform: str, value: Any, is_date: bool) -> Fact:
-    """The fact about a source column that follows from a partition value.
+    """Return the fact about a source column that follows from one partition value.
 
     Args:
         transform: Iceberg's name of the transform, as in `PartitionField`.
@@ -52,7 +52,7 @@ def fact(transform: str, value: Any, is_date: bool) -> Fact:
         is_date: whether the source column is known to hold dates.
 
     Returns:
-        The fact, None if nothing follows.
+        The fact; None if nothing follows, not even whether the column is null.
     """
     name, _, argument = transform.partition("[")
     if name == "void":

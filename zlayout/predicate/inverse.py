@@ -1,8 +1,8 @@
-"""Convert a comparison of a function of a column to one of the column: `date(ts) = '2026-01-31'` is a range of ts.
+"""Invert comparisons of a function of a column: `date(ts) = '2026-01-31'` becomes a range of ts.
 
 Only functions that keep the order of their argument are inverted: truncation to calendar periods, dates plus days,
-casts, and prefixes. Every result is true for each row for which the comparison is true. It is *exact* if it is also
-false, and null, for the same rows, so that it may be negated.
+casts, and prefixes. The resulting predicate is true for each row for which the comparison is true. It is *exact* if it
+is also false, and null, for the same rows as the comparison, so that it may be negated.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from zlayout.predicate.constants import (
     truncation_unit,
 )
 from zlayout.predicate.model import MIRRORED, And, Compare, Not, Operator, Predicate, Value, starts_with
-from zlayout.predicate.periods import MONTHS_PER_UNIT, as_datetime, begin, end, shift, unit_named
+from zlayout.predicate.periods import MONTHS_PER_UNIT, as_datetime, end_of, shift, start_of, unit_named
 from zlayout.predicate.sql_tree import is_column
 
-# The formats of date_format (as sqlglot writes them) whose results sort as their dates do, with the period of each.
+# Formats of date_format, as sqlglot writes them, whose results have the order of their dates; and the period of each.
 _SORTED_FORMATS = {"%Y-%m-%d": "DAY", "%Y%m%d": "DAY", "%Y-%m": "MONTH", "%Y%m": "MONTH", "%Y": "YEAR"}
 Solve = Callable[[str, Operator, Value], Predicate | None]
 
@@ -41,9 +41,9 @@ class Inverse:
 
     Attributes:
         column: The column in the expression.
-        solve: From the name of the column, the operator and the constant, the predicate on the column; None if there is
-            none. It may raise ValueError or OverflowError.
-        exact: Whether the predicate is equivalent to the comparison.
+        solve: Returns the predicate on the column, given the name of the column, the operator and the constant; None if
+            the comparison cannot be inverted. It may raise ValueError, OverflowError or InvalidOperation.
+        exact: Whether the predicate is exact.
     """
 
     column: exp.Expr
@@ -52,7 +52,7 @@ class Inverse:
 
 
 def inverse_of(node: exp.Expr) -> Inverse | None:
-    """How comparisons of an expression are inverted; None if it is not a known function of one column."""
+    """Return how comparisons of an expression are inverted; None if it is not a known function of one column."""
     node = node.unnest()
     column = node.args.get("this")
     argument = column.unnest() if isinstance(column, exp.Expr) else None
@@ -91,33 +91,39 @@ def inverse_of(node: exp.Expr) -> Inverse | None:
 
 
 def _period(unit: str, read: Callable[[Value], date | None]) -> Solve:
-    """Comparisons of the begin of the period that contains the column. read: converts the constant."""
-    # a timestamp is not rounded to the day of a date
+    """Invert comparisons of the start of the period that contains the column.
+
+    read: converts the constant. A timestamp is not converted by it, so that it is not rounded to a day.
+    """
     return lambda column, operator, value: _compared_to(
         column, operator, unit, (as_instant if isinstance(value, datetime) else read)(value)
     )
 
 
 def _compared_to(column: str, operator: Operator, unit: str, at: date | None) -> Predicate | None:
-    """A comparison of the begin of the period that contains the column with `at`; None if that is None."""
+    """Invert the comparison of the start of the period that contains the column with `at`; None if `at` is None."""
     if at is None:
         return None
-    low, high = begin(at, unit), end(at, unit)
-    return compared_period(column, operator, low, high, begins=as_datetime(low) == as_datetime(at))
+    low, high = start_of(at, unit), end_of(at, unit)
+    return compared_period(column, operator, low, high, is_start=as_datetime(low) == as_datetime(at))
 
 
-def compared_period(column: str, operator: Operator, low: Value, high: Value, *, begins: bool) -> Predicate:
-    """A comparison with a value of the period [low, high). begins: whether the value is its begin."""
+def compared_period(column: str, operator: Operator, low: Value, high: Value, *, is_start: bool) -> Predicate:
+    """Invert the comparison of the start of the period that contains the column with a constant.
+
+    low, high: the start and the end (exclusive) of the period that contains the constant. is_start: whether the
+    constant is `low`.
+    """
     match operator:
-        case "=" if begins:
+        case "=" if is_start:
             return And((Compare(column, ">=", low), Compare(column, "<", high)))
-        case "=":  # no period begins there
+        case "=":  # no period starts at the constant: a range without values, which is null for null
             return And((Compare(column, ">=", high), Compare(column, "<", low)))
         case "!=":
-            return Not(compared_period(column, "=", low, high, begins=begins))
-        case ">=" if begins:
+            return Not(compared_period(column, "=", low, high, is_start=is_start))
+        case ">=" if is_start:
             return Compare(column, ">=", low)
-        case "<" if begins:
+        case "<" if is_start:
             return Compare(column, "<", low)
         case ">" | ">=":
             return Compare(column, ">=", high)
@@ -130,12 +136,12 @@ def _year(column: str, operator: Operator, value: Value) -> Predicate | None:
 
 
 def _days_later(days: int) -> Solve:
-    """Comparisons of the day of the column plus days."""
+    """Invert comparisons of the day of the column plus a number of days."""
     return lambda column, operator, value: _compared_to(column, operator, "DAY", shifted(as_day(value), -days, "DAY"))
 
 
 def _later(column: exp.Expr, amount: int, unit: str | None) -> Inverse | None:
-    """The column plus an interval. Months are not inverted, because two days may have one day a month later."""
+    """The column plus an interval. Months are not inverted: two days can become the same day of the next month."""
     if unit is None or unit in MONTHS_PER_UNIT:
         return None
 
@@ -147,7 +153,7 @@ def _later(column: exp.Expr, amount: int, unit: str | None) -> Inverse | None:
 
 
 def _date_difference(node: exp.Expr) -> Inverse | None:
-    """`datediff(end, start)`, of which one is a constant and the other a column."""
+    """`datediff(end, start)`, if one of the arguments is a constant and the other one a column."""
     ends = [side.this if isinstance(side, exp.TsOrDsToDate) else side for side in (node.this, node.expression)]
     last, first = (side.unnest() for side in ends)
     if str(node.args.get("unit") or "DAY").upper() != "DAY":
@@ -159,6 +165,8 @@ def _date_difference(node: exp.Expr) -> Inverse | None:
 
 
 def _days_from(day: date, sign: int) -> Solve:
+    """Invert comparisons of the number of days from `day` to the column (sign 1), or from the column to `day` (-1)."""
+
     def solve(column: str, operator: Operator, value: Value) -> Predicate | None:
         compared = operator if sign > 0 else MIRRORED[operator]
         return _compared_to(column, compared, "DAY", shift(day, sign * value, "DAY")) if type(value) is int else None
@@ -175,14 +183,14 @@ def _formatted(column: exp.Expr, node: exp.Expr) -> Inverse | None:
         if not isinstance(value, str):
             return None
         day = datetime.strptime(value, form).date()
-        # strptime accepts more forms, which do not sort as dates do
+        # strptime accepts other forms too, whose order is not that of dates
         return _compared_to(name, operator, unit, day) if day.strftime(form) == value else None
 
     return Inverse(column, solve)
 
 
 def _prefix(column: exp.Expr, node: exp.Expr) -> Inverse | None:
-    """`substr(s, 1, n)` and `left(s, n)`, of which only equality is inverted."""
+    """`substr(s, 1, n)` and `left(s, n)`, of which only comparisons by `=` are inverted."""
     left = isinstance(node, exp.Left)
     start = 1 if left else constant(node.args.get("start") or exp.Null())
     length = constant((node.expression if left else node.args.get("length")) or exp.Null())
@@ -198,7 +206,7 @@ def _prefix(column: exp.Expr, node: exp.Expr) -> Inverse | None:
 
 
 def _cast(column: exp.Expr, to: exp.Expr) -> Inverse | None:
-    """A cast. The type of the column is unknown here, so that the result must hold for every type."""
+    """A cast. The type of the column is unknown here, so that the predicate must be true for columns of any type."""
     type_ = to.this.name if isinstance(to, exp.DataType) else ""
     if type_ == "DATE":
         return Inverse(column, _period("DAY", as_day))
@@ -222,7 +230,7 @@ def _as_timestamp(column: str, operator: Operator, value: Value) -> Predicate | 
 
 
 def _as_string(column: str, operator: Operator, value: Value) -> Predicate | None:
-    # numbers do not sort as their texts do
+    # the order of numbers is not that of their strings
     return Compare(column, "=", value) if operator == "=" and isinstance(value, str) else None
 
 
@@ -233,7 +241,7 @@ def _as_double(column: str, operator: Operator, value: Value) -> Predicate | Non
 
 
 def _rounded(step: Decimal, *, open_: bool) -> Solve:
-    """Comparisons of a number that a cast changes by less than `step` (by at most `step` if not `open_`)."""
+    """Invert comparisons of a cast that changes a number by less than `step`, or by at most `step` if not `open_`."""
 
     def solve(column: str, operator: Operator, value: Value) -> Predicate | None:
         if isinstance(value, bool) or not isinstance(value, int | Decimal):

@@ -1,4 +1,4 @@
-"""Conversion between literals of Spark SQL and Python values."""
+"""Convert literals of Spark SQL to Python values, and Python values to literals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(
 
 @dataclass
 class RejectedError(Exception):
-    """A condition contains something that is not allowed: the parts of a diagnostic, without its location."""
+    """A condition contains something that is not allowed. The attributes are those of a `Diagnostic`."""
 
     code: str
     message: str
@@ -28,7 +28,7 @@ class RejectedError(Exception):
 
 
 def literal(value: Value) -> str:
-    """A value as a Spark SQL literal of the same type."""
+    """The Spark SQL literal of a value, of the same type."""
     match value:
         case bool():
             return "TRUE" if value else "FALSE"
@@ -52,8 +52,8 @@ def number(text: str, kind: Callable[[str], Value] | None = None) -> Value:
 
     Args:
         text: the digits, without a suffix.
-        kind: the Python type; None for the type that Spark chooses: int for 1, Decimal for 1.5, float for 1e3. An int
-            of more than 64 bits becomes a Decimal.
+        kind: the Python type; None for the type that Spark chooses: int for 1, Decimal for 1.5, float for 1e3. In both
+            cases, an int of more than 64 bits becomes a Decimal.
 
     Raises:
         RejectedError: ZL032 for an invalid or too large number.
@@ -75,12 +75,12 @@ def number(text: str, kind: Callable[[str], Value] | None = None) -> Value:
 
 
 def _is_long(value: Decimal) -> bool:
-    """Whether the exponent alone requires too many digits. 1e999999999BD is short, but has a gigabyte of digits."""
+    """Whether the exponent alone requires too many digits: 1e999999999BD is short, but its digits need a gigabyte."""
     return not value.is_finite() or abs(int(value.as_tuple().exponent)) > MAX_DECIMAL_DIGITS + 1
 
 
 def day(text: str) -> date:
-    """Parse the text of DATE '...', in fewer forms than Spark accepts. Raises RejectedError ZL032."""
+    """Parse the text of a literal DATE '...', of which Spark accepts more forms. Raises RejectedError ZL032."""
     try:
         if _DATE.fullmatch(text):
             return date.fromisoformat(text)
@@ -90,14 +90,15 @@ def day(text: str) -> date:
 
 
 def instant(text: str) -> datetime:
-    """Parse the text of TIMESTAMP '...'. Without a time zone in the text the result is naive, and means UTC.
+    """Parse the text of a literal TIMESTAMP '...'. If it has no time zone, the result is naive, and means UTC.
 
-    Raises RejectedError ZL032.
+    Raises:
+        RejectedError: ZL032.
     """
     try:
         if _TIMESTAMP.fullmatch(text):
             found = datetime.fromisoformat(text)
-            utc(found)  # raises OverflowError if it is outside the years 1 to 9999 in UTC
+            utc(found)  # raises OverflowError if the instant in UTC is outside of the years 1 to 9999
             return found
         if _DATE.fullmatch(text):
             return datetime.fromisoformat(text + " 00:00:00")
@@ -107,7 +108,7 @@ def instant(text: str) -> datetime:
 
 
 def instant_or_none(text: str) -> datetime | None:
-    """Parse a timestamp, or a date as its midnight; None for text in another form."""
+    """Parse a timestamp, or a date, which means its midnight; None for a string in another form."""
     try:
         return instant(text)
     except RejectedError:

@@ -1,4 +1,4 @@
-"""Evaluate `column IN (...)` for many partitions: sort the values once for each type, then use binary search."""
+"""Evaluate `column IN (...)` for many partitions: the values are sorted once for each type, for binary search."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from zlayout.predicate.truth_values import ANY, EITHER, FALSE, NULL, TRUE, Truth
 
 @dataclass(frozen=True, slots=True)
 class _Ordered:
-    """Values in ascending order, and whether the comparison with further values is unknown.
+    """The values of IN, converted for the comparison with one type of column.
 
-    doubles: the values that Spark compares as doubles. exact: the others.
+    Attributes:
+        exact: The values that Spark compares exactly, ascending.
+        doubles: The values that Spark compares as doubles, ascending.
+        unknown: Whether there are more values, for which the result of the comparison is unknown.
     """
 
     exact: tuple[Any, ...]
@@ -27,7 +30,7 @@ class _Ordered:
 
 
 def membership(values: Sequence[Value]) -> Callable[[Fact], TruthValues]:
-    """A function from a fact about the column to the possible truth values of `column IN (values)`."""
+    """Return a function that returns the possible truth values of `column IN (values)`, given a fact on the column."""
     ordered: dict[tuple[type, bool], _Ordered] = {}
 
     def truth_values(fact: Fact) -> TruthValues:
@@ -57,7 +60,7 @@ def membership(values: Sequence[Value]) -> Callable[[Fact], TruthValues]:
 
 
 def _in_order(values: Sequence[Value], like: Any, is_open: bool) -> _Ordered:
-    """The values as Spark compares them with a column whose values are like `like`."""
+    """The values as Spark compares them with a column. like: any value of the column. is_open: as in `Range`."""
     exact: list[Any] = []
     doubles: list[float] = []
     unknown = False
@@ -73,6 +76,7 @@ def _in_order(values: Sequence[Value], like: Any, is_open: bool) -> _Ordered:
 
 
 def _among(ordered: _Ordered, low: Any, high: Any, is_open: bool) -> TruthValues:
+    """The possible truth values if the column is in a `Range`."""
     found = []
     if ordered.exact:
         found.append(_search(ordered.exact, _comparable(low), _comparable(high), is_open))
@@ -88,6 +92,7 @@ def _search(ascending: Sequence[Any], low: Any, high: Any, is_open: bool) -> Tru
 
 
 def _among_prefixed(ordered: _Ordered, prefix: str) -> TruthValues:
+    """The possible truth values if the values of the column begin with `prefix`."""
     at = bisect_left(ordered.exact, prefix)
     inside = at < len(ordered.exact) and ordered.exact[at].startswith(prefix)
     return EITHER if inside or ordered.unknown else FALSE

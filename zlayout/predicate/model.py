@@ -1,4 +1,4 @@
-"""The tree of a predicate. `zlayout.predicate.parse` builds it from SQL."""
+"""Define the nodes of a predicate, a tree of conditions. `zlayout.predicate.parse` builds it from SQL."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from typing import Literal
 
 Value = str | int | float | bool | Decimal | date | datetime
 Operator = Literal["=", "!=", "<", "<=", ">", ">="]
-# The operator if both sides are exchanged: `5 < a` is `a > 5`.
+# The operator after both sides are exchanged: `5 < a` is `a > 5`.
 MIRRORED: dict[Operator, Operator] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-# The operator of the negation.
+# The operator of the negated comparison: `NOT a < 5` is `a >= 5`.
 OPPOSITE: dict[Operator, Operator] = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 class TextOnly(str):
-    """A string that is compared with strings only, as LIKE does. Other strings are cast to the type of the column."""
+    """A string that is compared with string columns only, as in LIKE. Other strings are cast to the column's type."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Compare:
+    """A comparison of a column with a literal; null if the column is null."""
+
     column: str
     operator: Operator
     value: Value
@@ -31,27 +33,37 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class In:
+    """`column IN (values)`; null if the column is null, unless there are no values."""
+
     column: str
     values: tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
+    """`column IS NULL`."""
+
     column: str
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
+    """The negation of a predicate."""
+
     operand: Predicate
 
 
 @dataclass(frozen=True, slots=True)
 class And:
+    """The conjunction of predicates; true if there are none."""
+
     operands: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
+    """The disjunction of predicates; false if there are none."""
+
     operands: tuple[Predicate, ...]
 
 
@@ -60,7 +72,7 @@ Predicate = Leaf | Not | And | Or
 
 
 def leaves(predicate: Predicate) -> Iterator[Leaf]:
-    """The conditions on single columns, in order."""
+    """The leaves of the predicate, which are conditions on single columns, in order."""
     match predicate:
         case And(operands) | Or(operands):
             for part in operands:
@@ -77,7 +89,10 @@ def columns(predicate: Predicate) -> frozenset[str]:
 
 
 def conjunction(parts: Iterable[Predicate]) -> Predicate | None:
-    """The AND of the parts, without nested ANDs. A single part is returned as it is, and None if there are no parts."""
+    """The AND of the parts, in which an AND is replaced by its operands. None if there are no parts.
+
+    A single part is returned as it is.
+    """
     flat = tuple(p for part in parts for p in (part.operands if isinstance(part, And) else (part,)))
     return flat[0] if len(flat) == 1 else And(flat) if flat else None
 
@@ -96,12 +111,12 @@ def with_leaves(predicate: Predicate, change: Callable[[Leaf], Predicate]) -> Pr
 
 
 def renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
-    """The predicate with each column replaced by its new name in `names`."""
+    """The predicate with new names of its columns. names: by old name. Raises KeyError if one is missing."""
     return with_leaves(predicate, lambda leaf: replace(leaf, column=names[leaf.column]))
 
 
 def rejects_null(predicate: Predicate) -> bool:
-    """Whether a row whose columns are all null, as an outer join adds, can never satisfy the predicate."""
+    """Whether the predicate is certainly not true for a row whose columns are all null, such as an outer join adds."""
     match predicate:
         case Compare() | In() | Not(Compare() | In() | IsNull()):
             return True
@@ -114,9 +129,10 @@ def rejects_null(predicate: Predicate) -> bool:
 
 
 def starts_with(column: str, prefix: str) -> Predicate:
-    """The predicate for strings that begin with `prefix`; unknown for values of other types.
+    """The predicate that a string column begins with `prefix`.
 
-    They are at least the prefix, and less than the next string of its length by code points (as by UTF-8 bytes).
+    Such strings are at least the prefix, and less than the next string of its length. The order is that of code points,
+    which is also the order of UTF-8 bytes. For a column of another type, the truth value of the predicate is unknown.
     """
     low = Compare(column, ">=", TextOnly(prefix))
     stem = prefix.rstrip(chr(_LAST_CHARACTER))

@@ -1,8 +1,8 @@
-"""Parse `where` to a predicate, and write a predicate as SQL.
+"""Parse `where` to a predicate, and convert a predicate to SQL.
 
-Everything that could run code is rejected with a specific error. sqlglot parses the text, and each node of its tree is
-converted to a node of `zlayout.predicate.model` or rejected. An engine receives `to_sql` of the result, and never the
-text of the user.
+Everything that could run code is rejected with a specific error: sqlglot parses the text, and each node of its tree is
+either converted to a node of `zlayout.predicate.model` or rejected. An engine receives the result of `to_sql`, and
+never the text of the user.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _REJECTED_TOKENS = {"SEMICOLON": "';'", "L_BRACKET": "'['", "L_BRACE": "'{'", "C
 
 
 def parse_where(text: str, location: Location) -> Predicate:
-    """Parse a condition in Spark SQL.
+    """Parse a condition in Spark SQL. location: where it is written, for errors.
 
     Raises:
         SpecError: ZL030 for invalid syntax, ZL031 for a construct that is not allowed, ZL032 for an invalid literal.
@@ -39,12 +39,12 @@ def parse_where(text: str, location: Location) -> Predicate:
         found = Diagnostic(error.code, f"{error.message} in where", hint=error.hint, location=location)
         raise SpecError(found) from None
     except RecursionError:
-        message = f"expected a where of at most {MAX_DEPTH} levels, found more"
+        message = f"expected at most {MAX_DEPTH} levels, found more in where"
         raise SpecError(Diagnostic("ZL030", message, location=location)) from None
 
 
 def to_sql(predicate: Predicate) -> str:
-    """Canonical Spark SQL of a predicate, every column quoted. `parse_where` turns it into the same predicate."""
+    """Convert a predicate to canonical Spark SQL with quoted columns. `parse_where` parses it to an equal predicate."""
     match predicate:
         case Compare(column, operator, value):
             return f"{quote_column(column)} {'<>' if operator == '!=' else operator} {literal(value)}"
@@ -67,7 +67,7 @@ def to_sql(predicate: Predicate) -> str:
 
 
 def quote_column(name: str) -> str:
-    """A dotted column name with each part in backticks."""
+    """Return a dotted column name with each part in backticks."""
     return quote_path(name.split("."))
 
 
@@ -94,7 +94,7 @@ def _parse(text: str) -> exp.Expr:
 
 
 def _check_tokens(text: str, tokens: list[Token]) -> None:
-    """Reject comments and casts, which the tree does not show, and deep nesting, before the parser recurses into it."""
+    """Reject comments and casts, which are not in the tree, and deep nesting, in which the parser would recurse."""
     from zlayout.predicate.where_rules import ALLOWED
 
     escape = next((e[0] for e in re.finditer(r"\\(.)", text, re.DOTALL) if e[1] not in "\\'\"nrt"), None)
@@ -119,7 +119,7 @@ def _check_tokens(text: str, tokens: list[Token]) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """The wording for a syntax error. sqlglot's own message contains internal names and terminal colours."""
+    """The reason for a syntax error. sqlglot's own message contains internal names and terminal colours."""
     details = getattr(error, "errors", None) or [{}]
-    place = f" near column {details[0]['col']}" if details[0].get("col") else ""
-    return "it cannot be parsed" + place
+    position = f" near column {details[0]['col']}" if details[0].get("col") else ""
+    return "it cannot be parsed" + position

@@ -1,4 +1,4 @@
-"""Calendar periods, such as the month that contains an instant, and dates plus intervals."""
+"""Compute calendar periods, such as the month that contains an instant, and dates plus intervals."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _NAMES = {
 
 
 def unit_named(text: str) -> str | None:
-    """The unit that Spark's trunc, date_trunc and intervals mean by this name; None for an unknown one."""
+    """The unit that Spark's trunc, date_trunc and intervals mean by a name: "MONTH" for "mon"; None if unknown."""
     name = text.strip().upper()
     name = _NAMES.get(name, name.removesuffix("S"))
     return name if name in MONTHS_PER_UNIT or name in DAYS_PER_UNIT or name in SECONDS_PER_UNIT else None
 
 
 def as_datetime(value: date) -> datetime:
-    """A timestamp as it is, and the midnight of a date."""
+    """The timestamp itself, or the midnight of a date."""
     return value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
 
 
-def begin(value: date, unit: str) -> date:
-    """The begin of the period of this unit that contains the value. A week begins on Monday, as in Spark."""
+def start_of(value: date, unit: str) -> date:
+    """The start of the period of this unit that contains the value. A week starts on Monday, as in Spark."""
     if unit in SECONDS_PER_UNIT and isinstance(value, datetime):
         minute = 0 if unit == "HOUR" else value.minute
         return value.replace(minute=minute, second=value.second if unit == "SECOND" else 0, microsecond=0)
@@ -44,13 +44,13 @@ def begin(value: date, unit: str) -> date:
     return value
 
 
-def end(value: date, unit: str) -> date:
-    """The begin of the period after the one that contains the value."""
-    return shift(begin(value, unit), 1, unit)
+def end_of(value: date, unit: str) -> date:
+    """The end of the period of this unit that contains the value, exclusive: the start of the next period."""
+    return shift(start_of(value, unit), 1, unit)
 
 
 def shift(value: date, amount: int, unit: str) -> date:
-    """The value plus a number of units. As in Spark, the day of a shorter month is its last one.
+    """The value plus a number of units. As in Spark, a day that the month does not have becomes its last day.
 
     Raises:
         ValueError, OverflowError: if the result is outside the years 1 to 9999, or the unit is unknown.

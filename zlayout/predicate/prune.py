@@ -1,6 +1,7 @@
 """Prune files by min, max and null count, as the readers of both formats do.
 
-The same function decides which rows of a sample match: a row is a file with one row, whose min and max are its value.
+The same function finds the rows of a sample that match: a row is given as a file of one row, whose min and max are its
+value.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ Bools = NDArray[np.bool_]
 
 
 def may_match(predicate: Predicate, bounds: Mapping[str, ColumnBounds], rows: Int64) -> Bools:
-    """The files that may hold a row for which the predicate is true.
+    """Return which files may have a row for which the predicate is true.
 
     Args:
         predicate: the predicate. A condition whose literal cannot be compared with its column excludes no file.
-        bounds: of N files, by column. A condition on a missing column excludes no file.
-        rows: int64[N], rows of each file.
+        bounds: the bounds of N files by column. A condition on a missing column excludes no file.
+        rows: int64[N], the number of rows in each file.
 
     Returns:
         bool[N]: False only where min, max and null count prove that no row matches.
@@ -69,12 +70,14 @@ def _negated(predicate: Predicate) -> Predicate:
 
 
 def _all_null(bounds: ColumnBounds, rows: Int64) -> Bools:
+    """bool[N]: whether the column is null in every row of a file."""
     bounded = pc.and_(bounds.lower.is_valid(), bounds.upper.is_valid()).to_numpy(zero_copy_only=False)
     nothing: Bools = (bounds.null_count >= rows) & ~bounded
     return nothing
 
 
 def _compare(bounds: ColumnBounds, operator: Operator, value: Value) -> Bools:
+    """bool[N]: whether a value within the bounds of a file may satisfy the comparison."""
     every = np.ones(len(bounds.lower), bool)
     sides = arrow_aligned(bounds.lower, bounds.upper, value)
     if sides is None:

@@ -1,6 +1,6 @@
-"""Convert the conditions of a sqlglot tree to predicates, as strictly as `Rules` require.
+"""Convert the conditions of a sqlglot tree to predicates, under given `Rules`.
 
-`zlayout.predicate.where_rules` are the strict rules of `where`. `zlayout.predicate.conditions` are the lenient rules of
+`zlayout.predicate.where_rules` has the strict rules of `where`. `zlayout.predicate.conditions` has the lenient rules of
 workloads, which also evaluate constant expressions. Importing this module imports sqlglot, which is slow.
 """
 
@@ -23,7 +23,7 @@ COMPARISONS: Comparisons = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
-# Errors that sqlglot's parser raises, besides its own, for unexpected input.
+# Errors that sqlglot raises for unexpected input, besides those that it documents.
 PARSER_DEFECTS = (ValueError, TypeError, AttributeError, KeyError, IndexError, NotImplementedError)
 
 
@@ -44,7 +44,16 @@ class Rules(Protocol):
 
 
 def convert(node: exp.Expr, rules: Rules, comparisons: Comparisons = COMPARISONS) -> Predicate:
-    """Convert a condition on one column: a comparison, IN, BETWEEN or IS NULL. Raises the exceptions of `rules`."""
+    """Convert a condition on one column: a comparison, IN, BETWEEN or IS NULL.
+
+    Args:
+        node: the condition.
+        rules: the rules.
+        comparisons: the operators of the comparisons that are supported, by type of node.
+
+    Raises:
+        Exception: as the methods of `rules`.
+    """
     if type(node) is exp.Is and type(node.expression) is exp.Null and not node.args.get("negate"):
         return IsNull(rules.column(node.this))
     subject, sides = compared(node, is_column, comparisons)
@@ -61,10 +70,12 @@ def convert(node: exp.Expr, rules: Rules, comparisons: Comparisons = COMPARISONS
 def compared(
     node: exp.Expr, is_subject: Callable[[exp.Expr], bool], comparisons: Comparisons = COMPARISONS
 ) -> tuple[exp.Expr, list[tuple[Operator, exp.Expr]]]:
-    """The subject of a comparison, BETWEEN or IN, and the operators and values that it is compared with.
+    """Split a comparison, BETWEEN or IN into its subject and what this is compared with.
 
-    The subject is on the left, unless `is_subject` is true for the right side alone. There are no values for a
-    condition of another type.
+    The subject is on the left, unless `is_subject` is true for the right side alone.
+
+    Returns:
+        The subject, and the operators and nodes that it is compared with. There are none for another condition.
     """
     if type(node) in comparisons:
         left, right, operator = node.this.unnest(), node.expression.unnest(), comparisons[type(node)]
@@ -85,7 +96,7 @@ def further_arguments(node: exp.Expr) -> list[str]:
 
 
 def root(node: exp.Expr) -> exp.Expr:
-    """The innermost node of a chain of field accesses; the node itself if it is not a field access."""
+    """The innermost node of a chain of accesses to nested fields; the node itself if it is no such access."""
     while type(node) is exp.Dot and type(node.expression) is exp.Identifier:
         node = node.this
     return node
@@ -106,7 +117,7 @@ def column_parts(node: exp.Expr) -> list[exp.Expr]:
 
 
 def operands(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
-    """The operands of a chain of ANDs or ORs, in order. It does not recurse, because a chain may be long."""
+    """The operands of a chain of ANDs or ORs (`kind`), in order. A chain may be too long for recursion."""
     found, stack = [], [node]
     while stack:
         top = stack.pop().unnest()

@@ -1,4 +1,4 @@
-"""SQL's three-valued logic over sets of possible truth values: AND, OR and NOT."""
+"""Compute AND, OR and NOT of SQL's three-valued logic over sets of possible truth values."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ def negated(possible: TruthValues) -> TruthValues:
 
 
 def meet(possible: Iterable[TruthValues]) -> TruthValues:
-    """The truth values of one condition that remain possible if each of several facts leaves a set of them possible."""
+    """The truth values of a condition that all of several facts leave possible. possible: the set that each leaves."""
     return reduce(frozenset.intersection, possible, ANY)

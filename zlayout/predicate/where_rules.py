@@ -1,4 +1,4 @@
-"""The strict rules of `where`: it consists of columns, literals and a few operators. Everything else is rejected."""
+"""The strict rules of `where`: columns, literals and a few operators are allowed. Everything else is rejected."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from zlayout.predicate.model import (
     conjunction,
     starts_with,
 )
-from zlayout.predicate.periods import end
+from zlayout.predicate.periods import end_of
 from zlayout.predicate.sql_tree import (
     COMPARISONS,
     column_parts,
@@ -70,7 +70,12 @@ _COMPARED: dict[Operator, Callable[[Any, Any], Any]] = {
 
 
 def strict_predicate(node: exp.Expr) -> Predicate:
-    """Convert a parsed `where` to an equivalent predicate. Raises RejectedError ZL030 to ZL032."""
+    """Convert a parsed `where` to an equivalent predicate.
+
+    Raises:
+        RejectedError: ZL030 for another expression than a condition, ZL031 for a construct that is not allowed, ZL032
+            for an invalid literal.
+    """
     node = node.unnest()
     if type(node) is exp.And:
         return conjunction(map(strict_predicate, operands(node, exp.And))) or And(())
@@ -91,7 +96,7 @@ def strict_predicate(node: exp.Expr) -> Predicate:
 
 
 def _like(node: exp.Expr, rules: _WhereRules) -> Predicate:
-    """LIKE with a prefix and `%`, which is a range of strings, or without a wildcard, which is an equality."""
+    """Convert LIKE: with a prefix and `%` it is a range of strings, and without a wildcard it is `=`."""
     column, pattern = rules.column(node.this), node.expression.unnest()
     if type(pattern) is not exp.Literal or not pattern.is_string:
         raise _not_allowed("LIKE without a string literal", _PATTERN)
@@ -107,7 +112,7 @@ def _like(node: exp.Expr, rules: _WhereRules) -> Predicate:
 
 
 def _null_safe(node: exp.Expr, rules: _WhereRules) -> Predicate:
-    """`c <=> v` as `c = v AND c IS NOT NULL`, which is never null, and `c <=> NULL` as `c IS NULL`."""
+    """Convert `c <=> v` to `c = v AND c IS NOT NULL`, which is never null, and `c <=> NULL` to `c IS NULL`."""
     left, right = node.this.unnest(), node.expression.unnest()
     if is_column(left) and is_column(right):
         raise _not_allowed("a comparison of two columns", "compare a column with a literal")
@@ -129,6 +134,8 @@ def _constant(node: exp.Expr) -> bool | None:
 
 
 class _WhereRules:
+    """`zlayout.predicate.sql_tree.Rules` that reject with RejectedError."""
+
     def column(self, node: exp.Expr) -> str:
         node = node.unnest()
         if type(node) in (exp.Literal, exp.Boolean, exp.Null, exp.Neg, exp.Cast, exp.TryCast):
@@ -187,7 +194,7 @@ def _not_allowed(name: str, hint: str = ALLOWED) -> RejectedError:
 
 
 def _typed(node: exp.Expr) -> Value:
-    """The value of DATE '...', TIMESTAMP '...', or a number with a suffix such as 1L or 1.5BD."""
+    """The value of a literal DATE '...' or TIMESTAMP '...', or of a number with a suffix such as 1L or 1.5BD."""
     text, target = str(node.this.this), node.args["to"].this.name
     if target == "DATE":
         return day(text)
@@ -199,10 +206,11 @@ def _typed(node: exp.Expr) -> Value:
 
 
 def _transformed(node: exp.Expr, rules: _WhereRules) -> Predicate | None:
-    """Convert a comparison, IN or BETWEEN of `years(c)`, `months(c)`, `days(c)` or `hours(c)`, else return None.
+    """Convert a comparison, IN or BETWEEN of `years(c)`, `months(c)`, `days(c)` or `hours(c)`; None for anything else.
 
-    A transform is the period that contains the value, so that each comparison is equivalent to a range of the column.
-    The literal is a period as Iceberg writes partitions: '2026', '2026-01', '2026-01-31' or '2026-01-31-23'.
+    A transform returns the period that contains the value, so that each comparison is equivalent to a range of the
+    column. The literal is a period in the form of Iceberg's partition paths: '2026', '2026-01', '2026-01-31' or
+    '2026-01-31-23'. For `days(c)` it may also be a DATE.
     """
     call, sides = compared(node, lambda side: _transform_of(side) != "")
     name = _transform_of(call)
@@ -213,8 +221,8 @@ def _transformed(node: exp.Expr, rules: _WhereRules) -> Predicate | None:
     for operator_, side in sides:
         value = rules.value(side)
         try:
-            low = _begin(name, value)
-            parts.append(compared_period(column, operator_, low, end(low, unit), begins=True))
+            low = _start(name, value)
+            parts.append(compared_period(column, operator_, low, end_of(low, unit), is_start=True))
         except (ValueError, OverflowError):
             message = f"expected a period like '{example}' for {name}(), found {quote_value(str(value))}"
             raise RejectedError("ZL032", message) from None
@@ -222,13 +230,13 @@ def _transformed(node: exp.Expr, rules: _WhereRules) -> Predicate | None:
 
 
 def _transform_of(node: exp.Expr) -> str:
-    """The name of the transform that the node calls, '' if it does not call one."""
+    """The name of the transform in a call such as `days(c)`; '' for another node."""
     name = str(node.this).lower() if isinstance(node, exp.Anonymous) and len(node.expressions) == 1 else ""
     return name if name in _PERIODS else ""
 
 
-def _begin(name: str, value: Value) -> date:
-    """The begin of the period that a literal names. Raises ValueError."""
+def _start(name: str, value: Value) -> date:
+    """The start of the period that a literal of a transform means. Raises ValueError for an invalid literal."""
     if name == "days" and isinstance(value, date) and not isinstance(value, datetime):
         return value
     found = re.fullmatch(_PERIODS[name][1], value, re.ASCII) if isinstance(value, str) else None
