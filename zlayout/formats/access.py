@@ -1,8 +1,8 @@
-"""Determines why a catalog or an object store could not be reached, from the errors of the libraries.
+"""Determines from the errors of libraries why a catalog or an object store could not be reached.
 
-The libraries (deltalake, pyiceberg, boto3, requests, SQLAlchemy) have no common types for these errors. Some of them
-put the cause into the text alone. Therefore the text of the whole chain of causes is searched. Only the message
-for the user depends on the result.
+The libraries (deltalake, pyiceberg, boto3, requests, SQLAlchemy) have no common types for these errors, and some of
+them state the cause in the text alone. Therefore the text of the whole chain of causes is searched. Only messages for
+the user depend on the result.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ class Cause:
     hint: str
 
 
-# Addresses from which a machine gets the credentials of its role. They are asked if there are no other credentials.
+# The addresses at which a machine requests the credentials of its role. Libraries try them last, so that an error with
+# such an address means that there are no other credentials.
 _METADATA_SERVICE = re.compile(r"169\.254\.169\.254|metadata\.google\.internal")
 _NO_CREDENTIALS = Cause(
     "no credentials were found", "set them in the environment or a profile, or give the machine a role"
 )
 DENIED = Cause("access is denied", "allow these credentials to list and to read the location")
 _PATH = re.compile(r"[^\s<>]*/[^\s<>]*")
-# The first pattern that is found anywhere in the chain counts, so that specific ones stand before general ones.
+# The first pattern that is found anywhere in the chain counts, so that specific patterns precede general ones.
 _CAUSES = tuple(
     (re.compile(pattern, re.IGNORECASE), Cause(reason, hint))
     for pattern, reason, hint in (
@@ -44,7 +45,7 @@ _CAUSES = tuple(
             r"ClassNotFoundException|NoClassDefFoundError|Cannot find catalog plugin class|DATA_SOURCE_NOT_FOUND"
             r"|No FileSystem for scheme",
             "Spark lacks a jar",
-            "name no jars, so that zlayout chooses them, or name those of format, catalog and store: docs/clusters.md",
+            "omit --jars and --packages, so that zlayout requests the jars, or list all needed ones: docs/clusters.md",
         ),
         *(
             (pattern, f"the Python package {package} is missing", f"run pip install 'zlayout[{extra}]'")
@@ -124,7 +125,7 @@ _CAUSES = tuple(
         ),
         (
             r"(?<!retry)(?<!retry_)timed? ?out|ReadTimeout|ConnectTimeout|deadline",  # deltalake states retry_timeout
-            "there was no answer in time",
+            "the service did not answer in time",
             "check that the service answers, and that no firewall drops the connection",
         ),
         (
@@ -138,21 +139,22 @@ _CAUSES = tuple(
 
 
 def cause_of(error: BaseException) -> Cause | None:
-    """Return why a service could not be reached, None if the error has another or an unknown reason."""
+    """Return why a service could not be reached; None if the error has another or an unknown reason."""
     text = "\n".join(f"{type(e).__name__}: {e}" for e in _chain(error))
     if _METADATA_SERVICE.search(text):
         return _NO_CREDENTIALS
-    text = _PATH.sub(" ", text)  # a table may be called `deadline`, and a folder `403`
-    text += "\n" + text.replace("_", "")  # pyarrow writes REQUEST_TIME_TOO_SKEWED
+    text = _PATH.sub(" ", text)  # the name of a table or a folder may contain `deadline` or `403`
+    text += "\n" + text.replace("_", "")  # pyarrow's form of a cause is REQUEST_TIME_TOO_SKEWED
     return next((cause for pattern, cause in _CAUSES if pattern.search(text)), None)
 
 
 def explained(error: BaseException, hint: str) -> Cause:
-    """Return why a service could not be reached: a known cause, or the error itself with a hint for it."""
+    """Return the known cause of an error, or else the first line of the error with `hint`."""
     return cause_of(error) or Cause(first_line(error), hint)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error and its causes."""
     at: BaseException | None = error
     for _ in range(MAX_CAUSES):
         if at is None:

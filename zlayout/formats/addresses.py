@@ -1,4 +1,4 @@
-"""The network addresses of the services that a catalog needs."""
+"""Determines the network addresses of the services that a catalog needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from zlayout.formats.storage import Store, gcs_endpoint, s3_access, stores
 from zlayout.spec.model import CatalogConfig
 
-# The ports of services whose URLs may omit them, by scheme.
+# The port of a URL that states none, by its scheme.
 _PORTS = {"http": 80, "https": 443, "thrift": 9083, "postgresql": 5432, "mysql": 3306}
 
 
@@ -17,7 +17,7 @@ class Address:
     """The address of one service.
 
     Attributes:
-        service: What the service is: the catalog or its object store.
+        service: "catalog", or "store" for the object store.
         host: The host name or IP address.
         port: The TCP port.
     """
@@ -31,9 +31,9 @@ class Address:
 
 
 def addresses(catalog: CatalogConfig) -> tuple[Address, ...]:
-    """Return the addresses of the catalog and of its S3 or GCS store; empty if both are files of this machine."""
+    """Return the addresses of the catalog and of its S3 or GCS store, as far as they are services with known ports."""
     url = _catalog_url(catalog)
-    # The uri of a Hive metastore may list several ones that serve the same tables.
+    # The uri of a catalog of type hive may list several metastores that serve the same tables.
     found = [_address("catalog", one.strip()) for one in (url.split(",") if catalog.type == "hive" else [url])]
     if Store.S3 in stores(catalog):
         s3 = s3_access(catalog)
@@ -44,6 +44,7 @@ def addresses(catalog: CatalogConfig) -> tuple[Address, ...]:
 
 
 def _catalog_url(catalog: CatalogConfig) -> str:
+    """Return the URL of the catalog, '' if it has none."""
     uri = str(catalog.options.get("uri", ""))
     if catalog.type == "glue" and not uri:
         return f"https://glue.{s3_access(catalog).region or 'us-east-1'}.amazonaws.com"
@@ -51,6 +52,7 @@ def _catalog_url(catalog: CatalogConfig) -> str:
 
 
 def _address(service: str, url: str) -> Address | None:
+    """Return the address in a URL, None if it has no host or an unknown scheme."""
     parts = urlsplit(url)
     scheme = parts.scheme.partition("+")[0]
     if not parts.hostname or scheme not in _PORTS:

@@ -1,7 +1,6 @@
 """The interface of a backend, which reads and changes the tables of one catalog.
 
-A backend observes tables and executes work orders. Everything that can be computed from a `TableState` is outside of
-the backends.
+A backend observes tables and executes work orders. What can be computed from a `TableState` is not part of a backend.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ class Commit:
     """One commit that zlayout made.
 
     Attributes:
-        kind: What the commit changed: properties and partitioning ("settings"), files ("rewrite"), layout records
-            ("record"), or files back to those before a run ("rollback").
+        kind: What the commit did: it changed properties or the partitioning ("settings"), replaced files ("rewrite"),
+            stored layout records ("record"), or undid a run ("rollback").
         version: The version of the table that the commit made.
-        groups: Ids of the groups that the commit completed.
-        files_removed: Number of data files that the commit removed.
-        files_added: Number of data files that the commit added.
-        bytes_removed: Size of the removed files on storage.
-        bytes_added: Size of the added files on storage.
-        rows: Number of rows in the added files.
+        groups: The ids of the groups that the commit completed.
+        files_removed: The number of data files that the commit removed.
+        files_added: The number of data files that the commit added.
+        bytes_removed: The size of the removed files on storage.
+        bytes_added: The size of the added files on storage.
+        rows: The number of rows in the added files.
     """
 
     kind: Literal["settings", "rewrite", "record", "rollback"]
@@ -56,7 +55,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class GroupFailed:
-    """Groups that were not committed, and the error that is the reason."""
+    """Groups that were not committed, and the error because of which they were not."""
 
     groups: tuple[str, ...]
     error: ZlayoutError
@@ -64,7 +63,7 @@ class GroupFailed:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A diagnostic that informs the user about the way in which the work is done."""
+    """A diagnostic that informs the user how the work is done."""
 
     diagnostic: Diagnostic
 
@@ -73,7 +72,7 @@ Event = Commit | GroupFailed | Notice
 
 
 class Stage(StrEnum):
-    """The phase that the work on a table is in. Only a rewrite may be abandoned; a commit must not be."""
+    """The phase of the work on a table. A rewrite may be abandoned. A commit must not be."""
 
     SAMPLING = "sampling"
     STARTING_SPARK = "starting_spark"
@@ -88,10 +87,12 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The current stage of the work on a table.
+    """How far the work on a table is.
 
     Attributes:
-        detail: What the stage does in particular, for people.
+        table: The name of the table.
+        stage: The current stage.
+        detail: What exactly happens in the stage, for people.
         done: The number of finished tasks.
         total: The number of all tasks, 0 if unknown.
     """
@@ -125,7 +126,12 @@ class SampleSource:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A name that a catalog lists. problem: why it is not a usable table of the format, None if it is one."""
+    """A name that a catalog lists.
+
+    Attributes:
+        table: The name.
+        problem: Why it is not a usable table of the format; None if it is one.
+    """
 
     table: TableName
     problem: ZlayoutError | None = None
@@ -145,10 +151,10 @@ class Backend(Protocol):
         ...
 
     def list_storage(self, table: TableName) -> str | None:
-        """List the storage of a table with the credentials of a reader.
+        """List the files of a table, to check that the credentials of a reader suffice.
 
         Returns:
-            The location that was listed; None if it is known only after the metadata of the table is read.
+            The location that was listed; None if the location is not known before the metadata of the table is read.
 
         Raises:
             Exception: Of any type, if the location cannot be listed.
@@ -166,7 +172,7 @@ class Backend(Protocol):
         ...
 
     def last_run(self, table: TableName, state: TableState) -> RunMetrics | None:
-        """Return what the newest commit with metrics of a run stored, without a JVM; None if no such commit is found.
+        """Return the metrics that the newest run stored with a commit, without a JVM; None if no commit has any.
 
         Raises:
             TableError: If the metadata of the table cannot be read.
@@ -189,13 +195,15 @@ class Backend(Protocol):
         """Undo a run in one commit, which fails if another writer changes one of these files concurrently.
 
         Args:
+            undo: The rollback.
             run_id: The id of the rollback itself, which its commit stores.
             properties: The commit properties of the project.
             notify: Called with each stage.
 
         Raises:
             Refused: If the rollback is not allowed, or no longer. Nothing has been written.
-            EngineError: If nothing was committed, or CommitUnknown.
+            CommitUnknown: If it is unknown whether the commit was made.
+            EngineError: Of another type, if the commit failed.
         """
         ...
 
@@ -212,7 +220,8 @@ class Backend(Protocol):
 
         Args:
             chosen: int64, indices of the files to sample in `state.files`.
-            max_bytes: The limit of the size of the column chunks that are read. A single row group may exceed it.
+            columns: The names of the columns to read.
+            max_bytes: The limit on the size of the column chunks that are read. A single row group may exceed it.
             seed: The seed of the random choice.
 
         Raises:
@@ -242,6 +251,10 @@ class Backend(Protocol):
 
     def execute(self, work: Work, notify: Notify) -> Iterator[Event]:
         """Carry out the work order.
+
+        Args:
+            work: The work order.
+            notify: Called with each stage.
 
         Yields:
             Each commit as soon as it is known to be in the table, groups that were dropped, and notices.

@@ -1,7 +1,7 @@
-"""The interface of a table format: `Format` provides everything that is specific to one format.
+"""The interface of a table format: a `Format` provides everything that is specific to one format.
 
-The specification, the reports and the command line use `Format.traits`. Therefore this module and the modules that
-implement it import no catalog client, no Arrow and no Spark. Methods import what they need when they are called.
+The packages `spec`, `report` and `cli` use `Format.traits`. Therefore this module and the modules that implement it
+import no catalog client, no Arrow and no Spark. Methods import what they need when they are called.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class CatalogKeys:
         required: Keys that are mandatory.
         optional: Keys that may be given.
         any_of: Keys of which at least one is mandatory.
-        uri_schemes: The schemes of `uri` that occur only with this type, without the driver after a plus sign.
+        uri_schemes: The schemes of `uri` that occur only with this type, without a driver: `postgresql` and not
+            `postgresql+psycopg2`.
     """
 
     required: tuple[str, ...] = ()
@@ -51,10 +52,10 @@ class Traits:
         native_curves: The curves that engine native supports.
         local_warehouse_scheme: The prefix of the absolute path of a local warehouse.
         target_size_property: The table property for the size of new files in bytes.
-        cleanup: What removes replaced files from storage, as the end of a sentence with "until".
+        cleanup: When replaced files are removed from storage, as the end of a sentence with "until".
         spark_extension: The class of the Spark session extension, '' for none.
-        spark_package: Returns the Maven coordinates of the jar that a release of Spark needs, or None if
-            there is no jar for it; None if the format needs none.
+        spark_package: A function that returns the Maven coordinates of the format's jar for a release of Spark, or
+            None if there is no jar for it. None if the format needs no jar.
         spark_conf: Spark configuration for every session.
         local_spark_conf: Additional Spark configuration for a local master.
         branches: Whether a table has branches.

@@ -29,19 +29,24 @@ class Orphan:
 
 @dataclass(frozen=True, slots=True)
 class Orphans:
-    """The orphans of a table, oldest first, and the SQL statement (`remedy`) by which the format removes orphans."""
+    """The orphans of a table.
+
+    Attributes:
+        files: The orphans, oldest first.
+        remedy: The SQL statement by which the format removes orphans.
+    """
 
     files: tuple[Orphan, ...]
     remedy: str
 
 
 def find_orphans(storage: pa_fs.FileSystem, folder: str, referenced: Collection[str], remedy: str) -> Orphans:
-    """Return the files below a folder that are not referenced, oldest first, without hidden files (`_` or `.`).
+    """Return the files below a folder that no version refers to, except for hidden files.
 
     Args:
         storage: The file system of `folder`.
         folder: The table's location in `storage`.
-        referenced: Paths relative to `folder` that some version refers to.
+        referenced: The paths that some version refers to, relative to `folder`.
         remedy: The SQL statement by which the format removes orphans.
     """
     root, found = folder.strip("/"), []
@@ -53,8 +58,9 @@ def find_orphans(storage: pa_fs.FileSystem, folder: str, referenced: Collection[
 
 
 def _hidden(part: str) -> bool:
-    """Return whether VACUUM would ignore a file or folder of this name.
+    """Return whether a file or folder of this name is hidden, so that VACUUM ignores it.
 
-    Logs, markers and checksums are hidden. Folders of change data and of partition columns with a leading _ are not.
+    Logs, markers and checksums are hidden: their names begin with `_` or `.`. Folders of change data are not hidden,
+    nor are folders of partitions, even if the name of the partition column begins with `_`.
     """
     return part.startswith(("_", ".")) and part != "_change_data" and "=" not in part

@@ -1,7 +1,7 @@
-"""Reads key columns of randomly chosen row groups of Parquet files, without a JVM and limited in bytes.
+"""Reads key columns of randomly chosen row groups of Parquet files, without a JVM, up to a limit in bytes.
 
-Files are divided into strata of consecutive files with equal numbers of rows. Row groups are read from all strata in
-turn, so that every part of a table that is clustered by time or partition is represented.
+The files are divided into strata: consecutive files that have equal numbers of rows together. Row groups are read from
+all strata in turn, so that every part of a table that is clustered by time or partition is represented.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from zlayout.table.key_sample import RowGroups, RowGroupSample
 from zlayout.table.state import Column, ColumnBounds, FileTable, Int64
 
 MAX_STRATA = 64
-# Every file that is opened costs a request for its footer.
+# Row groups are chosen from different files as far as possible, and each file needs a request for its footer.
 MAX_ROW_GROUPS = 512
 READER_THREADS = 8
 
@@ -31,10 +31,11 @@ class KeyFiles:
     """Access to the data files of a table.
 
     Attributes:
-        open: Opens the file with a path as in the file table.
-        leaf: Finds a column in the Arrow schema of a file. Returns the path of names, None if the file has no such
-            column.
-        constant: Returns the value of a column that a file does not contain, from its index in the file table.
+        open: Opens a file, given its path as in the file table.
+        leaf: Finds a column, given its dotted name, in the Arrow schema of a file. Returns its path of names in the
+            file; None if the file does not have the column.
+        constant: Returns the value that a column has in all rows of a file without this column, given the dotted name
+            and the index of the file in the file table.
     """
 
     open: Callable[[str], pa.NativeFile]
@@ -44,7 +45,15 @@ class KeyFiles:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """The key columns of one row group, and the size of the column chunks."""
+    """The key columns of one row group.
+
+    Attributes:
+        file: The index of its file in the file table.
+        keys: The values of each key column.
+        rows: The number of rows.
+        bytes: The size of the column chunks of the key columns.
+        number: The number of the row group in the order of the random choice.
+    """
 
     file: int
     keys: tuple[pa.Array, ...]
@@ -56,14 +65,16 @@ class _Read:
 def sample_row_groups(
     source: KeyFiles, files: FileTable, chosen: Int64, columns: Sequence[Column], max_bytes: int, seed: int
 ) -> RowGroupSample:
-    """Read key columns of row groups until the column chunks exceed `max_bytes`.
+    """Read key columns of row groups until the size of the column chunks reaches `max_bytes`.
 
-    At least one row group is read, so that a single large one may exceed the limit.
+    The row groups that are read last may exceed the limit.
 
     Args:
         source: Access to the files.
+        files: The file table.
         chosen: int64, indices of the files to sample.
-        max_bytes: The limit of the size of column chunks.
+        columns: The key columns.
+        max_bytes: The limit on the size of the column chunks, at least 1.
         seed: The seed of the random choice.
 
     Raises:
@@ -92,7 +103,7 @@ def sample_row_groups(
 
 
 def _strata(files: FileTable, chosen: Int64) -> list[Int64]:
-    """Divide the files, in order of partition and then of the table, into parts of about equal live rows."""
+    """Divide the chosen files, in the order of partition and index, into parts with about equally many live rows."""
     order = chosen[np.lexsort((chosen, files.partition[chosen]))]
     rows = np.cumsum(np.maximum(files.live_rows[order], 1))
     number = min(MAX_STRATA, len(order))
@@ -101,7 +112,7 @@ def _strata(files: FileTable, chosen: Int64) -> list[Int64]:
 
 
 def _turns(strata: list[list[int]], reader: _Reader, random: np.random.Generator) -> Iterator[tuple[int, int, int]]:
-    """Yield (file, row group, number), one of each stratum in turn, and each row group once."""
+    """Yield each row group once, as (file, row group, number): one of each stratum, then another one of each, ..."""
     waiting = [(list(files), dict[int, list[int]]()) for files in strata]
     number = 0
     while waiting:
@@ -109,7 +120,7 @@ def _turns(strata: list[list[int]], reader: _Reader, random: np.random.Generator
             files, groups = waiting[at]
             file = int(files.pop(0))
             if file not in groups:
-                groups[file] = random.permutation(reader.row_groups(file)).tolist()
+                groups[file] = random.permutation(reader.number_of_row_groups(file)).tolist()
             if not groups[file]:
                 continue
             yield file, groups[file].pop(), number
@@ -120,17 +131,17 @@ def _turns(strata: list[list[int]], reader: _Reader, random: np.random.Generator
 
 
 class _Reader:
-    """Opens files once and reads row groups of them."""
+    """Reads footers and row groups. The footer of each file is read once."""
 
     def __init__(self, source: KeyFiles, files: FileTable, columns: tuple[Column, ...]) -> None:
         self._source, self._files, self._columns = source, files, columns
         self._open: dict[int, pq.ParquetFile] = {}
 
-    def row_groups(self, file: int) -> int:
+    def number_of_row_groups(self, file: int) -> int:
         return int(self._parquet(file).metadata.num_row_groups)
 
     def footers(self, files: Sequence[int]) -> RowGroups:
-        """Return all row groups of files, of which each one was opened before, with the bounds of the key columns."""
+        """Return all row groups of the files, with the bounds of the key columns."""
         found: dict[str, list[pq.Statistics | None]] = {column.name: [] for column in self._columns}
         file, rows, size = [], [], []
         for index in files:
@@ -148,6 +159,7 @@ class _Reader:
         return RowGroups(np.array(file, np.int64), np.array(rows, np.int64), np.array(size, np.int64), bounds)
 
     def _paths(self, parquet: pq.ParquetFile) -> dict[str, tuple[str, ...] | None]:
+        """Return the path of each key column in a file, by its dotted name; None if the file does not have it."""
         return {c.name: self._source.leaf(c.name, parquet.schema_arrow) for c in self._columns}
 
     def _parquet(self, file: int) -> pq.ParquetFile:
@@ -156,7 +168,8 @@ class _Reader:
         return self._open[file]
 
     def read(self, file: int, group: int, number: int) -> _Read:
-        # a file object of its own, because threads must not share the position of one
+        """Read the key columns of one row group. Several threads may call this."""
+        # The file is opened again, because threads must not share the position in one file object.
         opened = self._source.open(self._files.path[file].as_py())
         parquet = pq.ParquetFile(opened, metadata=self._parquet(file).metadata)
         paths = self._paths(parquet)
@@ -192,13 +205,13 @@ def _bounds(statistics: Sequence[pq.Statistics | None], kind: pa.DataType) -> Co
 
 
 def _limits(statistics: pq.Statistics | None, kind: pa.DataType) -> tuple[Any, Any]:
-    """Return minimum and maximum as values of the type; None twice if the footer has none that can be used."""
+    """Return min and max as scalars of the type; None twice if the footer has none, or none that can be converted."""
     if statistics is None or not statistics.has_min_max:
         return None, None
     try:
         found = statistics.min, statistics.max
         if pa.types.is_decimal(kind) and not all(isinstance(value, Decimal) for value in found):
-            return None, None  # an unscaled integer
+            return None, None  # an unscaled integer, whose scale is unknown
         return pa.scalar(found[0], kind), pa.scalar(found[1], kind)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         return None, None
@@ -239,7 +252,7 @@ def _joined(
 
 
 def by_name(paths: Mapping[str, tuple[str, ...]]) -> Callable[[str, pa.Schema], tuple[str, ...] | None]:
-    """Return a function for `KeyFiles.leaf` that finds a column by its path of names in data files."""
+    """Return a function for `KeyFiles.leaf` that finds columns by name. paths: the path of names in data files."""
 
     def leaf(column: str, schema: pa.Schema) -> tuple[str, ...] | None:
         path = paths[column]
@@ -251,7 +264,12 @@ def by_name(paths: Mapping[str, tuple[str, ...]]) -> Callable[[str, pa.Schema], 
 def by_field_id(
     ids: Mapping[str, int], names: Mapping[str, tuple[str, ...]]
 ) -> Callable[[str, pa.Schema], tuple[str, ...] | None]:
-    """Return a function for `KeyFiles.leaf` that finds a column by its field id, in files without ids by its names."""
+    """Return a function for `KeyFiles.leaf` that finds columns by field id, or by name in files without field ids.
+
+    Args:
+        ids: The field id of each column, by its dotted name.
+        names: The path of names of each column in data files, by its dotted name.
+    """
 
     def leaf(column: str, schema: pa.Schema) -> tuple[str, ...] | None:
         paths = dict(_field_ids(schema, ()))
@@ -263,6 +281,7 @@ def by_field_id(
 
 
 def _field_ids(fields: Any, above: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield the field id and the path of names of each field below the path `above`."""
     for field in fields:
         path = (*above, field.name)
         id = (field.metadata or {}).get(b"PARQUET:field_id")

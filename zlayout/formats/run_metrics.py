@@ -1,11 +1,11 @@
-"""What a run predicted and measured, as it is stored with its commits.
+"""What a run predicted, measured and cost, and how its commits store it.
 
-A commit stores three texts in JSON:
+Each commit stores up to three properties in JSON:
 
-- TOUCHED has one entry per z-order column, `[["a",4.1,4.3],["b",null,12]]`: the column, and its predicted and measured
-  touched in the table.
-- COST has the bytes that the run has rewritten and the seconds that it took: `[1048576,8.5]`.
-- ASKED has the prediction of the files and bytes that a query of the workload opens: `[2.5,1048576]`.
+- TOUCHED has one entry per z-order column: the column, and predicted and measured touched in the table. For example,
+  `[["a",4.1,4.3],["b",null,12]]`.
+- COST has the bytes that the run has rewritten and the seconds that this took, for example `[1048576,8.5]`.
+- ASKED has the predicted number of files and bytes that a query of the workload opens, for example `[2.5,1048576]`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from zlayout.table.baseline import SIGNIFICANT_DIGITS
 TOUCHED = "zlayout.touched"
 COST = "zlayout.cost"
 ASKED = "zlayout.asked"
-# Metrics with a longer text are not stored, and not read.
+# A longer text is neither stored nor read.
 MAX_CHARACTERS = 4096
 
 
@@ -32,6 +32,7 @@ class RunColumn:
     """Touched of one z-order column over all partitions.
 
     Attributes:
+        column: The name of the column.
         predicted: The prediction of the plan; None if it had none.
         measured: The value directly after the commit.
     """
@@ -56,13 +57,15 @@ class RunCost:
 
 @dataclass(frozen=True, slots=True)
 class RunMetrics:
-    """What the newest commit of a run stored.
+    """The metrics that the newest commit of a run stored.
 
     Attributes:
+        run_id: The id of the run.
         version: The version that the commit made.
         columns: Predicted and measured touched; empty if they are not stored or cannot be read.
         cost: Bytes and seconds of the rewrite; None if they are not stored or cannot be read.
-        asked: The prediction of what a query of the workload opens after the run; None if it is not stored.
+        asked: The prediction of what a query of the workload opens after the run; None if it is not stored or cannot be
+            read.
     """
 
     run_id: str
@@ -73,17 +76,17 @@ class RunMetrics:
 
     @property
     def bytes_per_second(self) -> float | None:
-        """The speed of the rewrite; None if it is unknown."""
+        """The rewritten bytes per second; None if they are unknown."""
         return self.cost.bytes / self.cost.seconds if self.cost and self.cost.seconds and self.cost.bytes else None
 
 
 def run_metrics(run_id: str, version: int, columns: tuple[RunColumn, ...], stored: Mapping[str, object]) -> RunMetrics:
-    """Return the metrics of a run. stored: the properties of its commit."""
+    """Return the metrics of a run. stored: the properties of its newest commit."""
     return RunMetrics(run_id, version, columns, parse_cost(stored.get(COST)), parse_asked(stored.get(ASKED)))
 
 
 def render_touched(columns: tuple[RunColumn, ...]) -> str | None:
-    """Return the text to store; None if there is nothing to store, or too much."""
+    """Return the text of TOUCHED; None if there is no column, or if the text is longer than MAX_CHARACTERS."""
     entries = [
         [c.column, None if c.predicted is None else _rounded(c.predicted), _rounded(c.measured)] for c in columns
     ]
@@ -92,35 +95,35 @@ def render_touched(columns: tuple[RunColumn, ...]) -> str | None:
 
 
 def parse_touched(text: object) -> tuple[RunColumn, ...]:
-    """Parse a stored text. Return nothing for anything that `render_touched` cannot have written."""
+    """Parse the text of TOUCHED. Return an empty tuple for anything that `render_touched` cannot have written."""
     entries = _items(text)
     return tuple(RunColumn(*entry) for entry in entries) if all(map(_is_column, entries)) else ()
 
 
 def render_cost(cost: RunCost) -> str:
-    """Return the text to store."""
+    """Return the text of COST."""
     return json.dumps([cost.bytes, _rounded(cost.seconds)], separators=(",", ":"))
 
 
 def parse_cost(text: object) -> RunCost | None:
-    """Parse a stored text. Return None for anything that `render_cost` cannot have written."""
+    """Parse the text of COST. Return None for anything that `render_cost` cannot have written."""
     found = _items(text)
     return RunCost(*found) if _is_pair(found) and isinstance(found[0], int) else None
 
 
 def render_asked(cost: QueryCost) -> str:
-    """Return the text to store: files and bytes of a query, for example `[2.5,1048576]`."""
+    """Return the text of ASKED."""
     return json.dumps([_rounded(cost.files), cost.bytes], separators=(",", ":"))
 
 
 def parse_asked(text: object) -> QueryCost | None:
-    """Parse a stored text. Return None for anything that `render_asked` cannot have written."""
+    """Parse the text of ASKED. Return None for anything that `render_asked` cannot have written."""
     found = _items(text)
     return QueryCost(*found) if _is_pair(found) and isinstance(found[1], int) else None
 
 
 def _items(text: object) -> list[Any]:
-    """Parse a JSON list; empty for anything else, and for a text that is too long."""
+    """Parse a JSON list. Return an empty list for anything else, and for a text that is too long."""
     if not isinstance(text, str) or len(text) > MAX_CHARACTERS:
         return []
     try:

@@ -1,8 +1,8 @@
 """Translates the storage of a catalog, which is declared once, to the options of all readers and writers.
 
-The sources are `storage:` of a catalog and, for what it leaves out, the variables of the environment that AWS tools
-read. Keys of `properties:` have precedence. Credentials are never part of the result: every library finds them itself,
-in the environment, in a profile, or from the role of the machine.
+The sources are `storage:` of a catalog and, for what it does not declare, the environment variables of AWS tools. Keys
+of `properties:` have precedence. Credentials are never part of the result: each library finds them by itself, in the
+environment, in a profile, or from the role of the machine.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from zlayout.spec.model import CatalogConfig
 from zlayout.table.location import GCS_SCHEME, S3_ENDPOINT_VARIABLES, S3_SCHEMES
 
 S3_FILE_IO = "org.apache.iceberg.aws.s3.S3FileIO"
-RESOLVING_FILE_IO = "org.apache.iceberg.io.ResolvingFileIO"  # for S3, it is S3FileIO
+RESOLVING_FILE_IO = "org.apache.iceberg.io.ResolvingFileIO"  # It uses S3FileIO for S3.
 # The class that writes the commits of Delta tables on S3: see `formats/delta/write/log_store.py`.
 CONDITIONAL_PUT = "io.zlayout.delta.ConditionalPutLogStore"
 
 
 class Store(StrEnum):
-    """A kind of object store."""
+    """The object stores that zlayout configures."""
 
     S3 = "s3"
     GCS = "gcs"
@@ -36,24 +36,24 @@ _STORE_OF_SCHEME = {
     "abfs": Store.ADLS,
     "abfss": Store.ADLS,
 }
-# The names by which deltalake knows one option. A property with any of them replaces what is derived here.
+# The names that deltalake accepts for each option. A property with any of them replaces the derived option.
 _DELTALAKE_NAMES = {
     "aws_endpoint_url": ("aws_endpoint_url", "aws_endpoint", "aws_endpoint_url_s3", "endpoint_url", "endpoint"),
     "aws_region": ("aws_region", "region", "aws_default_region", "default_region"),
     "aws_virtual_hosted_style_request": ("aws_virtual_hosted_style_request", "virtual_hosted_style_request"),
     "aws_allow_http": ("aws_allow_http", "allow_http"),
 }
-# The connector of GCS does not register its scheme itself.
+# The connector of GCS does not register the scheme gs by itself.
 _GCS_CONF = {
     "spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS",
 }
-# Each database of a metastore or of Glue has its own location, so that tables may be in several stores.
-# A REST catalog chooses the implementation for each table, and may give it credentials for this table alone.
+# Each database of a metastore or of Glue has its own location, so that tables may be in several object stores. A REST
+# catalog chooses the FileIO of each table itself, and may give it credentials for this table alone.
 _FILE_IO = {"sql": S3_FILE_IO, "hive": RESOLVING_FILE_IO, "glue": RESOLVING_FILE_IO}
-# deltalake repeats a request to a store that does not answer for three minutes by default, and one to a store that
-# refuses connections 10 times. It waits for a random time before each retry, at first at most 0.5 s, then at most twice
-# the previous time. With the limit of 1 s the waits last 2.5 to 10 s together; with deltalake's own of 15 s, 30 s.
+# By default, deltalake repeats a request for three minutes if the store does not answer, and 10 times if the store
+# refuses the connection. It waits for a random time before each retry: first at most 0.5 s, then at most twice the
+# previous time. With `max_backoff` of 1 s, 10 waits last 2.5 to 10 s together; with the default of 15 s, up to 30 s.
 _LIMITS = {
     "connect_timeout": "10s",
     "retry_timeout": "30s",
@@ -62,11 +62,13 @@ _LIMITS = {
 }
 # The options by which `deltalake_options` describes a store on S3.
 DELTALAKE_OPTIONS = frozenset({*_DELTALAKE_NAMES, *_LIMITS})
-# S3FileIO waits a random time of at most 0.1 s before its first retry, and twice as long before each further one, up to
-# 20 s. Its default of 5 retries is over after 1.6 s on average. 14 retries last 73 s on average, and at least 30 s in
-# 999 of 1000 cases. S3A waits 64 s on average. `s3.retry.*-wait-ms` would change the wait after throttling only.
+# S3FileIO waits a random time of at most 0.1 s before its first retry, and of at most twice as long before each further
+# one, up to 20 s. By default, it retries 5 times, which lasts 1.6 s on average. 14 retries last 73 s on average, and at
+# least 30 s in 999 of 1000 cases. The retries of S3A last 64 s on average. `s3.retry.*-wait-ms` changes the wait after
+# throttling only.
 _S3_RETRIES = {"s3.retry.num-retries": "14"}
-# How often Arrow sends a request: its retries last 7.5 s on average, after a random time of at most 1, 2, 4 and 8 s.
+# How often Arrow sends a request. Its four retries follow after random times of at most 1, 2, 4 and 8 s, which is 7.5 s
+# on average.
 S3_READ_ATTEMPTS = 5
 
 
@@ -77,7 +79,7 @@ class S3Access:
     Attributes:
         endpoint: The URL of the store; None for AWS.
         region: The region; None if nothing declares it.
-        path_style: Whether the bucket is in the path of a URL and not in the host name.
+        path_style: Whether URLs of the store have the bucket in the path and not in the host name.
     """
 
     endpoint: str | None
@@ -90,13 +92,13 @@ class S3Access:
 
 
 def properties(catalog: CatalogConfig) -> dict[str, str]:
-    """Return what the user wrote under `properties` of a catalog, unchanged."""
+    """Return `properties` of a catalog as the user wrote them."""
     return {str(k): str(v) for k, v in catalog.options.get("properties", {}).items()}
 
 
 def stores(catalog: CatalogConfig) -> frozenset[Store]:
-    """Return the object stores of a catalog's tables as far as its definition names them."""
-    schemes = {urlsplit(place).scheme.lower() for place in _locations(catalog)}
+    """Return the object stores of a catalog's tables, as far as they follow from the definition of the catalog."""
+    schemes = {urlsplit(location).scheme.lower() for location in _locations(catalog)}
     found = {_STORE_OF_SCHEME[scheme] for scheme in schemes if scheme in _STORE_OF_SCHEME}
     if catalog.type == "glue" or ("storage" in catalog.options and not found):
         found.add(Store.S3)
@@ -104,7 +106,7 @@ def stores(catalog: CatalogConfig) -> frozenset[Store]:
 
 
 def s3_access(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -> S3Access:
-    """Return how the S3 store of a catalog is reached."""
+    """Return how the S3 store of a catalog is reached. environ: the environment variables."""
     declared = catalog.options.get("storage", {})
     named = (environ.get(variable) for variable in S3_ENDPOINT_VARIABLES)
     endpoint = declared.get("endpoint") or next(filter(None, named), None)
@@ -113,7 +115,7 @@ def s3_access(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -
 
 
 def deltalake_options(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the storage options of deltalake."""
+    """Return the options with which deltalake reaches the store. environ: the environment variables."""
     own, found = properties(catalog), stores(catalog)
     limited = {**_LIMITS, **own} if found else own
     if Store.S3 not in found:
@@ -133,12 +135,15 @@ def deltalake_options(catalog: CatalogConfig, environ: Mapping[str, str] = os.en
 
 
 def pyiceberg_options(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the properties with which pyiceberg reaches the store."""
+    """Return the properties with which pyiceberg reaches the store. environ: the environment variables."""
     return _iceberg(catalog, "s3.force-virtual-addressing", False, environ)
 
 
 def iceberg_conf(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the properties with which Iceberg's Spark catalog reaches the store."""
+    """Return the properties with which Iceberg's Spark catalog reaches the store.
+
+    environ: the environment variables.
+    """
     conf, has_s3 = _iceberg(catalog, "s3.path-style-access", True, environ), Store.S3 in stores(catalog)
     if has_s3 and (file_io := _FILE_IO.get(catalog.type)):
         conf = {"io-impl": file_io} | conf
@@ -146,7 +151,10 @@ def iceberg_conf(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ
 
 
 def hadoop_conf(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the Spark configuration with which Hadoop's clients of S3 and GCS reach the buckets of a catalog."""
+    """Return the Spark configuration with which Hadoop's clients of S3 and GCS reach the buckets of a catalog.
+
+    environ: the environment variables.
+    """
     found = stores(catalog)
     gcs: dict[str, str] = {}
     if Store.GCS in found:
@@ -171,6 +179,11 @@ def hadoop_conf(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ)
 
 
 def _iceberg(catalog: CatalogConfig, style_key: str, style_is_path: bool, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return properties for a library of Iceberg.
+
+    style_key: the property of the library for the style of S3 URLs. style_is_path: whether "true" means that the bucket
+    is in the path, and not in the host name.
+    """
     if Store.S3 not in stores(catalog):
         endpoint = gcs_endpoint(catalog)
         return ({"gcs.service.host": endpoint} if endpoint else {}) | properties(catalog)
@@ -182,19 +195,20 @@ def _iceberg(catalog: CatalogConfig, style_key: str, style_is_path: bool, enviro
 
 
 def gcs_endpoint(catalog: CatalogConfig) -> str:
-    """Return the declared address of GCS; empty for Google's own, and for a catalog without tables on GCS."""
+    """Return the declared URL of GCS; '' for that of Google, and for a catalog without tables on GCS."""
     declared = catalog.options.get("storage", {}) if Store.GCS in stores(catalog) else {}
     return str(declared.get("endpoint", "")).rstrip("/")
 
 
 def _locations(catalog: CatalogConfig) -> Iterator[str]:
+    """Yield the locations in the definition of a catalog: its warehouse and its tables."""
     yield str(catalog.options.get("warehouse", ""))
     yield from map(str, catalog.options.get("tables", {}).values())
 
 
 def buckets(catalog: CatalogConfig) -> frozenset[str]:
-    """Return the buckets of S3 that the definition of a catalog names."""
-    parts = [urlsplit(place) for place in _locations(catalog)]
+    """Return the S3 buckets in the definition of a catalog."""
+    parts = [urlsplit(location) for location in _locations(catalog)]
     names = {p.netloc.rpartition("@")[2] for p in parts if _STORE_OF_SCHEME.get(p.scheme.lower()) is Store.S3}
     return frozenset(names - {""})
 

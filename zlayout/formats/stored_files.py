@@ -9,11 +9,12 @@ MAX_CONCURRENT_REQUESTS = 16  # a request to an object store takes about 20 ms
 
 
 def missing_files(sizes: Mapping[str, int], stored: Callable[[str], int | None]) -> Iterator[tuple[str, int | None]]:
-    """Yield the files that are missing on storage, or have another size there, with that size.
+    """Yield each file that is missing or has another size on storage: its path, and its size there (None if missing).
 
     Args:
         sizes: The recorded sizes in bytes, by path.
-        stored: Returns the size in bytes on storage, None if there is no file. It is called from several threads.
+        stored: Returns the size in bytes on storage, given the path; None if there is no file. It is called by several
+            threads.
     """
     if not sizes:
         return

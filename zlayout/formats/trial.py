@@ -1,7 +1,7 @@
-"""A trial: a branch (Iceberg) or a shallow clone (Delta) on which a layout is applied before the table itself.
+"""A trial: a branch (Iceberg) or a shallow clone (Delta) on which a layout is applied before the table has it.
 
-The functions here decide what may be published and dropped, given what a format has read. Only rewrites by zlayout are
-published, because only their rows were compared with those of the table.
+The functions of this module decide what may be published and dropped, given what a format has read. Only rewrites by
+zlayout are published, because only their rows were compared with those of the table.
 """
 
 from __future__ import annotations
@@ -14,14 +14,22 @@ from zlayout.errors import Refused
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.state import TableState
 
-# The table property that marks a trial. On Iceberg, each branch has its own: `zlayout.trial.NAME`.
+# The table property of a clone that zlayout made. On Iceberg, each branch that zlayout made has a table property of its
+# own: `zlayout.trial.NAME`.
 TRIAL = "zlayout.trial"
-MAX_NAMED = 3  # commits that a message names
+MAX_NAMED = 3  # maximum number of commits that a message lists
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A commit. run_id: the run of zlayout that made it, '' for another writer. rewrite: whether it keeps all rows."""
+class TrialCommit:
+    """A commit to a branch or a clone.
+
+    Attributes:
+        version: The version that it made.
+        operation: The operation, as the format names it.
+        run_id: The run of zlayout that made it; '' for another writer.
+        rewrite: Whether it replaced files and kept all rows.
+    """
 
     version: int
     operation: str
@@ -30,6 +38,7 @@ class Made:
 
     @property
     def by_zlayout(self) -> bool:
+        """Whether it is a rewrite by zlayout."""
         return self.rewrite and bool(self.run_id)
 
     def __str__(self) -> str:
@@ -38,18 +47,20 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A trial of a table, as its metadata shows it.
+    """A trial of a table, as it was read from metadata.
 
     Attributes:
-        table: The table, on the branch of the trial; of a clone, the name of the clone.
-        table_id: The id of the table; of a clone, its own id.
-        location: The location of a clone; '' for a branch.
+        table: The table on the branch of the trial, or the name of the clone.
+        format: The name of the format.
+        table_id: The id of the table, or that of the clone.
+        location: The location of the clone; '' for a branch.
         marked: Whether zlayout made the branch or the clone.
         main: The newest snapshot of main; -1 for a clone.
         version: The newest version of the trial.
         commits: The commits of the trial that main does not have, the oldest first.
-        moved: The commits of main that the trial does not have, the oldest first. Not known for a clone.
-        known: Whether the version from which the trial was made is known; it may have expired.
+        moved: The commits of main that the branch does not have, the oldest first; empty for a clone, for which they
+            are unknown.
+        known: Whether the version from which the trial was made is known. It may have expired.
     """
 
     table: TableName
@@ -59,14 +70,14 @@ class Trial:
     marked: bool
     main: int
     version: int
-    commits: tuple[Made, ...]
-    moved: tuple[Made, ...] = ()
+    commits: tuple[TrialCommit, ...]
+    moved: tuple[TrialCommit, ...] = ()
     known: bool = True
 
     @property
-    def others(self) -> tuple[Made, ...]:
+    def others(self) -> tuple[TrialCommit, ...]:
         """The commits of the trial that are not rewrites by zlayout."""
-        return tuple(made for made in self.commits if not made.by_zlayout)
+        return tuple(commit for commit in self.commits if not commit.by_zlayout)
 
     @property
     def published(self) -> bool:
@@ -95,7 +106,7 @@ class Trials(Protocol):
         ...
 
     def rows(self, trial: Trial) -> tuple[int, int] | None:
-        """Return the numbers of live rows of main and of the branch; None if they are not known exactly."""
+        """Return the number of live rows of main and that of the branch; None if one is not known exactly."""
         ...
 
     def begin(self, table: TableName, state: TableState, where: str) -> None:
@@ -103,7 +114,8 @@ class Trials(Protocol):
 
         Raises:
             Refused: If the branch or the location of the clone cannot be used. Nothing was written.
-            EngineError: If nothing was committed, or CommitUnknown.
+            CommitUnknown: If it is unknown whether the commit was made.
+            EngineError: Of another type, if the commit failed.
         """
         ...
 
@@ -112,7 +124,8 @@ class Trials(Protocol):
 
         Raises:
             Refused: If the format has no branches.
-            EngineError: If nothing was committed, or CommitUnknown.
+            CommitUnknown: If it is unknown whether the commit was made.
+            EngineError: Of another type, if the commit failed.
         """
         ...
 
@@ -121,7 +134,8 @@ class Trials(Protocol):
 
         Raises:
             Refused: If the clone has files of other writers. Nothing was removed.
-            EngineError: If nothing was committed, or CommitUnknown.
+            CommitUnknown: If it is unknown whether the commit was made.
+            EngineError: Of another type, if the commit failed.
         """
         ...
 
@@ -130,11 +144,12 @@ def require_publishable(trial: Trial) -> None:
     """Check that main can be fast-forwarded to the branch without a change of rows.
 
     Raises:
-        Refused: ZL250, ZL251.
+        Refused: ZL250, if main has changed since the branch was made. ZL251, if the branch has commits that are not
+            rewrites by zlayout.
     """
     branch, main = trial.table.branch, trial.table.on("")
     if trial.moved or not trial.known:
-        since = f"by {_named(trial.moved)}" if trial.known else "they have no snapshot in common"
+        since = f"by {_listed(trial.moved)}" if trial.known else "they have no snapshot in common"
         raise Refused.of(
             "ZL250",
             f"{main}: main has changed since branch {branch} was made ({since}), and publish would lose this change",
@@ -144,7 +159,7 @@ def require_publishable(trial: Trial) -> None:
     if trial.others:
         raise Refused.of(
             "ZL251",
-            f"{main}: branch {branch} has commits that are not rewrites by zlayout: {_named(trial.others)}; "
+            f"{main}: branch {branch} has commits that are not rewrites by zlayout: {_listed(trial.others)}; "
             "publish would make their rows visible on main",
             hint="if main should have these rows, use the procedure fast_forward of Iceberg",
         )
@@ -173,14 +188,14 @@ def require_marked(trial: Trial) -> None:
 
 
 def require_droppable(trial: Trial) -> None:
-    """Check that zlayout made the trial, and that no other writer has committed to it.
+    """Check that the trial can be dropped without the loss of a commit by another writer.
 
     Raises:
-        Refused: ZL252, ZL253.
+        Refused: ZL252, if zlayout did not make it. ZL253, if it may have commits that are not rewrites by zlayout.
     """
     require_marked(trial)
     if trial.others or not trial.known:
-        found = _named(trial.others) if trial.known else "its first commits have expired"
+        found = _listed(trial.others) if trial.known else "its first commits have expired"
         raise Refused.of(
             "ZL253",
             f"{trial.table}: it may have commits that are not rewrites by zlayout, which would be lost: {found}",
@@ -189,9 +204,10 @@ def require_droppable(trial: Trial) -> None:
 
 
 def _by_hand(trial: Trial) -> str:
+    """Return how the user can remove the trial."""
     return "the tools of the storage" if trial.location else f"ALTER TABLE ... DROP BRANCH {trial.table.branch}"
 
 
-def _named(commits: Sequence[Made]) -> str:
+def _listed(commits: Sequence[TrialCommit]) -> str:
     shown = ", ".join(map(str, commits[:MAX_NAMED]))
     return shown + (f" and {len(commits) - MAX_NAMED} more" if len(commits) > MAX_NAMED else "")

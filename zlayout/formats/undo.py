@@ -1,8 +1,8 @@
-"""What a rollback undoes: the commits of one run, the files that it removes and those that return.
+"""What a rollback undoes: the commits of one run, the files that it removes, and the files that return.
 
-A rollback removes exactly the files that the run added and that it has not replaced itself, and adds the files that the
-run replaced, as they were. The functions here decide what that is, given what a format has read. They refuse a rollback
-that would undo a change of another writer.
+A rollback removes exactly the files that the run added and has not replaced itself, and adds the files that the run
+replaced, as they were. The functions of this module decide which files these are, given what a format has read. They
+refuse a rollback that would undo a change of another writer.
 """
 
 from __future__ import annotations
@@ -25,18 +25,24 @@ FILES = pa.schema(
         ("version_key", pa.string()),
         ("rows", pa.int64()),  # live rows
         ("bytes", pa.int64()),
-        ("version", pa.int64()),  # a version of the table in which the file is live in this form
+        ("version", pa.int64()),  # a version of the table that has the file with these deletes
     ]
 )
-MAX_NAMED = 3  # commits and files that a message names
+MAX_NAMED = 3  # maximum number of commits or runs that a message lists
 
-# A file at one version: its path, and what identifies its deletes (`FileTable.version_key`).
+# A file with its deletes at one version: `path` and `version_key` of `FileTable`.
 Identity = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A commit of the table's history. run_id, undoes: '' if no run made it, or if it undoes none."""
+    """A commit of the table's history.
+
+    Attributes:
+        version: The version that it made.
+        run_id: The run that made it; '' if no run did.
+        undoes: The run that it undid; '' if it is not a rollback.
+    """
 
     version: int
     run_id: str = ""
@@ -66,6 +72,7 @@ class Net:
 
     @property
     def returned(self) -> tuple[Identity, ...]:
+        """All files that the run replaced."""
         return tuple(file for files in self.removed.values() for file in files)
 
 
@@ -74,11 +81,15 @@ class Undo:
     """The rollback of one run, as it was determined from the metadata of one version.
 
     Attributes:
+        table: The table.
+        format: The name of the format.
         run_id: The run that is undone.
         commits: The versions of the run's commits that changed files, the oldest first.
         version: The version that was read.
-        removed: The files of the run, with the columns of FILES.
-        returned: The files that return, in the same form.
+        table_id: The id of the table.
+        location: The location of the table.
+        removed: The files of the run, which the rollback removes, with the columns of FILES.
+        returned: The files that return, with the columns of FILES.
         kept: The versions of later commits of other writers, which are kept, the oldest first.
         before: The version directly before the run.
     """
@@ -101,7 +112,7 @@ class Undo:
 
     @property
     def rows(self) -> int:
-        """The number of live rows in the files of the run, and in those that return."""
+        """The number of live rows in the files of the run, which equals that in the files that return."""
         return total(self.removed, "rows")
 
     def same_as(self, other: Undo) -> bool:
@@ -119,7 +130,11 @@ def total(files: pa.Table, column: str) -> int:
 
 
 def file_rows(state: TableState, chosen: Iterable[Identity]) -> tuple[pa.Table, list[Identity]]:
-    """Return the chosen files with the columns of FILES, and those that are not live in the state."""
+    """Find files in a table state.
+
+    Returns:
+        The files that are live in the state, with the columns of FILES, and those that are not.
+    """
     at = {identity: number for number, identity in enumerate(identities_of(state.files))}
     wanted = list(chosen)
     found = state.files.take(np.array([at[file] for file in wanted if file in at], np.int64))
@@ -148,7 +163,7 @@ def _identities(files: pa.Table) -> set[Identity]:
 def runs_in_effect(newest_first: Iterable[Recorded]) -> dict[str, list[int]]:
     """Return the versions of each run, the newest run first and the newest version first.
 
-    A rollback is no run that can be undone, and a run that was rolled back is no longer in effect.
+    A rollback is not a run that can be undone. A run that was rolled back is no longer in effect.
     """
     undone: set[str] = set()
     runs: dict[str, list[int]] = {}
@@ -161,7 +176,7 @@ def runs_in_effect(newest_first: Iterable[Recorded]) -> dict[str, list[int]]:
 
 
 def net_change(changes: Iterable[Change]) -> Net:
-    """Return what the commits of a run, in their order, changed together."""
+    """Return what the commits of a run changed together. changes: those of each commit, the oldest first."""
     added: dict[Identity, None] = {}
     removed: dict[int, tuple[Identity, ...]] = {}
     for change in changes:
@@ -175,11 +190,17 @@ def net_change(changes: Iterable[Change]) -> Net:
 
 
 def no_run(table: TableName, wanted: str | None, found: Mapping[str, object]) -> Refused:
-    """Return ZL231: there is no run to undo. found: the runs in effect."""
+    """Return ZL231: there is no run to undo.
+
+    Args:
+        table: The table.
+        wanted: The id of the run to undo; None for the newest one.
+        found: The runs in effect, by id, the newest first.
+    """
     if wanted is None:
         return Refused.of(
             "ZL231",
-            f"{table} has no run of zlayout in effect that rewrote files, or its commits are no longer in the history",
+            f"{table} has no run of zlayout in effect that rewrote files, or the history no longer has its commits",
             hint="see the history of the table",
         )
     known = ", ".join(list(found)[:MAX_NAMED])
@@ -195,9 +216,11 @@ def require_unchanged(table: TableName, run_id: str, missing: Sequence[Identity]
     """Check that all files of the run are live as the run wrote them.
 
     Args:
-        missing: The files of the run that are no longer live in this form.
+        table: The table.
+        run_id: The run.
+        missing: The files of the run that were changed or removed.
         of: The number of files of the run.
-        by: The commits that changed or removed the missing files, if they are known.
+        by: The commits that changed or removed them, if they are known.
 
     Raises:
         Refused: ZL232.
@@ -222,7 +245,7 @@ def require_partitioning(table: TableName, before: tuple[PartitionField, ...], n
 
 
 def changed_table(table: TableName, what: str) -> Refused:
-    """Return ZL234: the files that would return no longer fit the table."""
+    """Return ZL234: the files that would return no longer fit the table. what: what has changed, as a clause."""
     return Refused.of(
         "ZL234",
         f"{table} has changed since the run, so that the replaced files no longer fit it: {what}",
@@ -231,17 +254,21 @@ def changed_table(table: TableName, what: str) -> Refused:
 
 
 def gone(table: TableName, what: str, hint: str, detail: str = "") -> Refused:
-    """Return ZL233: what the run replaced no longer exists."""
+    """Return ZL233: what the run replaced no longer exists. what: what is missing, as a sentence."""
     return Refused.of("ZL233", f"{table}: {what}", hint=hint, detail=detail)
 
 
 def require_rows(table: TableName, removed: pa.Table, returned: pa.Table, unknown: str = "") -> None:
     """Check that the files of the run have as many live rows as the files that return.
 
-    unknown: why a number of rows is not known exactly, '' if all are.
+    Args:
+        table: The table.
+        removed: The files of the run, with the columns of FILES.
+        returned: The files that return, with the columns of FILES.
+        unknown: Why a number of rows is not known exactly; '' if all are.
 
     Raises:
-        Refused: ZL235.
+        Refused: ZL235, if the numbers differ or are unknown.
     """
     new, old = (total(files, "rows") for files in (removed, returned))
     if not unknown and new == old:

@@ -1,4 +1,4 @@
-"""Checks whether a location may be written to, without writing an object or a file."""
+"""Checks whether a location is writable, without writing an object or a file."""
 
 from __future__ import annotations
 
@@ -16,19 +16,23 @@ ABORT_ATTEMPTS = 3
 
 
 class NotChecked(Exception):
-    """The permission cannot be checked without writing. The text is the reason."""
+    """The permission cannot be checked without writing. The message states why."""
 
 
 def require_writable(catalog: CatalogConfig, location: str) -> None:
     """Check that the credentials of this machine may write below a location.
 
-    On S3, a multipart upload is begun and aborted, which needs the permission to put objects and makes no object.
+    On S3, a multipart upload is begun and aborted. This requires the permission to put objects, but makes no object.
+
+    Args:
+        catalog: The catalog of the table.
+        location: The URL or the local path.
 
     Raises:
-        NotChecked: If this cannot be found out without writing.
-        PermissionError: If a folder of this machine may not be written to.
+        NotChecked: If the permission cannot be checked without writing.
+        PermissionError: If the location is a local folder that is not writable.
         TableError: ZL115, if the upload was begun but could not be aborted.
-        Exception: Of botocore, if S3 refuses it.
+        Exception: An error of botocore, if the upload could not be begun.
     """
     url = urlsplit(location)
     if url.scheme in ("", "file"):
@@ -36,7 +40,7 @@ def require_writable(catalog: CatalogConfig, location: str) -> None:
             raise PermissionError(f"permission denied: {location}")
         return
     if url.scheme not in S3_SCHEMES:
-        raise NotChecked(f"not checked, because it is not known how for {url.scheme}://")
+        raise NotChecked(f"not checked, because zlayout cannot check {url.scheme}:// without writing")
     try:
         import boto3
         from botocore.config import Config
@@ -62,7 +66,7 @@ def _abort(client: Any, upload: dict[str, str]) -> None:
             client.abort_multipart_upload(**upload)
             return
         except Exception as error:
-            if _is_gone(error):  # an earlier attempt aborted it, and its answer was lost
+            if _is_gone(error):  # an earlier attempt aborted it, but the response was lost
                 return
             if attempt == ABORT_ATTEMPTS:
                 raise TableError.of(
@@ -74,5 +78,6 @@ def _abort(client: Any, upload: dict[str, str]) -> None:
 
 
 def _is_gone(error: Exception) -> bool:
-    answer: Any = getattr(error, "response", None) or {}
-    return bool(answer.get("Error", {}).get("Code") == "NoSuchUpload")
+    """Return whether S3 reported that the upload does not exist."""
+    response: Any = getattr(error, "response", None) or {}
+    return bool(response.get("Error", {}).get("Code") == "NoSuchUpload")

@@ -7,13 +7,13 @@ import pytest
 
 from zlayout.cli.publish import drop_document, publish_document
 from zlayout.cli.rollback import as_document
-from zlayout.formats.trial import Made, Trial
+from zlayout.formats.trial import Trial, TrialCommit
 from zlayout.formats.undo import FILES, Undo
 from zlayout.spec.model import TableName
 
 REPORTS = Path(__file__).parents[3] / "docs/reports.md"
 TABLE = TableName("ice", ("db",), "t", "new")
-TRIAL = Trial(TABLE, "iceberg", "id", "", True, 1, 7, (Made(7, "replace", "r1", rewrite=True),))
+TRIAL = Trial(TABLE, "iceberg", "id", "", True, 1, 7, (TrialCommit(7, "replace", "r1", rewrite=True),))
 UNDO = Undo(TABLE.on(""), "iceberg", "r1", (7,), 7, "id", "w/t", FILES.empty_table(), FILES.empty_table(), (), 1)
 
 

@@ -8,7 +8,7 @@ from pyiceberg.table import Table
 from support.projects import Cli
 from unit.cli.test_branches import declare, head, rows, table
 
-from zlayout.formats.trial import Made, Trial
+from zlayout.formats.trial import Trial, TrialCommit
 from zlayout.spec.model import TableName
 
 __all__ = ["table"]
@@ -136,7 +136,7 @@ def test_json_names_the_table_of_a_clone(cli: Cli, monkeypatch: pytest.MonkeyPat
 def test_json_names_the_commits_that_publish_moves_main_to(
     table: Table, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    main, made = head(table, "main"), Made(7, "replace", "r1", rewrite=True)
+    main, made = head(table, "main"), TrialCommit(7, "replace", "r1", rewrite=True)
     trial = Trial(TableName("ice", ("db",), "t", "new"), "iceberg", "id", "", True, main, 7, (made,))
     monkeypatch.setattr("zlayout.cli.publish.plan_publish", lambda *_, **__: trial)
     monkeypatch.setattr("zlayout.cli.publish.commit_publish", lambda *_: None)  # which starts Spark

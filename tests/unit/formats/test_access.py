@@ -92,7 +92,7 @@ def test_http_behind_an_https_address_is_a_tls_failure(read: Callable[[CatalogCo
         ("Apache Hive support not installed: pip install 'pyiceberg[hive]'", "the Python package thrift is missing"),
         ("AWS glue support not installed: pip install 'pyiceberg[glue]'", "the Python package boto3 is missing"),
         ("No module named 'MySQLdb'", "a Python package is missing"),
-        ("operation timed out", "there was no answer in time"),
+        ("operation timed out", "the service did not answer in time"),
         ("after 10 retries, retry_timeout: 30s - Connection reset by peer (os error 104)", "the connection failed"),
         ("UnauthorizedError: 401", "the credentials are missing or not accepted"),
     ],

@@ -21,7 +21,7 @@ from zlayout.formats.delta.read.observe import observe_delta
 from zlayout.formats.delta.read.opening import unreadable
 from zlayout.formats.delta.read.orphans import named_files
 from zlayout.formats.storage import deltalake_options
-from zlayout.formats.trial import TRIAL, Made, Trial
+from zlayout.formats.trial import TRIAL, Trial, TrialCommit
 from zlayout.message_text import quote_value
 from zlayout.reading import parse_json
 from zlayout.spark.session import SparkRuntime
@@ -186,9 +186,9 @@ def _is_marked(found: str | None, location: str, source: str) -> bool:
         return False
 
 
-def _made(info: dict[str, object]) -> Made:
+def _made(info: dict[str, object]) -> TrialCommit:
     run_id = run_of(info)
-    return Made(int(str(info["version"])), str(info.get("operation")), run_id, rewrite=bool(run_id))
+    return TrialCommit(int(str(info["version"])), str(info.get("operation")), run_id, rewrite=bool(run_id))
 
 
 def _other_files(catalog: CatalogConfig, location: str) -> list[str]:

@@ -11,7 +11,7 @@ from zlayout.formats.iceberg.read.catalog import load_table
 from zlayout.formats.iceberg.read.observe import observe
 from zlayout.formats.iceberg.read.snapshots import ancestors, head, operation_of, summary_of, trial_property
 from zlayout.formats.iceberg.read.undo import why_unknown
-from zlayout.formats.trial import Made, Trial
+from zlayout.formats.trial import Trial, TrialCommit
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.state import TableState
@@ -85,10 +85,11 @@ class IcebergTrials:
         drop(IcebergJvm(self._runtime.session), trial)
 
 
-def _since(newest_first: Sequence[Snapshot], fork: int | None) -> tuple[Made, ...]:
+def _since(newest_first: Sequence[Snapshot], fork: int | None) -> tuple[TrialCommit, ...]:
     """Return the commits after the snapshot `fork`, the oldest first; all commits if it is None."""
     found = []
     for one in takewhile(lambda one: one.snapshot_id != fork, newest_first):
         operation = operation_of(one)
-        found.append(Made(one.snapshot_id, operation, summary_of(one).get(recorded.RUN, ""), operation == "replace"))
+        run_id = summary_of(one).get(recorded.RUN, "")
+        found.append(TrialCommit(one.snapshot_id, operation, run_id, rewrite=operation == "replace"))
     return tuple(reversed(found))

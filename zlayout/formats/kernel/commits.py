@@ -1,4 +1,4 @@
-"""New files and their commits: all rewritten groups in one commit if nothing conflicts, in several after a conflict."""
+"""Checks new files and commits them: all rewritten groups in one commit, or in several commits after a conflict."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zlayout.table.state import ColumnBounds, FileTable, Int64, Partition
 
 
 class BusyTable(CommitConflict):
-    """A conflict with commits that change none of the files: a smaller commit would lose the same race."""
+    """A conflict with commits that change none of the files. A commit of fewer files would have the same conflict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class NewFiles:
     """New data files that are not committed yet.
 
     Attributes:
-        handles: A java.util.List of the format's own objects (py4j), of these and other new files.
+        handles: A java.util.List (py4j) with the format's own objects of these files, and of other new files.
         at: int64[files], the positions of these files in `handles`.
         path: string[files], the paths in the form that the format uses.
         bytes: int64[files], the sizes on storage.
@@ -48,18 +48,18 @@ class NewFiles:
         return replace(self, at=self.at[chosen], path=path, bytes=self.bytes[chosen], rows=self.rows[chosen])
 
     def split(self, owner: Int64, count: int) -> list[NewFiles]:
-        """Return the files of each of `count` owners. owner: int64[files]. The order of the files is kept."""
+        """Divide the files among `count` owners. owner: int64[files], below `count`. Their order is kept."""
         return [self.take(chosen) for chosen in positions(owner, count)]
 
 
 def positions(owner: Int64, count: int) -> list[Int64]:
-    """Return the positions of the items of each of `count` owners, in ascending order. owner: int64[items]."""
+    """Return the positions of the items of each of `count` owners, ascending. owner: int64[items], below `count`."""
     ends = np.cumsum(np.bincount(owner, minlength=count))
     return np.split(np.argsort(owner, kind="stable"), ends[:-1])
 
 
 def positions_among(known: pa.Array, paths: pa.Array) -> Int64:
-    """Return the position of each path in `known`: int64[paths]. Raises ValueError if one is not there."""
+    """Return the position of each path in `known`: int64[paths]. Raises ValueError if `known` does not have one."""
     at = pc.index_in(paths, value_set=known)
     if at.null_count:
         raise ValueError(f"{at.null_count} of {len(paths)} files are unknown")
@@ -71,8 +71,8 @@ class FileName:
     """How the writer of a format names a file.
 
     Attributes:
-        pattern: A regular expression (RE2), whose group `partition` is the number of the Spark partition.
-        expected: The pattern in the error message.
+        pattern: A regular expression (RE2), whose group `partition` matches the number of the Spark partition.
+        expected: How the error message describes the names.
         hint: The hint for a file with another name.
     """
 
@@ -92,7 +92,7 @@ def spark_partitions(paths: pa.Array, name: FileName) -> Int64:
 
 
 def require_sizes(paths: pa.Array, recorded: Int64, stored: Int64) -> None:
-    """Check that each new file is on storage with its size, because a clean-up may have removed it.
+    """Check that each new file is on storage with its size. VACUUM or an orphan removal may have deleted it.
 
     Args:
         paths: string[files].
@@ -118,6 +118,8 @@ class Rewritten:
     """A group whose new files have been written and have passed the gate.
 
     Attributes:
+        group: The group.
+        added: The new files.
         removed: int64, the positions of the old files in the format's own list of pinned files.
         written: The new files with the bounds of the z-order columns, for metrics; None if they are unknown.
     """
@@ -133,8 +135,8 @@ def commit_apart(
 ) -> Iterator[Commit | GroupFailed]:
     """Commit all groups in one commit. After a conflict, split them into halves and commit each half in the same way.
 
-    If k of n groups are in conflict, about k log2 n commits are tried. No set of groups is tried twice, so a commit
-    never overrides the change that it is in conflict with.
+    If k of n groups are in conflict, about k log2 n commits are tried. No set of groups is tried twice, so that a
+    commit never overrides the change that it is in conflict with.
 
     Args:
         rewritten: At least one group.
@@ -165,7 +167,14 @@ def file_table(
     partitions: tuple[Partition, ...],
     bounds: Mapping[str, ColumnBounds],
 ) -> FileTable:
-    """Return new files as a file table without layout records. partition: the index of the partition of each file."""
+    """Return new files as a file table without layout records.
+
+    Args:
+        files: The new files.
+        partition: The index of each file's partition in `partitions`.
+        partitions: The partitions.
+        bounds: The bounds of the files, by column.
+    """
     zeros = np.zeros(len(files), np.int64)
     none = np.full(len(files), -1, np.int32)
     return FileTable(
@@ -185,7 +194,7 @@ def file_table(
 
 
 def new_files(rewritten: Iterable[Rewritten]) -> NewFiles:
-    """Return the new files of at least one group. Their objects are in one Java list."""
+    """Return the new files of all groups, of which there is at least one. All have the same `handles`."""
     parts = [each.added for each in rewritten]
     return NewFiles(
         parts[0].handles,

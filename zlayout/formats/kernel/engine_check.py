@@ -1,9 +1,9 @@
 """Checks before any write whether engine `zlayout` can run in the Spark session.
 
 Engine `zlayout` calls internal methods of Spark and of the format. It runs only with minor versions of the format that
-it was tested with, because a commit depends on what these methods mean, and only if every method exists. With a Spark
+it was tested with, because a commit depends on what these methods do, and only if every method exists. With a Spark
 that it was not tested with, such as a vendor's build, a self-test must pass as well. If it cannot run, engine `native`
-is used instead. Engine `native` needs some of these methods too, for its layout records. If one of these is missing, or
+is used instead. Engine `native` needs some of these methods too, for its layout records. If one of them is missing, or
 the session has no JVM, the work is refused.
 """
 
@@ -30,13 +30,14 @@ class Internals:
 
     Attributes:
         name: The format's name in messages.
-        package: Returns the Maven coordinates of the jar for a release of Spark, None if there is no jar for it.
+        package: A function that returns the Maven coordinates of the jar for a release of Spark, or None if there is
+            no jar for it.
         tested: Minor versions of the format that engine zlayout was tested with.
         marker: A class that exists if and only if the jar is on the classpath.
         version: A function that returns the version of the jar, given the JVM.
         shared: Methods that both engines call.
         engine: Methods that only engine zlayout calls.
-        either: Alternatives, of which engine zlayout needs one. Empty if there are none.
+        either: Alternative methods, of which engine zlayout needs one element completely. Empty if there are none.
     """
 
     name: str
@@ -49,7 +50,7 @@ class Internals:
     either: tuple[Calls, ...] = ()
 
 
-# What the Java sources of the formats are compiled by: `zlayout.spark.classes`.
+# The methods that compile the Java sources of the formats (`zlayout.spark.classes`).
 COMPILER: Calls = {"org.codehaus.janino.SimpleCompiler": ("setParentClassLoader/1", "cook/1", "getClassLoader/0")}
 # The methods of Spark that `zlayout.rewrite` calls, for every format.
 _CATALYST = "org.apache.spark.sql.catalyst.expressions"
@@ -66,7 +67,7 @@ PLACEMENT: Calls = {
     f"{_CATALYST}.KnownNullable": ("new/1",),
     f"{_CATALYST}.UnscaledValue": ("new/1",),
 }
-# Those that differ between Spark 4 and Spark 3.5: see `zlayout.spark.catalyst`.
+# Further methods, which differ between Spark 4 and Spark 3.5 (`zlayout.spark.catalyst`). One element must exist.
 _OF_SPARK: tuple[Calls, ...] = (
     {
         "org.apache.spark.sql.classic.Dataset": ("ofRows/2",),
@@ -84,7 +85,7 @@ _OF_SPARK: tuple[Calls, ...] = (
 
 
 def fallback_reason(session: SparkSession, internals: Internals) -> str | None:
-    """Return the reason why engine `zlayout` cannot rewrite tables of a format in this session, None if it can.
+    """Return the reason why engine `zlayout` cannot rewrite tables of a format in this session; None if it can.
 
     Raises:
         Refused: ZL204, if engine `native` cannot rewrite them either: the session is a Spark Connect session, or a
@@ -117,7 +118,13 @@ def fallback_reason(session: SparkSession, internals: Internals) -> str | None:
 
 
 def fallback_notices(table: object, reason: str, unsupported: Iterable[Diagnostic]) -> list[Notice]:
-    """Return notices of the fallback to engine native (ZL407) and of unsupported layout settings (ZL401)."""
+    """Return notices of the fallback to engine native (ZL407) and of layout settings that it does not support (ZL401).
+
+    Args:
+        table: The table, for the message.
+        reason: The result of `fallback_reason`.
+        unsupported: ZL401 for each of these layout settings.
+    """
     fallback = Diagnostic(
         "ZL407",
         f"{table} is rewritten by engine native, because engine zlayout cannot run in this session: {reason}",
@@ -128,13 +135,19 @@ def fallback_notices(table: object, reason: str, unsupported: Iterable[Diagnosti
 
 
 def refused_in_fallback(refused: Refused, reason: str) -> Refused:
-    """Return a refusal by engine native with a hint for a layout that declares engine zlayout."""
+    """Return a refusal by engine native with a hint for a layout that declares engine zlayout.
+
+    reason: the result of `fallback_reason`.
+    """
     hint = f"{_versions_hint()}, so that engine zlayout can run (it cannot run in this session: {reason})"
     return Refused(*(Diagnostic(d.code, d.message, d.severity, hint, d.location) for d in refused.diagnostics))
 
 
 def untested(doing: str, reason: str) -> ZlayoutError:
-    """Return Refused ZL204 for work that requires engine zlayout. doing: the work, for the message."""
+    """Return Refused ZL204 for work that requires engine zlayout.
+
+    doing: the work, for the message. reason: the result of `fallback_reason`.
+    """
     return Refused.of("ZL204", f"{doing} requires engine zlayout: {reason}", hint=_versions_hint())
 
 

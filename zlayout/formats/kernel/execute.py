@@ -1,4 +1,4 @@
-"""Begins work in the same way for every format: refuses, chooses the engine, and checks a rollback a last time."""
+"""What every format does before it changes a table: check the work order, choose the engine, check a rollback."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from zlayout.table.state import TableState
 
 
 class Steps(Protocol):
-    """The steps that a format provides to `execute`."""
+    """What a format provides to `execute`."""
 
     capabilities: Capabilities
     internals: Internals
@@ -48,20 +48,32 @@ class Steps(Protocol):
     def refuse_native(self, work: Work, state: TableState, *, declared: bool) -> None:
         """Check that engine native can do the work and would rewrite no other files.
 
-        If the layout declares engine native (`declared`), the planner has chosen the files for this engine.
+        Args:
+            work: The work order.
+            state: The table.
+            declared: Whether the layout declares engine native, so that the planner has chosen the files for it.
 
         Raises:
-            Refused: If it cannot, or if it would rewrite other files.
+            Refused: If engine native cannot do the work, or if it would rewrite other files.
         """
         ...
 
     def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
-        """Set the properties, change the partitioning and rewrite the groups, in this order."""
+        """Set the properties, change the partitioning and rewrite the groups, in this order.
+
+        native: whether engine native rewrites the groups, and not engine zlayout.
+        """
         ...
 
 
 def execute(steps: Steps, failures: Failures, work: Work, notify: Notify) -> Iterator[Event]:
-    """Execute a work order with the declared engine or, if that cannot run in the session, with engine native.
+    """Execute a work order with the declared engine or, if this cannot run in the session, with engine native.
+
+    Args:
+        steps: The steps of the format.
+        failures: How the format reports failures.
+        work: The work order.
+        notify: Called with each stage.
 
     Yields:
         Each commit as soon as it is known to be in the table, each group that was dropped, and notices.
@@ -69,7 +81,7 @@ def execute(steps: Steps, failures: Failures, work: Work, notify: Notify) -> Ite
     Raises:
         Refused: If the work is not allowed. Nothing has been written.
         CommitConflict: ZL320, if the table is no longer the planned one.
-        EngineError: If the work cannot be continued.
+        EngineError: If the work cannot be continued. The commits that were yielded stay in the table.
     """
     state = steps.checked(work)
     native = work.layout.engine == "native"
@@ -92,7 +104,7 @@ def execute(steps: Steps, failures: Failures, work: Work, notify: Notify) -> Ite
     yield from steps.carry_out(work, state, notify, native=native)
 
 
-class Undoes(Protocol):
+class RollbackSteps(Protocol):
     """What a format provides to `checked_undo`."""
 
     internals: Internals
@@ -100,14 +112,21 @@ class Undoes(Protocol):
     @property
     def runtime(self) -> SparkRuntime: ...
 
-    def undo(self, table: TableName, run: str | None) -> Undo: ...
+    def undo(self, table: TableName, run: str | None) -> Undo:
+        """See `zlayout.formats.base.Backend`."""
+        ...
 
 
-def checked_undo(steps: Undoes, failures: Failures, shown: Undo) -> Undo:
-    """Determine a rollback again from the newest version, and check that it is still the one that was shown.
+def checked_undo(steps: RollbackSteps, failures: Failures, shown: Undo) -> Undo:
+    """Determine a rollback again from the newest version, and check that it is the one that the user has seen.
+
+    Args:
+        steps: The steps of the format.
+        failures: How the format reports failures.
+        shown: The rollback that the user has seen.
 
     Raises:
-        Refused: ZL204, if this session lacks the methods of engine zlayout; or for the reasons of `Undoes.undo`.
+        Refused: ZL204, if this session lacks the methods of engine zlayout; or as `RollbackSteps.undo` raises it.
         CommitConflict: ZL320, if the rollback would now change other files than were shown.
     """
     with java_errors(f"{shown.table}: checking the versions of Spark and {steps.internals.name}", failures):
@@ -122,7 +141,7 @@ def checked_undo(steps: Undoes, failures: Failures, shown: Undo) -> Undo:
 
 
 def rollback_commit(undo: Undo, version: int) -> Commit:
-    """Return the commit of a rollback. version: of the table after it, a snapshot on Iceberg."""
+    """Return the event for the commit of a rollback. version: the version that the commit made."""
     return Commit(
         "rollback",
         version,

@@ -1,4 +1,4 @@
-"""Translates errors of py4j, pyspark and Java to errors of zlayout. No other module examines Java exceptions."""
+"""Translates errors of py4j, pyspark and Java to errors of zlayout. Only this module examines Java exceptions."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ class Failures:
     """How the library of a format reports that a commit failed.
 
     Attributes:
-        conflicts: Java classes of exceptions that report a conflict, including their subclasses.
-        history: The place where the user finds the commits of a run, for hints.
-        unknown: Java classes of exceptions that report an unknown outcome, including their subclasses.
-        python_conflicts: The module of Python exceptions that report a conflict without the Java exception.
-        hints: Hints by a string that the message of a cause contains.
+        conflicts: The Java classes whose exceptions report a conflict, including those of subclasses.
+        history: Where the user finds the commits of a run, for hints.
+        unknown: The Java classes whose exceptions report an unknown outcome, including those of subclasses.
+        python_conflicts: The module of Python exceptions that report a conflict without the Java exception; '' if there
+            are none.
+        hints: Hints. The key is a string that the message of a cause contains.
         unsent: A function that returns whether the library refused a commit before it wrote any part of it.
         in_commit: A function that returns whether an error may have been raised during a commit.
     """
@@ -43,19 +44,25 @@ class Failures:
 
 @dataclass(frozen=True, slots=True)
 class _Cause:
-    """A Java throwable: the names of its class and superclasses, and the first line of its message."""
+    """A Java throwable.
+
+    Attributes:
+        classes: The names of its class and of the superclasses, in this order.
+        message: The first line of its message.
+    """
 
     classes: tuple[str, ...]
     message: str
 
     @property
     def name(self) -> str:
+        """The name of its class without the package."""
         return self.classes[0].rpartition(".")[2]
 
 
 @contextmanager
 def java_errors(doing: str, failures: Failures) -> Iterator[None]:
-    """Translate the errors of py4j and pyspark that the block raises. See `translated`."""
+    """Translate the errors of py4j and pyspark that the block raises, as `translated` does with the same arguments."""
     try:
         yield
     except (Py4JError, PySparkException, ConnectionError, EOFError) as error:
@@ -67,7 +74,7 @@ def translated(error: Exception, doing: str, failures: Failures) -> EngineError:
 
     Args:
         error: The exception. An EngineError is returned unchanged.
-        doing: The operation and the table, and the run if the operation commits; for the message.
+        doing: The operation and the table, and the run if the operation commits, for the message.
         failures: How the format reports failures.
 
     Returns:
@@ -93,13 +100,19 @@ def translated(error: Exception, doing: str, failures: Failures) -> EngineError:
 
 
 def unknown(doing: str, reason: str, failures: Failures) -> EngineError:
-    """Return CommitUnknown ZL331. doing: the operation, the table and the run."""
+    """Return CommitUnknown ZL331.
+
+    Args:
+        doing: The operation, the table and the run, for the message.
+        reason: Why the outcome is unknown, for the message.
+        failures: How the format reports failures.
+    """
     hint = f"look for the run in {failures.history} before you run again; delete no files"
     return CommitUnknown.of("ZL331", f"commit outcome unknown: {doing}: {reason}", hint=hint)
 
 
 def connection_lost(error: BaseException) -> bool:
-    """Return whether an error means that the connection to the JVM was lost, so that the outcome is unknown."""
+    """Return whether an error means that the connection to the JVM was lost. The result of the call is unknown."""
     if isinstance(error, Py4JJavaError | PySparkException):
         return False
     return isinstance(error, Py4JNetworkError | ConnectionError | EOFError) or (
@@ -108,7 +121,7 @@ def connection_lost(error: BaseException) -> bool:
 
 
 def java_causes(error: Exception) -> Iterator[Any]:
-    """Yield the Java throwable of a Python exception and its causes, nothing if Java did not raise it."""
+    """Yield the Java throwable of a Python exception, then its causes. Yield nothing if Java did not raise it."""
     throwable = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
     for _ in range(MAX_CAUSES):
         if throwable is None:
@@ -118,9 +131,9 @@ def java_causes(error: Exception) -> Iterator[Any]:
 
 
 def line_of(error: Exception) -> str:
-    """Return the class and the first line of an error, only the class if its message requires a JVM that has died.
+    """Return the class and the first line of an error; only the class if a JVM that has died has the message.
 
-    For an exception of Java, these are its own, not those of py4j, which has the same first line for all of them.
+    For an exception of Java, they are those of the Java exception. py4j has the same first line for all of these.
     """
     try:
         thrown: Any = getattr(error, "java_exception", None)

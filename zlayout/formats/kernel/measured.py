@@ -1,4 +1,4 @@
-"""Measures what a rewrite leaves before it is committed, so that the commit can store it."""
+"""Measures the result of a rewrite before it is committed, so that the commit can store the metrics."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from zlayout.table.metrics import layout_metrics
 from zlayout.table.reach import measure_baselines
 from zlayout.table.state import FileTable
 
-# After these errors of a measurement nothing is stored. A rewrite must not fail because of them.
+# If a measurement raises one of these errors, no metrics are stored. A rewrite must not fail because of them.
 _UNKNOWN = (ValueError, KeyError, TypeError, ArithmeticError, pa.ArrowException, ZlayoutError)
 
 
 def baseline_of(written: FileTable | None, layout: Layout) -> Baseline | None:
-    """Return the baseline of a group, given its new files; None if it is unknown or has files in several partitions."""
+    """Return the baseline of a group, given its new files; None if they are unknown or are in several partitions."""
     if written is None or len(written.partitions) != 1 or not len(written):
         return None
     names = [column.name for column in layout.columns]
@@ -44,17 +44,17 @@ def baseline_of(written: FileTable | None, layout: Layout) -> Baseline | None:
 
 
 class Measurement:
-    """Predicted and measured touched of a table during the commits of one work order, and what its rewrites cost."""
+    """Measures touched and the cost of the rewrites for each commit of one work order."""
 
     def __init__(self, files: FileTable, work: Work) -> None:
-        """Begin before the rewrite. files: the live files, with the bounds of the z-order columns."""
+        """Start the clock. files: the live files before the rewrite, with the bounds of the z-order columns."""
         self._files = files
         self._work = work
         self._done: list[Rewritten] = []
         self._started = time.monotonic()
 
     def properties(self, some: Sequence[Rewritten]) -> dict[str, str]:
-        """Return what the commit of these groups stores, after the commits so far."""
+        """Return the properties to store with the commit of these groups, which follows the commits so far."""
         touched = self._touched(some)
         size = sum(int(each.group.files.bytes.sum()) for each in (*self._done, *some))
         cost = render_cost(RunCost(size, time.monotonic() - self._started))
@@ -62,7 +62,7 @@ class Measurement:
         return {COST: cost} | asked | ({} if touched is None else {TOUCHED: touched})
 
     def _touched(self, some: Sequence[Rewritten]) -> str | None:
-        """Return predicted and measured touched as text; None if a value is unknown."""
+        """Return the text of TOUCHED for the table after the commit of these groups; None if a value is unknown."""
         done = [*self._done, *some]
         written = [each.written for each in done if each.written is not None]
         if (

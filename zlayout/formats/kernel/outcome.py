@@ -1,4 +1,4 @@
-"""Settles the outcome of a commit: after any error, the table is read to find out whether the commit exists.
+"""Settles the outcome of a commit: after any error, it reads the table to determine whether the commit exists.
 
 The error alone does not determine the outcome. A hook may have failed after the commit, the storage may have answered
 too late, the connection to the JVM may be lost, or the library may have retried and reported its own first attempt as
@@ -28,7 +28,7 @@ def settled(doing: str, send: Callable[[], Found], look: Callable[[], Found | No
     Args:
         doing: The operation, the table and the run, for messages.
         send: Makes the commit and does nothing else. It is called once.
-        look: Reads the table again. Returns the commit, None if it is not in the table.
+        look: Reads the table again. Returns the commit; None if it is not in the table.
         failures: How the format reports failures.
 
     Returns:
@@ -85,7 +85,13 @@ def ran(
 
 
 def read_outcome(doing: str, look: Callable[[], Found], failures: Failures, error: Exception | None) -> Found:
-    """Return the result of `look`. error: the error after which the table is read, for the message.
+    """Return the result of `look`.
+
+    Args:
+        doing: The operation, the table and the run, for the message.
+        look: Reads the table.
+        failures: How the format reports failures.
+        error: The error after which the table is read, for the message; None if there was none.
 
     Raises:
         CommitUnknown: ZL331, if `look` fails.
@@ -100,12 +106,12 @@ def read_outcome(doing: str, look: Callable[[], Found], failures: Failures, erro
 
 
 def _explained(error: Exception, doing: str, failures: Failures, *, sent: bool) -> EngineError:
-    """Return the error for a commit that is not in the table. sent: whether the failed call does nothing but commit."""
+    """Return the error for a commit that is not in the table. sent: whether the failed call only commits."""
     try:
         failure = translated(error, doing, failures)
         began = sent or failure.diagnostics[0].code == JVM_LOST or failures.in_commit(error)
         known = isinstance(failure, CommitConflict | CommitUnknown) or failures.unsent(error)
-    except Exception:  # the JVM has the reason and has died
+    except Exception:  # the JVM, which has the reason, has died
         return unknown(doing, f"{line_of(error)}; {NOT_YET}", failures)
     if began and not known:
         return unknown(doing, f"{line_of(error)}; {NOT_YET}", failures)

@@ -1,4 +1,4 @@
-"""Checks requirements before any write: the table is the planned one, may be changed, and has the planned files."""
+"""Checks before any write that the table is the planned one, that it may be changed, and that no file has changed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,14 @@ from zlayout.table.state import Partition, TableState
 
 
 def require_allowed(state: TableState, changes: Iterable[Diagnostic]) -> None:
-    """Check that zlayout may rewrite the table. changes: the reasons why its partitioning cannot change.
+    """Check that zlayout may rewrite the table.
+
+    Args:
+        state: The table.
+        changes: The reasons why its partitioning cannot be changed as planned; empty if it can, or need not.
 
     Raises:
-        Refused: With all reasons.
+        Refused: With all reasons why it may not.
     """
     if refusals := (*state.refusals, *changes):
         raise Refused(*refusals)
@@ -35,7 +39,12 @@ def require_no_settings(work: Work) -> None:
 
 
 def require_table(work: Work, table_id: str, planned: str | None) -> None:
-    """Check that the table under the work's name is the planned one. planned: its id, None to accept any table.
+    """Check that the table with the name of the work order is the planned one.
+
+    Args:
+        work: The work order.
+        table_id: The id of the table.
+        planned: The id of the planned table; None to accept any table.
 
     Raises:
         CommitConflict: ZL320, if the ids differ.
@@ -45,10 +54,10 @@ def require_table(work: Work, table_id: str, planned: str | None) -> None:
 
 
 def require_location(work: Work, location: str) -> None:
-    """Check that the catalog still leads from the table's name to the planned location.
+    """Check that the table is at the planned location. location: what the catalog now stores for its name.
 
     Raises:
-        CommitConflict: ZL320, if it leads to another location.
+        CommitConflict: ZL320, if the plan requires another location.
     """
     for broken in violated(work.requirements, Observed(location=location)):
         if isinstance(broken, LocationIs):
@@ -56,34 +65,41 @@ def require_location(work: Work, location: str) -> None:
 
 
 def replaced(work: Work, expected: str, found: str) -> CommitConflict:
-    """Return ZL320 for a table that replaced the planned one."""
+    """Return ZL320 for a table that replaced the planned one. expected, found: both tables, for the message."""
     message = f"{work.table}: expected {expected}, found {found}"
     return CommitConflict.of("ZL320", message, hint="the table was replaced; plan again")
 
 
 def changed_files(table: object, count: int | str, of: int) -> CommitConflict:
-    """Return ZL320 for planned files that another commit changed or removed. of: the number of all planned files."""
+    """Return ZL320 for pinned files that another commit changed or removed.
+
+    Args:
+        table: The table, for the message.
+        count: The number of these files, or a wording of it.
+        of: The number of all pinned files.
+    """
     message = f"{table} changed since the plan: {count} of {of} planned files were removed or changed"
     return CommitConflict.of("ZL320", message, hint="plan and apply again; nothing of these groups was committed")
 
 
 def partitions_of(groups: Iterable[Group]) -> list[Partition]:
-    """Return the distinct partitions of the groups' files."""
+    """Return the distinct partitions of the files of the groups."""
     found = (g.files.partitions[at] for g in groups for at in np.unique(g.files.partition).tolist())
     return list(dict.fromkeys(found))
 
 
 def paths_of(groups: Iterable[Group]) -> pa.Array:
-    """Return the paths of the groups' files, in their order: string[files]."""
+    """Return the paths of the files of the groups, in their order: string[files]."""
     return pa.concat_arrays([pa.array([], pa.string()), *(group.files.path.cast(pa.string()) for group in groups)])
 
 
 def split_groups(groups: Sequence[Group], unchanged: NDArray[np.bool_]) -> tuple[list[Group], list[tuple[Group, int]]]:
-    """Separate the groups whose files are unchanged from the other groups.
+    """Separate the groups whose files are all unchanged from the other groups.
 
     Args:
         groups: The planned groups.
-        unchanged: bool[files], whether a file is live and unchanged since the plan, in the order of groups and files.
+        unchanged: bool[files], whether each file is live and unchanged since the plan, for all files of the groups in
+            their order.
 
     Returns:
         The groups whose files are all unchanged, and the other groups with the number of their changed files.
