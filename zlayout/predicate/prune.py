@@ -12,13 +12,10 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from zlayout.predicate.coercion import arrow_aligned
 from zlayout.predicate.model import OPPOSITE, And, Compare, In, IsNull, Not, Operator, Or, Predicate, Value
-from zlayout.table.state import ColumnBounds, Int64
-
-Bools = NDArray[np.bool_]
+from zlayout.table.state import Bools, ColumnBounds, Int64
 
 
 def may_match(predicate: Predicate, bounds: Mapping[str, ColumnBounds], rows: Int64) -> Bools:

@@ -68,15 +68,15 @@ class Reach:
         share /= np.where(self._total > 0, self._total, np.inf)[partition]
         return share
 
-    def touched_among(self, member: NDArray[np.bool_], weights: Float64) -> Float64:
+    def touched_among(self, member: NDArray[np.bool_], file_rows: Float64) -> Float64:
         """float64[P]: touched of some of the files, as if the table had no others.
 
         Args:
             member: bool[N], whether a file is one of them.
-            weights: float64[N], the number of rows with a value in each file.
+            file_rows: float64[N], the number of rows with a value in each file.
         """
         segments = self._segments.among(member)
-        return touched_in_partitions(segments, estimate_in_partitions(segments, weights))
+        return touched_in_partitions(segments, estimate_in_partitions(segments, file_rows))
 
 
 def reach(files: FileTable, column: str, partition: Int32 | None = None, partitions: int = 0) -> Reach:
@@ -130,21 +130,21 @@ def reach_of(segments: Segments, estimate: PerSegment, files: int) -> Reach:
     return found
 
 
-def estimate_in_partitions(segments: Segments, weights: Float64) -> PerSegment:
+def estimate_in_partitions(segments: Segments, file_rows: Float64) -> PerSegment:
     """The number of rows in each segment, as `estimate_rows` estimates it.
 
     In a partition without a live row with a value, each file counts as one row.
 
     Args:
         segments: of M of N files.
-        weights: float64[N], the number of rows with a value in each file.
+        file_rows: float64[N], the number of rows with a value in each file.
     """
-    weights = weights[segments.file]
-    total = sums(segments.partition, len(segments.start) - 1, weights)
+    file_rows = file_rows[segments.file]
+    total = sums(segments.partition, len(segments.start) - 1, file_rows)
     empty = ~(total > 0)
     if empty.any():
-        weights[empty[segments.partition]] = 1.0
-    return estimate_rows(segments, weights)
+        file_rows[empty[segments.partition]] = 1.0
+    return estimate_rows(segments, file_rows)
 
 
 def touched_in_partitions(segments: Segments, estimate: PerSegment) -> Float64:
@@ -173,29 +173,29 @@ def _mean_in_partitions(
     return np.divide(total, segments.per_partition(points + gaps), out=np.zeros(len(total)), where=total > 0)
 
 
-def estimate_rows(segments: Segments, weights: Float64, steps: int | None = None) -> PerSegment:
+def estimate_rows(segments: Segments, file_rows: Float64, steps: int | None = None) -> PerSegment:
     """Estimate the number of rows in each segment, by the method that the module describes.
 
     Args:
         segments: of M files and R points.
-        weights: float64[M], the number of rows with a value in each file of `segments`.
-        steps: the number of self-consistency steps, each O(M + R); None for STEPS, or STEPS_FOR_MANY_FILES. The number
-            is fixed, and steps do not end at convergence, so that partitions are estimated independently.
+        file_rows: float64[M], the number of rows with a value in each file of `segments`.
+        steps: the number of self-consistency steps, each O(M + R); None for STEPS, or STEPS_FOR_MANY_FILES. They do
+            not end at convergence, because the result of one partition would then depend on the files of the others.
     """
     if steps is None:
-        steps = STEPS if len(weights) <= MANY_FILES else STEPS_FOR_MANY_FILES
+        steps = STEPS if len(file_rows) <= MANY_FILES else STEPS_FOR_MANY_FILES
     blocks = list(segments.blocks())
     if len(blocks) == 1:
-        return _estimate(segments, weights, steps)
+        return _estimate(segments, file_rows, steps)
     rows = (np.empty(len(segments.begun)), np.empty(len(segments.begun)))
     for files, points, block in blocks:
-        for segment_rows, found in zip(rows, _estimate(block, weights[files], steps), strict=True):
+        for segment_rows, found in zip(rows, _estimate(block, file_rows[files], steps), strict=True):
             segment_rows[points] = found
     return rows
 
 
-def _estimate(segments: Segments, weights: Float64, steps: int) -> PerSegment:
-    anchored, free = _anchor(segments, weights)
+def _estimate(segments: Segments, file_rows: Float64, steps: int) -> PerSegment:
+    anchored, free = _anchor(segments, file_rows)
     active = free > 0
     files = segments
     if not active.all():
@@ -212,21 +212,21 @@ def _estimate(segments: Segments, weights: Float64, steps: int) -> PerSegment:
     return rows
 
 
-def _anchor(segments: Segments, weights: Float64) -> tuple[Float64, Float64]:
+def _anchor(segments: Segments, file_rows: Float64) -> tuple[Float64, Float64]:
     """The number of rows with a known value at each point, and the number of other rows in each file.
 
     If the bounds of a file are equal, the values of all its rows are known. Else those of one row at each bound are.
     """
-    half = weights / 2
+    half = file_rows / 2
     low, high = np.minimum(half, 1.0) * segments.bounded
     flat = np.flatnonzero(~(segments.span > MIN_SPAN))  # intervals without width: half of the rows at each end
     low[flat] = high[flat] = half[flat]
     single = np.flatnonzero(segments.lo == segments.hi)
-    low[single], high[single] = weights[single], 0.0
+    low[single], high[single] = file_rows[single], 0.0
     points = len(segments.begun)
     anchored = np.bincount(segments.lo, low, points).astype(np.float64, copy=False)
     anchored += np.bincount(segments.hi, high, points)
-    free = np.subtract(weights, low, out=low)
+    free = np.subtract(file_rows, low, out=low)
     free -= high
     return anchored, np.maximum(free, 0.0, out=free)
 
