@@ -70,7 +70,7 @@ def with_sample(
     plan = decision.plan
     rewrite = rewrite_of(spec, state, decision, spec.column_names, fields, sample)
     weights = rewrite.weights
-    draws = [simulate(rewrite, weights, draw) for draw in range(DRAWS)]
+    draws = [simulate(rewrite, weights, draw, with_floor=draw == 0) for draw in range(DRAWS)]
     touched, read = (np.mean([getattr(draw, name) for draw in draws], axis=0) for name in ("touched", "bytes_read"))
     none = np.zeros(len(rewrite.columns))
     errors = (none, none) if sample.complete else errors_of(rewrite, weights)

@@ -88,7 +88,7 @@ class Simulation:
     Attributes:
         touched: float64[d], touched of each column after the rewrite; NaN if unknown.
         bytes_read: float64[d], the bytes read of each column; NaN if unknown.
-        floor: float64[d], the floor of each column; NaN if unknown.
+        floor: float64[d], the floor of each column; NaN if unknown or not computed.
         files: The number of files of the table after the rewrite.
         new: The simulated files.
         partitions: The number of partitions with simulated files.
@@ -123,7 +123,7 @@ def weights_of(files: FileTable, group: Index, sample: RowGroupSample) -> Floats
     return weight
 
 
-def simulate(rewrite: Rewrite, weights: Floats, draw: int = 0) -> Simulation:
+def simulate(rewrite: Rewrite, weights: Floats, draw: int = 0, *, with_floor: bool = False) -> Simulation:
     """Simulate the rewrite, and measure the table after it.
 
     Args:
@@ -131,9 +131,10 @@ def simulate(rewrite: Rewrite, weights: Floats, draw: int = 0) -> Simulation:
         weights: float64[n], the number of live rows that each sampled row represents.
         draw: The number of the random choice of rows. Different choices have different results, because a few rows may
             decide which column is cut first. This is so in the rewrite too.
+        with_floor: Whether to compute the floor, which takes about as long as the rest.
     """
     found = simulate_files(rewrite, weights, draw)
-    touched, read, floor = _measured(rewrite, weights, found)
+    touched, read, floor = _measured(rewrite, weights, found, with_floor)
     written = sum(len(s.rows) for s in found.new) + sum(rewrite.groups[n].target_files for n in found.unknown)
     partitions = len({int(p) for s in found.new for p in s.partition[:1]})
     return Simulation(touched, read, floor, int((rewrite.group < 0).sum()) + written, tuple(found.new), partitions)
@@ -186,7 +187,7 @@ def _simulated(rewrite: Rewrite, group: Group, drawn: Index, partition: Index) -
     return found
 
 
-def _measured(rewrite: Rewrite, weights: Floats, found: NewFiles) -> tuple[Floats, Floats, Floats]:
+def _measured(rewrite: Rewrite, weights: Floats, found: NewFiles, with_floor: bool) -> tuple[Floats, Floats, Floats]:
     """Return touched, bytes read and floor of each column after the rewrite, float64[d] each; NaN if unknown."""
     files, group, names = rewrite.files, rewrite.group, rewrite.names
     changed = np.zeros(found.partitions, bool)
@@ -209,7 +210,7 @@ def _measured(rewrite: Rewrite, weights: Floats, found: NewFiles) -> tuple[Float
         touched[at] = rest[at].touched + inside[changed].sum()
         read[at] = np.nan if missing.any() else rest[at].bytes_read + m.bytes_read
         floor[at] = np.nan
-        if lowest is not None and not missing.any():
+        if with_floor and lowest is not None and not missing.any():
             floor[at] = lowest + _floor(rewrite, weights, found, name, after, changed)
     return touched, read, floor
 
