@@ -6,9 +6,10 @@ The modules that carry out a command are imported inside it, so that `--help` an
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 import zlayout
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
@@ -19,8 +20,18 @@ from zlayout.cli.study_commands import advise, simulate
 from zlayout.cli.table_commands import drop_trial, history, import_, inspect, publish, rollback, trial
 from zlayout.cli.workload import workload
 
+
+class _Commands(typer.core.TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise typer.Abort from error  # typer would end with 130 and print nothing
+
+
 app = typer.Typer(
     name="zlayout",
+    cls=_Commands,
     help="Terraform for table layout: declare how Delta Lake and Apache Iceberg tables are laid out.",
     no_args_is_help=True,
     add_completion=True,

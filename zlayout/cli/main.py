@@ -89,6 +89,6 @@ def run(arguments: Sequence[str]) -> int:
             location = None if error.filename is None else Location(str(error.filename))
             Console().diagnose(Diagnostic("ZL002", f"cannot be used: {reason}", location=location))
         return 1
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         Console().say("interrupted", "error")
         return INTERRUPTED

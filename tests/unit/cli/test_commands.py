@@ -65,6 +65,13 @@ main(["plan"])
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
+    def test_an_interrupt_of_a_command_is_reported(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+        def interrupt(*_: object, **__: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("zlayout.cli.plan.load_project", interrupt)
+        assert cli("plan", code=130).err == "interrupted\n"
+
     def test_closed_output_streams_are_no_error(self, root: Path) -> None:
         command = [sys.executable, "-c", "from zlayout.cli.main import main; main()", "plan"]
         closed = subprocess.run(["sh", "-c", shlex.join(command) + " >&- 2>&-"], cwd=root, check=False)
