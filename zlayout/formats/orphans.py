@@ -40,7 +40,9 @@ class Orphans:
     remedy: str
 
 
-def find_orphans(storage: pa_fs.FileSystem, folder: str, referenced: Collection[str], remedy: str) -> Orphans:
+def find_orphans(
+    storage: pa_fs.FileSystem, folder: str, referenced: Collection[str], remedy: str, hidden: Collection[str] = ()
+) -> Orphans:
     """Return the files below a folder that no version refers to, except for hidden files.
 
     Args:
@@ -48,11 +50,13 @@ def find_orphans(storage: pa_fs.FileSystem, folder: str, referenced: Collection[
         folder: The table's location in `storage`.
         referenced: The paths that some version refers to, relative to `folder`.
         remedy: The SQL statement by which the format removes orphans.
+        hidden: Names of files and folders that are hidden, in addition to those that are in every table.
     """
     root, found = folder.strip("/"), []
     for info in storage.get_file_info(pa_fs.FileSelector(folder, recursive=True, allow_not_found=True)):
         path = info.path.strip("/").removeprefix(root).lstrip("/")
-        if info.type == pa_fs.FileType.File and path not in referenced and not any(map(_hidden, path.split("/"))):
+        is_hidden = any(_hidden(part) or part in hidden for part in path.split("/"))
+        if info.type == pa_fs.FileType.File and path not in referenced and not is_hidden:
             found.append(Orphan(path, info.size, info.mtime))
     return Orphans(tuple(sorted(found, key=lambda o: (o.modified is None, o.modified, o.path))), remedy)
 

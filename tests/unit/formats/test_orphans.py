@@ -142,6 +142,15 @@ def test_hidden_files_are_left_out(delta: tuple[CatalogConfig, TableName, Path])
     assert _found(delta) == ["_change_data/cdc-stray.parquet"]
 
 
+def test_the_iceberg_metadata_of_a_uniform_table_is_left_out(delta: tuple[CatalogConfig, TableName, Path]) -> None:
+    (delta[2] / "metadata").mkdir()
+    (delta[2] / "metadata" / "v1.metadata.json").write_text("{}")
+    assert _found(delta) == ["metadata/v1.metadata.json"]
+    properties = {"delta.universalFormat.enabledFormats": "iceberg"}
+    DeltaTable(delta[2]).alter.set_table_properties(properties, raise_if_not_exists=False)
+    assert _found(delta) == []
+
+
 def test_iceberg_names_the_files_of_every_retained_snapshot(iceberg: tuple[CatalogConfig, TableName, Path]) -> None:
     table = SqlCatalog("ice", **iceberg[0].options).load_table("db.t")
     table.overwrite(ROWS)

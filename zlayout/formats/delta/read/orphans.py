@@ -24,6 +24,9 @@ from zlayout.formats.storage import deltalake_options
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.sql_text import quote_identifier
 
+# The table property with the formats whose metadata Delta also writes. That of Iceberg is in the folder `metadata`,
+# which VACUUM ignores.
+_UNIFORM = "delta.universalFormat.enabledFormats"
 _ACTIONS = ("add", "remove", "cdc")
 _VECTOR = ("storageType", "pathOrInlineDv")
 # The log encodes the UUID in the name of a deletion vector's file as Z85 (ZeroMQ RFC 32). Python decodes base 85 with
@@ -42,7 +45,8 @@ def delta_orphans(catalog: CatalogConfig, table: TableName) -> Orphans:
     storage = table_files(location, options)
     try:
         named = frozenset(named_files(storage))
-        return find_orphans(storage, "", named, f"VACUUM delta.{quote_identifier(location)} DRY RUN")
+        hidden = ("metadata",) if "iceberg" in state.properties.get(_UNIFORM, "").split(",") else ()
+        return find_orphans(storage, "", named, f"VACUUM delta.{quote_identifier(location)} DRY RUN", hidden)
     except (OSError, ValueError) as error:
         raise unreadable(table, location, error) from error
 
