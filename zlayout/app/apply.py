@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from random import uniform
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
-from zlayout.app.arguments import require
+from zlayout.app.arguments import require, require_choice, require_count, require_number
 from zlayout.app.concurrent_reads import TIMEOUT
 from zlayout.app.concurrent_tables import at_the_same_time, by_worth
 from zlayout.app.history import append_and_log
@@ -103,11 +103,15 @@ def apply(
     Raises:
         Refused: Tables of the plan are refused, and it has no other changes; or, with `all_or_nothing`, one table is
             refused; or zlayout does not support the session. Nothing was written.
-        SpecError: ZL084, this is not a plan. Nothing was written.
+        SpecError: ZL084, an argument is invalid. Nothing was written.
         TableError: With `all_or_nothing`, a table cannot be planned. Nothing was written.
         KeyboardInterrupt: The run was interrupted. Earlier commits remain.
     """
     require(plan, ProjectPlan, "use zlayout.plan(PROJECT), or zlayout.read_plan(PROJECT, PATH)")
+    require_choice("verify", verify, get_args(Verify))
+    require_count("concurrent_tables", concurrent_tables)
+    if max_minutes is not None:
+        require_number("max_minutes", max_minutes)
     window = None if ignore_window else left_of_window(plan.project.maintenance)
     limit = TimeLimit.of(max_minutes, time.monotonic(), window)
     document = plan.document

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Iterable
 from datetime import timedelta
 
 from zlayout.errors import SpecError
 from zlayout.message_text import quote_value
-from zlayout.spec.layouts import size_in_bytes
 from zlayout.spec.maintenance import duration_of
 from zlayout.spec.model import Project
 
@@ -15,8 +16,7 @@ from zlayout.spec.model import Project
 def require(argument: object, expected: type, hint: str) -> None:
     """Raise SpecError ZL084 for an argument of the public API that is not of the expected class."""
     if not isinstance(argument, expected):
-        found = quote_value(str(argument)) if isinstance(argument, str | os.PathLike) else type(argument).__name__
-        raise SpecError.of("ZL084", f"expected a {expected.__name__}, found {found}", hint=hint)
+        raise SpecError.of("ZL084", f"expected a {expected.__name__}, found {_found(argument)}", hint=hint)
 
 
 def require_project(project: object) -> None:
@@ -24,8 +24,38 @@ def require_project(project: object) -> None:
     require(project, Project, "use zlayout.load_project(PATH)")
 
 
+def require_number(name: str, value: object) -> None:
+    """Raise SpecError ZL084 unless the argument `name` of the public API is a finite number that is not negative."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        message = f"expected a number of at least 0 for {name}, found {_found(value)}"
+        raise SpecError.of("ZL084", message, hint=f"use for example {name}=60")
+
+
+def require_count(name: str, value: object) -> None:
+    """Raise SpecError ZL084 unless the argument `name` of the public API is an integer above 0."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        message = f"expected an integer above 0 for {name}, found {_found(value)}"
+        raise SpecError.of("ZL084", message, hint=f"use for example {name}=8")
+
+
+def require_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Raise SpecError ZL084 unless the argument `name` of the public API is one of the given strings."""
+    if value not in (known := tuple(choices)):
+        message = f"expected {' or '.join(known)} for {name}, found {_found(value)}"
+        raise SpecError.of("ZL084", message, hint=f"use for example {name}={known[0]!r}")
+
+
+def _found(value: object) -> str:
+    """Return the wording for an argument in a message: the value of a string or a number, or the class."""
+    if isinstance(value, int | float):
+        return repr(value)
+    return quote_value(str(value)) if isinstance(value, str | os.PathLike) else type(value).__name__
+
+
 def parse_budget(size: int | str | None) -> int | None:
     """Return a number of bytes, also of a text such as `100GiB`. Raises SpecError ZL050."""
+    from zlayout.spec.layouts import size_in_bytes  # imported here so that `zlayout --help` does not import YAML
+
     try:
         if isinstance(size, str):
             size = int(size) if size.isdecimal() else size_in_bytes(size)

@@ -18,6 +18,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar, cast
 
+from zlayout.app.arguments import require_count, require_number
 from zlayout.errors import Location, TableError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class TableRead:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How tables are read.
+    """How tables are read. Its constructor raises SpecError ZL084 for an invalid limit.
 
     Attributes:
         parallelism: The number of tables of one catalog to read at the same time.
@@ -63,6 +64,10 @@ class Reading:
     timeout: float = TIMEOUT
     on_progress: Callable[[int, int], None] | None = None
     on_read: Callable[[TableRead], None] | None = None
+
+    def __post_init__(self) -> None:
+        require_count("parallelism", self.parallelism)
+        require_number("timeout", self.timeout)
 
 
 def read_tables(
@@ -171,7 +176,7 @@ class _Run(Generic[Result]):
         return [self._found[number] for number in range(self._count)]
 
     def _start(self, lane: _Lane) -> None:
-        while lane.waiting and len(lane.running) < max(self._reading.parallelism, 1):
+        while lane.waiting and len(lane.running) < self._reading.parallelism:
             number = lane.waiting.popleft()
             lane.running[number] = time.monotonic() + self._reading.timeout
             Thread(target=self._work, args=(number,), name=_READER, daemon=True).start()
@@ -185,7 +190,9 @@ class _Run(Generic[Result]):
     def _take(self, until: float) -> None:
         """Wait for one result, at most until a time."""
         try:
-            number, result, error = self._done.get(timeout=max(until - time.monotonic(), 0.0))
+            number, result, error = self._done.get(
+                timeout=min(max(until - time.monotonic(), 0.0), threading.TIMEOUT_MAX)
+            )
         except Empty:
             return
         if number in self._found:

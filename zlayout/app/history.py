@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from zlayout.app.arguments import require_count
 from zlayout.app.concurrent_reads import read_one
 from zlayout.app.project import known_table, layout_of
 from zlayout.app.proposing import Planned
@@ -49,11 +50,13 @@ def history(project: Project, table: str, *, limit: int = 30, branch: str | None
         branch: The branch of the table. Default: `ref` of its layout, or main.
 
     Raises:
-        SpecError: ZL020 (invalid table name), ZL021 (unknown catalog), ZL052 (the project keeps no history), ZL054.
+        SpecError: ZL020 (invalid table name), ZL021 (unknown catalog), ZL052 (the project keeps no history), ZL054,
+            ZL084.
         Refused: ZL237, tables of this format have no branches.
         TableError: ZL106, the history cannot be read.
     """
     known = known_table(project, table)
+    require_count("limit", limit)
     on_branch = table_on(known, layout_of(project, known), branch)
     require_branches(project.catalogs[known.catalog], on_branch)
     name = str(on_branch)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
-from zlayout.app.arguments import require_project
+from zlayout.app.arguments import require_choice, require_project
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.app.files import write_result
 from zlayout.app.pictures import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
@@ -89,8 +90,9 @@ def read_plan(
         Refused: ZL206, the plan file has another format version.
     """
     require_project(project)
-    saved = document.read(Path(path)).plan
+    require_choice("stale", stale, get_args(Staleness))
     reading = Reading(parallelism, timeout)
+    saved = document.read(Path(path)).plan
     return review(project, saved, exclude, stale, PlanOptions(allow_full_rewrite), reading, branch)
 
 

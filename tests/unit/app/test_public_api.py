@@ -1,6 +1,7 @@
 """`import zlayout`: which names it has and what they cost. What type checkers see: tests/public_types.py."""
 
 import ast
+import math
 import subprocess
 import sys
 from collections.abc import Callable
@@ -183,7 +184,7 @@ ARGUMENTS: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: zlayout.drift(Path("a")), "ZL084 expected a Project, found 'a'"),  # type: ignore[arg-type]
     (lambda _: zlayout.inspect(None, "lake.db.orders"), "ZL084 expected a Project, found NoneType"),  # type: ignore[arg-type]
     (lambda _: zlayout.read_plan("p.json", "p.json"), "ZL084 expected a Project, found 'p.json'"),  # type: ignore[arg-type]
-    (lambda _: zlayout.import_workload(1, ["a.sql"]), "ZL084 expected a Project, found int"),  # type: ignore[arg-type]
+    (lambda _: zlayout.import_workload(1, ["a.sql"]), "ZL084 expected a Project, found 1"),  # type: ignore[arg-type]
     (lambda _: zlayout.apply("p.json"), "ZL084 expected a ProjectPlan, found 'p.json'"),  # type: ignore[arg-type]
     (lambda project: zlayout.apply(project), "ZL084 expected a ProjectPlan, found Project (use zlayout.plan(PROJECT)"),
     (lambda project: zlayout.plan(project, max_rewrite_bytes="much"), "ZL050 expected a size"),
@@ -191,6 +192,29 @@ ARGUMENTS: list[tuple[Callable[[Any], object], str]] = [
     (lambda project: zlayout.plan(project, max_rewrite_bytes=1.5), "ZL050 expected a size"),  # type: ignore[arg-type]
     (lambda project: zlayout.plan(project, avoid_hot="soon"), "ZL056 expected a duration"),
     (lambda project: zlayout.plan(project, avoid_hot=60), "ZL056 expected a duration"),  # type: ignore[arg-type]
+    (
+        lambda project: zlayout.plan(project, timeout="60"),
+        "ZL084 expected a number of at least 0 for timeout, found '60'",
+    ),  # type: ignore[arg-type]
+    (lambda project: zlayout.drift(project, timeout=None), "for timeout, found NoneType (use for example timeout=60)"),  # type: ignore[arg-type]
+    (lambda project: zlayout.inspect(project, "lake.db.orders", timeout=True), "for timeout, found True"),
+    (lambda project: zlayout.read_plan(project, "p.json", timeout=-1), "for timeout, found -1"),
+    (lambda project: zlayout.import_layout(project, "lake.db.new", timeout=math.inf), "for timeout, found inf"),
+    (lambda project: zlayout.plan_rollback(project, "lake.db.orders", timeout="60"), "for timeout, found '60'"),  # type: ignore[arg-type]
+    (lambda project: zlayout.plan_drop_trial(project, "lake.db.orders", clone="c", timeout="60"), "for timeout"),  # type: ignore[arg-type]
+    (lambda project: zlayout.plan_trial(project, "lake.db.orders", clone="c", timeout="60"), "for timeout"),  # type: ignore[arg-type]
+    (lambda project: zlayout.plan(project, parallelism="8"), "expected an integer above 0 for parallelism, found '8'"),  # type: ignore[arg-type]
+    (lambda project: zlayout.apply(zlayout.plan(project), concurrent_tables=0), "for concurrent_tables, found 0"),
+    (lambda project: zlayout.apply(zlayout.plan(project), max_minutes="5"), "for max_minutes, found '5'"),  # type: ignore[arg-type]
+    (
+        lambda project: zlayout.apply(zlayout.plan(project), verify="Full"),
+        "expected gate or full for verify, found 'Full'",
+    ),  # type: ignore[arg-type]
+    (lambda project: zlayout.read_plan(project, "p.json", stale="Strict"), "expected compatible or strict for stale"),  # type: ignore[arg-type]
+    (lambda project: zlayout.history(project, "lake.db.orders", limit=0), "for limit, found 0"),
+    (lambda project: zlayout.import_workload(project, ["a.sql"], "all"), "expected keep or bin or omit for values"),
+    (lambda project: zlayout.import_workload(project, ["a.sql"], bins="9"), "for bins, found '9'"),  # type: ignore[arg-type]
+    (lambda project: zlayout.import_workload(project, ["a.sql"], days="9"), "for days, found '9'"),  # type: ignore[arg-type]
     (lambda project: zlayout.read_plan(project, "a\0"), "ZL040 cannot read the plan file: the path contains"),
     (lambda project: zlayout.write_plan(zlayout.plan(project), "a\0"), "ZL043 cannot write the plan to a"),
     (lambda _: zlayout.load_project("a\0"), "ZL001 file"),
