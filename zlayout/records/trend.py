@@ -1,4 +1,4 @@
-"""How the decay of a table develops: a robust slope of its history records, and when it passes the tolerance."""
+"""Predict from history records when a decay measure passes its tolerance. The slope is robust against outliers."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import numpy as np
 from zlayout.planner.run_report import ColumnTrend, Trend
 from zlayout.records.model import Record
 
-# A slope needs at least so many records, over at least so many days.
+# The minimum number of records for a slope, and the minimum time between the first and the last one.
 MIN_RECORDS = 4
 MIN_DAYS = 1.0
-# Nothing is stated of a time further ahead than this multiple of the time that the records cover.
+# A prediction may lie ahead by at most this multiple of the time that the records cover.
 MAX_DAYS_AHEAD = 4.0
-# The newest records that a slope is made of; it compares each with each.
+# The number of newest records that a slope is computed from. The time grows with the square of this number.
 MAX_RECORDS = 200
 # The quantile of the normal distribution for a confidence interval of 90%.
 _Z = 1.6449
-_DAY = 86400.0
+_SECONDS_PER_DAY = 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Growth:
     Attributes:
         value: The newest value.
         per_day: The slope: the median of the slopes between all pairs of records (Theil-Sen).
-        days: The days from now until the value passes the tolerance: from the steepest and the flattest slope of the
+        days: The days from now until the value passes the tolerance, by the steepest and by the flattest slope of the
             confidence interval of 90%.
         records: The number of records.
     """
@@ -46,11 +46,11 @@ class Growth:
 
 
 def growths(records: Sequence[Record], now: datetime) -> list[Growth]:
-    """Return the decay measures of which the records support a statement about the tolerance.
+    """Return the decay measures that grow, and for which the records support a prediction.
 
-    Only records after the last rewrite and with the present layout count. A measure is left out if there are fewer than
+    Only records after the last rewrite and with the present layout count. A measure is left out if it has fewer than
     MIN_RECORDS, if they cover less than MIN_DAYS, if the confidence interval of the slope contains 0, if the value is
-    above the tolerance already, or if the time is too far ahead.
+    already above the tolerance, or if the predicted time is in the past or too far ahead.
 
     Args:
         records: The records of one table, oldest first.
@@ -60,7 +60,7 @@ def growths(records: Sequence[Record], now: datetime) -> list[Growth]:
     found = []
     for measure in since[-1].decay if since else ():
         points = [
-            (record.time.timestamp() / _DAY, decay.value)
+            (record.time.timestamp() / _SECONDS_PER_DAY, decay.value)
             for record in since
             for decay in record.decay
             if decay.measure == measure.measure
@@ -69,7 +69,7 @@ def growths(records: Sequence[Record], now: datetime) -> list[Growth]:
         if slope is None or measure.value > measure.tolerance:
             continue
         low, middle, high = slope
-        distance, age = measure.tolerance - measure.value, now.timestamp() / _DAY - points[-1][0]
+        distance, age = measure.tolerance - measure.value, now.timestamp() / _SECONDS_PER_DAY - points[-1][0]
         days = distance / high - age, distance / low - age
         if days[0] >= 0 and days[1] <= MAX_DAYS_AHEAD * (points[-1][0] - points[0][0]):
             found.append(Growth(measure.measure, measure.value, measure.tolerance, middle, days, len(points)))
@@ -90,7 +90,8 @@ def since_rewrite(records: Sequence[Record]) -> list[Record]:
 def _slope(points: Sequence[tuple[float, float]]) -> tuple[float, float, float] | None:
     """Return the Theil-Sen slope of points (day, value) with its confidence interval, if all of it is above 0.
 
-    The interval is that of Kendall's statistic (Hollander, Wolfe: Nonparametric Statistical Methods, section 9.3).
+    The interval is that of Kendall's statistic (Hollander, Wolfe: Nonparametric Statistical Methods, section 9.3). Its
+    ends are equally far from the ends of the sorted slopes.
 
     Returns:
         The lower end, the slope and the upper end, per day; None if the points are too few, or the slope may be 0.
@@ -100,13 +101,13 @@ def _slope(points: Sequence[tuple[float, float]]) -> tuple[float, float, float] 
         return None
     slopes = np.sort([(b - a) / (then - at) for (at, a), (then, b) in combinations(points, 2) if then > at])
     half = _Z * math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
-    low = slopes[max(math.floor((len(slopes) - half) / 2), 0)]
-    high = slopes[min(math.ceil((len(slopes) + half) / 2), len(slopes) - 1)]
+    rank = max(round((len(slopes) - half) / 2), 1)
+    low, high = slopes[rank - 1], slopes[-rank]
     return (float(low), float(np.median(slopes)), float(high)) if low > 0 else None
 
 
 def touched_trend(records: Sequence[Record]) -> Trend:
-    """Return touched at the end of each record, for the columns of the newest one that has columns."""
+    """Return touched at the end of each recorded command, for the columns of the newest record that has columns."""
     known = [record for record in records if record.columns]
     names = [column.column for column in known[-1].columns] if known else []
     values = [{column.column: column.last for column in record.columns} for record in known]

@@ -45,6 +45,16 @@ def test_noise_gives_a_range_that_contains_the_truth_in_most_cases() -> None:
     assert 5 <= missed <= 40
 
 
+def test_the_interval_ends_at_the_slopes_that_kendalls_statistic_gives() -> None:
+    """Six records have 15 slopes, and 1.6449 * sqrt(6 * 5 * 17 / 18) is 8.8: the ends are the slopes 3 and 13.
+
+    Sorted, in % per day: -1, -1, 1/3, 0.5, 0.5, 0.75, 0.75, 1, 1, 1, 4/3, 4/3, 2, 2, 3.
+    """
+    (growth,) = growths(growing(range(6), [0.01, 0.03, 0.02, 0.05, 0.04, 0.06]), at(5))
+    assert growth.per_day == pytest.approx(0.01)
+    assert growth.days == pytest.approx((0.04 / 0.02, 0.04 / (0.01 / 3)))
+
+
 def test_one_outlier_changes_little() -> None:
     values = [0.01, 0.02, 0.03, 0.04, 0.09, 0.06, 0.07, 0.08]
     (growth,) = growths(growing(range(8), values), at(7))
