@@ -1,14 +1,14 @@
 """The errors that zlayout raises, and the diagnostics that it prints.
 
     ZlayoutError            base: diagnostics with code, location and hint    exit 1
-    |- SpecError            ZL0xx  YAML, schema, semantics                    exit 1
+    |- SpecError            ZL0xx  invalid YAML, options, arguments, files    exit 1
     |- TableError           ZL1xx  a table cannot be found or read            exit 1
-    |- Refused              ZL2xx  stale, unsupported, budget; nothing done   exit 3
+    |- Refused              ZL2xx  stale, unsupported; nothing was written    exit 3
     `- EngineError          ZL3xx  Java, Spark, a rewrite that failed         exit 1
        |- CommitConflict    ZL32x  another writer changed the same files      exit 1
        `- CommitUnknown     ZL33x  the commit outcome is unknown              exit 1
 
-ZL4xx are never raised: they are notes and warnings on a plan (a setting without effect, more bytes read than now).
+ZL4xx are never raised: they are codes of notes and warnings, for example about a setting without effect.
 `docs/errors.md` lists the codes. `zlayout.cli.main` converts the errors to exit codes.
 """
 
@@ -50,7 +50,7 @@ class Diagnostic:
     message: str
     """What is wrong or worth knowing."""
     severity: Severity = "error"
-    """The severity."""
+    """`error` and `refused` stop the work on a table; `warning` and `note` do not."""
     hint: str = ""
     """What to do."""
     location: Location | None = None
@@ -75,7 +75,7 @@ class Diagnostic:
 
 
 class ZlayoutError(Exception):
-    """Base class of the errors of zlayout. It has one diagnostic for each error that the run found."""
+    """Base class of the errors of zlayout. It has one diagnostic for each problem that was found."""
 
     exit_code: ClassVar[int] = 1
 
@@ -96,7 +96,7 @@ class ZlayoutError(Exception):
 
 
 class SpecError(ZlayoutError):
-    """The YAML is not a valid project or layout spec, or does not fit its table."""
+    """A project, a layout spec, another input file, an option or an argument is invalid, or does not fit its table."""
 
 
 class TableError(ZlayoutError):
@@ -124,7 +124,8 @@ class CommitUnknown(EngineError):
 def first_line(error: object) -> str:
     """The first line of the error's message that is not blank, or else the name of its class.
 
-    deltalake puts each cause of an error on a line of its own, which begins with an arrow. They are added.
+    deltalake writes each cause of an error on a line of its own that begins with an arrow. Such lines are appended,
+    separated by colons.
     """
     lines = [line.strip() for line in _COLOR.sub("", str(error)).splitlines() if line.strip()] or [type(error).__name__]
     causes = (

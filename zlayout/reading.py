@@ -16,8 +16,9 @@ def open_file(path: Path) -> BinaryIO:
     """Open a regular file for reading.
 
     Raises:
-        OSError: IsADirectoryError for anything but a regular file: a pipe would block, and a device may never end. Also
-            for a path that contains the character 0, for which Python raises ValueError.
+        IsADirectoryError: The path is not a regular file. A pipe would block, and a device may never end.
+        OSError: The file cannot be opened, or its path contains the character 0. Python itself raises ValueError for
+            such a path.
     """
     require_usable_path(path)
     if not stat.S_ISREG(path.stat().st_mode):
@@ -33,7 +34,7 @@ def require_usable_path(path: Path) -> None:
 
 
 def read_at_most(path: Path, limit: int) -> bytes:
-    """At most the first `limit` bytes of a file. Raises as `open_file`."""
+    """At most the first `limit` bytes of a file. Raises the errors of `open_file`."""
     with open_file(path) as file:
         return file.read(limit)
 
@@ -46,7 +47,8 @@ def parse_json(text: str, record: Callable[[list[tuple[str, Any]]], Any] = dict)
         record: converts the (key, value) pairs of each JSON object to the object that is returned for it.
 
     Raises:
-        ValueError: for invalid JSON, too deep nesting, integers of more than 64 bits, and numbers that are not finite.
+        ValueError: For invalid JSON, nesting that is too deep, an integer of more than 64 bits, or a number that is not
+            finite.
     """
     try:
         return json.loads(

@@ -38,7 +38,8 @@ def remember(named: Iterable[tuple[str, str]]) -> None:
     """Register the secrets of a project's configuration, which `without_secrets` then removes.
 
     Args:
-        named: (name, value) pairs. A value is a secret if its name matches; the passwords in any value are too.
+        named: (name, value) pairs. The value is a secret if `is_secret(name)`. Passwords and tokens in the URIs and
+            assignments of any value are secrets too.
     """
     for name, value in named:
         found = passwords(value) | ({value} if is_secret(name) else set())
@@ -61,5 +62,5 @@ def without_secrets(text: str) -> str:
 
 
 def is_secret(name: str) -> bool:
-    """Return whether the values of settings with this name are secrets."""
+    """Return whether the value of a setting with this name is a secret."""
     return bool(_SECRET_NAME.search(name)) and not _PUBLIC_NAME.search(name)

@@ -23,15 +23,16 @@ MAX_INT = (1 << 31) - 1  # of a C int
 
 CPU_INFO = Path("/proc/cpuinfo")
 MAX_CPU_INFO = 4096  # characters; enough for the first CPU
-ZEN_4 = "25"  # CPU family; Zen 3 is of the same family and has no AVX-512
+ZEN_4_FAMILY = "25"  # the CPU family of Zen 4, and of Zen 3, which has no AVX-512
 
 
 def tune_process() -> None:
     """Apply the settings. It must be called before numpy and Arrow are imported, and has no effect outside Linux."""
     if not any(name.startswith("MALLOC_") for name in os.environ) and "malloc" not in os.getenv("GLIBC_TUNABLES", ""):
         keep_freed_memory(_c_library())
-    if not os.getenv("NPY_ENABLE_CPU_FEATURES") and slow_compress(CPU_INFO):  # numpy accepts one of the two
-        # numpy versions before 2.4 have other names for AVX-512 and ignore these
+    if not os.getenv("NPY_ENABLE_CPU_FEATURES") and has_slow_compress(CPU_INFO):
+        # numpy accepts only one of the two variables.
+        # numpy versions before 2.4 have other names for AVX-512 and ignore these.
         os.environ.setdefault("NPY_DISABLE_CPU_FEATURES", "X86_V4 AVX512_ICL AVX512_SPR")
 
 
@@ -45,8 +46,9 @@ def keep_freed_memory(c_library: Any) -> None:
     # Setting only the trim threshold would fix the mmap threshold at its low default, and every array would be mapped.
     if mallopt is not None and any(mallopt(M_MMAP_THRESHOLD, size) for size in MMAP_THRESHOLDS):
         mallopt(M_TRIM_THRESHOLD, MAX_INT)
-        mallopt(M_ARENA_MAX, 1)  # memory of one arena is not reused in another: several make planning a sixth slower
-        # memory that Arrow's own allocator keeps cannot be reused by numpy
+        # Memory of one arena is not reused in another one. With several arenas, planning takes a sixth longer.
+        mallopt(M_ARENA_MAX, 1)
+        # numpy cannot reuse the memory that Arrow's own allocator keeps.
         os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
@@ -57,12 +59,14 @@ def give_back_freed_memory() -> None:
         trim(0)
 
 
-def slow_compress(cpu_info: Path) -> bool:
-    """Whether the CPU implements AVX-512's compressing store in microcode (Zen 4), which is slow.
+def has_slow_compress(cpu_info: Path) -> bool:
+    """Whether the CPU implements AVX-512's compressing store in microcode, which is slow. Zen 4 does.
 
-    numpy's AVX-512 sort uses this instruction and takes four times as long there as its AVX2 sort
+    numpy's AVX-512 sort uses this instruction. On Zen 4 it takes four times as long as numpy's AVX2 sort
     (numpy/x86-simd-sort issue 6). OpenJDK disables its own AVX-512 sort by the same rule (JDK-8317976).
-    cpu_info: a file in the form of /proc/cpuinfo.
+
+    Args:
+        cpu_info: A file in the form of /proc/cpuinfo.
     """
     try:
         with cpu_info.open(encoding="ascii", errors="replace") as lines:
@@ -72,7 +76,7 @@ def slow_compress(cpu_info: Path) -> bool:
     known = {name.strip(): value.split() for name, _, value in (line.partition(":") for line in first)}
     return (
         known.get("vendor_id") == ["AuthenticAMD"]
-        and known.get("cpu family") == [ZEN_4]
+        and known.get("cpu family") == [ZEN_4_FAMILY]
         and "avx512f" in known.get("flags", ())
     )
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from zlayout.tuning import M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, MIB, keep_freed_memory, slow_compress, tune_process
+from zlayout.tuning import M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, MIB, has_slow_compress, keep_freed_memory, tune_process
 
 glibc = pytest.mark.skipif(os.confstr_names.get("CS_GNU_LIBC_VERSION") is None, reason="for glibc's allocator")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux is tuned")
@@ -147,7 +147,7 @@ def test_the_sort_that_is_slow_on_one_kind_of_cpu_is_left_out_there(
 ) -> None:
     info = tmp_path / "cpuinfo"
     info.write_text(CPU.format(vendor=vendor, family=family, flags=flags))
-    assert slow_compress(info) is slow
+    assert has_slow_compress(info) is slow
     bare.setattr("zlayout.tuning.CPU_INFO", info)
     tune_process()
     assert (NUMPY in os.environ) is slow
@@ -159,4 +159,4 @@ def test_numpy_loads_with_the_setting(bare: pytest.MonkeyPatch) -> None:
 
 
 def test_a_system_that_does_not_describe_its_cpu_is_left_alone(tmp_path: Path) -> None:
-    assert not slow_compress(tmp_path / "missing")
+    assert not has_slow_compress(tmp_path / "missing")

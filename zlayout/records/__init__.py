@@ -1,1 +1,1 @@
-"""The history of tables: what each command found and did, and how it develops."""
+"""History records: what each command found and did at each table, and how the tables develop."""

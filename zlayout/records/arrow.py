@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from zlayout.records.model import Record
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 _METRICS = [(name, pa.float64()) for name in ("touched", "floor", "predicted", "measured")]
 _COLUMN = pa.struct([("column", pa.string()), *_METRICS])
 _DECAY = pa.struct([("measure", pa.string()), ("value", pa.float64()), ("tolerance", pa.float64())])
@@ -26,9 +26,9 @@ SCHEMA = pa.schema(
         ("decay", pa.list_(_DECAY)),
     ]
 )
-# Commits of other processes can win this often before an append is given up.
+# The number of times that one append is tried. Each attempt but the last can end in a conflict with another process.
 MAX_ATTEMPTS = 12
-# Old records are removed once they are older than allowed by this share, because each removal rewrites files.
+# Records are removed when they are older than `keep_days` times this factor, because each removal rewrites files.
 OVERDUE = 1.05
 
 
@@ -38,24 +38,29 @@ def to_arrow(records: Sequence[Record]) -> pa.Table:
 
 
 def from_arrow(rows: pa.Table) -> list[Record]:
-    """Return the record of each row. Raises ValueError if one has another version."""
+    """Return the record of each row. Raises the errors of `Record.of_row`."""
     return [Record.of_row(row) for row in rows.select(SCHEMA.names).to_pylist()]
 
 
 def require_history(names: Iterable[str]) -> None:
-    """Raise ValueError if a table with these columns is no history."""
+    """Raise ValueError if a table with these columns is not a history."""
     found = set(names)
     if missing := [name for name in SCHEMA.names if name not in found]:
         raise ValueError(f"expected a history of zlayout, found a table without column {missing[0]}")
 
 
 def oldest_kept(keep_days: int, factor: float = 1.0) -> datetime:
-    """Return the time before which records are removed."""
+    """Return the time that lies `keep_days` times `factor` before now. Records before it are removed."""
     return datetime.now(UTC) - timedelta(days=keep_days * factor)
 
 
-def attempt(commit: Callable[[], Made], conflicts: tuple[type[Exception], ...]) -> Made:
-    """Call `commit` again after a conflict with another process, after a pause of random length."""
+def attempt(commit: Callable[[], Result], conflicts: tuple[type[Exception], ...]) -> Result:
+    """Call `commit`, and again after each conflict with another process, until it succeeds or MAX_ATTEMPTS are used.
+
+    Args:
+        commit: The function to call.
+        conflicts: The exceptions that mean a conflict. That of the last attempt is raised.
+    """
     for number in range(1, MAX_ATTEMPTS):
         try:
             return commit()

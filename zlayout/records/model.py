@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
-# The version of the fields of a record. A store of a newer version is neither read nor written.
+# The version of the fields of a record. A history of another version is neither read nor written.
 RECORD_VERSION = 1
 
 
@@ -56,7 +56,7 @@ class ColumnRecord:
 
 @dataclass(frozen=True, slots=True)
 class DecayRecord:
-    """One decay measure in the worst partition, at the beginning of the command, and its tolerance then."""
+    """The value of one decay measure in the worst partition, and its tolerance, at the beginning of the command."""
 
     measure: str
     value: float
@@ -97,13 +97,13 @@ class Record:
         return self.command is Command.APPLY and self.rewrite_bytes > 0
 
     def row(self) -> dict[str, Any]:
-        """Return the record as a row of a store: plain values, and lists of maps for columns and decay measures."""
+        """Return the record as a row of a history: plain values, and lists of maps for columns and decay measures."""
         plain = {"command": self.command.value, "state": self.state.value}
         return {"record_version": RECORD_VERSION, **asdict(self), **plain}
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Record:
-        """Return the record of a row. Raises ValueError, TypeError or KeyError if it is none."""
+        """Return the record of a row. Raises ValueError, TypeError or KeyError if the row is not a record."""
         if row["record_version"] != RECORD_VERSION:
             raise ValueError(f"expected record version {RECORD_VERSION}, found {row['record_version']}")
         parsed = {
@@ -117,16 +117,16 @@ class Record:
 
 
 class HistoryStore(Protocol):
-    """Where records are kept. Several processes may append at the same time."""
+    """The file or the table that keeps the records. Several processes may append to it at the same time."""
 
     def append(self, records: Sequence[Record]) -> None:
-        """Add records, and remove those that are older than the store keeps. Raises any exception if it cannot."""
+        """Add records, and remove those that are too old. Raises any exception if that fails."""
         ...
 
     def read(self, tables: Iterable[str], limit: int) -> dict[str, list[Record]]:
         """Return the newest records of each table, at most `limit` per table, oldest first.
 
-        A store that does not exist yet has no records. Raises any exception if it cannot be read.
+        A history that does not exist yet has no records. Raises any exception if it cannot be read.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Make history records of a plan or of a run report. Pure functions."""
+"""Make history records from a plan or a run report. All functions are pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def records_of(
     Args:
         report: What the command found, and the results of `apply`.
         layout_ids: The id of the declared layout of each table, by table name.
-        run_id: The id of the records of tables that `apply` did not start with.
+        run_id: The id for the records of tables without a result of `apply`.
         time: The end of the command, in UTC.
     """
     records = []
@@ -60,7 +60,10 @@ def _columns(table: TablePlan, result: TableResult | None) -> Iterator[ColumnRec
 
 
 def state_of(table: TablePlan, result: TableResult | None = None) -> RecordState:
-    """Return the state of a table at the end of a command; a result that left work keeps the state of the plan."""
+    """Return the state of a table at the end of a command.
+
+    It is that of the plan if the command did not apply it, or if `apply` left changes for a later run.
+    """
     if result is not None and result.outcome in _OF_RESULT:
         return _OF_RESULT[result.outcome]
     if table.status in (Status.REFUSED, Status.ERROR):

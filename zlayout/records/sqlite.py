@@ -15,7 +15,7 @@ from zlayout.records.model import RECORD_VERSION, Record
 
 # Identifies the file as a history of zlayout: "ZLAY" in ASCII.
 APPLICATION_ID = 0x5A4C4159
-# Seconds to wait for other processes that write.
+# The time to wait for other processes that write, in seconds.
 MAX_WAIT = 10.0
 _COLUMNS = (
     "time", "run_id", "command", "table_name", "layout_id", "state",
@@ -64,7 +64,10 @@ class SqliteStore:
 
     @contextmanager
     def _writing(self, database: sqlite3.Connection) -> Iterator[None]:
-        """A transaction that waits for other writers. The change to a write-ahead log does not wait by itself."""
+        """Open a transaction that waits for other writers.
+
+        SQLite itself does not wait for them when it changes the journal mode, so that is repeated until it succeeds.
+        """
         until = time.monotonic() + self._max_wait
         while True:
             try:
@@ -84,7 +87,11 @@ class SqliteStore:
 
 
 def _version(database: sqlite3.Connection) -> int:
-    """Return the version of the records; 0 for an empty database. Raises ValueError if it is none of these."""
+    """Return the version of the records; 0 for an empty database.
+
+    Raises:
+        ValueError: The database is not a history, or one of another version.
+    """
     (owner,), (version,) = (
         database.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
     )
@@ -99,7 +106,7 @@ def _version(database: sqlite3.Connection) -> int:
 
 
 def _text(time: datetime) -> str:
-    """Return a time in UTC as text whose order is that of times."""
+    """Return a time as text in UTC. The alphabetical order of such texts is the order of the times."""
     return time.astimezone(UTC).isoformat(timespec="milliseconds")
 
 
