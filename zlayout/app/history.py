@@ -1,8 +1,7 @@
-"""The history of tables: append what commands found and did to the project's store, and read it again."""
+"""The history of a project: append records of what commands found and did, and read them again."""
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from zlayout.app.concurrent_reads import read_one
 from zlayout.app.project import known_table, layout_of
 from zlayout.app.proposing import Planned
 from zlayout.app.rules import require_branches, table_on
+from zlayout.app.telemetry import log
 from zlayout.errors import Diagnostic, SpecError, TableError, first_line
 from zlayout.formats.registry import FORMATS
 from zlayout.planner.run_report import RunReport, Trend
@@ -27,12 +27,12 @@ MAX_POINTS = 30
 
 @dataclass(frozen=True, slots=True)
 class TableHistory:
-    """What the history has of one table.
+    """The history records of one table, and its growing decay measures.
 
     Attributes:
         table: The name of the table.
         records: The newest records, oldest first.
-        growing: The decay measures of which the records support a statement when they pass the tolerance.
+        growing: The decay measures that are expected to pass their tolerance, and when.
     """
 
     table: str
@@ -46,7 +46,7 @@ def history(project: Project, table: str, *, limit: int = 30, branch: str | None
     Args:
         project: The project, with `history:` in `zlayout.yaml`.
         table: `catalog.namespace.table`.
-        limit: The number of records to return, the newest ones.
+        limit: The number of newest records to return.
         branch: The branch of the table. Default: `ref` of its layout, or main.
 
     Raises:
@@ -69,7 +69,7 @@ def history(project: Project, table: str, *, limit: int = 30, branch: str | None
         records = store.read([name], max(limit, MAX_RECORDS)).get(name, [])
     except Exception as error:
         raise TableError.of(
-            "ZL106", f"the history {_place(project)} cannot be read: {first_line(error)}", hint=_HINT
+            "ZL106", f"the history {_history_name(project)} cannot be read: {first_line(error)}", hint=_HINT
         ) from error
     return TableHistory(name, tuple(records[-limit:]), tuple(growths(records, datetime.now(UTC))))
 
@@ -94,15 +94,15 @@ def append_to_history(
 
 
 def append_and_log(project: Project, planned: Iterable[Planned], report: RunReport, command: Command) -> None:
-    """As `append_to_history`, with the warning as a log message, for programs."""
+    """As `append_to_history`, but log the warning."""
     for diagnostic in append_to_history(project, planned, report, command):
-        logging.getLogger("zlayout").warning("%s", diagnostic)
+        log(diagnostic)
 
 
 def follow_publish(project: Project, branch: TableName, runs: Collection[str]) -> None:
-    """Append the records of the runs on a branch that was published as records of main, with the present time.
+    """Append the records of the runs on a published branch again, as records of main with the present time.
 
-    A history that cannot be read or written is a warning (ZL450) as a log message.
+    If the history cannot be read or written, a warning (ZL450) is logged.
     """
     store = _store(project)
     if store is None:
@@ -113,11 +113,11 @@ def follow_publish(project: Project, branch: TableName, runs: Collection[str]) -
         made = [record for record in found if record.command is Command.APPLY and record.run_id in runs]
         store.append([replace(record, table=main, time=now) for record in made])
     except Exception as error:  # a store may raise anything, and the command does not depend on it
-        logging.getLogger("zlayout").warning("%s", _warning(project, "written", error))
+        log(_warning(project, "written", error))
 
 
 def with_trends(project: Project, report: RunReport) -> tuple[RunReport, tuple[Diagnostic, ...]]:
-    """Add the trend of each table of which the history has at least two records.
+    """Add the trend of each table that has at least two history records.
 
     Returns:
         The report, and a warning (ZL450) if the history cannot be read.
@@ -135,7 +135,7 @@ def with_trends(project: Project, report: RunReport) -> tuple[RunReport, tuple[D
     return replace(report, trends=trends), ()
 
 
-_HINT = "check the place and its permissions; a history of another program or of a newer zlayout is not used"
+_HINT = "check that it is a history of this version of zlayout, and its permissions"
 
 
 def _store(project: Project) -> HistoryStore | None:
@@ -153,7 +153,7 @@ def _store(project: Project) -> HistoryStore | None:
 
 @dataclass(frozen=True, slots=True)
 class _InTime:
-    """A history in a table, whose catalog or store may not answer. Raises ZL105 then."""
+    """A history in a table. If its catalog or its storage does not answer in time, TableError ZL105 is raised."""
 
     store: HistoryStore
     table: TableName
@@ -165,11 +165,11 @@ class _InTime:
         return read_one(lambda: self.store.read(tables, limit), self.table)
 
 
-def _place(project: Project) -> str:
+def _history_name(project: Project) -> str:
     assert project.history is not None
     return project.history.table or str(project.history.path.relative_to(project.root))
 
 
 def _warning(project: Project, done: str, error: Exception) -> Diagnostic:
-    message = f"the history {_place(project)} could not be {done}: {first_line(error)}"
+    message = f"the history {_history_name(project)} could not be {done}: {first_line(error)}"
     return Diagnostic("ZL450", message, "warning", _HINT)

@@ -1,4 +1,4 @@
-"""Pass the events and the report of a command on to OpenTelemetry. Whatever fails there changes nothing else."""
+"""Pass the events and the report of a command to OpenTelemetry. A failure there does not affect the command."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _COMMIT_FIELDS = ("kind", "version", "files_removed", "files_added", "bytes_remo
 
 
 class Telemetry:
-    """Receives the events and the report of one command, and passes them on if there is a recorder."""
+    """Receives the events and the report of one command, and passes them to the recorder, if there is one."""
 
     def __init__(self, recorder: Recorder | None = None) -> None:
         self._recorder = recorder
 
     def read(self, read: TableRead) -> None:
-        """Record a step of planning a table."""
+        """Record one step of planning a table."""
         if self._recorder is not None:
             with suppress(Exception):
                 self._recorder.spans.step(read.table, read.step, read.seconds)
@@ -43,24 +43,25 @@ class Telemetry:
         return record
 
     def end(self, report: RunReport, exit_code: int | None = None) -> None:
-        """Record the report of the command, and its exit code if it has one."""
+        """Record the report of the command, and the exit code of the command line."""
         if self._recorder is not None:
             with suppress(Exception):
                 self._recorder.report(report, exit_code)
 
 
 def log(diagnostic: Diagnostic) -> None:
-    """Log a note or a warning, for programs."""
+    """Write a note or a warning to the logger `zlayout`, for programs that use the Python API."""
     level = logging.INFO if diagnostic.severity == "note" else logging.WARNING
     logging.getLogger("zlayout").log(level, "%s", diagnostic)
 
 
 @contextmanager
 def telemetry_of(command: Command, warn: Callable[[Diagnostic], None] = log) -> Iterator[Telemetry]:
-    """Record the block as one command, if the application has configured OpenTelemetry or the environment asks for it.
+    """Record the block as one command, if the application has configured OpenTelemetry or the environment requests it.
 
     Args:
-        warn: Called at the end with each note and warning (ZL452) on what was not sent.
+        command: The command; its name is part of the name of the span.
+        warn: Called at the end with each note and warning (ZL452) about signals that were not sent.
     """
     recorder, problems = start(command, os.environ)
     ended_by: BaseException | None = None

@@ -1,1 +1,1 @@
-"""Traces and metrics of a command for OpenTelemetry. Nothing of OpenTelemetry is imported unless they are wanted."""
+"""Traces and metrics of a command for OpenTelemetry, whose packages are imported only if a signal is requested."""

@@ -1,4 +1,4 @@
-"""Which signals the environment variables of OpenTelemetry request, and the warnings on those that are not sent."""
+"""Read which signals the environment variables of OpenTelemetry request, and warn of those that are not sent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from zlayout.errors import Diagnostic
 
-# The only protocol of OTLP that zlayout supports. It is the default in the specification of OpenTelemetry.
+# The only OTLP protocol that zlayout supports. It is the default of the OpenTelemetry specification.
 PROTOCOL = "http/protobuf"
 # The values of OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER that select this protocol.
 _EXPORTERS = {"otlp", "otlp_proto_http"}
@@ -20,11 +20,11 @@ class Signal(StrEnum):
     METRICS = "metrics"
 
 
-def wanted(environ: Mapping[str, str]) -> tuple[frozenset[Signal], tuple[Diagnostic, ...]]:
-    """Return the signals to send: those with an endpoint that no variable turns off.
+def requested(environ: Mapping[str, str]) -> tuple[frozenset[Signal], tuple[Diagnostic, ...]]:
+    """Return the signals to send: those that have an endpoint and are not turned off by a variable.
 
     Returns:
-        The signals, and a warning (ZL452) if some are to be sent by another protocol.
+        The signals, and a warning (ZL452) if the variables select another protocol for some of them.
     """
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return frozenset(), ()
@@ -54,7 +54,7 @@ def not_installed(error: ImportError) -> Diagnostic:
 
 
 def _of(environ: Mapping[str, str], signal: Signal, name: str) -> str:
-    """Return a setting of a signal, or that of all signals; an empty one is not set."""
+    """Return the variable of a signal, or else the one for all signals. An empty variable counts as not set."""
     own = environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_{name}", "").strip()
     return own or environ.get(f"OTEL_EXPORTER_OTLP_{name}", "").strip()
 

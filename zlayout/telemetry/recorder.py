@@ -12,7 +12,7 @@ import zlayout
 from zlayout.errors import Diagnostic
 from zlayout.planner.run_report import RunReport
 from zlayout.report.gauges import Gauge, gauges
-from zlayout.telemetry.environment import Signal, not_installed, not_sent, wanted
+from zlayout.telemetry.environment import Signal, not_installed, not_sent, requested
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Meter
@@ -30,11 +30,11 @@ def start(command: str, environ: Mapping[str, str]) -> tuple[Recorder | None, tu
         environ: The environment variables.
 
     Returns:
-        The recorder; None if neither the application nor the environment requests traces or metrics. And the notes and
-        warnings (ZL452) on requested signals that are not sent.
+        The recorder, and the notes and warnings (ZL452) about requested signals that are not sent. The recorder is None
+        if neither the application nor the environment requests traces or metrics.
     """
     given = frozenset(signal for signal in Signal if _is_configured(signal))
-    signals, problems = wanted(environ)
+    signals, problems = requested(environ)
     own = signals - given
     if not (own or given):
         return None, problems
@@ -42,7 +42,7 @@ def start(command: str, environ: Mapping[str, str]) -> tuple[Recorder | None, tu
         return Recorder(command, environ, given, own), problems
     except ImportError as error:
         problems += (not_installed(error),)
-    except Exception as error:  # of a variable that is invalid; its text may contain the value
+    except Exception as error:  # for an invalid variable; the text of the error may contain its value
         problems += (not_sent(own or given, f"{type(error).__name__} at the start"),)
     return (Recorder(command, environ, given, frozenset()) if own and given else None), problems
 
@@ -93,7 +93,7 @@ class Recorder:
         return trace.use_span(self.spans.command, record_exception=False, set_status_on_exception=False)
 
     def report(self, report: RunReport, exit_code: int | None) -> None:
-        """Add what the report states to the spans, and its gauges to the metrics."""
+        """Add the statuses and diagnostics of the report to the spans, and its gauges to the metrics."""
         self.spans.report(report, exit_code)
         if self._meter:
             _set_gauges(self._meter, report)
@@ -101,9 +101,13 @@ class Recorder:
             self._metrics.data = as_data(report)
 
     def close(self, error: BaseException | None) -> tuple[Diagnostic, ...]:
-        """End the spans and send what zlayout sends itself. Return warnings (ZL452) on what could not be sent.
+        """End the spans, and send the signals that zlayout sends itself.
 
-        error: What ended the command; None if it has come to its end.
+        Args:
+            error: The exception that ended the command; None if the command completed.
+
+        Returns:
+            A warning (ZL452) if a signal could not be sent.
         """
         self.spans.close(error)
         if not self._senders:
@@ -114,7 +118,10 @@ class Recorder:
 
 
 def as_data(report: RunReport) -> list[Metric]:
-    """Return the gauges as data to send. The SDK would limit the number of tables: it keeps 2,000 values per gauge."""
+    """Return the gauges as data to send.
+
+    They do not pass through a meter of the SDK, because it keeps at most 2,000 values, here tables, of one gauge.
+    """
     from opentelemetry.sdk.metrics.export import Gauge as GaugeData
     from opentelemetry.sdk.metrics.export import Metric, NumberDataPoint
 
@@ -134,7 +141,7 @@ def _set_gauges(meter: Meter, report: RunReport) -> None:
 
 
 def _name(gauge: Gauge) -> str:
-    """Return the name for OpenTelemetry: `zlayout.table.files` of `table_files`."""
+    """Return the name for OpenTelemetry, for example `zlayout.table.files` for the gauge `table_files`."""
     return f"zlayout.{gauge.name.replace('table_', 'table.', 1)}"
 
 
@@ -145,7 +152,7 @@ def _points(gauge: Gauge) -> Iterator[tuple[dict[str, str], float]]:
 
 
 def _is_configured(signal: Signal) -> bool:
-    """Return whether the application has set a provider. The API itself has only placeholders."""
+    """Return whether the application has set a provider. Without one, the API of OpenTelemetry returns placeholders."""
     name = {Signal.TRACES: "opentelemetry.trace", Signal.METRICS: "opentelemetry.metrics"}[signal]
     if (api := sys.modules.get(name)) is None:
         return False

@@ -1,4 +1,4 @@
-"""Send spans and metrics to the endpoints of the environment, in limited time."""
+"""Send spans and metrics to the endpoints that the environment names, within a time limit."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from zlayout.errors import Diagnostic
 from zlayout.telemetry.environment import Signal, not_sent
 
 SCOPE = "zlayout"
-# The limit of the time at the end of a command for what is not sent yet, in seconds.
+# The time limit for sending at the end of a command, in seconds.
 MAX_SECONDS = 3.0
-# Unless the environment sets the limit. The spans of all tables end at the same time, and what exceeds it is lost.
+# The length of the queue unless the environment sets it. The spans of all tables end at the same time, and spans that
+# find the queue full are lost.
 MAX_QUEUED_SPANS = 100_000
 
 
@@ -54,7 +55,7 @@ class Traces:
         return self._provider.get_tracer(SCOPE, zlayout.__version__)
 
     def send(self) -> bool:
-        """Send what is left. Return whether everything was accepted."""
+        """Send the spans that are not sent yet. Return whether the collector accepted all spans."""
         self._provider.shutdown()
         return not self._exporter.failed
 
@@ -68,14 +69,14 @@ class Metrics:
         self.data: list[Metric] = []
 
     def send(self) -> bool:
-        """Send the metrics. Return whether they were accepted."""
+        """Send the metrics. Return whether the collector accepted them."""
         scope = ScopeMetrics(InstrumentationScope(SCOPE, zlayout.__version__), self.data, "")
         data = MetricsData([ResourceMetrics(_resource(), [scope], "")])
         return not self.data or self._exporter.export(data) is MetricExportResult.SUCCESS
 
 
 def send_in_time(senders: dict[Signal, Callable[[], bool]]) -> tuple[Diagnostic, ...]:
-    """Call functions that send something, at the same time and for at most MAX_SECONDS.
+    """Call functions that send signals, concurrently, and wait for them at most MAX_SECONDS.
 
     Returns:
         A warning (ZL452) if signals were not sent. It does not contain the endpoint, which may contain a password.
@@ -100,7 +101,7 @@ def send_in_time(senders: dict[Signal, Callable[[], bool]]) -> tuple[Diagnostic,
 
 
 def _resource() -> Resource:
-    """Return the resource of the environment. The service is zlayout unless the environment names another one."""
+    """Return the resource that the environment declares, with the service zlayout unless it names another one."""
     found = Resource.create()
     if str(found.attributes.get(SERVICE_NAME, "unknown_service")).startswith("unknown_service"):
         return found.merge(Resource({SERVICE_NAME: "zlayout", SERVICE_VERSION: zlayout.__version__}))

@@ -1,4 +1,4 @@
-"""The spans of one command: one for the command, one for each table, and one for each thing that is done to a table.
+"""The spans of one command: one for the command, one for each table, and one for each step and stage of a table.
 
 Spans contain names of tables, numbers and codes. They contain no message, because the message of another program may
 contain values of rows.
@@ -23,13 +23,20 @@ _FAILURES = ("error", "refused")
 
 @dataclass(slots=True)
 class _Table:
-    """The span of a table, that of the running stage, and when the last thing was done (nanoseconds since 1970)."""
+    """A table that is being recorded.
+
+    Attributes:
+        span: The span of the table.
+        last: The end of the last step or stage, in nanoseconds since 1970.
+        stage: The span of the running stage; None between stages.
+    """
 
     span: Span
     last: int
     stage: Span | None = None
 
     def end_stage(self, now: int) -> None:
+        """End the running stage, if there is one."""
         if self.stage is not None:
             self.stage.end(now)
             self.stage, self.last = None, now
@@ -39,7 +46,7 @@ class Spans:
     """Starts the span of a command when it is created, and ends all spans in `close`."""
 
     def __init__(self, tracer: Tracer, command: str, environ: Mapping[str, str]) -> None:
-        """Start the span of the command. Its parent is the current span, or the one that `environ` names."""
+        """Start the span of the command. Its parent is the current span, or else the one that `environ` names."""
         self._tracer = tracer
         self._tables: dict[str, _Table] = {}
         self._exit_code: int | None = None
@@ -47,7 +54,7 @@ class Spans:
         self.command = tracer.start_span(f"zlayout {command}", _parent(environ), start_time=self._began)
 
     def step(self, table: str, name: str, seconds: float) -> None:
-        """Add a span for something that ends now and took some seconds."""
+        """Add a span for a step that took the given seconds and ends now."""
         now = time.time_ns()
         began = now - int(seconds * 1e9)
         of_table = self._table(table, began)
@@ -55,7 +62,7 @@ class Spans:
         of_table.last = now
 
     def stage(self, table: str, name: str) -> None:
-        """Start the span of a stage, which ends that of the stage before."""
+        """End the span of the running stage, and start that of the next one."""
         now = time.time_ns()
         of_table = self._table(table, now)
         of_table.end_stage(now)
@@ -75,7 +82,10 @@ class Spans:
         self._table(table, now).end_stage(now)
 
     def report(self, report: RunReport, exit_code: int | None) -> None:
-        """Add the status of each table, and end the spans of the tables. exit_code: of the command line."""
+        """Add the status of each table, and end the spans of the tables.
+
+        exit_code: The exit code of the command line; None outside of it.
+        """
         for plan in report.plan.tables:
             of_table = self._table(plan.table, self._began)
             span, result = of_table.span, report.results.get(plan.table)
@@ -90,7 +100,7 @@ class Spans:
         self._end_tables()
 
     def close(self, error: BaseException | None) -> None:
-        """End all spans. error: What ended the command; None if it has come to its end."""
+        """End all spans. error: The exception that ended the command; None if the command completed."""
         self._end_tables()
         if error is None and self._exit_code is not None:
             self.command.set_attribute("process.exit.code", self._exit_code)
@@ -112,7 +122,7 @@ class Spans:
         return of_table.stage or of_table.span
 
     def _table(self, table: str, began: int) -> _Table:
-        """Return the span of a table, which is started if it is new."""
+        """Return the record of a table. For a new table, a span is started."""
         if table not in self._tables:
             name = printable(table)
             context = set_span_in_context(self.command)
@@ -129,7 +139,7 @@ class Spans:
 
 
 def _parent(environ: Mapping[str, str]) -> Context | None:
-    """Return the context of the span that TRACEPARENT names, unless there is a current span."""
+    """Return the context of the span that TRACEPARENT names; None if there is a current span."""
     if get_current_span().get_span_context().is_valid:
         return None
     names = {"TRACEPARENT": "traceparent", "TRACESTATE": "tracestate"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zlayout.telemetry.environment import Signal, wanted
+from zlayout.telemetry.environment import Signal, requested
 
 BOTH = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
 TRACES, METRICS = Signal.TRACES, Signal.METRICS
@@ -27,7 +27,7 @@ TRACES, METRICS = Signal.TRACES, Signal.METRICS
 def test_a_signal_is_sent_if_it_has_an_endpoint_and_is_not_turned_off(
     environ: dict[str, str], signals: set[Signal]
 ) -> None:
-    assert wanted(environ) == (signals, ())
+    assert requested(environ) == (signals, ())
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_signal_is_sent_if_it_has_an_endpoint_and_is_not_turned_off(
     ],
 )
 def test_another_protocol_is_a_warning(environ: dict[str, str], signals: set[Signal], named: str) -> None:
-    found, (problem,) = wanted(BOTH | environ)
+    found, (problem,) = requested(BOTH | environ)
     assert found == signals
     assert (problem.code, problem.severity) == ("ZL452", "warning")
     assert problem.message == f"{named} were not sent to OpenTelemetry: zlayout sends by http/protobuf only"
