@@ -44,14 +44,14 @@ from zlayout.spark.session import SparkRuntime
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The number of times that one run tries a group that conflicts. It plans again before each attempt, and waits about
-# RETRY_SECONDS before the second one, and twice as long before each later one.
+# The number of times that one run tries a group that conflicts. The run plans again before each further attempt. It
+# waits about RETRY_SECONDS before the second attempt, and twice as long before each later one.
 MAX_ATTEMPTS = 3
 RETRY_SECONDS = 1.0
 
 
 class Run(NamedTuple):
-    """What `carry_out` did: one entry per table that it started with or deferred, and whether it was interrupted."""
+    """What `carry_out` did: one entry for each table that it began or deferred, and whether it was interrupted."""
 
     done: tuple[Applied, ...]
     interrupted: bool = False
@@ -71,9 +71,8 @@ def apply(
     """Carry out a plan on Spark and observe the tables again.
 
     Only the pinned files of the plan are rewritten, and every commit checks that they have not changed. A group that
-    conflicts with a concurrent change is planned again, up to three times, unless the plan was read from a file. A
-    table that is refused, cannot be planned or fails does not stop the others. Spark is started only if the plan has
-    changes.
+    conflicts with a concurrent change is planned again, at most twice, unless the plan was read from a file. A table
+    that is refused, cannot be planned or fails does not stop the others. Spark is started only if the plan has changes.
 
     Args:
         plan: From `plan`, or from `read_plan`.
@@ -83,22 +82,22 @@ def apply(
             configuration of the project, stopped at the end; refused with ZL209 if a session is running already.
         on_event: Called in this thread with each `TableStarted`, `Progress` (a stage begins), `TableEvent` and
             `TableFinished`. If it raises an exception, the table fails with ZL307; KeyboardInterrupt ends the run.
-            Called in the main thread, `apply` handles Ctrl-C itself: the first lets a running commit finish and cancels
-            a running rewrite, the second stops at once.
+            If `apply` is called in the main thread, it handles Ctrl-C: the first one lets a running commit finish and
+            cancels a running rewrite; the second one stops the run immediately.
         verify: "gate" compares the number of rows and the content hash before each commit; "full" also reads the
             written files back.
         all_or_nothing: Whether to write nothing if a table of the plan is refused or cannot be planned.
-        concurrent_tables: The number of tables that are rewritten at the same time, each with a clone of the session
-            and a pool of its own, between which Spark shares its executors if its scheduler is FAIR.
+        concurrent_tables: The number of tables that are rewritten at the same time. Each has a clone of the session and
+            its own scheduler pool. Spark shares the executors among the pools if `spark.scheduler.mode` is FAIR.
         max_minutes: No rewrite is started that is expected to end later than this many minutes after the call. What is
             deferred is in `TableResult.deferred_groups`. A running rewrite is not stopped. Default: no limit.
-        ignore_window: Whether to rewrite tables outside of the maintenance windows of the project too. Otherwise the
-            end of the present window limits the time as `max_minutes` does, and outside of them nothing is rewritten.
+        ignore_window: Whether to ignore the maintenance windows of the project. Otherwise the end of the present window
+            limits the time as `max_minutes` does, and nothing is rewritten outside of all windows.
 
     Returns:
         The plan with a `TableResult` for each table that it changes, by table name. `TableResult.succeeded` states
-        whether the table is as declared. Tables that are refused or cannot be planned have no result; their status and
-        diagnostics are in the plan.
+        whether the table is as declared, or as far as the limits of the run allow. Tables that are refused or cannot be
+        planned have no result; their status and diagnostics are in the plan.
 
     Raises:
         Refused: Tables of the plan are refused, and it has no other changes; or, with `all_or_nothing`, one table is
@@ -146,7 +145,7 @@ def carry_out(
     concurrent_tables: int = 1,
     limit: TimeLimit | None = None,
 ) -> Run:
-    """Carry out the changes of a plan on a runtime that the caller stops. What gains most per byte comes first.
+    """Carry out the changes of a plan on a runtime that the caller stops. Tables with the largest gain come first.
 
     A KeyboardInterrupt ends the run and is not raised again. After each table, the run ends if `stop_requested` returns
     true. `on_event` is called in this thread, also for several concurrent tables. Tables for which `limit` leaves no
@@ -156,7 +155,7 @@ def carry_out(
     left, done = iter(changing), list[Applied]()  # threads take from one iterator, each table once
 
     def carry_out_next(runtime: SparkRuntime, on_event: OnEvent) -> None:
-        """Carry out tables until none is left, with a runtime that nobody else uses."""
+        """Carry out tables until none is left, on a runtime that no other thread uses."""
         backends = backends_of(plan.project, runtime, [p.spec for p in changing])
         while not stop_requested() and (planned := next(left, None)) is not None:
             applied = new_run(planned)
@@ -234,13 +233,17 @@ def apply_table(
 ) -> None:
     """Carry out one decision and record what was done in `applied`. Plan again after a conflict.
 
-    timeout: The limit on reading the table, in seconds, before the first and after the last commit; commits have none.
-    attempts: 1 for a plan that was reviewed, because a new plan would not be reviewed. A conflict is about the files of
-    groups, or about settings of the table, such as the partitioning. An error ends the work on this table and is stored
-    in `applied.error`; earlier commits remain in `applied.commits`. `applied.deferred` gets what `limit` defers.
+    A conflict concerns the files of groups, or the table itself, such as its partitioning. An error ends the work on
+    this table and is stored in `applied.error`; earlier commits remain in `applied.commits`.
+
+    Args:
+        attempts: How often a conflicting group is tried; 1 for a reviewed plan, because a new plan would not be
+            reviewed.
+        timeout: The limit on each read of the table, in seconds. Commits have none.
+        limit: The time limit; the groups that it defers are stored in `applied.deferred`. Default: none.
     """
     current, limit = planned, limit or TimeLimit().of_table()
-    # What waits before the run also waits after it, also if the plan was reviewed.
+    # A partition that waited when the plan was made also waits in the plans of this run.
     options = replace(options, rarely_read=planned.decision.rarely_read)
     if hot := planned.decision.plan.hot:
         options = replace(options, hot_after=hot.after)
@@ -257,7 +260,7 @@ def apply_table(
                 time.sleep(uniform(0.5, 1.5) * RETRY_SECONDS * 2**attempt)  # concurrent runs retry at different times
             notify(Progress(applied.table, Stage.OBSERVING))
             after = plan_table_in_time(planned.spec, backend, replace(options, max_rewrite_bytes=None), timeout)
-            if conflict and after.identity != planned.identity:  # nobody planned to rewrite this table
+            if conflict and after.identity != planned.identity:  # the name leads to another table now
                 raise conflict
             applied.after, applied.again = after.decision.plan, after
             applied.forgotten |= forgets(current, failed, after)

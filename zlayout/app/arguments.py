@@ -53,7 +53,7 @@ def _found(value: object) -> str:
 
 
 def parse_budget(size: int | str | None) -> int | None:
-    """Return a number of bytes, also of a text such as `100GiB`. Raises SpecError ZL050."""
+    """Convert a budget to bytes; a string is a number or a size such as `100GiB`. Raises SpecError ZL050."""
     from zlayout.spec.layouts import size_in_bytes  # imported here so that `zlayout --help` does not import YAML
 
     try:
@@ -68,7 +68,7 @@ def parse_budget(size: int | str | None) -> int | None:
 
 
 def parse_duration(duration: timedelta | str | None) -> timedelta | None:
-    """Return a duration, also of a text such as `90m`, `1h` or `2d`. Raises SpecError ZL056."""
+    """Return a duration; a string is of the form `90m`, `1h` or `2d`. Raises SpecError ZL056."""
     try:
         if duration is None or isinstance(duration, timedelta):
             return duration

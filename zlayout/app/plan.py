@@ -40,7 +40,7 @@ class ProjectPlan:
     Attributes:
         document: The plan as plain data, for reports and plan files.
         project: The project.
-        options: The limits of the plan.
+        options: The options and limits that the plan was made with.
         planned: The observed state and the pinned files of each table.
         seconds: The duration of planning.
         reviewed: Whether the plan was read from a plan file. `apply` then does not plan again after a conflict, because
@@ -99,25 +99,27 @@ def plan(
         select: The tables to plan: table names or globs, `path:GLOB` of layout files, or `tag:NAME`. Empty: all.
         exclude: The tables to leave out, in the same notation.
         allow_full_rewrite: Whether a partitioning change may rewrite every file of a Delta table.
-        max_rewrite_bytes: The budget for all tables together, in bytes or as a text such as "100GiB". Groups that lower
-            touched most per byte are chosen first, or with a workload those that save its queries most bytes per byte.
-            Default: no limit.
-        sample: Whether to read the key columns of a random choice of row groups (at most about 16 MiB of each table
-            that is rewritten), to forecast the result. Default: `defaults.sample` of the project.
+        max_rewrite_bytes: The budget for all tables together, in bytes or as a string such as "100GiB". The groups with
+            the largest gain per rewritten byte are chosen first. The gain is the number of bytes that the queries of
+            the workload no longer read; for tables without a workload, the decrease of touched. Default: no limit.
+        sample: Whether to read columns of randomly chosen row groups for forecasts: at most about 16 MiB of each table
+            that is rewritten, and twice as much of each table with a workload. Default: `defaults.sample` of the
+            project.
         branch: The branch of all tables. Default: `ref` of each layout. Tables of formats without branches are refused.
-        avoid_hot: Partitions that another writer wrote to within this time, also as a text such as "1h", wait.
-            Default: that of the project.
-        include_rarely_read: Whether decayed partitions are rewritten that `tolerance.rarely_read` lets wait.
+        avoid_hot: A partition waits if another writer wrote to it within this duration, a timedelta or a string such as
+            "1h". Default: that of the project.
+        include_rarely_read: Whether to rewrite the decayed partitions too that would wait by `tolerance.rarely_read`.
         parallelism: The number of tables of one catalog to read at the same time.
         timeout: The limit on reading one table, in seconds. A table that exceeds it has the status ERROR (ZL105).
-        on_progress: Called in this thread with the number of tables that are read, and the number of all.
+        on_progress: Called in this thread with the number of tables that were read, and the number of all tables.
 
     Returns:
         The plan, for `apply` or `write_plan`.
 
     Raises:
         SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts; ZL050, ZL054,
-            ZL056, ZL084 (an invalid argument).
+            ZL056, ZL084, an argument is invalid; ZL002, ZL003, ZL070 to ZL072, a workload file is invalid.
+        TableError: No layout is selected, and a catalog cannot list the tables of a rule.
     """
     require_project(project)
     options = options_of(project, allow_full_rewrite, max_rewrite_bytes, avoid_hot, include_rarely_read)
@@ -137,7 +139,7 @@ def options_of(
     avoid_hot: timedelta | str | None,
     include_rarely_read: bool,
 ) -> PlanOptions:
-    """Return the limits of a plan by the arguments of `plan`. Raises SpecError ZL050, ZL056."""
+    """Convert arguments of `plan` to the options of a plan. Raises SpecError ZL050, ZL056."""
     after, budget = hot_after(parse_duration(avoid_hot), project.maintenance), parse_budget(max_rewrite_bytes)
     return PlanOptions(allow_full_rewrite, budget, hot_after=after, include_rarely_read=include_rarely_read)
 
@@ -151,7 +153,7 @@ def plan_project(
     sample: bool | None = None,
     branch: str | None = None,
 ) -> ProjectPlan:
-    """As `plan`, without a record in the history."""
+    """Plan as `plan` does, without a record in the history."""
     declared = on_branch(project, selected_layouts(project, select, exclude, reading), branch)
     wanted = project.sample if sample is None else sample
     options = replace(options, sample_bytes=SAMPLE_BYTES if wanted else 0)
@@ -166,7 +168,10 @@ def plan_specs(
     *,
     workloads: bool = True,
 ) -> ProjectPlan:
-    """Plan the given layouts of a project. workloads: whether to use the workloads and add what their queries open."""
+    """Plan the given layouts of a project.
+
+    workloads: Whether to rank groups by the workloads, and to add forecasts of what their queries open.
+    """
     start = time.monotonic()
     backends = backends_of(project, SparkRuntime(project), declared.layouts)
     readable = [spec for spec in declared.layouts if spec.table not in declared.errors]
@@ -199,8 +204,8 @@ def plan_tables(
 ) -> tuple[Planned, ...]:
     """Plan each table, in the order of `specs`. The budget is spent on all of them together.
 
-    Tables that the specs declare twice under two names get the status ERROR, and no part of the budget. workloads:
-    whether the workloads decide which decayed partitions wait.
+    If two specs declare one table under two names, both plans have the status ERROR, and no part of the budget.
+    workloads: Whether the workloads decide which decayed partitions wait.
     """
 
     def read(spec: LayoutSpec) -> Observed:
@@ -238,7 +243,7 @@ def _sampled(
 
 
 def plan_table(spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None) -> Planned:
-    """Plan one table, at an older version if given. A budget is spent on this table alone."""
+    """Plan one table, at the given version or the present one. A budget is spent on this table alone."""
     spec, state, proposal = observe_and_propose(spec, backend, options, version)
     return Planned(spec, state, settle([proposal], options.max_rewrite_bytes)[0])
 
@@ -252,5 +257,5 @@ def plan_table_in_time(spec: LayoutSpec, backend: Backend, options: PlanOptions,
 
 
 def as_plan(planned: Sequence[Planned]) -> Plan:
-    """Make the plan of many tables, sorted by table name."""
+    """Combine the plans of many tables to one plan, sorted by table name."""
     return Plan(zlayout.__version__, tuple(sorted((p.decision.plan for p in planned), key=lambda t: t.table)))

@@ -1,4 +1,4 @@
-"""Record what apply does to each table, make table results of it, and define the events that its callers receive."""
+"""Record what `apply` does to each table, make table results from it, and define the events for its callers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zlayout.planner.picture import Picture
 from zlayout.planner.result import MeasuredColumn, ResultStatus, TableResult
 from zlayout.planner.run_report import RunReport
 
-# The exit code of a run that refused some tables and wrote others.
+# The exit code of a run that refused some tables and changed others.
 PARTLY_REFUSED = 4
 
 
@@ -31,9 +31,9 @@ class Applied:
         commits: The commits so far.
         failures: The groups that failed so far.
         notices: The notices so far.
-        error: The error that ended the work on the table.
+        error: The error that ended the work on the table; None if there was none.
         after: The plan that was made after the run; None if the run did not get that far.
-        again: The observation for `after`.
+        again: The observed table and the decision of `after`.
         within_budget: Whether everything that the budget allows is done.
         interrupted: Whether a person ended the run at this table.
         forgotten: Whether a failed group needs longer bounds that the planner no longer detects, because the property
@@ -69,7 +69,7 @@ class Applied:
 
     @property
     def waits(self) -> bool:
-        """Whether everything is done but what waits because its partitions are hot."""
+        """Whether everything is done except in partitions that wait because they are hot."""
         return self.after is not None and self.after.waits
 
     @property
@@ -126,7 +126,7 @@ def result_of(applied: Applied) -> TableResult:
 
 
 def _rollback(applied: Applied) -> str:
-    """Return the command that undoes the run, empty for a clustered table, in which no run is undone."""
+    """Return the command that undoes the run; empty for a clustered table, whose runs cannot be undone."""
     state = applied.again.state if applied.again else None
     return "" if state and state.clustering else f"zlayout rollback {applied.table} --run {applied.run_id}"
 
@@ -154,7 +154,7 @@ def _outcome(applied: Applied) -> ResultStatus:
 
 
 def _problems(applied: Applied) -> tuple[Diagnostic, ...]:
-    """Return the errors, and those of failed groups unless a later attempt succeeded."""
+    """Return the diagnostics of the error, and those of failed groups unless a later attempt succeeded."""
     if applied.interrupted and not isinstance(applied.error, CommitUnknown):
         # The error of a cancelled Spark job contains nothing new for the person who cancelled it.
         return ()
@@ -167,9 +167,10 @@ def _problems(applied: Applied) -> tuple[Diagnostic, ...]:
 
 
 def exit_code(plan: Plan, done: Sequence[Applied]) -> int:
-    """Return the exit code of a run: that of the plan, or of the tables that apply started with.
+    """Return the exit code of a run, from those of the plan and of the tables that apply began.
 
-    1 if something failed, and with refused tables only: 3 if nothing was written, else PARTLY_REFUSED.
+    It is 0 if all succeeded, and 1 if one failed. If tables were only refused, it is 3 if nothing was written, and
+    PARTLY_REFUSED otherwise.
     """
     codes = {plan.exit_code, *(applied.exit_code for applied in done)} - {0}
     if codes == {Refused.exit_code}:
@@ -178,12 +179,13 @@ def exit_code(plan: Plan, done: Sequence[Applied]) -> int:
 
 
 def new_run(planned: Planned) -> Applied:
+    """Return the record of one table with a new run id."""
     return Applied(str(planned.spec.table), uuid.uuid4().hex, planned.spec.table.branch)
 
 
 @dataclass(frozen=True, slots=True)
 class TableStarted:
-    """Apply starts with a table. The run id is stored with each commit."""
+    """Apply begins its work on a table. The run id is stored with each commit."""
 
     table: str
     run_id: str
@@ -199,7 +201,7 @@ class TableEvent:
 
 @dataclass(frozen=True, slots=True)
 class TableFinished:
-    """Apply is done with a table, successfully or not."""
+    """Apply has ended its work on a table, successfully or not."""
 
     applied: Applied
 
@@ -219,7 +221,7 @@ OnEvent = Callable[[ApplyEvent], None]
 
 @contextmanager
 def recorded(applied: Applied, planned: Planned) -> Iterator[None]:
-    """Store an exception in `applied`: the commits of this and other tables must be reported whatever is raised."""
+    """Store an exception of the block in `applied`, so that the commits of all tables are reported in any case."""
     try:
         yield
     except ZlayoutError as error:
@@ -229,7 +231,7 @@ def recorded(applied: Applied, planned: Planned) -> Iterator[None]:
 
 
 def reporting(on_event: OnEvent, applied: Applied, planned: Planned) -> OnEvent:
-    """Make `on_event` raise ZL307, so that no error of the caller is mistaken for one of Spark."""
+    """Return `on_event` that raises its unexpected exceptions as ZL307, so that they are not treated as Spark's."""
 
     def report(event: ApplyEvent) -> None:
         try:
