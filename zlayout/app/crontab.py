@@ -1,4 +1,4 @@
-"""Schedules in the form of crontab, and in that of Quartz and AWS."""
+"""Check schedules in the form of crontab, and convert them to the form of Quartz and AWS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def fields(schedule: str) -> list[str]:
 
 
 def quartz_fields(schedule: str) -> tuple[str, str, str, str, str]:
-    """Return the fields as Quartz and AWS expect them: days of the week by name, and ? for the day that is not given.
+    """Return the fields as Quartz and AWS expect them: days of the week by name, and ? for the field of days not used.
 
     Raises:
         SpecError: ZL080, the schedule is invalid, or Quartz has no form for it.
@@ -33,5 +33,5 @@ def quartz_fields(schedule: str) -> tuple[str, str, str, str, str]:
 
 
 def refused(message: str, hint: str) -> SpecError:
-    """An error in the options of a job, ZL080."""
+    """Return the error ZL080, about the options of a job."""
     return SpecError.of("ZL080", message, hint=hint)

@@ -1,4 +1,4 @@
-"""Write result files atomically."""
+"""Write files atomically."""
 
 from __future__ import annotations
 
@@ -58,10 +58,18 @@ def write_result(
     *,
     make_folder: bool = False,
 ) -> None:
-    """Write a file as `write_atomically`, and its folder on request.
+    """Write a file as `write_atomically` does.
+
+    Args:
+        path: The file.
+        text: Its content.
+        code: The code of the error.
+        what: How the message of the error names the file.
+        hint: The hint of the error.
+        make_folder: Whether to create the folder of the file if it does not exist.
 
     Raises:
-        SpecError: With this code, the file cannot be written. what: how the message names it.
+        SpecError: With `code`, the file cannot be written.
     """
     try:
         if make_folder:

@@ -1,4 +1,4 @@
-"""Write the job with which a scheduler or a platform runs zlayout. It contains no secret, and nothing is sent."""
+"""Make the job definition by which a scheduler or a platform runs zlayout. It contains no secret."""
 
 from __future__ import annotations
 
@@ -28,11 +28,8 @@ APPLY = "apply --auto-approve"
 DRIFT = "drift"
 COMMANDS = ("plan", "drift", "apply")
 EVERY_NIGHT = "17 2 * * *"
-_STARTS_SPARK = (
-    "k8s-spark-operator",
-    "emr-serverless",
-    "glue",
-)  # on the others, zlayout starts Spark itself, or needs none
+# The targets that start Spark. On the others, zlayout starts it, or needs none.
+_STARTS_SPARK = ("k8s-spark-operator", "emr-serverless", "glue")
 # The jars of Amazon's own builds (docs/platforms/emr.md).
 _EMR_JARS = {
     "delta": ("/usr/share/aws/delta/lib/delta-spark.jar", "/usr/share/aws/delta/lib/delta-storage.jar"),
@@ -42,15 +39,18 @@ _EMR_JARS = {
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """What a job needs beyond the project. Empty texts are written as placeholders such as `<ROLE>`.
+    """What a job needs in addition to the project. An empty value is written as a placeholder such as `<ROLE>`.
 
     Attributes:
+        name: The name of the job.
         command: The command of zlayout with its options. Empty: `drift` on Databricks, otherwise `apply`.
-        schedule: Five fields as in crontab, in UTC, or for cron in local time. Empty: something else starts the job,
-            or for cron every night.
-        folder: The folder of the project where the job runs.
+        schedule: Five fields as in crontab, in UTC, or for cron in local time. Empty: no schedule, or for cron every
+            night.
+        folder: The folder of the project on the machine that runs the job.
+        image: The container image on Kubernetes.
         entry_point: The script that Spark starts.
         role: The role of the job on AWS, and on Kubernetes the service account of the driver.
+        application: The id of the application of EMR Serverless.
         spark: The minor version of Spark on Kubernetes; empty for that of the installed pyspark.
     """
 
@@ -67,11 +67,12 @@ class JobOptions:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The text of a job.
+    """A job definition.
 
     Attributes:
-        placeholders: What must be replaced in it.
-        left_out: Names of Spark settings that are secrets or depend on the environment. zlayout sets them in the job.
+        text: The definition in the language of the target: YAML, JSON, or a line of a crontab.
+        placeholders: The placeholders in it, which must be replaced.
+        left_out: The names of Spark settings that are not in it, because they are secrets or depend on the machine.
     """
 
     text: str
@@ -89,7 +90,7 @@ def job(project: Project, target: Target, options: JobOptions) -> Job:
     kept, left_out = spark_conf(project, on_kubernetes=target == "k8s-spark-operator", with_catalogs=target == "glue")
     text = _WRITERS[target](project, options, arguments, kept)
     if without_secrets(text) != text:
-        hint = "remove it, and give it to the job as the platform does: as a role, a profile or an environment variable"
+        hint = "remove it, and give it to the job as a role, a profile or an environment variable"
         raise SpecError.of("ZL081", "the job would contain a password, a key or a token", hint=hint)
     found = sorted(set(re.findall(r"<[A-Z_]+>", text)))
     return Job(text, tuple(found), left_out if target in _STARTS_SPARK else ())

@@ -1,4 +1,4 @@
-"""The Spark configuration of a project as a job may contain it."""
+"""The part of the Spark configuration of a project that a job definition may contain."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from zlayout.spec.load import PROJECT_FILE
 from zlayout.spec.model import Project
 from zlayout.spec.yaml import read
 
-# Settings by which executors find the driver in client mode. On these targets, the platform sets them.
+# Settings by which executors find the driver in client mode. The platforms that start Spark set them themselves.
 _OF_CLIENT_MODE = r"spark\.driver\.(?:host|bindAddress|port|blockManager\.port)|spark\.kubernetes\.context"
 
 
 def spark_conf(project: Project, *, on_kubernetes: bool, with_catalogs: bool) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the Spark configuration of the project, and the names in it whose values must not be written to a job.
 
-    A value with a variable belongs to this machine; where the job runs, zlayout replaces the variable itself.
+    A value with a variable depends on the machine. Where the job runs, zlayout replaces the variable itself.
 
     Args:
+        project: The project.
         on_kubernetes: Whether the job runs on Kubernetes, whose settings other platforms ignore.
         with_catalogs: Whether the session of the job needs the extensions and catalogs, because zlayout does not
             start it.

@@ -68,7 +68,8 @@ def validate(project: Path, paths: Sequence[Path] = ()) -> tuple[LayoutSpec, ...
         paths: Layout files and folders. Default: all layouts.
 
     Raises:
-        SpecError: ZL044 (a path does not exist), ZL045 (a path has no layout), or all problems of all files.
+        SpecError: ZL044 (a path does not exist), ZL045 (a path has no layout), or with a diagnostic for each problem of
+            all files.
     """
     for path in paths:
         if not path.exists():
@@ -89,7 +90,7 @@ def _is_in(spec: LayoutSpec, path: Path) -> bool:
     return path.resolve() in (file, *file.parents)
 
 
-MAX_NAMES = 10  # in an error
+MAX_NAMES_SHOWN = 10  # in an error message
 
 
 def select_layouts(
@@ -97,10 +98,11 @@ def select_layouts(
 ) -> tuple[LayoutSpec, ...]:
     """Return the layouts that match any of `wanted` (all if empty) and none of `excluded`, in their order.
 
-    A string is one pattern.
+    A string is one pattern. Tags, paths and globs in `excluded` may match nothing.
 
-    Raises SpecError ZL045 if a pattern in `wanted` or a table name in `excluded` matches nothing. Without this check, a
-    misspelled name would look like success, or would not exclude its table.
+    Raises:
+        SpecError: ZL045, a pattern in `wanted` or a table name in `excluded` matches nothing, or there are no layouts.
+            Without this check, a misspelled name would look like success, or would not exclude its table.
     """
     wanted, excluded = (((p,) if isinstance(p, str) else tuple(p)) for p in (wanted, excluded))
     if not layouts:
@@ -110,10 +112,11 @@ def select_layouts(
         if not any(_matches(spec, pattern) for spec in layouts):
             names = [str(spec.table) for spec in layouts]
             close = difflib.get_close_matches(pattern, names, 1)
-            listed = ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES:,} more" * (len(names) > MAX_NAMES))
+            listed = ", ".join(names[:MAX_NAMES_SHOWN])
+            listed += f" and {len(names) - MAX_NAMES_SHOWN:,} more" * (len(names) > MAX_NAMES_SHOWN)
             hint = f"did you mean {close[0]}?" if close else f"tables with a layout: {listed}"
             if pattern.endswith(".json"):
-                hint = "there is no plan file of this name here; write one with `zlayout plan --out FILE`"
+                hint = "this file does not exist; write a plan file with `zlayout plan --out FILE`"
             raise SpecError.of("ZL045", f"no layout matches {pattern!r}", hint=hint)
     return tuple(
         spec
@@ -123,7 +126,7 @@ def select_layouts(
 
 
 def named_layouts(layouts: Sequence[LayoutSpec], tables: Collection[str]) -> tuple[LayoutSpec, ...]:
-    """Return the layouts of the named tables. Raises SpecError ZL045 for a table without a layout."""
+    """Return the layouts of the tables of a saved plan. Raises SpecError ZL045 for a table without a layout."""
     chosen = tuple(spec for spec in layouts if str(spec.table) in tables)
     for name in sorted(set(tables) - {str(spec.table) for spec in chosen}):
         hint = "run `zlayout plan` again: the project changed"
@@ -132,7 +135,7 @@ def named_layouts(layouts: Sequence[LayoutSpec], tables: Collection[str]) -> tup
 
 
 def is_name(pattern: str) -> bool:
-    """Return whether the pattern is a table name. Tags and globs in `excluded` may match nothing."""
+    """Return whether the pattern is a table name, in contrast to a tag, a path or a glob."""
     return not pattern.startswith(("tag:", "path:")) and not set(pattern) & set(WILDCARDS)
 
 

@@ -1,7 +1,6 @@
 """Find trials, publish the branch of a trial, and drop trials.
 
-A trial is on a branch of an Iceberg table, or in a shallow clone of a Delta table. Publishing and dropping are planned
-from metadata first, and then committed.
+Both are planned from metadata first, and then committed.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a trial is.
+    """Where a trial is, whether it exists or not.
 
     Attributes:
         table: The table itself.
         where: The name of the branch, or the location of the clone.
-        project: A project in which `name` leads to the trial.
-        name: The name of the trial: the table with the branch, or the table with `@clone`.
-        trials: The trials of the catalog.
+        project: The project with a catalog in which `name` leads to the trial.
+        name: The name of the trial: the table name with the branch, or with `@clone`.
+        trials: The trials of the catalog of the table.
     """
 
     table: TableName
@@ -45,7 +44,7 @@ class Place:
     trials: Trials
 
     def read(self, timeout: float = TIMEOUT) -> Trial | None:
-        """Read the trial without a JVM; None if there is none. Raises the errors of `Trials.read`."""
+        """Read the trial without a JVM; None if it does not exist. Raises the errors of `Trials.read`, and ZL105."""
         return read_one(lambda: self.trials.read(self.table, self.where), self.table, timeout)
 
 
@@ -53,7 +52,8 @@ def place_of(project: Project, table: str, branch: str | None, clone: str | None
     """Return where a trial is.
 
     Raises:
-        SpecError: ZL020, ZL021, ZL054, ZL059 (neither or both are given, or not what the format has).
+        SpecError: ZL020, ZL021, ZL054; ZL059 (not exactly the one of `branch` and `clone` that the format has is given,
+            or it cannot be a trial); ZL084.
     """
     name = known_table(project, table)
     catalog = project.catalogs[name.catalog]
@@ -85,7 +85,7 @@ def plan_publish(project: Project, table: str, branch: str, *, timeout: float = 
         The branch as it was read. `published` is true if main has every commit of it.
 
     Raises:
-        SpecError: ZL020, ZL021, ZL054, ZL059.
+        SpecError: ZL020, ZL021, ZL054, ZL059, ZL084.
         Refused: ZL238 (no such branch), ZL250 (main has changed), ZL251 (the branch has commits of other writers),
             ZL255.
         TableError: The table cannot be read.
@@ -107,7 +107,7 @@ def plan_publish(project: Project, table: str, branch: str, *, timeout: float = 
 
 
 def publish(project: Project, trial: Trial, spark: SparkSession | None = None) -> None:
-    """Fast-forward main to the branch, in one commit. Nothing is done if main has all of the branch.
+    """Fast-forward main to the branch, in one commit. Nothing is done if main has every commit of the branch.
 
     Args:
         project: The project that was given to `plan_publish`.
@@ -125,7 +125,7 @@ def publish(project: Project, trial: Trial, spark: SparkSession | None = None) -
 
 
 def commit_publish(project: Project, trial: Trial, runtime: SparkRuntime) -> None:
-    """As `publish`, on a runtime that is stopped at the end. Ctrl-C waits for the commit, unless repeated."""
+    """Publish on a runtime that is stopped at the end. A first Ctrl-C does not interrupt a commit."""
     require_publishable(trial)
     with runtime, Interrupts(lambda: None) as interrupts:
         _trials(project, trial, runtime, interrupts).publish(trial)
@@ -147,9 +147,9 @@ def plan_drop_trial(
         timeout: The limit on reading the table, in seconds.
 
     Raises:
-        SpecError: ZL020, ZL021, ZL054, ZL059.
-        Refused: ZL238 (no such branch), ZL252 (zlayout did not make it), ZL253 (it has commits of other writers),
-            ZL256.
+        SpecError: ZL020, ZL021, ZL054, ZL059, ZL084.
+        Refused: ZL238 (no such branch or clone), ZL252 (zlayout did not make it), ZL253 (it has commits of other
+            writers), ZL256.
         TableError: The table cannot be read.
     """
     trial = _found(place_of(project, table, branch, clone, SparkRuntime(project)), timeout)
@@ -175,7 +175,7 @@ def drop_trial(project: Project, trial: Trial, spark: SparkSession | None = None
 
 
 def commit_drop(project: Project, trial: Trial, runtime: SparkRuntime) -> None:
-    """As `drop_trial`, on a runtime that is stopped at the end."""
+    """Drop a trial on a runtime that is stopped at the end."""
     require_droppable(trial)
     with runtime, Interrupts(lambda: None) as interrupts:
         _trials(project, trial, runtime, interrupts).drop(trial)
@@ -183,7 +183,10 @@ def commit_drop(project: Project, trial: Trial, runtime: SparkRuntime) -> None:
 
 
 def _trials(project: Project, trial: Trial, runtime: SparkRuntime, interrupts: Interrupts) -> Trials:
-    """Return the trials with a started session, which replaces the handler of Ctrl-C."""
+    """Start the session, and return the trials of the catalog.
+
+    pyspark replaces the handler of Ctrl-C when a session starts, so the handler is installed again.
+    """
     trials = FORMATS[trial.format].trials(project.catalogs[trial.table.catalog], runtime)
     _ = runtime.session
     interrupts.arm()

@@ -1,7 +1,7 @@
-"""Replay the queries of a workload on Spark, read from its scans how many files and bytes they opened, and report it.
+"""Replay the queries of a workload on Spark, and report how many files and bytes its scans opened.
 
-Only the scan of one table is replayed: a SELECT of the columns in the conditions, with these conditions as WHERE. They
-decide which files Spark opens. Only parsed predicates reach Spark, and never the text of a query.
+Of each query, only the scan of one table is replayed: a SELECT of the columns in its conditions, with these conditions
+as WHERE. The conditions decide which files Spark opens. Only parsed predicates reach Spark, never the text of a query.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class ReplayedQuery:
     """One query, replayed on the table and on the trial.
 
     Attributes:
-        location: Where the query is: `file:line`.
-        weight: How often it runs.
+        location: The location of the query, as `file:line`.
+        weight: The number of its executions.
         main: What Spark opened of the table itself.
         trial: What Spark opened of the trial.
-        predicted: What the plan for the table predicts; None if it has no prediction.
+        predicted: What the plan for the table predicts; None without a prediction.
         inverted: Whether a condition on a function of a column was replayed as a condition on the column.
     """
 
@@ -52,8 +52,8 @@ class TrialReport:
         trial: The trial after the rewrite.
         created: Whether the trial was made by this call.
         main_version: The version of the table itself on which the queries were replayed.
-        result: What was rewritten; None if the trial was laid out already.
-        queries: The queries, those first that opened most bytes.
+        result: The table result of the trial; None if the trial was laid out already.
+        queries: The queries, sorted by the bytes that all their executions open of the table, the largest first.
         left_out: The number of queries that were not replayed, because others open more bytes.
         diagnostics: Warnings about the comparison.
     """
@@ -69,17 +69,17 @@ class TrialReport:
 
     @property
     def main(self) -> QueryCost:
-        """The mean of what a query opened of the table itself, weighted by how often it runs."""
+        """The mean of what a query opened of the table itself, weighted by executions."""
         return self._mean([QueryCost(q.main.files, q.main.bytes) for q in self.queries])
 
     @property
     def measured(self) -> QueryCost:
-        """The same of the trial."""
+        """The mean of what a query opened of the trial, weighted by executions."""
         return self._mean([QueryCost(q.trial.files, q.trial.bytes) for q in self.queries])
 
     @property
     def predicted(self) -> QueryCost | None:
-        """The same as the plan predicts; None without a prediction."""
+        """The predicted mean, weighted by executions; None unless every query has a prediction."""
         found = [q.predicted for q in self.queries if q.predicted is not None]
         return self._mean(found) if len(found) == len(self.queries) else None
 
@@ -92,7 +92,7 @@ class TrialReport:
         return QueryCost(files, round(size))
 
 
-# The metrics of a scan: its files and their size. Those of a Delta scan, and those of an Iceberg scan.
+# The names of the metrics of a scan, its number of files and their size: of a Delta scan, and of an Iceberg scan.
 _METRICS = (("numFiles", "filesSize"), ("resultDataFiles", "totalDataFileSize"))
 
 
@@ -109,14 +109,14 @@ class Opened:
 
 
 def replay(frame: DataFrame, queries: Iterable[QueryPredicates]) -> Sequence[Opened]:
-    """Scan a table for each query. Equal scans are done once.
+    """Scan a table for each query. Equal scans are carried out once.
 
     Args:
         frame: The table at one version.
         queries: The queries, with predicates on columns of the table.
 
     Raises:
-        EngineError: ZL309, Spark failed, or reports no files of a scan.
+        EngineError: ZL309, Spark failed, or does not report the files of a scan.
     """
     known: dict[Predicate, Opened] = {}
     found = []
@@ -155,7 +155,7 @@ def _opened(plan: Any, rows: int) -> Opened:
         if names is None:
             if rows == 0:  # Spark knows without a scan that no row matches
                 continue
-            raise EngineError.of("ZL309", f"Spark reports no files of the scan {leaves.apply(at).nodeName()}")
+            raise EngineError.of("ZL309", f"Spark does not report the files of the scan {leaves.apply(at).nodeName()}")
         files, size = (
             total + int(metrics.apply(name).value()) for total, name in zip((files, size), names, strict=True)
         )

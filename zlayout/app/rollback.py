@@ -1,4 +1,4 @@
-"""Roll back a run: determine what it undoes from metadata, and commit it."""
+"""Roll back a run: determine from metadata what the rollback undoes, and commit it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RolledBack:
 
     Attributes:
         run_id: The id of the rollback, which its commit stores.
-        undo: The run that it undid, with the files.
+        undo: The run that was undone, with the files.
         commit: The commit.
     """
 
@@ -37,7 +37,7 @@ class RolledBack:
 
 
 def plan_rollback(project: Project, table: str, run: str | None = None, *, timeout: float = TIMEOUT) -> Undo:
-    """Determine what a rollback undoes. Reads metadata, and checks that the files exist; starts no JVM.
+    """Determine what a rollback undoes. Reads metadata, checks that the files exist, and starts no JVM.
 
     Args:
         project: The project with the table's catalog.
@@ -46,7 +46,7 @@ def plan_rollback(project: Project, table: str, run: str | None = None, *, timeo
         timeout: The limit on reading the table, in seconds.
 
     Raises:
-        SpecError: ZL020 (invalid table name), ZL021 (unknown catalog).
+        SpecError: ZL020 (invalid table name), ZL021 (unknown catalog), ZL084.
         Refused: ZL230 to ZL236: there is no such run on main, or the rollback would lose or change rows.
         TableError: The table cannot be read.
     """
@@ -80,7 +80,7 @@ def rollback(project: Project, undo: Undo, spark: SparkSession | None = None) ->
 
 
 def roll_back(project: Project, undo: Undo, runtime: SparkRuntime, notify: Notify) -> RolledBack:
-    """Commit a rollback on a runtime, which is stopped at the end. Ctrl-C waits for the commit, unless repeated."""
+    """Commit a rollback on a runtime that is stopped at the end. A first Ctrl-C does not interrupt a commit."""
     spec, run_id = layout_of(project, undo.table), uuid.uuid4().hex
     properties = {} if spec is None else spec.commit_properties
     interrupts = Interrupts(lambda: None)
@@ -93,7 +93,7 @@ def roll_back(project: Project, undo: Undo, runtime: SparkRuntime, notify: Notif
 
 
 def _armed(interrupts: Interrupts, notify: Notify) -> Notify:
-    """Return `notify` that also installs the handler of Ctrl-C, which a starting session replaces."""
+    """Return `notify` that also installs the handler of Ctrl-C again, because pyspark replaces it with its session."""
 
     def notified(progress: Progress) -> None:
         interrupts.arm()

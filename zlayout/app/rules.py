@@ -20,21 +20,23 @@ from zlayout.spec.names import parse_table
 from zlayout.spec.rules import holds, matches, rule_of, within
 from zlayout.table.state import TableState
 
-# A catalog may list names of other formats and folders that are no tables. A rule does not apply to them.
+# Errors of names that a catalog lists, although they are tables of other formats, or folders and not tables. Rules do
+# not apply to them.
 _OTHER_FORMATS = ("ZL110", "ZL135")
+_BRANCH_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}")  # as `ref` in the JSON Schema of layouts
 MAX_NAMES_SHOWN = 3
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """The layouts of the tables of a project: those that name their table, and those by rules.
+    """The layouts of selected tables of a project: those that name their table, and those by rules.
 
     Attributes:
-        layouts: One layout for each table, sorted by table name; and one for each rule whose tables cannot be listed.
+        layouts: One layout for each table, sorted by table name, and one for each rule whose tables cannot be listed.
         errors: Why a table has no usable layout, or why the tables of a rule cannot be listed; by the table of the
             layout.
-        diagnostics: What concerns no single table, such as a rule that matches nothing.
+        diagnostics: The diagnostics that concern no single table, for example about a rule that matches nothing.
     """
 
     layouts: tuple[LayoutSpec, ...]
@@ -47,11 +49,12 @@ def selected_layouts(
 ) -> Declared:
     """List the tables that rules match, and select from the layouts of all tables as `select_layouts` does.
 
-    Catalogs are asked only for rules whose tables the selection may contain. A selection of table names asks none.
+    A catalog is asked for its tables only if the selection may contain tables of its rules, and never if the selection
+    consists of table names.
 
     Raises:
         SpecError: ZL045, a pattern or an excluded name matches no layout.
-        TableError: The selected tables have rules, and the catalog cannot list them.
+        TableError: No layout is selected, and a catalog cannot list the tables of a rule.
     """
     wanted, excluded = (((p,) if isinstance(p, str) else tuple(p)) for p in (select, exclude))
     found = _declared(project, wanted, excluded, reading)
@@ -69,7 +72,7 @@ def selected_layouts(
 
 
 def layouts_of_tables(project: Project, tables: Iterable[TableName], reading: Reading) -> Declared:
-    """Return the layouts of tables with these names, their own or by rules. Lists no catalog."""
+    """Return the layouts of tables with these names, their own or by rules. No catalog is asked for its tables."""
     exact = {spec.table: spec for spec in project.layouts}
     names = tuple(dict.fromkeys(tables))
     by_rules = _by_rules(project, [name for name in names if name not in exact], reading)
@@ -116,7 +119,7 @@ def _sorted(
 def _listed(
     project: Project, rules: Sequence[LayoutRule], reading: Reading
 ) -> tuple[list[Listed], dict[TableName, ZlayoutError]]:
-    """List the tables that the rules match. Return them, and the error of each pattern that cannot be listed."""
+    """Return the names that the rules match, and the error of each pattern whose names cannot be listed."""
     patterns = list(dict.fromkeys(rule.pattern for rule in rules))
     widest = [p for p in patterns if not any(within(p, q) and not within(q, p) for q in patterns)]
     found = _read_each(project, widest, lambda backend, pattern: list(backend.list_tables(pattern)), reading)
@@ -127,7 +130,10 @@ def _listed(
 
 
 def _by_rules(project: Project, tables: Sequence[TableName], reading: Reading) -> Declared:
-    """Return the layouts by rules of tables without a layout of their own. Tables are observed for conditions only."""
+    """Return the layouts by rules of tables without a layout of their own.
+
+    A table is observed only if a rule that matches its name has a condition on tables.
+    """
     candidates = {table: [rule for rule in project.rules if matches(rule, table)] for table in tables}
     conditional = [table for table, rules in candidates.items() if any(rule.only for rule in rules)]
     states = _read_each(project, conditional, lambda backend, table: backend.observe(table, ()), reading)
@@ -168,7 +174,7 @@ def _read_each(
 
 
 def _may_select(rule: LayoutRule, text: str) -> bool:
-    """Whether a pattern of a selection may select a table that has the rule."""
+    """Return whether a pattern of a selection may select a table that has its layout by the rule."""
     if text.startswith("tag:"):
         return any(fnmatchcase(tag, text[4:]) for tag in rule.spec.tags)
     if text.startswith("path:"):
@@ -185,7 +191,7 @@ def _is_other(listed: Listed) -> bool:
 
 
 def _remarks(rule: LayoutRule, names: Sequence[TableName], listed: Sequence[Listed]) -> list[Diagnostic]:
-    """Return what a user should know about the names that a rule matches."""
+    """Return a warning if a rule matches no table, or a note if it matches names of other formats."""
     other = [str(one.table) for one in listed if _is_other(one) and matches(rule, one.table)]
     if not any(matches(rule, name) for name in names):
         message = f"the rule {quote_value(rule.spec.rule)} matches no table"
@@ -196,12 +202,11 @@ def _remarks(rule: LayoutRule, names: Sequence[TableName], listed: Sequence[List
     shown = ", ".join(other[:MAX_NAMES_SHOWN]) + (
         f" and {len(other) - MAX_NAMES_SHOWN} more" * (len(other) > MAX_NAMES_SHOWN)
     )
-    message = f"the rule {quote_value(rule.spec.rule)} leaves out what is not a table of the catalog's format: {shown}"
+    message = (
+        f"the rule {quote_value(rule.spec.rule)} leaves out names that are not tables of the catalog's format: {shown}"
+    )
     hint = "nothing needs to be done; exclude these names to remove this note"
     return [Diagnostic("ZL445", message, severity="note", hint=hint, location=rule.spec.location)]
-
-
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}")  # as `ref` in the schema of layouts
 
 
 def on_branch(project: Project, declared: Declared, branch: str | None) -> Declared:
@@ -223,19 +228,19 @@ def on_branch(project: Project, declared: Declared, branch: str | None) -> Decla
 
 
 def table_on(table: TableName, spec: LayoutSpec | None, branch: str | None) -> TableName:
-    """Return the table with the branch `branch`; if that is None, with the one that its layout declares.
+    """Return the table with the branch `branch`, or if that is None, with the branch that its layout declares.
 
     Raises:
         SpecError: ZL054, if `branch` is not the name of a branch.
     """
-    if branch is not None and not _NAME.fullmatch(branch):
+    if branch is not None and not _BRANCH_NAME.fullmatch(branch):
         message = f"expected the name of a branch, of letters, digits and _ . / -, found {quote_value(branch)}"
         raise SpecError.of("ZL054", message, hint="give --branch NAME, or leave it out for the branch of the layout")
     return table.on(branch if branch is not None else spec.ref if spec is not None else "")
 
 
 def require_branches(catalog: CatalogConfig, table: TableName) -> None:
-    """Check that the format of a table has branches, if the table is on one.
+    """Check that the format of a table has branches, if the table name has one.
 
     Raises:
         Refused: ZL237.
@@ -244,7 +249,7 @@ def require_branches(catalog: CatalogConfig, table: TableName) -> None:
     if table.branch and not traits.branches:
         raise Refused.of(
             "ZL237",
-            f"{table.on('')}: {traits.title} tables have no branch {quote_value(table.branch)}",
+            f"{table.on('')}: {traits.title} tables have no branches, found branch {quote_value(table.branch)}",
             hint="leave out the table, or --branch and ref",
         )
 

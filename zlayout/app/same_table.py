@@ -1,4 +1,4 @@
-"""Find tables that a project declares twice: two table names that lead to one table.
+"""Find tables that a project declares twice, under two table names that lead to one table.
 
 Two layouts of one table would undo each other's work in each run, so neither may be planned.
 """
@@ -18,7 +18,7 @@ Observed = tuple[LayoutSpec, TableState | None]
 
 
 def shared_tables(observed: Sequence[Observed]) -> dict[int, SpecError]:
-    """The error ZL022 of each spec whose table is the table of another spec, by its index in `observed`."""
+    """Return the error ZL022 of each spec whose table is also that of another spec, by the index in `observed`."""
     errors: dict[int, SpecError] = {}
     for first, second in _pairs(observed):
         for one, other in ((first, second), (second, first)):
@@ -28,18 +28,18 @@ def shared_tables(observed: Sequence[Observed]) -> dict[int, SpecError]:
 
 
 def _pairs(observed: Sequence[Observed]) -> Iterator[tuple[int, int]]:
-    """The pairs of indices of one table, in order."""
+    """Yield the pairs of indices whose states are of one table, sorted."""
     by_key: dict[object, list[int]] = {}
     for index, (_, state) in enumerate(observed):
         if state is not None:
-            by_key.setdefault(_place(state.location), []).append(index)
+            by_key.setdefault(_location_key(state.location), []).append(index)
             by_key.setdefault(("table id", state.table_id), []).append(index)
     found = {pair for members in by_key.values() for pair in combinations(members, 2)}
-    return (pair for pair in sorted(found) if not _apart(*(observed[i][1] for i in pair)))
+    return (pair for pair in sorted(found) if not _are_copies(*(observed[i][1] for i in pair)))
 
 
-def _place(location: str) -> object:
-    """A key that is equal for all names of one location, also through links."""
+def _location_key(location: str) -> object:
+    """Return a key that is equal for all names of one location, also through links."""
     plain = canonical(location)
     if container(location) == "/":
         try:
@@ -50,21 +50,25 @@ def _place(location: str) -> object:
     return plain
 
 
-def _apart(one: TableState | None, other: TableState | None) -> bool:
-    """Whether two states with one table id are of two tables: the one is a copy of the other's files elsewhere."""
-    if one is None or other is None or _place(one.location) == _place(other.location):
+def _are_copies(one: TableState | None, other: TableState | None) -> bool:
+    """Return whether two states with one table id are of two tables, because one table is a copy of the other.
+
+    A copy has another location in the same container. Locations in different containers can be two addresses of one
+    table, so they count as one table.
+    """
+    if one is None or other is None or _location_key(one.location) == _location_key(other.location):
         return False
     return container(one.location) == container(other.location) != ""
 
 
 def _error(observed: Observed, other: Observed) -> SpecError:
     (spec, state), (second, elsewhere) = observed, other
-    place = "" if state is None else state.location
-    also = "" if elsewhere is None or elsewhere.location == place else f" and {elsewhere.location}"
+    location = "" if state is None else state.location
+    also = "" if elsewhere is None or elsewhere.location == location else f" and {elsewhere.location}"
     return SpecError.of(
         "ZL022",
-        f"{spec.table} and {second.table} are two names of one table, at {place}{also}; the other layout is declared "
-        f"in {second.location}",
+        f"{spec.table} and {second.table} are two names of one table, at {location}{also}; the other layout is "
+        f"declared in {second.location}",
         hint="keep one of the two layouts",
         location=spec.location,
     )

@@ -34,7 +34,7 @@ from zlayout.workload import Workload, read_workload
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The queries that are replayed: those that open most bytes at present, each as often as it runs.
+# The number of queries that are replayed: those with the largest product of executions and bytes opened at present.
 MAX_QUERIES = 50
 
 
@@ -45,12 +45,13 @@ class PlannedTrial:
     Attributes:
         project: The project.
         place: Where the trial is.
-        plan: The plan of the trial. For one that is not made yet, that of the version from which it is made.
+        plan: The plan of the trial. If the trial does not exist yet, it is the plan of the version of the table from
+            which the trial will be made.
         state: The observed table itself.
-        trial: The trial; None if it is not made yet.
+        trial: The trial; None if it does not exist yet.
         workload: The queries.
-        expected: What they open of the table now, and after a plan for it is applied.
-        timeout: The limit on reading the table, in seconds.
+        expected: What the queries open of the table at present, and after its layout is applied to it.
+        timeout: The limit on each read of the table or the trial, in seconds.
     """
 
     project: Project
@@ -77,7 +78,7 @@ def trial(
 ) -> TrialReport:
     """Apply the layout of a table to a branch or a shallow clone, and replay the queries of its workload on both.
 
-    The branch or the clone is made if there is none. The table itself is not changed.
+    The branch or the clone is made if it does not exist. The table itself is not changed.
 
     Args:
         project: The project, with a layout of the table.
@@ -88,13 +89,14 @@ def trial(
         spark: A running session, as for `apply`.
         on_event: As for `apply`.
         ignore_window: As for `apply`.
-        timeout: The limit on reading the table, in seconds.
+        timeout: The limit on each read of the table or the trial, in seconds.
 
     Raises:
-        SpecError: The names, the workload or the layout are invalid, or no query can skip files.
+        SpecError: An argument, the workload or the layout is invalid, or no query can skip files.
         TableError: The table cannot be read.
         Refused: The layout cannot be applied to the trial, or the branch or the location of the clone cannot be used.
-        EngineError: Spark failed, or the rewrite is not complete. The trial remains, and can be continued.
+        CommitConflict: ZL320, the trial was replaced since it was planned.
+        EngineError: Spark failed, or the rewrite is not complete. The trial remains, and `trial` can continue it.
     """
     planned = plan_trial(project, table, branch=branch, clone=clone, workload=workload, timeout=timeout)
     runtime = runtime_for(project, spark, [project.catalogs[planned.place.table.catalog]])
@@ -121,7 +123,7 @@ def plan_trial(
         timeout: As in `trial`.
 
     Raises:
-        SpecError: The names, the workload or the layout are invalid, or no query can skip files.
+        SpecError: An argument, the workload or the layout is invalid, or no query can skip files.
         TableError: The table cannot be read.
         Refused: The layout cannot be applied to the trial, or the branch or the location of the clone cannot be used.
     """
@@ -159,12 +161,12 @@ def plan_trial(
 def carry_out_trial(
     planned: PlannedTrial, runtime: SparkRuntime, on_event: OnEvent, *, ignore_window: bool = False
 ) -> TrialReport:
-    """As `trial`, on a runtime that is stopped at the end."""
+    """Carry out a planned trial on a runtime that is stopped at the end. Raises the errors of `trial`."""
     place, timeout = planned.place, planned.timeout
     with runtime:
         if not runtime.started:
             on_event(Progress(str(place.name), Stage.STARTING_SPARK))
-        _ = runtime.session  # the functions of pyspark need a session, also if nothing is rewritten
+        _ = runtime.session  # replaying needs a session even if nothing is rewritten
         trials = FORMATS[planned.state.format].trials(planned.project.catalogs[place.table.catalog], runtime)
         if planned.trial is None:
             trials.begin(place.table, planned.state, place.where)
@@ -221,7 +223,7 @@ def _measured(planned: PlannedTrial, spec: LayoutSpec, runtime: SparkRuntime) ->
 
 
 def _asked(main: Planned, workload: Workload, project: Project, backend: Backend, timeout: float) -> Expected | None:
-    """Return what the queries open, without a prediction if none can be made, because a trial needs none."""
+    """Return what the queries open. If no prediction can be made, it is left out, because a trial does not need it."""
     table = main.spec.table
     try:
         return read_one(lambda: expected(main, workload, project, backend, SAMPLE_BYTES), table, timeout)
@@ -238,9 +240,9 @@ def _plan(place: Place, spec: LayoutSpec, timeout: float) -> ProjectPlan:
 
 
 def _plan_from(place: Place, own: ProjectPlan, main: Planned) -> ProjectPlan:
-    """Plan a trial that is not made yet, from the version of the table that it will have.
+    """Plan a trial that does not exist yet, from the version of the table from which it will be made.
 
-    Unless the trial is refused, the document is that of the plan for the table itself, which has the forecasts.
+    The document is that of the plan for the table itself, which has forecasts, under the name of the trial.
     """
     assert main.state is not None
     spec = replace(main.spec, table=place.name)
@@ -261,7 +263,7 @@ def _readable(planned: Planned) -> TableState:
 
 
 def _incomplete(place: Place) -> Diagnostic:
-    message = f"{place.name} is not laid out completely, so that nothing was measured"
+    message = f"{place.name} is not laid out completely, so nothing was measured"
     return Diagnostic("ZL308", message, hint="run trial again, outside of maintenance windows with --ignore-window")
 
 

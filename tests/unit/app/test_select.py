@@ -3,7 +3,7 @@
 import pytest
 from support.builders import make_layout, make_spec
 
-from zlayout.app.project import MAX_NAMES, select_layouts
+from zlayout.app.project import MAX_NAMES_SHOWN, select_layouts
 from zlayout.errors import SpecError
 
 
@@ -12,9 +12,8 @@ def test_the_hint_for_an_unknown_name_lists_a_few_tables_and_counts_the_others()
     with pytest.raises(SpecError) as error:
         select_layouts(specs, "nothere", ())
     (diagnostic,) = error.value.diagnostics
-    assert (
-        diagnostic.hint == f"tables with a layout: {', '.join(str(s.table) for s in specs[:MAX_NAMES])} and 1,190 more"
-    )
+    shown = ", ".join(str(spec.table) for spec in specs[:MAX_NAMES_SHOWN])
+    assert diagnostic.hint == f"tables with a layout: {shown} and 1,190 more"
     with pytest.raises(SpecError) as error:
-        select_layouts(specs[:MAX_NAMES], "nothere", ())
+        select_layouts(specs[:MAX_NAMES_SHOWN], "nothere", ())
     assert error.value.diagnostics[0].hint.endswith("lake.db.t0009")

@@ -84,4 +84,4 @@ def test_commands_for_one_table_have_a_limit_too(
 
 @pytest.mark.usefixtures("root")
 def test_a_plan_file_that_does_not_exist_is_no_misspelled_table(cli: Cli) -> None:
-    assert "there is no plan file of this name here" in cli("apply", "plan.json", "--auto-approve", code=1).err
+    assert "this file does not exist; write a plan file" in cli("apply", "plan.json", "--auto-approve", code=1).err
