@@ -1,4 +1,4 @@
-"""Simulate layouts of a table on a sample of its rows, search for the one with the lowest cost, and write it."""
+"""Simulate layouts of a table on a sample of its rows, search for the layout with the lowest cost, and write it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,14 @@ MAX_SAMPLE_COLUMNS = 32
 
 @dataclass(frozen=True, slots=True)
 class SampleStarted:
-    """Spark starts to sample `rows` of the `total` live rows of a table."""
+    """Spark begins to sample a table.
+
+    Attributes:
+        table: The name of the table.
+        rows: The number of rows to draw.
+        total: The number of live rows of the table.
+        seed: The seed of the sample.
+    """
 
     table: str
     rows: int
@@ -60,8 +67,8 @@ class StudyOptions:
 
     Attributes:
         columns: The layouts to simulate. Each is a list of columns with weights, for example `a,b=2`.
-        curve: The curve of these layouts, and the only curve to search. Default: the declared curve for the layouts,
-            and all curves for the search.
+        curve: The curve of these layouts, and the only one that the search uses. Default: the declared curve for these
+            layouts, and all curves for the search.
         files: The number of files after the rewrite. Default: derived from the target size.
         sample_rows: The number of rows to draw. Default: 2,000 per file, at least 50,000 and at most 1,000,000.
         seed: The seed of the sample.
@@ -87,7 +94,9 @@ def advise(
     spark: SparkSession | None = None,
     on_event: Callable[[AdviceEvent], None] | None = None,
 ) -> Study:
-    """Find the columns, weights and curve with the lowest cost for a workload. Samples on Spark; writes nothing.
+    """Find the columns, weights and curve with the lowest cost for a workload.
+
+    The rows are sampled on Spark. Nothing is written.
 
     Args:
         project: The project with the table's catalog.
@@ -101,7 +110,7 @@ def advise(
         The simulated layouts with their cost per query, and a recommendation.
 
     Raises:
-        SpecError: The table name, the workload or the columns are invalid, or no query can skip files.
+        SpecError: The table name, the workload or the options are invalid, or no query can skip files.
         TableError: The table cannot be read.
         EngineError: The sample cannot be drawn.
         Refused: `spark` is a session that zlayout cannot work in.
@@ -118,7 +127,10 @@ def make_study(
     runtime: SparkRuntime,
     on_event: Callable[[AdviceEvent], None],
 ) -> Study:
-    """As `advise`, on a runtime that is stopped at the end. The log of Spark is kept only if an error is raised."""
+    """Make a study on a runtime that is stopped at the end. Raises the errors of `advise`.
+
+    The log of Spark is kept only if an error is raised.
+    """
     name = known_table(project, table)
     backend = backend_for(project.catalogs[name.catalog], runtime)
     schema = read_one(lambda: backend.observe(name, ()), name)
@@ -169,7 +181,7 @@ def _sample(
 
 
 def _empty_spec(name: TableName, state: TableState) -> LayoutSpec:
-    """Make a layout spec without columns for a table without a layout, with the present file size of the table."""
+    """Make a layout spec without columns, with the present file size of the table, for a table without a layout."""
     layout = Layout((), "kd", 1000, False, target_size(state), True, "zlayout")
     return LayoutSpec(name, layout, Location(str(name)))
 
@@ -187,19 +199,21 @@ def own_layout(project: Project, table: str) -> LayoutSpec:
     """Return the layout spec that names the table. Raises SpecError ZL076 if there is none."""
     spec = layout_of(project, known_table(project, table))
     if spec is None:
-        hint = f"write one first: `zlayout import {table}`. A layout for many tables is not changed"
+        hint = f"write one first: `zlayout import {table}`. A rule is not changed"
         raise SpecError.of("ZL076", f"no layout file names {table}", hint=hint)
     return spec
 
 
 def write_advice(project: Project, found: Study) -> Path | None:
-    """Write the best layout of a study into the layout file of its table, and read the project again.
+    """Write the best layout of a study into the layout file of its table.
+
+    The project is then loaded again, to check that it declares this layout.
 
     Returns:
-        The path of the file; None if it stays as it is, because no layout is recommended or it is the declared one.
+        The path of the file; None if nothing was written, because no layout is recommended or it is the declared one.
 
     Raises:
-        SpecError: ZL076, the file cannot be changed. It then has its previous content.
+        SpecError: ZL076, the table has no layout file, or the file cannot be changed. It then keeps its content.
     """
     spec = own_layout(project, found.table)
     if found.best is None or found.best.layout == spec.layout:
@@ -211,7 +225,7 @@ def write_advice(project: Project, found: Study) -> Path | None:
         if _declared(project, found.table) == wanted:
             return path
         write_atomically(path, before)
-        reason = "its text would not declare the recommended layout"
+        reason = "with the change, it would not declare the recommended layout"
     except OSError as error:
         reason = error.strerror or type(error).__name__
     raise SpecError.of(

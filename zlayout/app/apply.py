@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from zlayout.app.arguments import require, require_choice, require_count, require_number
 from zlayout.app.concurrent_reads import TIMEOUT
-from zlayout.app.concurrent_tables import at_the_same_time, by_worth
+from zlayout.app.concurrent_tables import at_the_same_time, by_gain
 from zlayout.app.history import append_and_log
 from zlayout.app.interrupts import Interrupts, cancel_in_background, ending
 from zlayout.app.plan import Planned, ProjectPlan, backends_of, plan_table_in_time
@@ -151,7 +151,7 @@ def carry_out(
     true. `on_event` is called in this thread, also for several concurrent tables. Tables for which `limit` leaves no
     time are deferred, without events.
     """
-    changing = by_worth([p for p in plan.planned if p.decision.plan.status is Status.CHANGES])
+    changing = by_gain([p for p in plan.planned if p.decision.plan.status is Status.CHANGES])
     left, done = iter(changing), list[Applied]()  # threads take from one iterator, each table once
 
     def carry_out_next(runtime: SparkRuntime, on_event: OnEvent) -> None:

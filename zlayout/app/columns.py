@@ -1,4 +1,4 @@
-"""Parse the columns of a layout that options name, and check them against a table."""
+"""Parse columns that an option names, and check whether they can be z-order columns of a table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ def split_columns(text: str) -> tuple[str, ...]:
 
 
 def parse_columns(text: str) -> tuple[ZorderColumn, ...]:
-    """Parse columns with weights, `a,b=2`. Raises SpecError ZL016 (duplicate column), ZL074 (no column, bad weight)."""
+    """Parse columns with weights, `a,b=2`.
+
+    Raises:
+        SpecError: ZL016, a duplicate column; ZL074, a missing name or an invalid weight.
+    """
     columns = []
     for part in text.split(","):
         name, sign, weight = (piece.strip() for piece in part.partition("="))
@@ -48,7 +52,7 @@ def _weight(text: str, part: str) -> float:
 def layouts_of(
     wanted: Sequence[tuple[ZorderColumn, ...]], curve: str | None, base: Layout, state: TableState
 ) -> tuple[Layout, ...]:
-    """Make a layout from each list of columns. Raises SpecError as `require_usable`."""
+    """Make a layout from each list of columns and `base`. Raises the errors of `require_usable`."""
     require_usable([column.name for columns in wanted for column in columns], state, LOCATION)
     return tuple(replace(base, columns=columns, curve=curve or base.curve) for columns in wanted)
 

@@ -1,9 +1,9 @@
-"""Read many tables at the same time, within a time limit for tables whose catalog or store does not answer.
+"""Read many tables at the same time, with a time limit for tables whose catalog or storage does not answer.
 
-The threads are daemon threads, and each catalog has its own: a library that waits for an answer in one catalog does not
-hold up the tables of other catalogs or Ctrl-C. The file system of deltalake is an exception: it waits without letting
-other threads run, for half a minute at most (`_LIMITS` in `zlayout.formats.storage`). S3 is not read through it, unless
-a property is set that Arrow does not have: see `zlayout.formats.delta.read.location`.
+The threads are daemon threads, and each catalog has its own. A library that waits for an answer of one catalog delays
+neither the tables of other catalogs nor Ctrl-C. The file system of deltalake is an exception: while it waits, for at
+most half a minute (`_LIMITS` in `zlayout.formats.storage`), no other thread runs. S3 is read through it only if a
+property is set that Arrow does not have: see `zlayout.formats.delta.read.location`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 
 
 class Step(StrEnum):
-    """What is read of a table to plan it: metadata, a sample of rows, or what the queries of its workload need."""
+    """What is read of a table to plan it: metadata, a sample of rows, or data for the queries of its workload."""
 
     OBSERVING = "observing"
     SAMPLING = "sampling"
@@ -42,7 +42,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TableRead:
-    """A table was read, or its time limit has passed. seconds: the duration; 0 if reading it was not begun."""
+    """A table was read, or its time limit has passed. seconds: The duration; 0 if reading was not begun."""
 
     table: str
     step: Step
@@ -56,8 +56,8 @@ class Reading:
     Attributes:
         parallelism: The number of tables of one catalog to read at the same time.
         timeout: The limit for one table, in seconds.
-        on_progress: Called with the number of tables that are read or late, and the number of all.
-        on_read: Called with each table that is read or late.
+        on_progress: Called with the number of tables that were read or are late, and the number of all tables.
+        on_read: Called for each table that was read or is late.
     """
 
     parallelism: int = PARALLELISM
@@ -78,7 +78,7 @@ def read_tables(
     reading: Reading,
     step: Step | None = None,
 ) -> list[Result]:
-    """Read the table of each item in threads, and report it to `reading.on_read` as `step`. See `read_all`."""
+    """Read the table of each item in threads, as `read_all` does, and report each to `reading.on_read` as `step`."""
     tables = [table_of(item) for item in items]
 
     def report(number: int, seconds: float) -> None:
@@ -100,10 +100,11 @@ def read_all(
 
     Args:
         lanes: The catalog of each table.
-        read: Reads the table with this number, in a thread. An exception ends the run.
+        read: Reads the table with this number, in a thread. Its exceptions are raised in the calling thread.
         late: Makes the result for a table that could not be read within the time limit. If no table of its catalog was
             read since the last one that was late, the waiting tables of that catalog are late too.
-        on_done: Called in this thread with the number of each table that is read or late, and the seconds it took.
+        reading: The limits. `on_read` is not called.
+        on_done: Called in the calling thread with the number of each table that was read or is late, and the seconds.
 
     Returns:
         The result of each table.
@@ -112,7 +113,13 @@ def read_all(
 
 
 def read_one(read: Callable[[], Result], table: TableName, timeout: float = TIMEOUT) -> Result:
-    """Return the result of `read`, or raise its exception, or TableError ZL105 after `timeout` seconds."""
+    """Return the result of `read`.
+
+    Raises:
+        SpecError: ZL084, the timeout is invalid.
+        TableError: ZL105, `read` did not return within `timeout` seconds.
+        BaseException: The exception of `read`.
+    """
 
     def late(_number: int) -> NoReturn:
         raise no_answer(table, timeout)
@@ -122,9 +129,9 @@ def read_one(read: Callable[[], Result], table: TableName, timeout: float = TIME
 
 
 def is_waiting() -> bool:
-    """Return whether a thread still reads a table that was given up.
+    """Return whether a thread still reads a table that is late.
 
-    Its library may have started threads of its own, for which Python would wait at the end of the process.
+    A library in it may have started threads of its own, for which Python would wait at the end of the process.
     """
     return any(thread.name == _READER for thread in threading.enumerate())
 
@@ -132,14 +139,20 @@ def is_waiting() -> bool:
 def no_answer(table: TableName, timeout: float, location: Location | None = None) -> TableError:
     """Return the error for a table that could not be read within the time limit."""
     name = table.catalog
-    message = f"{table} could not be read within {timeout:g} s: catalog {name} or its object store does not answer"
+    message = f"{table} could not be read within {timeout:g} s: catalog {name} or its storage does not answer"
     hint = f"check that the services of catalogs.{name} answer; if they are slow, use a larger --timeout"
     return TableError.of("ZL105", message, hint=hint, location=location)
 
 
 @dataclass(slots=True)
 class _Lane:
-    """The tables of one catalog: those that no thread has begun, and the time at which each running one is late."""
+    """The tables of one catalog.
+
+    Attributes:
+        waiting: The tables that no thread has begun.
+        running: When each table that a thread reads will be late, in the seconds of `time.monotonic`.
+        answered: Whether a table was read since the last one that was late.
+    """
 
     waiting: deque[int]
     running: dict[int, float] = field(default_factory=dict)
@@ -147,6 +160,8 @@ class _Lane:
 
 
 class _Run(Generic[Result]):
+    """One call of `read_all`."""
+
     def __init__(
         self,
         lanes: Sequence[str],
@@ -184,11 +199,11 @@ class _Run(Generic[Result]):
     def _work(self, number: int) -> None:
         try:
             self._done.put((number, self._read(number), None))
-        except BaseException as error:  # libraries in Rust raise PanicException, which is no Exception
+        except BaseException as error:  # libraries in Rust raise PanicException, which is not an Exception
             self._done.put((number, None, error))
 
     def _take(self, until: float) -> None:
-        """Wait for one result, at most until a time."""
+        """Wait for one result, at most until the given time."""
         try:
             number, result, error = self._done.get(
                 timeout=min(max(until - time.monotonic(), 0.0), threading.TIMEOUT_MAX)
@@ -196,7 +211,7 @@ class _Run(Generic[Result]):
         except Empty:
             return
         if number in self._found:
-            return  # its time limit had passed
+            return  # it was late
         if error is not None:
             raise error
         self._found[number] = cast("Result", result)
@@ -206,14 +221,14 @@ class _Run(Generic[Result]):
         self._on_done(number, seconds)
 
     def _give_up(self, lane: _Lane) -> None:
-        """Replace the results of late tables."""
+        """Make the results of the tables that are late now."""
         now = time.monotonic()
         late = [number for number, at in lane.running.items() if at <= now]
         if late and not lane.answered:
             late += lane.waiting
             lane.waiting.clear()
         if late:
-            lane.answered = False  # its other tables wait for one more limit, if the service stopped answering
+            lane.answered = False  # if the service has stopped answering, its other tables wait for one more limit only
         for number in late:
             begun = lane.running.pop(number, None) is not None
             self._found[number] = self._late(number)

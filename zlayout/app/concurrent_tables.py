@@ -1,4 +1,7 @@
-"""Work on several tables at the same time: threads with a Spark session each, and events in the calling thread."""
+"""Work on several tables at the same time.
+
+Each thread has a Spark session of its own, and the functions for events are called in the thread of the caller.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +24,15 @@ E = TypeVar("E")
 _POLL_SECONDS = 0.2
 
 
-def by_worth(tables: Iterable[Planned]) -> list[Planned]:
-    """Sort tables by what apply may gain for each byte that it rewrites, the largest gain first."""
-    return sorted(tables, key=lambda planned: (-worth(planned.decision.plan), planned.decision.plan.table))
+def by_gain(tables: Iterable[Planned]) -> list[Planned]:
+    """Sort tables by what `apply` may gain per rewritten byte, the largest gain first."""
+    return sorted(tables, key=lambda planned: (-gain(planned.decision.plan), planned.decision.plan.table))
 
 
-def worth(plan: TablePlan) -> float:
-    """Return by how much apply may lower touched, summed over the columns, for each byte that it rewrites."""
-    gain = sum(max(column.touched - column.low, 0.0) for column in plan.columns if column.low is not None)
-    return gain / max(plan.rewrite_bytes, 1)
+def gain(plan: TablePlan) -> float:
+    """Return by how much `apply` may lower touched per rewritten byte, summed over the columns."""
+    decrease = sum(max(column.touched - column.low, 0.0) for column in plan.columns if column.low is not None)
+    return decrease / max(plan.rewrite_bytes, 1)
 
 
 def at_the_same_time(
@@ -42,14 +45,17 @@ def at_the_same_time(
     """Call `work` in several threads and wait for all of them.
 
     Args:
-        work: Receives the runtime of its thread, and a function that calls `on_event` in the thread of the caller.
+        work: Called with the runtime of its thread, and with a function that calls `on_event` in the calling thread.
+        threads: The number of threads.
+        project: The project.
         runtime: The runtime whose session the runtimes of the threads clone. It is started by the first thread.
-        on_event: Its exceptions are raised in the thread that the event comes from.
+        on_event: Its exceptions are raised in the thread that made the event.
 
     Raises:
-        Refused: ZL210, if pyspark does not give each thread a thread of the JVM, which has the session it works with.
-        KeyboardInterrupt: Some thread ended with it, or it was raised in this thread, which then waits for no other.
-        BaseException: What else a thread raised.
+        Refused: ZL210, pyspark does not give each thread its own thread of the JVM, so that all share one session.
+        KeyboardInterrupt: A thread ended with it and no thread with another exception; or it was raised in the calling
+            thread, which then does not wait for the other threads.
+        BaseException: A thread ended with this exception.
     """
     if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() != "true":
         raise Refused.of(
@@ -83,7 +89,7 @@ def at_the_same_time(
 
 
 class _Relay(Generic[E]):
-    """Calls a function in the thread that serves. The threads that ask for it wait until it has returned."""
+    """Calls a function in the thread that calls `serve`. Other threads call the relay, and wait for the function."""
 
     def __init__(self, function: Callable[[E], None]) -> None:
         self._function = function
@@ -95,7 +101,7 @@ class _Relay(Generic[E]):
         answer.result()
 
     def serve(self, seconds: float) -> None:
-        """Call the function for the next event, if there is one within some seconds."""
+        """Call the function for the next event. seconds: How long to wait for an event."""
         try:
             event, answer = self._asked.get(timeout=seconds)
         except Empty:

@@ -1,4 +1,4 @@
-"""Check step by step whether the services of a catalog can be reached, and say which step fails. Writes nothing."""
+"""Check step by step whether the services of a catalog can be reached, and report the step that fails."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SAMPLE_BYTES = 1  # one row group, the smallest sample
 
 
 class Step(StrEnum):
-    """A step of the check, in this order."""
+    """A step of the check of a catalog, in the order of the steps."""
 
     RESOLVE = "resolve"
     CONNECT = "connect"
@@ -43,7 +43,7 @@ class Step(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What a step found. A step is skipped if there is nothing to check, or if an earlier step failed."""
+    """The result of a step. A step is skipped if there is nothing to check."""
 
     OK = "ok"
     FAILED = "failed"
@@ -52,10 +52,10 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One step of one catalog.
+    """The result of one step for one catalog.
 
     Attributes:
-        outcome: What it found.
+        outcome: The result.
         detail: What was checked, or why it failed or was skipped.
         hint: What to do; empty unless the step failed.
     """
@@ -70,11 +70,12 @@ class Check:
 def doctor(
     project: Project, catalogs: Sequence[str] = (), *, spark: bool = False, timeout: float = TIMEOUT
 ) -> Iterator[Check]:
-    """Check catalogs, one step after the other.
+    """Check catalogs, one step after the other, and stop at the first step of a catalog that fails. Writes nothing.
 
     Args:
+        project: The project.
         catalogs: The names of the catalogs. Empty: all catalogs of the project.
-        spark: Whether to start Spark with the configuration of the project, and to read the same tables in it.
+        spark: Whether to start Spark too, with the configuration of the project, and to read the same tables in it.
         timeout: The limit for each step, in seconds.
 
     Yields:
@@ -93,12 +94,13 @@ def doctor(
 
 
 WRITE_DENIED = "allow these credentials to write to the location"
-# A step; what it checks; and a function that raises an exception if it fails, and may return a better detail.
+# A step, what it checks, and a function that carries it out. The function raises an exception if the step fails, and
+# may return a string that replaces the second item.
 _Attempt = tuple[Step, str, Callable[[], object]]
 
 
 def _attempt(step: Step, detail: str, action: Callable[[], object]) -> tuple[Outcome, str, str]:
-    """Return the outcome of a step, its detail and its hint."""
+    """Carry out a step, and return its result, its detail and its hint."""
     try:
         found = action()
     except NotChecked as skipped:
@@ -115,12 +117,11 @@ def _attempt(step: Step, detail: str, action: Callable[[], object]) -> tuple[Out
 
 
 def spark_detail(spark: str) -> str:
-    """Describe a version of Spark: whether `make matrix` ran with it, or what decides instead."""
+    """Describe a version of Spark: whether zlayout was tested with it, and what that means."""
     if spark in versions.TESTED_SPARK:
         return f"Spark {spark}, with which zlayout was tested"
-    return (
-        f"Spark {spark}, with which zlayout was not tested: before a rewrite, a self-test decides about engine zlayout"
-    )
+    untested = f"Spark {spark}, with which zlayout was not tested"
+    return f"{untested}: before a rewrite, a self-test decides whether engine zlayout is used"
 
 
 def _skip(reason: str) -> NoReturn:
@@ -128,7 +129,7 @@ def _skip(reason: str) -> NoReturn:
 
 
 def _addresses(catalog: CatalogConfig, timeout: float) -> Iterator[_Attempt]:
-    """Yield the steps for the services of a catalog."""
+    """Yield the steps for the network addresses of a catalog."""
     found = addresses(catalog)
     if not found:
         yield Step.RESOLVE, "", partial(_skip, "the catalog and its tables are on this machine")

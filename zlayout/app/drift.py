@@ -1,4 +1,4 @@
-"""Check tables for drift: compare them with their layouts, and layouts with workloads. Changes nothing."""
+"""Check tables for drift: compare tables with their layouts, and layouts with workloads. Changes nothing."""
 
 from __future__ import annotations
 
@@ -69,14 +69,16 @@ def drift(
         project: The project, from `load_project`.
         select: Tables to check, as in `plan`. Empty: all.
         exclude: Tables to leave out.
-        sample: Whether to read key columns of some row groups, as in `plan`. Without, it is not known whether another
-            layout fits the workload better. Default: `defaults.sample` of the project.
+        sample: Whether to read columns of some row groups, as in `plan`. Without a sample, layouts that no longer fit
+            the workload are not found. Default: `defaults.sample` of the project.
         branch: The branch of all tables, as in `plan`.
         parallelism: The number of tables of one catalog to read at the same time.
         timeout: The limit on reading one table, in seconds, as in `plan`.
 
     Raises:
-        SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts; ZL054, ZL084.
+        SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts; ZL054, ZL084,
+            an argument is invalid; ZL002, ZL003, ZL070 to ZL072, a workload file is invalid.
+        TableError: A pattern matches no layout, and a catalog cannot list the tables of a rule.
     """
     require_project(project)
     with telemetry_of(Command.DRIFT) as telemetry:
@@ -97,5 +99,5 @@ def compare(
     branch: str | None = None,
 ) -> ProjectPlan:
     """Plan tables for a drift report. Do not apply the plan: it can contain full rewrites that were not allowed."""
-    # A partitioning change is reported as drift even if apply would refuse it without permission.
+    # A partitioning change is reported as drift, although apply refuses it unless full rewrites are allowed.
     return plan_project(project, select, exclude, PlanOptions(allow_full_rewrite=True), reading, sample, branch)

@@ -46,7 +46,7 @@ class ImportedLayout:
     Attributes:
         table: The table.
         text: The spec as YAML.
-        source: The source of the external ordering; None if the layout record of zlayout was used.
+        source: Where the ordering is from, for example `CLUSTER BY`; None for the layout record of zlayout.
     """
 
     table: TableName
@@ -92,8 +92,8 @@ def import_layout(
 
     Raises:
         SpecError: ZL020 (invalid table name), ZL021 (unknown catalog), ZL064 (the table has a layout), ZL012, ZL034,
-            ZL035 (columns that cannot be z-order columns), ZL065 (the table has no known ordering), and
-            others if a layout spec cannot contain a name of the table.
+            ZL035 (columns that cannot be z-order columns), ZL065 (the table has no known ordering), ZL084, and others
+            if a layout spec cannot contain the name of the table or of a column.
         TableError: The table cannot be read.
     """
     name = known_table(project, table)
@@ -102,7 +102,7 @@ def import_layout(
 
 
 def layout_from(project: Project, name: TableName, backend: Backend, columns: Sequence[str]) -> ImportedLayout:
-    """Make a layout spec as `import_layout` does, without a time limit."""
+    """Make a layout spec for a table as `import_layout` does, without a time limit."""
     if (spec := layout_of(project, name)) is not None:
         hint = "change that layout, or remove it first"
         raise SpecError.of("ZL064", f"{name} already has a layout", hint=hint, location=spec.location)
@@ -124,7 +124,7 @@ def layout_from(project: Project, name: TableName, backend: Backend, columns: Se
 
 
 def _ordering(state: TableState, columns: Sequence[str]) -> Ordering | None:
-    """Return the ordering by the given columns; without any, the external one, which clustering columns can be.
+    """Return the ordering by the given columns; without any, the clustering or the external ordering of the table.
 
     The curve of a clustered table is that of its OPTIMIZE in both cases.
     """
@@ -135,7 +135,7 @@ def _ordering(state: TableState, columns: Sequence[str]) -> Ordering | None:
 
 
 def _validate(text: str) -> None:
-    """Raise SpecError if the text is not a valid layout spec, because a spec cannot contain a name of the table."""
+    """Raise SpecError if the text is not a valid layout spec. The reason is a name that a spec cannot contain."""
     document = parse(text.encode(), "the imported layout")
     if problems := validate(document, "layout"):
         raise SpecError(*problems)
@@ -149,18 +149,19 @@ def _file_name(table: TableName) -> str:
 def recorded_settings(state: TableState) -> Mapping[str, Any] | None:
     """Return the settings of the layout record that covers most bytes; None if there is no layout record.
 
-    Records without the settings that every layout has are ignored, since other programs may have changed them, and so
-    are records with columns that the table no longer has.
+    Incomplete records, which other programs may have changed, are ignored, and so are records with columns that the
+    table no longer has.
     """
     names = frozenset(column.name for column in state.columns)
-    known = [n for n, record in enumerate(state.files.layouts) if _whole(record.settings, names)]
+    known = [n for n, record in enumerate(state.files.layouts) if _is_usable(record.settings, names)]
     if not known:
         return None
     size = [int(state.files.bytes[state.files.layout == n].sum()) for n in known]
     return state.files.layouts[known[int(np.argmax(size))]].settings if max(size) else None
 
 
-def _whole(settings: Mapping[str, Any], names: Container[str]) -> bool:
+def _is_usable(settings: Mapping[str, Any], names: Container[str]) -> bool:
+    """Return whether settings have what every layout has, and name only known columns."""
     columns, size = settings.get("zorder.columns"), settings.get("files.target_size")
     if not isinstance(columns, list) or type(size) is not int:
         return False
@@ -175,9 +176,9 @@ def settings_from(state: TableState, ordering: Ordering) -> dict[str, Any]:
 
 
 def target_size(state: TableState) -> int:
-    """Return the target size in bytes: the table property, or the present size of typical files.
+    """Return the target size in bytes: the table property, or the present size of a typical file.
 
-    Half of the bytes are in files smaller than a typical file. Its size is rounded to a power of two from 1 MiB to
+    The typical size is the one below which files have half of the bytes. It is rounded to a power of two from 1 MiB to
     1 GiB. With fewer than 4 files, the result is DEFAULT_SIZE.
     """
     text = state.properties.get(FORMATS[state.format].traits.target_size_property, "")
@@ -191,13 +192,13 @@ def target_size(state: TableState) -> int:
 
 
 def _java_size(text: str) -> int:
-    """Return the bytes of a size as Spark and Delta write it, for example 134217728, `128mb` or `1g`; 0 if invalid."""
+    """Parse a size as Spark and Delta write it, for example 134217728, `128mb` or `1g`. Return bytes; 0 if invalid."""
     match = re.fullmatch(r"\s*([0-9]{1,18})\s*(?:([kmgtp])?b?)\s*", text, re.IGNORECASE | re.ASCII)
     return int(match[1]) << _SHIFTS[(match[2] or "").lower()] if match else 0
 
 
 def spec_text(table: TableName, fields: tuple[PartitionField, ...], settings: Mapping[str, Any], source: str) -> str:
-    """Write a layout spec with these settings (by dotted name) as YAML."""
+    """Return a layout spec with these layout settings as YAML. source: Where the ordering is from, for a comment."""
     zorder = {key.partition(".")[2]: value for key, value in settings.items() if key.startswith("zorder.")}
     files = {key.partition(".")[2]: value for key, value in settings.items() if key.startswith("files.")}
     files["target_size"] = _size_text(files["target_size"])
@@ -212,7 +213,7 @@ def spec_text(table: TableName, fields: tuple[PartitionField, ...], settings: Ma
 
 
 def table_text(table: TableName) -> str:
-    """Write a table name as in a spec: parts with dots or backticks are put in backticks."""
+    """Return a table name as a spec contains it: parts with dots or backticks are put in backticks."""
     parts = (table.catalog, *table.identifier)
     return ".".join(quote_identifier(part) if set(part) & set(".`") else part for part in parts)
 
@@ -252,12 +253,12 @@ def import_tables(
         reading: The limits on reading the tables.
 
     Returns:
-        For each matching name, sorted, its layout or the reason why there is none: the catalog's entry is not a table
-        of the format, the table has a layout already, it has no known ordering, or it cannot be read.
+        For each matching name, sorted, its layout or the reason why it was not imported: the name is not of a table of
+        the format, the table has a layout already, it has no known ordering, or it cannot be read.
 
     Raises:
         SpecError: ZL020 (invalid pattern), ZL021 (unknown catalog), ZL038 (no table matches).
-        TableError: The catalog cannot be reached, or is a type that cannot list.
+        TableError: The catalog cannot be reached, or is of a type that cannot list tables.
     """
     globs = known_table(project, pattern)
     backend = backend_for(project.catalogs[globs.catalog], SparkRuntime(project))

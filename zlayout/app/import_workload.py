@@ -24,7 +24,7 @@ class ImportedWorkload:
         statements: The number of its statements.
         executions: The number of executions that they stand for.
         problems: The records that could not be read, with their locations.
-        left_out: The number of records by the reason for which they are no part of the workload.
+        left_out: The number of records that are not part of the workload, by the reason.
     """
 
     text: str
@@ -34,7 +34,11 @@ class ImportedWorkload:
     left_out: Mapping[str, int]
 
     def write(self, path: Path, *, replace: bool = False) -> Path:
-        """Write the file atomically. Raises SpecError ZL079 if it exists, unless `replace`, or cannot be written."""
+        """Write the file atomically.
+
+        Raises:
+            SpecError: ZL079, the file exists and `replace` is false, or it cannot be written.
+        """
         if path.exists() and not replace:
             raise SpecError.of("ZL079", f"{path} exists", hint="use --replace, or another --out")
         write_result(path, self.text, "ZL079", str(path), "use another --out", make_folder=True)
@@ -51,15 +55,17 @@ def import_workload(
     """Merge query histories by query shape.
 
     Args:
-        project: The project, whose catalogs table names keep.
+        project: The project. Table names in the workload keep the names of its catalogs.
         paths: Spark event logs; query histories of Trino, Databricks, Snowflake, Athena and BigQuery as CSV or JSON;
             scan reports of Iceberg and Delta; workload files.
-        values: "keep" all constants, "bin" them (a shape keeps at most `bins` statements), or "omit" them.
-        bins: See `values`.
-        days: The number of days that the histories cover, by which plans compute when a rewrite has paid back.
+        values: What happens to constants: "keep" all of them; "bin" them, so that a query shape has at most `bins`
+            statements; or "omit" them.
+        bins: The maximum number of statements of one query shape, if `values` is "bin".
+        days: The number of days that the histories cover. Plans need it to compute the pay-back.
 
     Raises:
-        SpecError: ZL002, ZL003, ZL070, ZL078, a file cannot be read or is no known history; ZL079, it has no query.
+        SpecError: ZL002, ZL003, ZL070, ZL078, a file cannot be read or is not a known history; ZL079, the files have no
+            query on a table; ZL084.
     """
     require_project(project)
     require_choice("values", values, Values)

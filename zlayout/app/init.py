@@ -56,16 +56,16 @@ def init(folder: Path, answers: Mapping[str, str], *, workflows: bool = True) ->
     Args:
         folder: The folder of the project; created if it does not exist.
         answers: Values by the keys of `DEFAULTS`. Missing and empty values get the default. The default of `type` is
-            the catalog type that the scheme of the uri belongs to. Where a catalog of this type needs no warehouse,
-            its default is none.
+            the catalog type that the scheme of the uri belongs to. A warehouse has a default only if a catalog of this
+            type needs one.
         workflows: Whether to write the workflows.
 
     Returns:
         The paths of the files, in the order of writing.
 
     Raises:
-        SpecError: ZL047 (a file exists), ZL048 (unknown format, catalog type or type of uri), ZL067 (a file
-            cannot be written), and the errors of `load_project`. No file is left behind.
+        SpecError: ZL020 (invalid table name), ZL047 (a file exists), ZL048 (unknown format, catalog type or scheme of
+            the uri), ZL067 (a file cannot be written), and the errors of `load_project`. No file is left behind.
     """
     answers = _complete(answers)
     table = parse_table(answers["table"], Location("--table"))
@@ -111,7 +111,7 @@ def _complete(answers: Mapping[str, str]) -> dict[str, str]:
 
 
 def type_of_uri(format: str, uri: str) -> str | None:
-    """Return the type of a catalog with this uri, by its scheme; None if the scheme is not that of one type."""
+    """Return the type of a catalog with this uri, by its scheme; None if the scheme belongs to no type."""
     scheme = uri.partition(":")[0].partition("+")[0].lower()
     types = FORMATS[format].traits.catalog_types.items()
     return next((name for name, keys in types if scheme in keys.uri_schemes), None)
@@ -151,7 +151,7 @@ def _layout(answers: Mapping[str, str]) -> str:
 
 
 def _scalar(value: str | list[str]) -> str:
-    """Write a value as YAML on one line, quoted if necessary."""
+    """Return a value as YAML on one line, quoted if necessary."""
     text = dump(value, default_flow_style=True, width=10_000)
     return text.removesuffix("...\n").strip()
 
@@ -161,7 +161,7 @@ def _file_stem(name: str) -> str:
 
 
 def _write(folder: Path, contents: Mapping[Path, str]) -> None:
-    """Write all files and load them as a project. If that fails, the files are removed again."""
+    """Write all files, and load them as a project. If that fails, remove them."""
     written = []
     try:
         for path, text in contents.items():

@@ -1,4 +1,4 @@
-"""Inspect one table, with or without a layout spec: observe it and measure its layout."""
+"""Inspect one table, with or without a layout spec: observe the table and measure its layout."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ class Inspection:
     Attributes:
         state: The observed table, with one row per live file in `state.files`.
         spec: The table's layout spec; None if the project declares none.
-        target_size: The declared target size in bytes, or the default.
-        sizes: Number of files per class of size.
+        target_size: The declared target size in bytes; 128 MiB without a layout spec.
+        sizes: The number of files per class of size.
         columns: The metrics of each column: touched, floor, depth and overlaps.
-        last_run: Predicted and measured touched of the last apply, as stored in the table; None before the first one.
+        last_run: Predicted and measured touched of the last apply, as stored in the table; None if nothing is stored.
         orphans: Files that no version refers to; None unless requested.
-        asked: What a query of the workload opens now; None without a workload that reads the table.
+        asked: The mean of what a query of the workload opens at present; None if the layout spec has no workload, if
+            none of its queries can skip files of the table, or if no file is laid out.
     """
 
     state: TableState
@@ -74,7 +75,8 @@ def inspect(
         timeout: The limit on each read of the table, in seconds.
 
     Raises:
-        SpecError: ZL020 (invalid table name), ZL021 (unknown catalog), ZL049 (a column without bounds), ZL054.
+        SpecError: ZL020 (invalid table name), ZL021 (unknown catalog), ZL049 (a column without bounds), ZL054, ZL084,
+            or a workload file is invalid.
         Refused: ZL237, ZL238, the table has no such branch.
         TableError: The table cannot be read.
     """

@@ -1,4 +1,4 @@
-"""Handle Ctrl-C during apply: the first stops cleanly, the second stops immediately."""
+"""Handle Ctrl-C: the first one ends a command at a safe point, the second one immediately."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from zlayout.spark.session import SparkRuntime
 
 
 def cancel_in_background(runtime: SparkRuntime) -> None:
-    """Start `cancel_jobs` in a thread: this one may be waiting for an answer on its connection to the JVM."""
+    """Start `cancel_jobs` in a thread, because the calling thread may wait on its connection to the JVM."""
     threading.Thread(target=cancel_jobs, args=(runtime,), daemon=True).start()
 
 
 def cancel_jobs(runtime: SparkRuntime, pause: float = 0.5) -> None:
-    """Cancel the jobs of rewrites, repeatedly, as long as a running stage can be cancelled. pause: in seconds."""
+    """Cancel the Spark jobs of rewrites repeatedly, while a running stage can be cancelled. pause: In seconds."""
     while runtime.cancel():
         time.sleep(pause)
 
@@ -28,8 +28,8 @@ def cancel_jobs(runtime: SparkRuntime, pause: float = 0.5) -> None:
 class Interrupts:
     """A context manager that handles SIGINT.
 
-    The first signal calls `stop` and sets `requested`; the next `check`, at a point where it is safe to end, raises
-    KeyboardInterrupt. The second signal raises KeyboardInterrupt immediately.
+    The first signal calls `stop` and sets `requested`. The next `check`, which is called where it is safe to end, then
+    raises KeyboardInterrupt. The second signal raises KeyboardInterrupt immediately.
     """
 
     def __init__(self, stop: Callable[[], None]) -> None:
@@ -56,7 +56,7 @@ class Interrupts:
             signal.signal(signal.SIGINT, self._handle)
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt if a stop was requested."""
+        """Raise KeyboardInterrupt after a first signal."""
         if self.requested:
             raise KeyboardInterrupt
 
@@ -68,7 +68,7 @@ class Interrupts:
 
 
 def ending(interrupts: Interrupts, on_event: OnEvent) -> OnEvent:
-    """Return `on_event` that also ends the run after Ctrl-C, at an event where that is safe: never during a commit."""
+    """Return `on_event` that also ends the run after Ctrl-C, at events where that is safe: never during a commit."""
 
     def follow(event: ApplyEvent) -> None:
         if isinstance(event, Progress):

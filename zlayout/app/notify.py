@@ -1,4 +1,4 @@
-"""Send what `drift` found to a webhook. A failure is a warning and changes nothing else."""
+"""Send the findings of `drift` to a webhook. A failure is a warning, and does not affect the command."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from zlayout.report.words import plural
 from zlayout.secrets import remember
 from zlayout.spec.model import Project
 
-MAX_TABLES = 20  # of a message
+MAX_TABLES = 20  # in a message
 MAX_TEMPLATE_BYTES = 64 * 1024
 ATTEMPTS = 3
-SECONDS = 10.0  # of each attempt, to connect and to answer
-FIRST_PAUSE = 0.5  # seconds; doubled before each further attempt, and varied by half
+SECONDS = 10.0  # the limit of an attempt, once for the connection and once for the answer
+FIRST_PAUSE = 0.5  # seconds before the second attempt; doubled for each further one, and varied randomly by half
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
@@ -34,9 +34,10 @@ def notify(
     """Send a notification if `notify` is declared and a table needs attention.
 
     Args:
-        found: What drift found.
-        environ: Has the URL of the webhook.
-        seconds: The limit of each attempt.
+        project: The project, with `notify` in `zlayout.yaml`.
+        found: The result of `drift`.
+        environ: The environment variables; the one that `notify` names has the URL of the webhook.
+        seconds: The time limit of an attempt.
 
     Returns:
         A warning, ZL451, if the notification was not sent. It does not contain the URL.
@@ -55,7 +56,7 @@ def notify(
         return (_not_sent(f"expected an https URL in the environment variable {project.notify.variable}"),)
     try:
         body = _body(project.root, project.notify.template, tables)
-    except Exception as error:  # a template runs what its author wrote
+    except Exception as error:  # a template may raise anything
         return (_not_sent(f"the message could not be made: {type(error).__name__}: {first_line(error)}"),)
     reason = _post(url, body, seconds)
     return (_not_sent(reason),) if reason else ()
@@ -87,7 +88,7 @@ def _body(root: Path, template: str, tables: list[TablePlan]) -> bytes:
 
 
 def _post(url: str, body: bytes, seconds: float) -> str:
-    """Send a message. Return why it was not accepted, '' if it was. The reasons contain no part of the URL."""
+    """Send a message. Return the reason why it was not accepted, without any part of the URL; '' if it was."""
     import requests
 
     reason = ""
@@ -101,7 +102,7 @@ def _post(url: str, body: bytes, seconds: float) -> str:
             ) as answer:
                 status = answer.status_code
         except requests.RequestException as error:
-            reason = type(error).__name__  # its text contains the path of the URL
+            reason = type(error).__name__  # the text of the error contains the path of the URL
             continue
         if status < 300:
             return ""

@@ -19,7 +19,7 @@ MAX_FILES_DRAWN_IN_PLAN_FILE = 200_000
 def with_pictures(plan: Plan, planned: Sequence[Planned], max_files: int | None = None) -> RunReport:
     """Draw at most MAX_PICTURES tables: those with most bytes to rewrite, then those with most files.
 
-    max_files: tables with more files are not drawn.
+    max_files: Tables with more files are not drawn; None for no limit.
     """
     drawn = [p for p in planned if p.spec.layout.orders]
     readable = {p.decision.plan.table: p for p in drawn if p.state is not None and len(p.state.files)}

@@ -119,7 +119,7 @@ def plan(
     Raises:
         SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts; ZL050, ZL054,
             ZL056, ZL084, an argument is invalid; ZL002, ZL003, ZL070 to ZL072, a workload file is invalid.
-        TableError: No layout is selected, and a catalog cannot list the tables of a rule.
+        TableError: A pattern matches no layout, and a catalog cannot list the tables of a rule.
     """
     require_project(project)
     options = options_of(project, allow_full_rewrite, max_rewrite_bytes, avoid_hot, include_rarely_read)

@@ -39,7 +39,7 @@ def write_plan(plan: ProjectPlan, path: str | Path) -> None:
         path: The file. It will contain names of partitions, which are values of rows, but no paths of data files.
 
     Raises:
-        SpecError: ZL043, the file cannot be written, or the plan exceeds the limit of plan files.
+        SpecError: ZL043, the file cannot be written, or the plan exceeds the size limit of plan files.
     """
     write_document(with_pictures(plan.document, plan.planned, MAX_FILES_DRAWN_IN_PLAN_FILE), Path(path))
 
@@ -66,7 +66,7 @@ def read_plan(
     parallelism: int = PARALLELISM,
     timeout: float = TIMEOUT,
 ) -> ProjectPlan:
-    """Read a plan file and check whether it is stale for each of its tables.
+    """Read a plan file, and check for each of its tables whether the plan is stale.
 
     The files to rewrite are selected again from the observed tables, since a plan file contains no paths.
 
@@ -74,7 +74,7 @@ def read_plan(
         project: The project that the plan was made for.
         path: A file that `write_plan` or `zlayout plan --out` wrote.
         exclude: Tables to leave out, as in `plan`.
-        stale: "compatible" accepts appends since the plan; "strict" requires the planned version.
+        stale: "compatible" accepts appends since the plan was made; "strict" requires the planned version.
         allow_full_rewrite: As in `plan`. It is not stored in the plan file.
         branch: As in `plan`. A plan for another branch is stale.
         parallelism: The number of tables of one catalog to read at the same time.
@@ -86,7 +86,7 @@ def read_plan(
 
     Raises:
         SpecError: ZL040, ZL041 (not a plan file), ZL045 (the project has no layout for a table of the plan), ZL054,
-            ZL084.
+            ZL084, an argument is invalid.
         Refused: ZL206, the plan file has another format version.
     """
     require_project(project)
@@ -128,7 +128,7 @@ def _without_branch(table: TablePlan) -> str:
 
 
 def _known_layouts(project: Project, names: Iterable[str], exclude: str | Iterable[str], reading: Reading) -> Declared:
-    """Return all layouts that name their table, and those by rules of the tables of a plan and of excluded tables."""
+    """Return all layouts that name their table, and those by rules for the given and the excluded tables."""
     excluded = (exclude,) if isinstance(exclude, str) else tuple(exclude)
     own = {str(spec.table): spec.table for spec in project.layouts}
     others = [name for name in (*names, *filter(is_name, excluded)) if name not in own]
@@ -137,7 +137,7 @@ def _known_layouts(project: Project, names: Iterable[str], exclude: str | Iterab
 
 
 def _checked(saved: TablePlan, planned: Planned, backend: Backend, options: PlanOptions, stale: Staleness) -> Planned:
-    """As `check_saved`, but return a table with the status REFUSED or ERROR instead of raising an error."""
+    """Call `check_saved`, and convert its errors to a plan with the status REFUSED or ERROR."""
     try:
         checked = check_saved(saved, planned, backend, options, stale)
         reviewed = replace(checked.decision.plan, workload=saved.workload)
@@ -151,7 +151,9 @@ def _checked(saved: TablePlan, planned: Planned, backend: Backend, options: Plan
 def check_saved(saved: TablePlan, planned: Planned, backend: Backend, options: PlanOptions, mode: Staleness) -> Planned:
     """Make the decision of a saved plan again, from the version that was planned.
 
-    Raises Refused ZL203 if the plan is stale, or why the table is refused; TableError if the spec no longer fits it.
+    Raises:
+        Refused: ZL203, the plan is stale; or the table is refused.
+        TableError: The table cannot be read, or the spec no longer fits it.
     """
     if planned.state is None:
         refused = planned.decision.plan.status is Status.REFUSED

@@ -35,8 +35,8 @@ class Planned:
 # The spec with the column names of the table, the state (None if it could not be read), and the changes.
 Observed = tuple[LayoutSpec, TableState | None, Proposal | Decision]
 
-# Changes to tables of at most this number of files are found one table at a time. This takes milliseconds for each, in
-# which numpy and Arrow release the interpreter lock so often that several threads together take longer.
+# Tables of at most this number of files are proposed one at a time. Each takes milliseconds, in which numpy and Arrow
+# release the interpreter lock so often that several threads take longer than one.
 MAX_FILES_IN_TURN = 10_000
 _IN_TURN = Lock()
 
@@ -44,7 +44,7 @@ _IN_TURN = Lock()
 def observe_and_propose(
     spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None
 ) -> Observed:
-    """Observe one table (at an older version, if given) and find all changes that could be made to it."""
+    """Observe one table, at the given version or the present one, and find all changes that could be made to it."""
     try:
         spec, state = _observed(spec, backend, version)
         return spec, state, proposed(spec, state, backend, options)
@@ -55,7 +55,7 @@ def observe_and_propose(
 
 
 def _observed(spec: LayoutSpec, backend: Backend, version: int | None) -> tuple[LayoutSpec, TableState]:
-    """Observe one table. It is read twice if the spec writes a column in another letter case than the table."""
+    """Observe one table. It is read twice if the letter case of a column in the spec differs from that in the table."""
     state = backend.observe(spec.table, _measured(spec), version)
     found = in_case_of(spec, state)
     if _measured(found) != _measured(spec):
@@ -69,7 +69,7 @@ def _measured(spec: LayoutSpec) -> tuple[str, ...]:
 
 
 def proposed(spec: LayoutSpec, state: TableState, backend: Backend, options: PlanOptions) -> Proposal | Decision:
-    """Find all changes that could be made to one table. spec: with the column names of the table."""
+    """Find all changes that could be made to one table. spec: The spec with the column names of the table."""
     notes = backend.native_diagnostics(spec.layout, state) if spec.layout.engine == "native" else ()
     if (fields := partitioning(spec, state)) != state.partition_fields:
         place = spec.location_of("partition_by")
@@ -79,9 +79,9 @@ def proposed(spec: LayoutSpec, state: TableState, backend: Backend, options: Pla
 
 
 def unreadable(spec: LayoutSpec, backend: Backend, error: BaseException) -> Decision:
-    """Return the decision about a table that cannot be read, whatever the library of a format raises.
+    """Return the decision about a table that cannot be read, so that the error does not stop the other tables.
 
-    It must not stop the other tables. Libraries in Rust raise PanicException, which is no Exception.
+    error: Any exception of the library of a format. Libraries in Rust raise PanicException, which is not an Exception.
     """
     known = error
     if not isinstance(known, ZlayoutError):

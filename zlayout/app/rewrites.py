@@ -1,4 +1,4 @@
-"""Carry out the decision on one table part by part, and record what is done."""
+"""Carry out the work order of one table in parts, and record what is done."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ Verify = Literal["gate", "full"]
 
 
 def limit_of(planned: Planned, backend: Backend, applied: Applied, limit: TimeLimit, timeout: float) -> TableLimit:
-    """Return the time limit for one table. If it leaves no time for any part of the work, that is stored in `applied`.
+    """Return the time limit for one table.
 
-    timeout: The limit on reading what the last run of the table stored, in seconds.
+    If it leaves no time for any part of the work, `applied.begun` and `applied.deferred` are set. timeout: The limit on
+    reading the metrics of the last run, in seconds.
     """
     if not limit.is_set:
         return limit.of_table()
@@ -35,9 +36,9 @@ def limit_of(planned: Planned, backend: Backend, applied: Applied, limit: TimeLi
 
 
 def _stored_rate(planned: Planned, backend: Backend, timeout: float) -> float | None:
-    """Return the bytes per second of the last run, as its commit stored them; None if they are not stored or unknown.
+    """Return the bytes per second that the commit of the last run stored; None if there are none.
 
-    Reading them is no part of the run, so that a failure does not stop it.
+    The run does not depend on them, so a failure to read them does not stop it.
     """
     spec, state = planned.spec, planned.state
     if state is None:
@@ -50,7 +51,7 @@ def _stored_rate(planned: Planned, backend: Backend, timeout: float) -> float | 
 
 
 def forgets(before: Planned, failed: frozenset[str], after: Planned) -> bool:
-    """Return whether a failed group needs longer bounds, and a live file of it is in no group of the new plan."""
+    """Return whether a failed group needs longer bounds, and one of its live files is in no group of the new plan."""
     indistinct = {g.id for g in before.decision.plan.groups if g.reason is Reason.BOUNDS_TRUNCATED} & failed
     if not indistinct or after.state is None:
         return False
@@ -74,8 +75,8 @@ def execute(
     """Carry out the decision as far as the time limit allows.
 
     Returns:
-        The ids of the groups that failed; and the conflict of settings that another writer changed, such as the
-        partitioning, because of which no further group was carried out.
+        The ids of the groups that failed, and a conflict that concerns the whole table, such as a changed partitioning.
+        After such a conflict no further group is carried out. None if there was none.
     """
     whole = planned.decision.work(planned.spec, applied.run_id, verify, applied.predicted)
     failed: frozenset[str] = frozenset()
@@ -92,7 +93,7 @@ def execute(
         if part is None:
             applied.deferred = rest.rewrites if rest else ()
             break
-        # The table is not accepted if groups of an earlier part failed.
+        # No acceptance is stored if groups of an earlier part failed.
         events = backend.execute(replace(part, accepts="") if failed else part, progressed)
         try:
             for event in events:

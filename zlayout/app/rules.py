@@ -54,7 +54,7 @@ def selected_layouts(
 
     Raises:
         SpecError: ZL045, a pattern or an excluded name matches no layout.
-        TableError: No layout is selected, and a catalog cannot list the tables of a rule.
+        TableError: A pattern matches no layout, and a catalog cannot list the tables of a rule.
     """
     wanted, excluded = (((p,) if isinstance(p, str) else tuple(p)) for p in (select, exclude))
     found = _declared(project, wanted, excluded, reading)

@@ -1,4 +1,4 @@
-"""Sample the key columns of tables, to forecast what a rewrite makes of them. Starts no JVM."""
+"""Sample the key columns of tables, to forecast the result of their rewrites. Starts no JVM."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from zlayout.spec.model import LayoutSpec
 from zlayout.table.key_sample import NotParquetError
 from zlayout.table.state import TableState
 
-# The limit of the column chunks that are read of one table.
+# The limit on the size of the column chunks that are read for one sample, in bytes.
 SAMPLE_BYTES = 16 * 2**20
 SEED = 1
-CHECK_ACCESS = "check the access to the data files; the plan has the ranges that metadata allows"
+CHECK_ACCESS = "check the access to the data files; the plan has the ranges that metadata guarantees"
 
 
 def sampled(
@@ -29,15 +29,17 @@ def sampled(
     *,
     planning: bool = False,
 ) -> Decision:
-    """Return the decision with a forecast from a sample; as it is if nothing is rewritten or it has one already.
+    """Return the decision with predictions from a sample.
 
-    A failure does not stop the plan: it gets a warning (ZL410), and keeps the ranges from metadata.
+    It is returned unchanged if nothing is rewritten, if the rewrite cannot be predicted, or if the plan has a sample
+    already. A failure does not stop the plan: it gets a warning (ZL410), and keeps the ranges from metadata.
 
     Args:
         state: The observed table; None if it could not be read.
         decision: The decision without a sample.
-        max_bytes: The limit of the size of the column chunks that are read; 0 for no sample.
-        planning: Whether the sample may also determine the length of string bounds, because the plan was not shown yet.
+        max_bytes: The limit on the size of the column chunks that are read; 0 for no sample.
+        planning: Whether the sample may also determine the bound length of string columns. This changes the plan, so it
+            is not allowed after the plan was shown.
     """
     plan = decision.plan
     if not max_bytes or state is None or plan.status is not Status.CHANGES or plan.sample is not None:
@@ -57,7 +59,8 @@ def sampled(
             decision = with_values(spec, state, decision, needed_values(state, plan, sample))
         return with_sample(spec, state, fields, decision, sample)
     except NotParquetError as error:
-        return _not_sampled(spec, decision, str(error), "nothing to do; the plan has the ranges that metadata allows")
+        hint = "nothing to do; the plan has the ranges that metadata guarantees"
+        return _not_sampled(spec, decision, str(error), hint)
     except Exception as error:
         # A reader may raise anything, and a plan does not depend on its forecast.
         return _not_sampled(spec, decision, f"{type(error).__name__}: {first_line(error)}")
@@ -78,7 +81,7 @@ def _not_sampled(spec: LayoutSpec, decision: Decision, reason: str, hint: str = 
 def sampled_in_time(
     spec: LayoutSpec, state: TableState | None, decision: Decision, backend: Backend, timeout: float = TIMEOUT
 ) -> Decision:
-    """As `sampled`, but with a warning (ZL410) if the data files do not answer within `timeout` seconds."""
+    """Call `sampled`, and add a warning (ZL410) instead if it takes longer than `timeout` seconds."""
     if state is None:
         return decision
     try:
@@ -88,5 +91,5 @@ def sampled_in_time(
 
 
 def sampled_late(spec: LayoutSpec, decision: Decision, timeout: float) -> Decision:
-    """Return the decision with a warning (ZL410) that the data files did not answer within `timeout` seconds."""
+    """Return the decision with a warning (ZL410) that the data files could not be read within `timeout` seconds."""
     return _not_sampled(spec, decision, f"no answer within {timeout:g} s")

@@ -1,4 +1,4 @@
-"""Decide which rewrites of a run may still be started, and divide the work of a table by the time that is left."""
+"""Decide which rewrites a run may still start, and divide the work order of a table by the time that is left."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOTHING_LEFT = timedelta(0)
 
 @dataclass(slots=True)
 class Rate:
-    """The bytes and the seconds of rewrites. Threads may add to it at the same time."""
+    """The bytes and the seconds of rewrites. Several threads may add to it."""
 
     bytes: int = 0
     seconds: float = 0.0
@@ -31,6 +31,7 @@ class Rate:
         return self.bytes / self.seconds if self.bytes and self.seconds else None
 
     def add(self, size: int, seconds: float) -> None:
+        """Add a rewrite of `size` bytes."""
         with self._lock:
             self.bytes += size
             self.seconds += seconds
@@ -38,12 +39,13 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class TimeLimit:
-    """When a run ends, and how fast it rewrites. No rewrite is started that is not expected to end in time.
+    """When a run ends, and how fast it rewrites. A rewrite is started only if it is expected to end in time.
 
     Attributes:
         ends: When the run must end, in the seconds of `clock`; infinity for no limit.
-        clock: The present time in seconds.
-        rate: What this run has rewritten of all tables: the speed of one table, also if several are rewritten at once.
+        clock: Returns the present time in seconds.
+        rate: What this run has rewritten of all tables. The seconds of concurrent rewrites are added up, so it is the
+            rate of one table.
     """
 
     ends: float = math.inf
@@ -55,9 +57,9 @@ class TimeLimit:
         """Return the limit of a run.
 
         Args:
-            max_minutes: The declared minutes, None for no limit.
-            start: When the run started, of `time.monotonic`.
-            window: What is left of the maintenance window from now on, see `left_of_window`.
+            max_minutes: The limit in minutes, None for no limit.
+            start: The value of `time.monotonic()` at the start of the run.
+            window: What is left of the maintenance window, from `left_of_window`.
         """
         ends = math.inf if max_minutes is None else start + 60 * max_minutes
         return cls(ends if window is None else min(ends, time.monotonic() + window.total_seconds()))
@@ -72,7 +74,7 @@ class TimeLimit:
         return self.ends - self.clock()
 
     def of_table(self, stored: float | None = None) -> TableLimit:
-        """Return the limit for one table. stored: the bytes per second of its last run; None if they are unknown."""
+        """Return the limit for one table. stored: The bytes per second of its last run; None if they are unknown."""
         return TableLimit(self, stored)
 
 
@@ -80,7 +82,7 @@ class TimeLimit:
 class TableLimit:
     """The time limit for one table, which measures how fast the table is rewritten.
 
-    The time before the first rewrite, in which Spark starts, is not counted.
+    The time before the first rewrite, in which Spark starts, does not count.
     """
 
     run: TimeLimit
@@ -89,12 +91,12 @@ class TableLimit:
     _since: float | None = None
 
     def progressed(self, progress: Progress) -> None:
-        """Note the start of a stage: a rewrite is measured from its start to its commit."""
+        """Record the start of a stage. A rewrite is measured from the start of its stage to its commit."""
         if progress.stage is Stage.REWRITING and self._since is None:
             self._since = self.run.clock()
 
     def committed(self, commit: Commit) -> None:
-        """Note a commit."""
+        """Record a commit, which ends the time of a rewrite and begins that of the next one."""
         if commit.kind != "rewrite":
             return
         now = self.run.clock()
@@ -107,8 +109,8 @@ class TableLimit:
     def per_second(self) -> float | None:
         """The expected bytes per second; None if they are unknown.
 
-        The rate of this run of the table; before its first commit, the lower one of the rate of its last run and of the
-        rate at which this run rewrites other tables.
+        It is the rate of this run at this table. Before the first commit to the table, it is the lower one of the rate
+        of its last run and the rate of this run at other tables.
         """
         if (now := self._rate.per_second) is not None:
             return now
@@ -128,7 +130,7 @@ class TableLimit:
         Args:
             work: What is left of the work order of one table.
             max_bytes: The maximum size of a part, None for no limit.
-            begun: Whether a part of the work order is carried out already.
+            begun: Whether a part of the work order was carried out already.
 
         Returns:
             The part, None if no part may be started in the time that is left; and the rest, None if there is none.
@@ -143,7 +145,7 @@ class TableLimit:
         return first, _joined(others)
 
     def _room(self) -> int | None:
-        """The bytes that can be rewritten in the time that is left; None if the rate is unknown."""
+        """Return the bytes that can be rewritten in the time that is left; None if the rate is unknown."""
         rate = self.per_second
         return max(int(self.run.left * rate), 1) if rate else None
 
@@ -165,6 +167,6 @@ def _bytes(work: Work) -> int:
 
 
 def _joined(works: list[Work]) -> Work | None:
-    """Return one work order with the actions of several. The last one has the acceptance of all."""
+    """Return one work order with the actions of several parts. The acceptance is that of the last part."""
     actions: tuple[Action, ...] = tuple(action for work in works for action in work.actions)
     return replace(works[-1], actions=actions) if works else None

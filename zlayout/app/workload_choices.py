@@ -1,4 +1,4 @@
-"""Use the queries of workloads to choose decayed partitions that wait, and the rewrites that a budget prefers."""
+"""Use the queries of workloads to choose the decayed partitions that wait, and the rewrites that a budget prefers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from zlayout.planner.waiting import least_read, may_wait
 from zlayout.workload import Workload
 
 Made = Proposal | Decision
-ROUNDING = 1e-9  # of a share of a number of executions
+ROUNDING = 1e-9  # the tolerance, as a share, for rounding errors in sums of executions
 
 
 def with_queries(
@@ -29,9 +29,12 @@ def with_queries(
     late: Callable[[Proposal], Made],
     reading: Reading,
 ) -> list[Made]:
-    """Replace the wanted proposals of tables with a workload by what `find` makes of them and of the workload.
+    """Replace some proposals of tables with a workload. Raises the errors of `read_workload`.
 
-    late: makes the result for a table that cannot be read again in time. Raises the errors of `read_workload`.
+    Args:
+        is_wanted: Whether a proposal is to be replaced.
+        find: Makes the replacement from a proposal and the workload of its table.
+        late: Makes the replacement for a table that cannot be read again within the time limit.
     """
     asked = [p for p in proposals if isinstance(p, Proposal) and p.spec.workload]
     wanted = [p for p in asked if is_wanted(p)]
@@ -47,13 +50,13 @@ def with_queries(
 def with_rarely_read(
     proposals: Sequence[Made], backends: Mapping[str, Backend], options: PlanOptions, reading: Reading
 ) -> list[Made]:
-    """Return the proposals, in which the decayed partitions wait that `tolerance.rarely_read` allows to wait.
+    """Return the proposals without the decayed partitions that `tolerance.rarely_read` allows to wait.
 
-    Nothing is read for a table that does not declare it, that has no workload, or of which no partition has decayed. A
-    table keeps its proposal if no query of its workload can skip files of it. If the metadata of the columns of the
-    queries cannot be read, the table has the status ERROR, because its plan would rewrite what should wait.
+    Nothing is read for a table without this tolerance, without a workload, or without decayed partitions. A table keeps
+    its proposal if no query of its workload can skip its files. If the bounds of the columns of the queries cannot be
+    read, the table has the status ERROR, because its plan would rewrite partitions that should wait.
 
-    backends: by the name of the catalog. Raises the errors of `read_workload`.
+    backends: By catalog name. Raises the errors of `read_workload`.
     """
     if options.include_rarely_read:
         return list(proposals)
@@ -83,7 +86,7 @@ def with_rarely_read(
 def _waiting(proposal: Proposal, workload: Workload, backend: Backend, options: PlanOptions) -> Made:
     """Propose again, without the partitions that are rarely read."""
     spec, state = proposal.spec, proposal.state
-    if proposal.selection.moves:  # what arrives in a partition is merged with its files, so that each is planned once
+    if proposal.selection.moves:  # rows that move to a partition are rewritten together with its files
         return _without_effect(
             proposal, "files are moved to the declared partitioning", "nothing to do; later runs use it"
         )
@@ -92,7 +95,7 @@ def _waiting(proposal: Proposal, workload: Workload, backend: Backend, options: 
     if found is None:
         return _without_effect(proposal, "no query of the workload can skip files of the table", hint)
     known, unknown = (sum(query.weight for query in queries) for queries in (found.known, found.unknown))
-    # An execution whose conditions cannot be used may read what waits.
+    # An execution whose conditions cannot be used may read any partition, also one that waits.
     allowed = (spec.tolerance.rarely_read or 0) * (known + unknown) * (1 + ROUNDING) - unknown
     if allowed < 0:
         share = f"{100 * unknown / (known + unknown):.3g} %"
@@ -103,7 +106,7 @@ def _waiting(proposal: Proposal, workload: Workload, backend: Backend, options: 
 
 
 def _without_effect(proposal: Proposal, why: str, hint: str) -> Proposal:
-    """Return the proposal with ZL404, because nothing waits."""
+    """Return the proposal with the note ZL404 that `tolerance.rarely_read` has no effect."""
     spec, key = proposal.spec, "tolerance.rarely_read"
     note = Diagnostic("ZL404", f"{key} has no effect: {why}", "note", hint, spec.location_of(key))
     return replace(proposal, notes=(*proposal.notes, note))
@@ -112,13 +115,13 @@ def _without_effect(proposal: Proposal, why: str, hint: str) -> Proposal:
 def with_worth(
     proposals: Sequence[Made], backends: Mapping[str, Backend], budget: int | None, reading: Reading
 ) -> list[Made]:
-    """Return the proposals with what their candidates save the queries of the workload of their table.
+    """Return the proposals with the worth of their candidates, by which a budget ranks them.
 
     Nothing is read if the budget is enough for all candidates. A table keeps its proposal, and the budget ranks its
     candidates by touched, if it has no workload or no z-order columns, if no query of the workload can skip its files,
-    or if its files cannot be read again within the time limit.
+    or if its metadata cannot be read again within the time limit.
 
-    backends: by the name of the catalog. Raises the errors of `read_workload`.
+    backends: By catalog name. Raises the errors of `read_workload`.
     """
     changing = [p for p in proposals if isinstance(p, Proposal) and p.status is Status.CHANGES]
     if budget is None or sum(p.whole.bytes for p in changing if p.whole is not None) <= budget:

@@ -1,4 +1,4 @@
-"""Add to plans what the queries of the project's workloads open. Starts no JVM."""
+"""Add to plans the files and bytes that the queries of workloads open. Starts no JVM."""
 
 from __future__ import annotations
 
@@ -38,9 +38,15 @@ def with_workloads(
 ) -> tuple[Planned, ...]:
     """Return the plans with the cost of the queries on each table. A table that no query reads keeps its plan.
 
-    A table whose files cannot be read gets a warning (ZL414). backends: by the name of the catalog. max_bytes: the
-    limit of the column chunks that are read for each forecast; 0 for the present cost only. Raises the errors of
-    `read_workload`.
+    A table whose files cannot be read gets a warning (ZL414). Raises the errors of `read_workload`.
+
+    Args:
+        planned: The plans.
+        project: The project.
+        backends: By catalog name.
+        max_bytes: The limit on the size of the column chunks that are read for one sample; 0 for no sample, with which
+            only the present cost is known.
+        reading: The limits on reading the tables.
     """
     known = [
         p for p in planned if p.spec.workload and p.state is not None and p.decision.plan.status is not Status.ERROR
@@ -65,7 +71,7 @@ def with_workloads(
 
 @dataclass(slots=True)
 class Workloads:
-    """The workload files of tables. Each set of files is read once. tables: their specs and observed states."""
+    """The workloads of tables. Each set of files is read once. tables: The specs and observed states of the tables."""
 
     tables: Sequence[tuple[LayoutSpec, TableState | None]]
     _read: dict[tuple[Path, ...], Workload] = field(default_factory=dict)
@@ -77,7 +83,7 @@ class Workloads:
         return self._read[spec.workload]
 
     def _columns(self) -> Mapping[str, Sequence[str]]:
-        """Return the column names of the tables, by each name that a query may use."""
+        """Return the column names of the tables, by each name that a query may use for the table."""
         found: dict[str, Sequence[str]] = {}
         for spec, state in self.tables:
             if state is not None:
@@ -88,7 +94,7 @@ class Workloads:
 
 
 def present_cost(spec: LayoutSpec, state: TableState, backend: Backend) -> QueryCost | None:
-    """Return what a query of the table's workload opens now; None if no query can skip files.
+    """Return the mean of what a query of the table's workload opens at present; None if no query can skip files.
 
     Raises the errors of `read_workload`, and TableError.
     """
@@ -98,17 +104,20 @@ def present_cost(spec: LayoutSpec, state: TableState, backend: Backend) -> Query
 
 
 def column_names(state: TableState) -> list[str]:
-    """Return the names of the columns, and for nested ones of the columns that contain them."""
+    """Return the names of the columns, and those of the columns that contain nested ones."""
     names = [c.name for c in state.columns] + [f.source for f in state.partition_fields]
     return list(dict.fromkeys(part for name in names for part in (name, name.partition(".")[0])))
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The queries on one table, and the table with the bounds of their columns.
+    """The queries on one table that can skip files, and the table with the bounds of their columns.
 
-    share: of the weight of all queries that read the table. unknown: those that may read any file of it, see
-    `TableWorkload`.
+    Attributes:
+        state: The observed table with these bounds.
+        queries: The queries.
+        share: The share of `queries` in the weight of all queries that read the table.
+        unknown: The queries that may read any file of the table, see `TableWorkload`.
     """
 
     state: TableState
@@ -128,12 +137,12 @@ class Asked:
 
     @property
     def known(self) -> tuple[TableQuery, ...]:
-        """The queries of which it is known which files they can skip."""
+        """The queries without those of `unknown`."""
         unknown = set(self.unknown)
         return tuple(query for query in self.queries if query.query not in unknown)
 
     def executions(self) -> dict[str, float]:
-        """Return how many executions of the known queries read each partition, by its name."""
+        """Return the number of executions of `known` that read a partition, by the name of the partition."""
         partitions = self.state.files.partitions
         read = np.zeros(len(partitions))
         for query in self.known:
@@ -160,13 +169,14 @@ def _bounds(spec: LayoutSpec, queries: Sequence[QueryPredicates]) -> tuple[str, 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the queries of a workload open of one table, each of them and their mean.
+    """What the queries of a workload open of one table, each query and their mean.
 
     Attributes:
-        now: What each of them opens at present.
-        then: What each of them opens after apply; None if it is unknown.
-        forecast: The same for a plan.
-        notes: Diagnostics on the plan.
+        queries: The queries that can skip files.
+        now: What each query opens at present.
+        then: What each query opens after apply; None if it is unknown.
+        forecast: The mean of both, and what a plan shows in addition.
+        notes: Diagnostics for the plan.
     """
 
     queries: tuple[TableQuery, ...]
@@ -191,7 +201,7 @@ def expected(
 ) -> Expected | None:
     """Forecast what the queries of a workload open; None if no query on the table can skip files.
 
-    max_bytes: as in `with_workloads`. Raises TableError, and any exception of a reader.
+    max_bytes: As in `with_workloads`. Raises TableError, and any exception of a reader.
     """
     spec, state = planned.spec, planned.state
     assert state is not None
@@ -224,9 +234,10 @@ def expected(
 def _sampled(
     planned: Planned, found: Asked, forecast: WorkloadForecast, then: Costs | None, backend: Backend, max_bytes: int
 ) -> tuple[WorkloadForecast, Costs | None]:
-    """Return the forecast with what samples of the rewritten files and of the whole table show.
+    """Complete a forecast by samples of the rewritten files and of the whole table.
 
-    The second value is what each query opens after apply; `then` if no rewrite is simulated.
+    Returns:
+        The forecast, and what each query opens after apply, which is `then` if no rewrite can be simulated.
     """
     spec, decision = planned.spec, planned.decision
     every = range(len(found.state.files))
@@ -271,7 +282,7 @@ def with_forecast(planned: Planned, forecast: WorkloadForecast) -> Planned:
 
 
 def _no_longer_fits(spec: LayoutSpec, better: BetterLayout) -> Diagnostic:
-    """Return the warning (ZL446) that the queries would read less by another layout, with the change of the YAML."""
+    """Return the warning (ZL446) that the queries would read less with another layout, and the YAML of that layout."""
     other, declared = better.cost.bytes, better.declared.bytes
     message = (
         f"the layout no longer fits the workload: with {', '.join(better.columns)} ({better.curve}), a query would "

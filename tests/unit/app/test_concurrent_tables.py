@@ -15,7 +15,7 @@ from support.projects import memory as memory
 
 import zlayout
 from zlayout.app.apply import carry_out
-from zlayout.app.concurrent_tables import at_the_same_time, worth
+from zlayout.app.concurrent_tables import at_the_same_time, gain
 from zlayout.app.results import ApplyEvent, TableFinished, TableStarted
 from zlayout.errors import Refused
 from zlayout.formats.base import Progress, Stage
@@ -94,10 +94,10 @@ def test_the_table_that_gains_most_per_byte_comes_first(tables: Scripted) -> Non
     order: list[str] = []
     runtime = SparkRuntime(Project(Path(), {}, SparkConfig(), ()))
     plan = zlayout.plan(zlayout.load_project(Path()))
-    worths = {p.decision.plan.table: worth(p.decision.plan) for p in plan.planned}
+    gains = {p.decision.plan.table: gain(p.decision.plan) for p in plan.planned}
     carry_out(plan, runtime, lambda event: order.append(event.table) if isinstance(event, TableFinished) else None)
-    assert order == sorted(worths, key=lambda name: (-worths[name], name))
-    assert worths["lake.db.three"] != worths["lake.db.two"] == worths["lake.db.orders"]
+    assert order == sorted(gains, key=lambda name: (-gains[name], name))
+    assert gains["lake.db.three"] != gains["lake.db.two"] == gains["lake.db.orders"]
 
 
 @pytest.mark.usefixtures("memory")
