@@ -76,7 +76,7 @@ def doctor(
         project: The project.
         catalogs: The names of the catalogs. Empty: all catalogs of the project.
         spark: Whether to start Spark too, with the configuration of the project, and to read the same tables in it.
-        timeout: The limit for each step, in seconds.
+        timeout: The limit for each step, in seconds. The step `resolve` and those in Spark have none.
 
     Yields:
         Each check as soon as it is made.

@@ -103,8 +103,8 @@ def plan(
             the largest gain per rewritten byte are chosen first. The gain is the number of bytes that the queries of
             the workload no longer read; for tables without a workload, the decrease of touched. Default: no limit.
         sample: Whether to read columns of randomly chosen row groups for forecasts: at most about 16 MiB of each table
-            that is rewritten, and twice as much of each table with a workload. Default: `defaults.sample` of the
-            project.
+            that is rewritten, and up to twice as much in addition of each table with a workload. Default:
+            `defaults.sample` of the project.
         branch: The branch of all tables. Default: `ref` of each layout. Tables of formats without branches are refused.
         avoid_hot: A partition waits if another writer wrote to it within this duration, a timedelta or a string such as
             "1h". Default: that of the project.
@@ -170,7 +170,7 @@ def plan_specs(
 ) -> ProjectPlan:
     """Plan the given layouts of a project.
 
-    workloads: Whether to rank groups by the workloads, and to add forecasts of what their queries open.
+    workloads: Whether the workloads decide which decayed partitions wait, and forecasts of their queries are added.
     """
     start = time.monotonic()
     backends = backends_of(project, SparkRuntime(project), declared.layouts)

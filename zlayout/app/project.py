@@ -61,7 +61,7 @@ def layout_of(project: Project, name: TableName) -> LayoutSpec | None:
 
 
 def validate(project: Path, paths: Sequence[Path] = ()) -> tuple[LayoutSpec, ...]:
-    """Check a project and return its layouts, or those in the given files and folders.
+    """Check a project, and return its layouts and those of its rules, or only those in the given files and folders.
 
     Args:
         project: The folder of the project. Ignored if `paths` are given: the project of the first path is used.

@@ -61,6 +61,7 @@ class Applied:
 
     @property
     def exit_code(self) -> int:
+        """The exit code of a run of this table alone."""
         if self.error is not None:
             return self.error.exit_code
         if self.after is not None and self.after.status is Status.REFUSED and not self.forgotten:
