@@ -6,35 +6,25 @@ The modules that carry out a command are imported inside it, so that `--help` an
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-import typer.core
 
 import zlayout
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.cli import options
 from zlayout.cli.console import Color, Console
+from zlayout.cli.group import Commands
 from zlayout.cli.job import job
 from zlayout.cli.study_commands import advise, simulate
 from zlayout.cli.table_commands import drop_trial, history, import_, inspect, publish, rollback, trial
 from zlayout.cli.workload import workload
 
-
-class _Commands(typer.core.TyperGroup):
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as error:
-            raise typer.Abort from error  # typer would end with 130 and print nothing
-
-
 app = typer.Typer(
     name="zlayout",
-    cls=_Commands,
+    cls=Commands,
     help="Terraform for table layout: declare how Delta Lake and Apache Iceberg tables are laid out.",
     no_args_is_help=True,
-    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
