@@ -6,6 +6,7 @@ The current date and time are constants, too: `fix_current_time` replaces them i
 from __future__ import annotations
 
 import math
+import struct
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation, localcontext
 
@@ -17,7 +18,6 @@ from zlayout.predicate.periods import as_datetime, shift, start_of, unit_named
 from zlayout.predicate.sql_tree import literal_value
 
 INTEGER_TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT")
-FLOAT_TYPES = ("FLOAT", "DOUBLE")
 STRING_TYPES = ("TEXT", "VARCHAR", "CHAR")
 TIMESTAMP_TYPES = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ")
 NOW_FUNCTIONS = ("now", "getdate")
@@ -104,10 +104,15 @@ def _cast(value: Value | None, to: exp.Expr) -> Value | None:
         return None
     if type_ in INTEGER_TYPES:
         return int(value) if Decimal(value) == int(Decimal(value)) else None
-    if type_ in FLOAT_TYPES:
-        return number if math.isfinite(number := float(value)) else None
-    # DECIMAL(10, 2) may round the value
-    return Decimal(str(value)) if type_ == "DECIMAL" and not to.expressions else None
+    if type_ in ("FLOAT", "DOUBLE"):
+        form = "f" if type_ == "FLOAT" else "d"
+        (number,) = struct.unpack(form, struct.pack(form, float(value)))  # rounded to the type
+        return number if math.isfinite(number) else None
+    if type_ != "DECIMAL" or to.expressions:  # DECIMAL(10, 2) may round the value
+        return None
+    decimal = Decimal(str(value))
+    # DECIMAL is DECIMAL(10, 0)
+    return decimal if decimal == decimal.to_integral_value() and abs(decimal) < 10**10 else None
 
 
 def as_instant(value: Value | None) -> date | None:

@@ -15,7 +15,6 @@ from decimal import Decimal
 from sqlglot import exp
 
 from zlayout.predicate.constants import (
-    FLOAT_TYPES,
     INTEGER_TYPES,
     STRING_TYPES,
     TIMESTAMP_TYPES,
@@ -216,7 +215,7 @@ def _cast(column: exp.Expr, to: exp.Expr) -> Inverse | None:
         return Inverse(column, _as_string, exact=False)
     if type_ in INTEGER_TYPES:
         return Inverse(column, _rounded(Decimal(1), open_=True), exact=False)
-    if type_ in FLOAT_TYPES and type_ != "FLOAT":
+    if type_ == "DOUBLE":
         return Inverse(column, _as_double, exact=False)
     if type_ == "DECIMAL":
         scale = to.expressions[1].name if len(to.expressions) > 1 else "0"

@@ -21,7 +21,8 @@ DAY = "DATE '2024-02-29'"
         ("1.5 - 0.25", Decimal("1.25")),
         ("CAST('7' AS INT)", 7),
         ("CAST(7.0 AS BIGINT)", 7),
-        ("CAST('0.5' AS DOUBLE)", 0.5),
+        ("CAST('0.1' AS DOUBLE)", 0.1),
+        ("CAST('0.1' AS FLOAT)", 13421773 / 2**27),
         ("CAST(7 AS DECIMAL)", Decimal(7)),
         ("CAST('x' AS STRING)", "x"),
         ("CAST('2024-02-29 10:00:00' AS DATE)", date(2024, 2, 29)),
@@ -55,6 +56,7 @@ def test_a_constant_expression_is_computed(sql: str, value: Any) -> None:
     [
         "a", "a + 1", "2 * 'x'", "CAST(NULL AS DATE)", "CAST('x' AS INT)", "CAST('7.5' AS INT)", "CAST(TRUE AS INT)",
         "CAST('1e999' AS DOUBLE)", "CAST(1.26 AS DECIMAL(2, 1))", "CAST(1 AS TIMESTAMP)",
+        "CAST(7.5 AS DECIMAL)", "CAST(10000000000 AS DECIMAL)", "CAST(1e39 AS FLOAT)",
         "CAST('soon' AS DATE)", "to_date('29.02.2024', 'dd.MM.yyyy')", f"{DAY} + INTERVAL '1-2' YEAR TO MONTH",
         f"{DAY} + 1.5", f"{DAY} + INTERVAL {'9' * (MAX_DIGITS + 1)} DAY",
         f"date_add({DAY}, 99999999)", f"CAST('{'9' * (MAX_DIGITS + 1)}' AS DECIMAL)", "1 + INTERVAL 1 DAY",
