@@ -151,10 +151,10 @@ class Backend(Protocol):
         ...
 
     def list_storage(self, table: TableName) -> str | None:
-        """List the files of a table, to check that the credentials of a reader suffice.
+        """List the location of a table, or its warehouse, to check that the credentials of a reader suffice.
 
         Returns:
-            The location that was listed; None if the location is not known before the metadata of the table is read.
+            The location that was listed; None if no location is known before the metadata of the table is read.
 
         Raises:
             Exception: Of any type, if the location cannot be listed.

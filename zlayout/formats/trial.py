@@ -22,7 +22,7 @@ MAX_NAMED = 3  # maximum number of commits that a message lists
 
 @dataclass(frozen=True, slots=True)
 class TrialCommit:
-    """A commit to a branch or a clone.
+    """A commit of a branch, of main or of a clone.
 
     Attributes:
         version: The version that it made.
