@@ -64,9 +64,9 @@ def queries_on(workload: Workload, table: TableName, state: TableState) -> Table
             unknown.append(query)
         if predicates:
             found.append(QueryPredicates(query, tuple(predicates)))
-    unread = [q for q in workload.unread if _mentions(q.text, table)]
-    unused += [u for u in workload.unused if u.query in set(unread)]
-    coverage = Coverage.of(uses | dict.fromkeys(unread, Use.UNREAD))
+    unread = dict.fromkeys((q for q in workload.unread if _mentions(q.text, table)), Use.UNREAD)
+    unused += [u for u in workload.unused if u.query in unread]
+    coverage = Coverage.of(uses | unread)
     inverted = tuple(i for i in workload.inverted if is_named(i.table, table, state.location))
     return TableWorkload(tuple(found), coverage, tuple(unused), inverted, (*unknown, *unread))
 

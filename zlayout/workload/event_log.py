@@ -118,28 +118,34 @@ def _parts(path: Path) -> list[Path]:
 
 
 def _events(path: Path, on_broken: Callable[[int], None]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number, event) for the start of each execution."""
-    number = 0
+    """Yield (line number, event) for the start of each execution. The lines of a rolling log are numbered in order."""
+    number = 1
     try:
         for part in _parts(path):
             with open_unpacked(part) as stream:
                 while line := stream.readline(MAX_LINE_BYTES):
-                    number += 1
-                    if START.encode() not in line[:200]:
-                        continue
-                    try:
-                        event = json.loads(line) if line.endswith(b"\n") else None
-                    except (ValueError, RecursionError):
-                        event = None
-                    if isinstance(event, dict):
-                        yield number, event
-                    else:
-                        on_broken(number)
+                    is_complete = line.endswith(b"\n")  # not the beginning of a line above MAX_LINE_BYTES
+                    if START.encode() in line[:200]:
+                        event = _object(line) if is_complete else None
+                        if event is None:
+                            on_broken(number)
+                        else:
+                            yield number, event
+                    number += is_complete
     except EOFError:
         return
     except (OSError, ValueError, zlib.error) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise SpecError.of("ZL002", f"cannot read the event log: {reason}", location=Location(str(path))) from None
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    """Return the JSON object in a line; None if the line is not one."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _nodes(root: Any) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:

@@ -16,7 +16,7 @@ from zlayout.errors import Location, SpecError
 from zlayout.reading import open_file
 from zlayout.workload.event_log import is_event_log, read_event_log
 from zlayout.workload.model import Query, Workload
-from zlayout.workload.statements import MAX_STATEMENT, Read, read_query, split, weight_of
+from zlayout.workload.statements import MAX_STATEMENT, Read, checked_weight, read_query, split
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_QUERIES = 10_000
@@ -100,7 +100,8 @@ def _rows(text: str, path: str) -> Iterator[Query]:
             if row and len(row) <= max(query, count):
                 raise SpecError.of("ZL072", f"expected {len(header)} fields, found {len(row)}", location=location)
             if row:
-                yield Query(row[query].strip().rstrip(";"), f"{path}:{line}", weight_of(row[count], location))
+                weight = checked_weight(row[count], location, "count")
+                yield Query(row[query].strip().rstrip(";"), f"{path}:{line}", weight)
             line = rows.line_num + 1
     except csv.Error as error:
         message = f"not CSV, or a field of more than {MAX_STATEMENT:,} characters: {error}"

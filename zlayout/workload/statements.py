@@ -13,6 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from zlayout.errors import Location, SpecError
+from zlayout.message_text import quote_value
 from zlayout.workload.model import MAX_TEXT, Inverted, Query, Scan, UnreadableError, Unused
 
 if TYPE_CHECKING:
@@ -58,8 +59,11 @@ def split(text: str, path: str) -> Iterator[Query]:
             line += part.count("\n")
         if is_comment:
             if len(found) <= MAX_WEIGHT_LENGTH and (given := _WEIGHT.fullmatch(found)):
-                value = weight_of(given[2], Location(path, line, 1))
-                weight, days = (value, days) if given[1].lower() == "weight" else (weight, value)
+                location = Location(path, line, 1)
+                if given[1].lower() == "weight":
+                    weight = checked_weight(given[2], location)
+                else:
+                    days = checked_weight(given[2], location, "number of days")
             line += found.count("\n")
         if found == ";":
             if parts:
@@ -67,17 +71,31 @@ def split(text: str, path: str) -> Iterator[Query]:
             parts, weight = [], 1.0
 
 
-def weight_of(text: str, location: Location) -> float:
-    """Parse a weight. It is above 0 and at most MAX_WEIGHT, so that sums are finite. Raises SpecError ZL071."""
+def checked_weight(text: str, location: Location, name: str = "weight") -> float:
+    """Parse a number as `parse_weight` does. Raises SpecError ZL071 with the location."""
     try:
-        weight = float(text)
+        return parse_weight(text, name)
+    except ValueError as error:
+        raise SpecError.of("ZL071", str(error), location=location) from None
+
+
+def parse_weight(text: str, name: str) -> float:
+    """Parse a number above 0 and at most MAX_WEIGHT, so that sums of such numbers are finite.
+
+    Args:
+        text: The number.
+        name: What the number is, for the message.
+
+    Raises:
+        ValueError: For another text.
+    """
+    try:
+        number = float(text)
     except ValueError:
-        weight = math.nan
-    if not 0 < weight <= MAX_WEIGHT:
-        shown = text.strip()[:40]
-        message = f"expected a weight above 0, at most {MAX_WEIGHT:,.0f}, found {shown!r}"
-        raise SpecError.of("ZL071", message, location=location)
-    return weight
+        number = math.nan
+    if not 0 < number <= MAX_WEIGHT:
+        raise ValueError(f"expected a {name} above 0, at most {MAX_WEIGHT:,.0f}, found {quote_value(text.strip())}")
+    return number
 
 
 @dataclass(frozen=True, slots=True)

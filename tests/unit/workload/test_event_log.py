@@ -9,7 +9,7 @@ import pytest
 
 from zlayout.errors import SpecError
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate
-from zlayout.workload import files, read_workload
+from zlayout.workload import event_log, files, read_workload
 from zlayout.workload.event_log import _scan, is_event_log
 from zlayout.workload.event_log_filters import NOT_READ, partition_filters, pushed_filters, sql_filters
 
@@ -192,6 +192,17 @@ def test_a_log_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None
     cut = tmp_path / "cut.gz"
     cut.write_bytes(gzip.compress(whole)[:-12])
     assert len(read_workload([cut]).scans) <= 2
+
+
+def test_a_long_line_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log"
+    long, short = start(delta(f"[EqualTo(a,{'x' * 1000})]")), start(delta("[EqualTo(a,2)]"))
+    log.write_text(HEAD + long + short)
+    monkeypatch.setattr(event_log, "MAX_LINE_BYTES", len(short) + 1)
+    broken: list[int] = []
+    scans, _, _ = event_log.read_event_log(log, broken.append)
+    assert broken == [2]
+    assert [(s.query.location, s.predicate) for s in scans] == [(f"{log}:3", Compare("a", "=", "2"))]
 
 
 def test_a_rolling_log_is_a_folder(tmp_path: Path) -> None:

@@ -34,6 +34,18 @@ def test_a_bad_weight_is_an_error_at_its_line(weight: str, tmp_path: Path) -> No
         read(tmp_path, f"SELECT 1;\n-- weight: {weight}\nSELECT 2")
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("q.sql", "-- days: 0\nSELECT 1", "expected a number of days above 0, at most 1,000,000,000,000, found '0'"),
+        ("q.csv", "query,count\nSELECT 1,x\n", "expected a count above 0, at most 1,000,000,000,000, found 'x'"),
+    ],
+)
+def test_an_error_names_the_number_that_is_invalid(name: str, content: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=f"ZL071 {message}"):
+        read(tmp_path, content, name)
+
+
 def test_a_csv_of_query_and_count(tmp_path: Path) -> None:
     workload = read(tmp_path, 'count,query\n20,"SELECT *\nFROM t WHERE a = 1;"\n3,SELECT * FROM u\n', "q.csv")
     assert [(s.table, s.query.weight, Path(s.query.location).name) for s in workload.scans] == [

@@ -10,7 +10,7 @@ import zlayout
 from zlayout.cli.main import run
 from zlayout.errors import SpecError
 from zlayout.workload import read_workload
-from zlayout.workload.history.read import read_history
+from zlayout.workload.history.read import MAX_FIELD, read_history
 from zlayout.workload.history.scan_reports import query_of
 
 REAL = Path(__file__).parents[2] / "fixtures" / "demo-event-log.gz"
@@ -185,6 +185,15 @@ def test_lines_that_cannot_be_read_are_named() -> None:
     assert [str(p.location) for p in rows.problems] == ["q.csv:3:1", "q.csv:4:1"]
 
 
+def test_an_invalid_count_is_named() -> None:
+    found = imported("query,count\nSELECT 1 FROM t,1e13\nSELECT 1 FROM t,many\nSELECT 1 FROM t,2\n", "q.csv")
+    assert [p.reason for p in found.problems] == [
+        "expected a count above 0, at most 1,000,000,000,000, found '1e13'",
+        "expected a count above 0, at most 1,000,000,000,000, found 'many'",
+    ]
+    assert found.executions == 2
+
+
 def test_a_broken_line_of_an_event_log_is_named() -> None:
     log = gzip.decompress(REAL.read_bytes()).split(b"\n")
     at = next(n for n, line in enumerate(log) if b"SQLExecutionStart" in line[:200])
@@ -233,6 +242,8 @@ def test_an_unknown_history_is_refused() -> None:
     with pytest.raises(SpecError) as error:
         imported("who,what\n1,2\n", "other.csv")
     assert error.value.diagnostics[0].code == "ZL078"
+    with pytest.raises(SpecError, match="ZL078"):
+        imported("x" * (MAX_FIELD + 1), "other.csv")  # a header that the CSV reader cannot read
     with pytest.raises(SpecError) as error:
         imported([trino("SHOW TABLES")], "events.json")
     assert error.value.diagnostics[0].code == "ZL079"

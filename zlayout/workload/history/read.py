@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from zlayout.errors import Location, SpecError
+from zlayout.message_text import quote_value
 from zlayout.predicate.parse import to_sql
 from zlayout.reading import parse_json
 from zlayout.sql_text import quote_path
@@ -29,7 +30,8 @@ def read_history(paths: Iterable[Path]) -> History:
     """Read the records of all files.
 
     Raises:
-        SpecError: ZL002 (a file cannot be read), ZL003 (no UTF-8 text), ZL070 (too large), ZL078 (an unknown history).
+        SpecError: ZL002 for a file that cannot be read, ZL003 for text that is not UTF-8, ZL070 for a file that is too
+            large, ZL071 for an invalid weight in a `.sql` file, ZL078 for a file that is no known query history.
     """
     history = History()
     for path in paths:
@@ -131,11 +133,14 @@ def _csv(text: str, path: str, history: History) -> None:
 
 def _rows(text: str, path: str, history: History) -> Iterator[tuple[Location, dict[str, object]]]:
     rows = csv.reader(io.StringIO(text, newline=""))
-    header = [name.strip().lower() for name in next(rows, [])]
+    try:
+        header = [name.strip().lower() for name in next(rows, [])]
+    except csv.Error:  # for example a field that is longer than MAX_FIELD
+        header = []
     if source_of(dict.fromkeys(header)) is None:
         known = ", ".join(source.title for source in SOURCES)
-        hint = f"known are {known}, scan reports of Iceberg and Delta, and Spark event logs"
-        message = f"not a known query history: its first line has no field of one ({', '.join(header)[:80]!r})"
+        hint = f"known histories: {known}, scan reports of Iceberg and Delta, Spark event logs"
+        message = f"expected a header with the fields of a query history, found {quote_value(', '.join(header))}"
         raise SpecError.of("ZL078", message, hint=hint, location=Location(path, 1, 1))
     while True:
         location = Location(path, rows.line_num + 1, 1)

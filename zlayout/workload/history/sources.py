@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from zlayout.errors import Location
+from zlayout.workload.statements import parse_weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +172,7 @@ def add(record: Mapping[str, object], source: Source, location: Location, histor
         text = record.get(source.text)
         if not isinstance(text, str) or not text.strip():
             raise ValueError(f"expected a SQL text in {source.text} ({source.title}), found none")
-        count = float(text_of(source.count) or 1)
-        if not 0 < count <= 1e12:
-            raise ValueError(f"expected a count above 0, found {count:g}")
+        count = parse_weight(text_of(source.count) or "1", "count")
         session = text_of(source.catalog), text_of(source.schema)
         history.executed.append(Executed(text.strip().rstrip(";"), source.dialect, location, count, *session))
 
