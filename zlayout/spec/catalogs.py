@@ -1,25 +1,26 @@
-"""The catalogs of a project: keys of each catalog type, addresses that fit it, and relative paths."""
+"""The catalogs of a project: checks of their keys and addresses, and resolution of relative paths."""
 
 from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from zlayout.errors import Diagnostic, Location
 from zlayout.formats.registry import FORMATS
+from zlayout.message_text import quote_value
 from zlayout.spec.model import CatalogConfig
-from zlayout.spec.validation import Violation
+from zlayout.spec.validation import Violation, suggestion
 from zlayout.table.location import GCS_SCHEME, S3_ENDPOINT_VARIABLES, S3_SCHEMES
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _SQLITE = re.compile(r"(?P<scheme>sqlite(?:\+\w+)?):(?P<rest>.*)", re.DOTALL)
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
-_NAMED = ("rest", "unity")  # catalog types whose warehouse is often a name
-_REMOTE = ("rest", "unity", "hive", "glue")  # services that have no working directory
+_NAMED = ("rest", "unity")  # catalog types whose warehouse is often a name instead of a storage location
+_REMOTE = ("rest", "unity", "hive", "glue")  # catalog types that are services, which know no folder of the project
 _WEB_TYPES = ("rest", "unity", "glue")
 _WEB = ("http", "https")
 _OF_S3 = frozenset({"region", "path_style"})  # keys of storage that GCS does not have
@@ -28,17 +29,17 @@ _USE_HTTPS = "use https, or set allow_http: true in the catalog, which sends cre
 
 
 def check_catalog(name: str, data: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Violation]:
-    """Check the keys of a catalog against its type, and its addresses.
+    """Check the keys and the addresses of a catalog.
 
     Args:
         name: The name of the catalog.
         data: Its keys and values, with variables replaced.
-        environ: Environment variables. Their endpoint of S3 is used if the catalog has none.
+        environ: The environment variables. Their S3 endpoint is checked if the catalog declares none.
 
     Yields:
-        ZL029 for each key that is missing, not allowed or of another catalog type, and for a warehouse or an address of
-        another type; ZL037 for a storage that does not fit the tables, an endpoint that is no URL, and an address that
-        sends data without encryption.
+        ZL029 for a key that is missing or not allowed for the catalog type, and for a warehouse or an address that does
+        not suit the type; ZL037 for `storage` that does not suit the tables, an endpoint that is no URL, and an address
+        to which data is sent without encryption.
     """
     key = f"catalogs.{name}"
     types = FORMATS[data["format"]].traits.catalog_types
@@ -69,7 +70,7 @@ def catalog(name: str, data: Mapping[str, Any], root: Path, location: Location) 
     Args:
         name: The name of the catalog.
         data: Its keys and values, with variables replaced.
-        root: The folder of the project, absolute. Relative paths are resolved against it.
+        root: The absolute path of the folder of the project, against which relative paths are resolved.
         location: The location of the catalog in `zlayout.yaml`.
     """
     traits, type_ = FORMATS[data["format"]].traits, _type(data) or ""
@@ -81,12 +82,18 @@ def catalog(name: str, data: Mapping[str, Any], root: Path, location: Location) 
     if data.get("yield_to_writers"):
         options["yield_to_writers"] = True
     if "tables" in data:
-        options["tables"] = {table: _local(place, root) for table, place in data["tables"].items()}
+        options["tables"] = {table: _local(path, root) for table, path in data["tables"].items()}
     if "storage" in data:
         options["storage"] = dict(data["storage"])
     if "properties" in data:
         options["properties"] = {k: java_string(v) for k, v in data["properties"].items()}
     return CatalogConfig(name, traits.name, type_, options, location)
+
+
+def unknown_catalog(name: str, catalogs: Collection[str], location: Location) -> Diagnostic:
+    """Return ZL021 for the name of a catalog that is not one of `catalogs`."""
+    hint = suggestion(name, catalogs) or f"catalogs of zlayout.yaml: {', '.join(catalogs) or 'none'}"
+    return Diagnostic("ZL021", f"unknown catalog {quote_value(name)}", hint=hint, location=location)
 
 
 def java_string(value: Any) -> str:
@@ -95,7 +102,7 @@ def java_string(value: Any) -> str:
 
 
 def _type(data: Mapping[str, Any]) -> str | None:
-    """Return the catalog's type; without a declared one the first type of its format, if the format allows that."""
+    """Return the declared type of a catalog, or else the default of its format; None if the format has no default."""
     traits = FORMATS[data["format"]].traits
     default = next(iter(traits.catalog_types)) if traits.type_is_optional else None
     type_: str | None = data.get("type", default)
@@ -103,12 +110,14 @@ def _type(data: Mapping[str, Any]) -> str | None:
 
 
 def _warehouse(value: str, root: Path, scheme: str, type_: str) -> str:
-    if type_ in ("rest", "glue", "unity"):
-        return value  # often a name instead of a storage location
+    """Return a warehouse with a relative folder resolved. scheme: the prefix of local paths for the format."""
+    if type_ in (*_NAMED, "glue"):
+        return value
     return value if _URL.match(value) else scheme + _local(value, root)
 
 
 def _local(value: str, root: Path) -> str:
+    """Return a URL as it is, and a path resolved against the root."""
     return value if _URL.match(value) else os.path.normpath(root / value)
 
 
@@ -129,7 +138,7 @@ def _unsafe(key: str, message: str, hint: str = "") -> Violation:
 
 
 def _check_uri(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[Violation]:
-    """Yield ZL029 for an address of another type of catalog, or in memory, ZL037 for plain http."""
+    """Yield ZL029 for an address of another catalog type or of a database in memory, ZL037 for plain http."""
     uri, of_type = data.get("uri", ""), FORMATS[data["format"]].traits.catalog_types
     scheme, expected = _scheme(uri).partition("+")[0], of_type[type_].uri_schemes
     others = [name for name, keys in of_type.items() if scheme in keys.uri_schemes]
@@ -147,7 +156,7 @@ def _check_warehouse(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[
     """Yield ZL029 for a warehouse that is a relative path or the address of a service, or not on S3 for type glue."""
     warehouse = data.get("warehouse", "")
     if type_ in _NAMED:
-        # A name, or a location of the server. A relative folder of this project cannot be either.
+        # The warehouse is a name or a storage location, neither of which is a relative folder of the project.
         scheme, is_relative = "", warehouse.startswith(("./", "../"))
     else:
         scheme = _scheme(warehouse)
@@ -163,27 +172,36 @@ def _check_warehouse(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[
 
 
 def _service_schemes(format_: str) -> frozenset[str]:
-    """Return the schemes of catalogs. deltalake reads https://ACCOUNT.blob.core.windows.net as a storage location."""
+    """Return the URL schemes of catalog services, which are no storage locations of a format.
+
+    For Delta, http and https are left out: deltalake reads `https://ACCOUNT.blob.core.windows.net` as a storage
+    location.
+    """
     types = [keys for each in FORMATS.values() for keys in each.traits.catalog_types.values()]
     found = frozenset(scheme for keys in types for scheme in keys.uri_schemes) | {"jdbc"}
     return found - {*_WEB} if format_ == "delta" else found
 
 
 def _check_rest(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[Violation]:
-    """Yield ZL037 for an OAuth2 server that gets the credential in plain http, ZL029 for remote signing alone."""
+    """Check the properties of a catalog of type rest.
+
+    Yields:
+        ZL037 for an OAuth2 server to which the credential is sent by plain http; ZL029 for an access delegation without
+        vended credentials.
+    """
     for name, value in data.get("properties", {}).items() if type_ == "rest" else ():
         if name == "oauth2-server-uri" and _is_plain(str(value)) and not data.get("allow_http"):
             yield _unsafe(f"{key}.{name}", _PLAIN_HTTP, _USE_HTTPS)
         elif name.lower() == "header.x-iceberg-access-delegation" and "vended-credentials" not in str(value):
-            message = "expected vended-credentials, because pyiceberg reads no table whose requests the catalog signs"
+            message = "expected vended-credentials, because pyiceberg does not support requests that the catalog signs"
             yield _misfit(f"{key}.{name}", message, "remove the property")
 
 
 def _check_storage(key: str, type_: str, data: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Violation]:
-    """Yield ZL037 for a storage that does not fit the tables, and for an endpoint that is no URL or plain http."""
+    """Yield ZL037 for `storage` that does not suit the tables, and for an endpoint that is no URL or plain http."""
     storage = data.get("storage")
-    places = (data.get("warehouse", ""), *data.get("tables", {}).values())
-    schemes = {place.partition("://")[0] for place in places if "://" in place}
+    locations = (data.get("warehouse", ""), *data.get("tables", {}).values())
+    schemes = {location.partition("://")[0] for location in locations if "://" in location}
     on_gcs = GCS_SCHEME in schemes
     if storage is not None:
         yield from _check_store(f"{key}.storage", storage, schemes)
@@ -198,7 +216,7 @@ def _check_storage(key: str, type_: str, data: Mapping[str, Any], environ: Mappi
 
 
 def _check_store(key: str, storage: Mapping[str, Any], schemes: Set[str]) -> Iterator[Violation]:
-    """Yield ZL037 for a storage that describes another object store than that of the tables, or several of them."""
+    """Yield ZL037 if `storage` does not suit the tables. schemes: the schemes of the URLs of the tables."""
     if other := sorted(schemes - S3_SCHEMES - {GCS_SCHEME}):
         message = f"expected tables on S3 or GCS for storage, found {other[0]}://"
         yield _unsafe(key, message, "remove storage, or use s3:// or gs:// for the warehouse")
@@ -213,7 +231,7 @@ def _check_store(key: str, storage: Mapping[str, Any], schemes: Set[str]) -> Ite
 def _check_endpoint(key: str, storage: Mapping[str, Any], on_gcs: bool) -> Iterator[Violation]:
     endpoint = urlsplit(storage["endpoint"])
     if endpoint.scheme not in _WEB or not endpoint.hostname or endpoint.query or endpoint.fragment:
-        yield _unsafe(key, "expected https://HOST[:PORT], found another form of text")
+        yield _unsafe(key, "expected https://HOST[:PORT], found another text")
     elif endpoint.username or endpoint.password:
         variables = "GOOGLE_APPLICATION_CREDENTIALS" if on_gcs else "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         hint = f"remove them, and set {variables} in the environment"
@@ -223,10 +241,12 @@ def _check_endpoint(key: str, storage: Mapping[str, Any], on_gcs: bool) -> Itera
 
 
 def _is_plain(address: str) -> bool:
+    """Return whether requests to an address leave this machine by plain http."""
     url = urlsplit(address)
     return url.scheme == "http" and url.hostname not in _THIS_MACHINE
 
 
 def _scheme(text: str) -> str:
+    """Return the scheme of a URL in lower case; empty for any other text."""
     scheme, colon, rest = text.partition(":")
     return scheme.lower() if colon and rest.startswith("/") else ""

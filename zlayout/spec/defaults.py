@@ -22,12 +22,12 @@ DEFAULTS: Mapping[str, Any] = {
     "engine": "zlayout",
 }
 DEFAULT_CURVE: Mapping[str, str] = {"zlayout": "kd", "native": "zorder"}
-# Without z-order columns rows stay in their order, which is a linear one.
+# The curve of a layout without z-order columns, whose rows stay in one linear order.
 CURVE_OF_COMPACTION = "linear"
 
 
 def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge maps: later layers override earlier ones, nested maps are merged, and all other values are replaced."""
+    """Return the merged maps. Later maps override earlier ones; nested maps are merged, other values replaced."""
     merged: dict[str, Any] = {}
     for layer in layers:
         for key, value in layer.items():

@@ -1,4 +1,4 @@
-"""Change z-order columns, curve, cuts and engine in the text of a layout spec. Other text and comments stay."""
+"""Change z-order columns, curve, cuts and engine in the text of a layout spec, and keep other text and comments."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from zlayout.spec.layout import Layout, ZorderColumn, cut_texts
 
 _COMMENT = re.compile(r"[ \t]+#[^\r\n]*")
 _PLAIN = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
-Edit = tuple[int, int, str]  # the text from the first to the second index is replaced
+Edit = tuple[int, int, str]  # the indices between which text is replaced, and the new text
 
 
 def with_layout(text: str, declared: Layout, wanted: Layout) -> str:
     """Return the text of a layout spec that declares `wanted` instead of `declared`.
 
-    Comments behind a z-order column stay with it; those of columns that are removed are removed too.
+    A comment behind a z-order column stays with the column, and is removed with it.
 
     Args:
         text: A valid layout spec.
         declared: Its layout, with defaults merged.
-        wanted: Another layout, which differs in columns, curve, cuts and engine only.
+        wanted: A layout that differs from it only in columns, curve, cuts and engine.
     """
     root = yaml.compose(text, yaml.SafeLoader)
     assert isinstance(root, yaml.MappingNode)
@@ -41,10 +41,10 @@ def with_layout(text: str, declared: Layout, wanted: Layout) -> str:
 
 
 def _zorder(root: yaml.MappingNode, wanted: Layout) -> Edit:
-    """Add the map `zorder` before `files`, which a layout without `zorder` has."""
+    """Return the edit that inserts `zorder` before `files`, which every layout spec without `zorder` has."""
     (files,) = (key.start_mark for key, _ in root.value if key.value == "files")
     columns = ", ".join(_column(c) for c in wanted.columns)
-    cuts = f", cuts: [{', '.join(_cut_texts(wanted))}]" if wanted.cuts else ""
+    cuts = f", cuts: [{', '.join(_yaml_cuts(wanted))}]" if wanted.cuts else ""
     end = ", " if root.flow_style else "\n" + " " * files.column
     return files.index, files.index, f"zorder: {{columns: [{columns}], curve: {wanted.curve}{cuts}}}{end}"
 
@@ -66,18 +66,18 @@ def _columns(text: str, node: yaml.Node, wanted: Layout) -> Edit:
 
 
 def _cuts(text: str, zorder: yaml.MappingNode, declared: Layout, wanted: Layout) -> Iterator[Edit]:
-    """Yield the change of the cuts: the list is replaced, added behind the last key of the map, or removed."""
+    """Yield the edit that replaces the list of cuts, adds it behind the last key of the map, or removes it."""
     if declared.cuts == wanted.cuts:
         return
     column = zorder.start_mark.column
-    indent, items = "\n" + " " * column, _cut_texts(wanted)
+    indent, items = "\n" + " " * column, _yaml_cuts(wanted)
     listed = f"cuts: [{', '.join(items)}]" if zorder.flow_style else f"cuts:{indent}- " + f"{indent}- ".join(items)
     keys = [key.value for key, _ in zorder.value]
     if "cuts" in keys:
         number = keys.index("cuts")
         key, value = zorder.value[number]
         begin, end = key.start_mark.index, _end(value)
-        if not items and number:  # with the separator before it
+        if not items and number:  # the separator before the list is removed too
             begin = _end(zorder.value[number - 1][1])
         elif not items:
             end = zorder.value[number + 1][0].start_mark.index
@@ -88,23 +88,24 @@ def _cuts(text: str, zorder: yaml.MappingNode, declared: Layout, wanted: Layout)
         yield at, at, (", " if zorder.flow_style else indent) + listed
 
 
-def _cut_texts(layout: Layout) -> list[str]:
+def _yaml_cuts(layout: Layout) -> list[str]:
+    """Return the cuts as items of a YAML list, which may be in flow style."""
     texts = cut_texts(layout.cuts)
-    if not any(mark in text for text in texts for mark in ",[]{}"):
+    if not any(indicator in text for text in texts for indicator in ",[]{}"):
         return [_quoted(text) for text in texts]
     return [json.dumps(text, ensure_ascii=False) for text in texts]
 
 
 def _quoted(text: str) -> str:
-    """Return the text in double quotes, if YAML would not read it as this string without quotes."""
+    """Return the text, in double quotes if YAML would read it differently without quotes."""
     with suppress(yaml.YAMLError):
         if yaml.safe_load(text) == text:
             return text
-    return json.dumps(text, ensure_ascii=False)  # a string of JSON is one of YAML
+    return json.dumps(text, ensure_ascii=False)  # every string in JSON is the same string in YAML
 
 
 def _end(node: yaml.Node) -> int:
-    """Return the index behind the last character of a node. For YAML, a block ends behind the lines below it."""
+    """Return the index behind the last character of a node. PyYAML ends a block after the blank lines below it."""
     if isinstance(node, yaml.MappingNode) and not node.flow_style:
         return _end(node.value[-1][1])
     if isinstance(node, yaml.SequenceNode) and not node.flow_style:
@@ -122,7 +123,7 @@ def _column(column: ZorderColumn) -> str:
 
 
 def _scalar(node: yaml.MappingNode, key: str, declared: str, wanted: str) -> Iterator[Edit]:
-    """Yield the change of one value, which is added as the first key of its map if only a default declares it."""
+    """Yield the edit of one value. If only a default declares it, the key is inserted as the first one of the map."""
     found = _values(node).get(key)
     if declared == wanted:
         return

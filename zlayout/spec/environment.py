@@ -1,7 +1,7 @@
-"""Substitution of environment variables: `${VAR}`, `${VAR:-default}` and `${VAR:?message}`.
+"""Replace environment variables: `${VAR}`, `${VAR:-default}` and `${VAR:?message}`.
 
-They are allowed only in the fields of `zlayout.yaml` that identify catalogs and Spark, so that a layout id is the same
-on every machine. Messages never contain values, which may be secrets.
+They are allowed only in some fields of `zlayout.yaml`, and in no layout spec, so that a layout id is the same on every
+machine. Messages never contain values, which may be secrets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zlayout.spec.validation import Violation
 from zlayout.spec.yaml import Document
 
 _VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:(?P<how>:-|:\?)(?P<text>[^}]*))?\}")
-_IDENTITY = (
+_WITH_VARIABLES = (
     ("catalogs", "*", "warehouse"),
     ("catalogs", "*", "uri"),
     ("catalogs", "*", "tables", "*"),
@@ -28,33 +28,37 @@ _IDENTITY = (
     ("commit", "properties", "*"),
 )
 
-WEBHOOK = ("notify", "webhook")  # its variable is replaced when a notification is sent, and only there
+_WEBHOOK = ("notify", "webhook")  # its variable is replaced only when a notification is sent
 
-Path = tuple[str, ...]
-Named = tuple[str, str]
-# Characters. A value of a variable that is at least this long is treated as a secret, whatever its name is.
+KeyPath = tuple[str, ...]
+# The number of characters from which the value of a variable is treated as a secret, if it is a whole catalog property
+# or Spark setting, whatever the names are.
 MIN_UNNAMED_LENGTH = 8
 
 
 def literal_only(document: Document) -> Iterator[Violation]:
-    """Yield ZL017 for each `${` in a layout spec."""
+    """Yield ZL017 for each text and each key of a layout spec that contains `${`."""
     for path, key, text, _ in _strings(document.data):
         if "${" in text:
             yield key, _misplaced(path)
 
 
 def substitute(data: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dict[str, Any], list[Violation]]:
-    """Replace the variables in a project's data. Values that are inserted are not searched for variables.
+    """Replace the variables in a project's data. Variables in the inserted values are not replaced.
+
+    Args:
+        data: The content of `zlayout.yaml`.
+        environ: The environment variables.
 
     Returns:
-        The data with values, and the diagnostics ZL017, ZL018 and ZL019 of invalid variables.
+        The data with values, and ZL017, ZL018 and ZL019 for variables that are not allowed, not set or not valid.
     """
     problems: list[Violation] = []
-    values: dict[Path, str] = {}
+    values: dict[KeyPath, str] = {}
     for path, key, text, is_name in _strings(data):
-        if "${" not in text or path == WEBHOOK:
+        if "${" not in text or path == _WEBHOOK:
             continue
-        if is_name or not _is_identity(path):
+        if is_name or not _may_have_variables(path):
             problems.append((key, _misplaced(path)))
             continue
         values[path], found = _expand(text, environ)
@@ -63,7 +67,7 @@ def substitute(data: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dic
 
 
 def written_secrets(document: Document) -> Iterator[Violation]:
-    """Yield ZL042 for each password, key and token that a project contains and that is not the value of a variable."""
+    """Yield ZL042 for each password, key and token that `zlayout.yaml` contains instead of a variable."""
     hint = "replace it with ${NAME} and set NAME in the environment, or use a profile or the role of the machine"
     for path, key, text, is_name in _strings(document.data):
         if is_name:
@@ -71,12 +75,12 @@ def written_secrets(document: Document) -> Iterator[Violation]:
         if path[0] == "commit" and is_secret(path[-1]):
             hint_of_commit = "remove it: every reader of the table can read what a commit stores"
             yield key, Diagnostic("ZL042", f"{quote_value(key)} would store a secret", hint=hint_of_commit)
-        elif path == WEBHOOK:
+        elif path == _WEBHOOK:
             variable = _VARIABLE.fullmatch(text)
             if variable is None or variable["how"]:
                 hint_of_url = "write ${NAME}, and set NAME in the environment to the URL"
                 yield key, Diagnostic("ZL042", f"{quote_value(key)} must be ${{NAME}} alone", hint=hint_of_url)
-        elif _is_identity(path) and "storage" not in path and text.lower() not in ("true", "false"):
+        elif _may_have_variables(path) and "storage" not in path and text.lower() not in ("true", "false"):
             # ZL037 reports a storage with credentials.
             literal = _VARIABLE.sub(lambda m: m["text"] if m["how"] == ":-" else "", text)
             has_variable = any(m["how"] != ":-" for m in _VARIABLE.finditer(text))
@@ -86,16 +90,18 @@ def written_secrets(document: Document) -> Iterator[Violation]:
 
 def configuration_values(
     data: Mapping[str, Any], values: Mapping[str, Any], environ: Mapping[str, str]
-) -> Iterator[Named]:
-    """Return the configuration values of a project with the names that show which of them are secrets.
+) -> Iterator[tuple[str, str]]:
+    """Yield the configuration values of a project with names that show which of them are secrets.
 
     Args:
-        data: The project's data as written.
+        data: The content of `zlayout.yaml`.
         values: The result of `substitute` for `data`.
+        environ: The environment variables.
 
     Yields:
-        (name, value) of each string in `values` and of each variable in `data`. A catalog property or an entry of
-        `spark.conf` that consists of one variable is also yielded under a name that begins with "secret".
+        (name, value) of each string in `values` and of each variable in `data`. A catalog property or a Spark setting
+        of at least MIN_UNNAMED_LENGTH characters that consists of one variable is also yielded under a name that begins
+        with "secret".
     """
     written = {path: text for path, _, text, is_name in _strings(data) if not is_name}
     for path, _, text, is_name in _strings(values):
@@ -111,20 +117,23 @@ def configuration_values(
                 yield f"secret {name}", text
 
 
-def _misplaced(path: Path) -> Diagnostic:
+def _misplaced(path: KeyPath) -> Diagnostic:
     where = path[-1] if path else "here"
     fields = "warehouse, uri, tables, storage and properties of catalogs, spark.master, spark.conf, commit.properties"
-    hint = f"use it in zlayout.yaml only: {fields}"
+    hint = f"use it in zlayout.yaml only: {fields}, notify.webhook"
     return Diagnostic("ZL017", f"${{...}} is not allowed in {quote_value(where)}", hint=hint)
 
 
-def _is_identity(path: Path) -> bool:
+def _may_have_variables(path: KeyPath) -> bool:
+    """Return whether variables are replaced in the value at this path of keys."""
     return any(
-        len(path) == len(field) and all(f in ("*", p) for f, p in zip(field, path, strict=True)) for field in _IDENTITY
+        len(path) == len(field) and all(f in ("*", p) for f, p in zip(field, path, strict=True))
+        for field in _WITH_VARIABLES
     )
 
 
 def _expand(text: str, environ: Mapping[str, str]) -> tuple[str, list[Diagnostic]]:
+    """Return the text with variables replaced, and ZL018 or ZL019 for each invalid variable."""
     problems: list[Diagnostic] = []
     if text.count("${") != len(_VARIABLE.findall(text)):
         return text, [Diagnostic("ZL019", "expected ${NAME}, ${NAME:-default} or ${NAME:?message}, found another '${'")]
@@ -149,8 +158,12 @@ def _expand(text: str, environ: Mapping[str, str]) -> tuple[str, list[Diagnostic
     return expanded, problems
 
 
-def _strings(data: Any, path: Path = (), key: str = "") -> Iterator[tuple[Path, str, str, bool]]:
-    """Yield path, dotted key and text of every string and of the name of every key, and whether it is such a name."""
+def _strings(data: Any, path: KeyPath = (), key: str = "") -> Iterator[tuple[KeyPath, str, str, bool]]:
+    """Yield every string in nested data, both values and keys.
+
+    Yields:
+        The path of keys, the dotted key, the string, and whether the string is a key.
+    """
     if isinstance(data, str):
         yield path, key, data, False
     elif isinstance(data, list):
@@ -163,7 +176,7 @@ def _strings(data: Any, path: Path = (), key: str = "") -> Iterator[tuple[Path, 
             yield from _strings(item, (*path, name), below)
 
 
-def _replaced(data: Mapping[str, Any], values: Mapping[Path, str], path: Path = ()) -> dict[str, Any]:
+def _replaced(data: Mapping[str, Any], values: Mapping[KeyPath, str], path: KeyPath = ()) -> dict[str, Any]:
     return {
         name: _replaced(item, values, (*path, name)) if isinstance(item, Mapping) else values.get((*path, name), item)
         for name, item in data.items()

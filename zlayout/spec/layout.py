@@ -1,4 +1,4 @@
-"""The layout settings: `Layout`, its layout id, which recorded layouts it covers, and the cuts of curve workload."""
+"""The layout settings: `Layout` with its layout id, and the cuts of curve `workload`."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from zlayout.predicate.model import Compare
 from zlayout.predicate.parse import parse_where, to_sql
 
 CURVES = ("kd", "zorder", "hilbert", "linear")
-# A kd tree below declared cuts. It needs `cuts`, and so cannot be tried with arbitrary columns.
+# A kd tree below declared cuts. It is not one of CURVES, because a search cannot try it without cuts.
 WORKLOAD_CURVE = "workload"
 _WEIGHTED_CURVES = ("kd", "zorder", WORKLOAD_CURVE)
 _CURVES_WITH_RANGE_IDS = ("zorder", "hilbert")
-# Part of the layout id. Raise it if the same settings would produce other files.
+# Part of the layout id. Increase it if the same settings would produce other files.
 ALGORITHM_VERSION = 1
-# The key of the column ids in the settings that a table stores. It is no layout setting, and not part of the layout id.
+# The key of the column ids in a layout record. It is not a layout setting, and not part of the layout id.
 COLUMN_IDS = "column_ids"
 # The only setting in the layout record of a file that the format itself clustered: the clustering columns.
 CLUSTERED_BY = "clustered_by"
-CLUSTERING_CURVE = "hilbert"  # by which Delta clusters
-# A change of the target size up to this share of the recorded one is no drift: files vary as much in any case.
+CLUSTERING_CURVE = "hilbert"  # the curve of liquid clustering
+# A target size that differs from the recorded one by at most this share of it is no drift. File sizes vary as much
+# within one rewrite.
 SIMILAR_SIZE = 0.25
 _NOWHERE = Location("")
 
@@ -35,8 +36,10 @@ _NOWHERE = Location("")
 class ZorderColumn:
     """A z-order column.
 
-    weight: how often queries filter on it, relative to the other z-order columns. id: the column id in the table, see
-    `Column`; empty if unknown.
+    Attributes:
+        name: The name of the column, dotted if it is nested.
+        weight: How often queries filter on it, relative to the other z-order columns.
+        id: The column id in the table (`zlayout.table.state.Column`); empty if it is unknown.
     """
 
     name: str
@@ -48,9 +51,18 @@ class ZorderColumn:
 class Layout:
     """All settings that determine which row goes to which file, once the partitioning is known.
 
-    columns: empty for compaction alone, which keeps the order of the rows. target_size: bytes. cuts: of curve workload,
-    comparisons of z-order columns by `<` or `<=`, the first one to try first. The partitioning is not included, because
-    the table records how each file is partitioned.
+    The partitioning is not included, because the table records how each file is partitioned.
+
+    Attributes:
+        columns: The z-order columns; empty for compaction alone, which keeps the order of the rows.
+        curve: The declared curve.
+        range_ids: The number of ranges into which the values of each column are divided.
+        noise: Whether rows with equal keys are distributed over several files.
+        target_size: The size of a file in bytes.
+        sort_within: Whether the rows inside each file are sorted along the curve.
+        engine: `zlayout` or `native`.
+        cuts: The declared cuts of curve `workload`: comparisons of z-order columns by `<` or `<=`, in the order in
+            which they are tried.
     """
 
     columns: tuple[ZorderColumn, ...]
@@ -64,18 +76,21 @@ class Layout:
 
     @property
     def orders(self) -> bool:
-        """Whether rows are ordered. If not, rewrites only combine small files and remove deleted rows."""
+        """Whether rewrites order the rows. If not, they only combine small files and remove deleted rows."""
         return bool(self.columns)
 
     @property
     def effective_curve(self) -> str:
-        """The curve that influences the result: kd for a single column with engine zlayout, else the declared one."""
+        """The curve that influences the result.
+
+        It is kd for a single column without cuts and with engine zlayout, else the declared curve.
+        """
         is_sort = len(self.columns) == 1 and self.engine == "zlayout" and not self.cuts
         return "kd" if is_sort else self.curve
 
     @property
     def uses_range_ids(self) -> bool:
-        """Whether range ids influence the result. kd and linear cut at values of the sample instead."""
+        """Whether range ids influence the result. Other curves cut at values of the sample instead."""
         return self.effective_curve in _CURVES_WITH_RANGE_IDS
 
     @property
@@ -85,7 +100,7 @@ class Layout:
         return {c.name: c.weight if weighs else 1.0 for c in self.columns}
 
     def settings(self) -> dict[str, Any]:
-        """Return the layout settings as JSON values under dotted names, with range ids only if the curve uses them."""
+        """Return the layout settings as JSON values by dotted name, with range ids only if the curve uses them."""
         if not self.orders:
             return {"files.target_size": self.target_size, "engine": self.engine}
         range_ids = {"zorder.range_ids": self.range_ids} if self.curve in _CURVES_WITH_RANGE_IDS else {}
@@ -103,13 +118,13 @@ class Layout:
         }
 
     def recorded_settings(self) -> dict[str, Any]:
-        """Return the layout settings as a table stores them: with column ids, which renames do not change."""
+        """Return the layout settings as a layout record contains them: with column ids, which renames do not change."""
         ids = [column.id for column in self.columns]
         return {**self.settings(), **({COLUMN_IDS: ids} if ids and all(ids) else {})}
 
     def identified(self, ids: Sequence[str]) -> Layout:
-        """Return this layout with a column id for each z-order column."""
-        columns = tuple(replace(column, id=known) for column, known in zip(self.columns, ids, strict=True))
+        """Return this layout with these column ids, one for each z-order column."""
+        columns = tuple(replace(column, id=id_) for column, id_ in zip(self.columns, ids, strict=True))
         return replace(self, columns=columns)
 
     @property
@@ -125,11 +140,14 @@ class Layout:
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
     def covers(self, layout_id: str, settings: Mapping[str, Any]) -> bool:
-        """Return whether files with a layout record (its layout id and settings) count as laid out by this layout.
+        """Return whether files with a layout record count as laid out by this layout.
 
-        They do if the layout id is that of this layout, with the declared target size or with a recorded one that
-        differs from it by at most SIMILAR_SIZE. Files that the format itself clustered do if their clustering columns
-        are the z-order columns, in any order.
+        They do if the layout id of this layout is the recorded one, or would be with the recorded target size if that
+        is similar (SIMILAR_SIZE). Files that the format itself clustered count as laid out by engine native if their
+        clustering columns are the z-order columns, in any order.
+
+        Args:
+            layout_id, settings: Those of the layout record.
         """
         if (clustered_by := settings.get(CLUSTERED_BY)) is not None:
             return self.engine == "native" and sorted(clustered_by) == sorted(column.name for column in self.columns)
@@ -142,10 +160,10 @@ class Layout:
 
 
 def parse_cut(text: str, location: Location) -> Compare:
-    """Parse one cut.
+    """Parse one cut: a column, `<` or `<=`, and a literal.
 
     Raises:
-        SpecError: ZL058 for anything but a column, `<` or `<=`, and a literal.
+        SpecError: ZL058 for any other text.
     """
     try:
         found = parse_where(text, location)
@@ -157,16 +175,22 @@ def parse_cut(text: str, location: Location) -> Compare:
     raise SpecError.of("ZL058", message, hint="for example l_shipdate < DATE '1995-01-01'", location=location)
 
 
-def parsed_cuts(written: Any) -> tuple[Compare, ...] | None:
-    """Parse the cuts of a layout record; None if they are not cuts."""
+def parsed_cuts(recorded: Any) -> tuple[Compare, ...] | None:
+    """Return the cuts in the value of a layout record; None if it is not a list of cuts."""
     try:
-        return tuple(parse_cut(text, _NOWHERE) for text in written)
+        return tuple(parse_cut(text, _NOWHERE) for text in recorded)
     except (SpecError, TypeError):
         return None
 
 
 def cut_problems(layout: Layout, locations: dict[str, Location], location: Location) -> Iterator[Diagnostic]:
-    """Yield ZL058 for cuts without curve workload, the reverse, a cut of another column, and one that is repeated."""
+    """Yield ZL058 for cuts and curve `workload` without each other, duplicate cuts, and cuts of other columns.
+
+    Args:
+        layout: The layout.
+        locations: The location of each dotted key. The defaults of a project have no cuts.
+        location: The location to report if the layout has neither cuts nor a curve.
+    """
     place = locations.get("zorder.cuts") or locations.get("zorder.curve") or location
     if layout.cuts and layout.curve != WORKLOAD_CURVE:
         message = f"expected curve workload with zorder.cuts, found {layout.curve}"
@@ -176,7 +200,7 @@ def cut_problems(layout: Layout, locations: dict[str, Location], location: Locat
         yield Diagnostic("ZL058", "expected zorder.cuts with curve workload, found none", hint=hint, location=place)
     names = {column.name.lower() for column in layout.columns}
     for index, cut in enumerate(layout.cuts):
-        place = locations.get(f"zorder.cuts[{index}]") or place
+        place = locations[f"zorder.cuts[{index}]"]
         if cut.column.lower() not in names:
             message = f"expected a column of zorder.columns in zorder.cuts, found {quote_value(cut.column)}"
             yield Diagnostic("ZL058", message, hint="add it to zorder.columns, or remove the cut", location=place)
@@ -186,6 +210,6 @@ def cut_problems(layout: Layout, locations: dict[str, Location], location: Locat
 
 
 def cut_texts(cuts: Sequence[Compare]) -> list[str]:
-    """Write cuts for a layout spec, with columns in backticks only where the parser needs them."""
+    """Return cuts as a layout spec declares them, with columns in backticks only where the parser needs them."""
     plain = [f"{cut.column} {cut.operator} {literal(cut.value)}" for cut in cuts]
     return [text if parsed_cuts([text]) == (cut,) else to_sql(cut) for text, cut in zip(plain, cuts, strict=True)]

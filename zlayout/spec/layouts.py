@@ -12,16 +12,16 @@ from zlayout.formats.format import Traits
 from zlayout.formats.registry import FORMATS
 from zlayout.message_text import quote_value
 from zlayout.predicate.parse import parse_where
+from zlayout.spec.catalogs import unknown_catalog
 from zlayout.spec.defaults import CURVE_OF_COMPACTION, DEFAULT_CURVE, DEFAULTS, merge
 from zlayout.spec.layout import Layout, ZorderColumn, cut_problems, parse_cut
 from zlayout.spec.model import MAIN, CatalogConfig, LayoutSpec, TableName, Tolerance
 from zlayout.spec.names import parse_partition_key, parse_table
-from zlayout.spec.validation import suggestion
 from zlayout.spec.yaml import Document
 from zlayout.table.partition import PartitionField
 
-MIN_TARGET_SIZE = 1024
-MAX_SIZE = 1024**5
+MIN_TARGET_SIZE = 1024  # bytes
+MAX_SIZE = 1024**5  # bytes
 _UNITS = {"B": 1} | {
     f"{letter}{suffix}": base**power
     for suffix, base in (("B", 1000), ("iB", 1024))
@@ -36,13 +36,14 @@ def layout_spec(
     default_locations: Mapping[str, Location],
     catalogs: Mapping[str, CatalogConfig] | None,
 ) -> LayoutSpec:
-    """Return the layout spec of a document that conforms to the schema. With `match:`, its table is the pattern.
+    """Return the layout spec of a document that conforms to the schema. The table of a rule is its pattern.
 
     Args:
         document: The layout document.
         defaults: `defaults:` of the project.
         default_locations: The locations of the defaults, by the dotted keys of a layout.
-        catalogs: The catalogs by name; None if they could not be read. The catalog of the table is then not checked.
+        catalogs: The catalogs by name; None if `zlayout.yaml` is invalid. The catalog of the table, and what depends on
+            it or on the defaults, is then not checked.
 
     Raises:
         SpecError: With every error in the document.
@@ -61,11 +62,12 @@ def layout_spec(
     with _kept(errors):
         layout = _layout(data, merged_locations)
         errors += [*_duplicate_columns(layout, locations), *cut_problems(layout, merged_locations, locations[key])]
-        if catalogs is not None:  # else the defaults, and so the engine and the curve, are not known either
+        if catalogs is not None:
             errors.extend(_curve_problems(document, layout, default_locations, traits))
-        max_group_size, shown = None, f"files.target_size, {data['files']['target_size']},"
+        max_group_size = None
         if "max_group_size" in data["files"]:
-            max_group_size = _size(data["files"], "max_group_size", layout.target_size, shown, merged_locations)
+            minimum = f"files.target_size, {data['files']['target_size']},"
+            max_group_size = _size(data["files"], "max_group_size", layout.target_size, minimum, merged_locations)
     partition_by = tuple(_partition_fields(document, traits, errors)) if "partition_by" in data else None
     with _kept(errors):
         where = parse_where(data["where"], locations["where"]) if "where" in data else None
@@ -91,7 +93,7 @@ def layout_spec(
 
 @contextmanager
 def _kept(errors: list[Diagnostic]) -> Iterator[None]:
-    """Add the diagnostics of a SpecError that the block raises to `errors`, and continue after the block."""
+    """Append the diagnostics of a SpecError that the block raises to `errors`, and continue after the block."""
     try:
         yield
     except SpecError as error:
@@ -99,7 +101,7 @@ def _kept(errors: list[Diagnostic]) -> Iterator[None]:
 
 
 def size_in_bytes(value: str | int) -> int:
-    """Return the number of bytes of a size such as `128MiB`, `1GB` or 1024, whose form the schema has checked."""
+    """Return the number of bytes of a size such as `128MiB`, `1GB` or 1024 that conforms to the schema."""
     if isinstance(value, int):
         return value
     unit = value.lstrip("0123456789. ")
@@ -107,12 +109,12 @@ def size_in_bytes(value: str | int) -> int:
 
 
 def share(value: str | float) -> float:
-    """Return a share as a number: 0.1 for `10%` or 0.1."""
+    """Return a share such as `10%` or 0.1 as a number from 0 to 1."""
     return float(Decimal(value.rstrip(" %")) / 100) if isinstance(value, str) else float(value)
 
 
 def factor(value: str | float) -> float:
-    """Return a factor as a number: 1.5 for `1.5x` or 1.5."""
+    """Return a factor such as `1.5x` or 1.5 as a number."""
     return float(value.rstrip(" x")) if isinstance(value, str) else float(value)
 
 
@@ -136,7 +138,18 @@ def _layout(data: Mapping[str, Any], locations: Mapping[str, Location]) -> Layou
 
 
 def _size(files: Mapping[str, Any], key: str, minimum: int, shown: str, locations: Mapping[str, Location]) -> int:
-    """Return the size under `key` in bytes. The schema cannot check its minimum, which messages show as `shown`."""
+    """Return the size under `key` in bytes.
+
+    Args:
+        files: The value of `files:`.
+        key: The key of the size.
+        minimum: The minimum in bytes, which the schema cannot check.
+        shown: The minimum as the message shows it.
+        locations: The location of each dotted key.
+
+    Raises:
+        SpecError: ZL013 for a size below the minimum or above MAX_SIZE.
+    """
     size = size_in_bytes(files[key])
     if not minimum <= size <= MAX_SIZE:
         expected, found = f"expected files.{key} from {shown} to 1024TiB", quote_value(str(files[key]))
@@ -153,8 +166,7 @@ def _table_problems(
 ) -> Iterator[Diagnostic]:
     location = document.locations[key]
     if catalogs is not None and table.catalog not in catalogs:
-        hint = suggestion(table.catalog, catalogs) or f"catalogs of zlayout.yaml: {', '.join(catalogs) or 'none'}"
-        yield Diagnostic("ZL021", f"unknown catalog {quote_value(table.catalog)}", hint=hint, location=location)
+        yield unknown_catalog(table.catalog, catalogs, location)
     elif traits and traits.needs_namespace and not table.namespace:
         message = f"expected catalog.namespace.table for {traits.title}, found {quote_value(document.data[key])}"
         yield Diagnostic("ZL020", message, location=location)

@@ -13,7 +13,7 @@ from typing import Any
 from zlayout.errors import Diagnostic, Location, SpecError
 from zlayout.message_text import quote_value
 from zlayout.secrets import remember
-from zlayout.spec.catalogs import catalog, check_catalog, java_string
+from zlayout.spec.catalogs import catalog, check_catalog, java_string, unknown_catalog
 from zlayout.spec.defaults import LAYOUT_PATTERNS, WORKLOAD_PATTERNS
 from zlayout.spec.environment import configuration_values, literal_only, substitute, written_secrets
 from zlayout.spec.layouts import layout_spec
@@ -39,7 +39,7 @@ HISTORY_PATH, HISTORY_KEEP = ".zlayout/history.db", "400d"
 
 
 def find_project(start: Path) -> Path:
-    """Return the nearest folder at or above `start` with a zlayout.yaml. Raises SpecError ZL001."""
+    """Return the nearest folder at or above `start` with a `zlayout.yaml`. Raises SpecError ZL001 if there is none."""
     start = Path(os.path.abspath(start))
     for folder in (start, *start.parents):
         if (folder / PROJECT_FILE).is_file():
@@ -49,13 +49,14 @@ def find_project(start: Path) -> Path:
 
 
 def load_project(root_or_file: Path, environ: Mapping[str, str]) -> Project:
-    """Read a project and all its layout specs, sorted by table name.
+    """Read a project and all its layout specs.
 
     Args:
-        root_or_file: The folder of the project, or its zlayout.yaml.
+        root_or_file: The folder of the project, or its `zlayout.yaml`.
+        environ: The environment variables.
 
     Raises:
-        SpecError: With all errors of all files, sorted by location.
+        SpecError: The errors of all files, sorted by location.
     """
     path = Path(os.path.abspath(root_or_file))
     path = path / PROJECT_FILE if path.is_dir() else path
@@ -69,12 +70,15 @@ def load_project(root_or_file: Path, environ: Mapping[str, str]) -> Project:
 
 
 def shown(path: Path) -> str:
-    """Return a path as messages show it: relative to the working directory, unless they share the root folder only."""
+    """Return a path as messages show it.
+
+    It is relative to the working directory, except if the two have only the root folder in common.
+    """
     here = os.getcwd()
     relative = os.path.relpath(path, here)
     up = relative.split(os.sep).count("..")
     name = relative if up == 0 or up < here.count(os.sep) else str(path)
-    # A name that is not valid UTF-8 could not be written to a terminal or a file.
+    # Bytes that are not valid UTF-8 are replaced, because they could not be written to a terminal or a file.
     return os.fsencode(name).decode("utf-8", "replace")
 
 
@@ -91,7 +95,7 @@ class _Loading:
         document, data = self._document()
         locations = document.locations
         if self.errors:
-            data = {}  # Layouts are read without the rest of an invalid zlayout.yaml, to find their errors too.
+            data = {}  # The layout specs are still read, to report their errors together with those of zlayout.yaml.
         catalogs = {name: self._catalog(name, entry, document) for name, entry in data.get("catalogs", {}).items()}
         defaults = data.get("defaults", {})
         self._known = (defaults, _below("defaults.", locations), catalogs if data else None)
@@ -132,7 +136,7 @@ class _Loading:
         written = PurePosixPath(entry.get("path", HISTORY_PATH))
         path = self.root / written
         if written.is_absolute() or ".." in written.parts or not path.resolve().is_relative_to(self.root.resolve()):
-            message = "expected a path of the history in the folder of the project, found another one"
+            message = f"expected a file in the folder of the project for the history, found {quote_value(str(written))}"
             at = locations.get("history.path", locations["history"])
             self._error("ZL051", message, at, "use a relative path without '..', such as .zlayout/history.db")
             return None
@@ -144,20 +148,19 @@ class _Loading:
         self, table: str, entry: Mapping[str, Any], at: Location, catalogs: Mapping[str, CatalogConfig]
     ) -> None:
         if "path" in entry:
-            self._error("ZL051", "expected path or table of the history, found both", at, "remove one of the two")
+            self._error("ZL051", "expected path or table for the history, found both", at, "remove one of the two")
         try:
             name = parse_table(table, at)
         except SpecError as error:
             self.errors.extend(error.diagnostics)
             return
         if name.catalog not in catalogs:
-            known = ", ".join(sorted(catalogs))
-            self._error("ZL021", f"unknown catalog {quote_value(name.catalog)}", at, f"known catalogs: {known}")
+            self.errors.append(unknown_catalog(name.catalog, catalogs, at))
         elif not name.namespace:
             self._error("ZL051", "expected catalog.namespace.table for the history", at, "add a namespace")
 
     def _document(self) -> tuple[Document, dict[str, Any]]:
-        """Read `zlayout.yaml`. Return it as written, and with variables replaced."""
+        """Read `zlayout.yaml`. Return the document as written, and its data with variables replaced."""
         unread = Document({}, {}, Location(shown(self.path), 1, 1))
         if not self._is_in_project(self.path, "keep zlayout.yaml and the target of its link in the same folder"):
             return unread, {}
@@ -233,7 +236,7 @@ class _Loading:
             return None
 
     def _workload(self, document: Document) -> tuple[Path, ...]:
-        """Return the workload files that a layout declares, or all those of the project."""
+        """Return the workload files that a layout spec declares; without a declaration, those of the project."""
         if "workload" not in document.data:
             return self._workloads
         written = document.data["workload"]
@@ -243,7 +246,7 @@ class _Loading:
 
     @cached_property
     def _workloads(self) -> tuple[Path, ...]:
-        """The workload of layouts that declare none. The folder is searched once for all of them."""
+        """The workload files of layout specs that declare none. The folder is searched once for all of them."""
         return self._workload_files((pattern, Location(shown(self.path), 1, 1)) for pattern in WORKLOAD_PATTERNS)
 
     def _workload_files(self, patterns: Iterable[tuple[str, Location]]) -> tuple[Path, ...]:
@@ -252,7 +255,7 @@ class _Loading:
         return tuple(path for path in found if self._is_in_project(path, hint))
 
     def _is_in_project(self, path: Path, hint: str) -> bool:
-        """Return whether a file is in the project, with all links resolved. Reports ZL026 if it is not."""
+        """Return whether a file is in the project after its links are resolved. Reports ZL026 if it is not."""
         if not (inside := _inside(path, self.root)):
             self._error("ZL026", "the link points outside the project", Location(shown(path)), hint)
         return inside
@@ -262,11 +265,11 @@ class _Loading:
 
 
 def _inside(path: Path, root: Path) -> bool:
+    """Return whether a path is below the root after its links are resolved."""
     try:
         return path.resolve(strict=False).is_relative_to(root.resolve())
     except (OSError, RuntimeError):
-        # A link that points to itself. Reading the file reports the error.
-        return True
+        return True  # A link points to itself. Reading the file reports the error.
 
 
 def _spec_of(declared: LayoutSpec | LayoutRule) -> LayoutSpec:

@@ -1,4 +1,4 @@
-"""The declaration of maintenance windows, `maintenance` in `zlayout.yaml`."""
+"""Maintenance windows: `maintenance:` of `zlayout.yaml`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(day
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A period on some days of the week.
+    """A period that begins on some days of the week.
 
-    days: on which it begins, 0 is Monday. start, end: minutes after midnight of that day; an end above 1440 is on the
-    next day.
+    Attributes:
+        days: The days on which it begins; 0 is Monday.
+        start, end: Its limits in minutes after midnight of that day. An end above 1440 is on the next day.
     """
 
     days: frozenset[int]
@@ -34,8 +35,10 @@ class Window:
 class Maintenance:
     """When `apply` may rewrite tables.
 
-    windows: if there are any, nothing is rewritten outside of them. timezone: the IANA name of their time zone.
-    avoid_hot: partitions in which another writer wrote a file since wait; None if none waits.
+    Attributes:
+        windows: The windows in which tables are rewritten; empty for any time.
+        timezone: The IANA name of the time zone of the windows.
+        avoid_hot: How long a partition is hot after another writer wrote a file in it; None if no partition is.
     """
 
     windows: tuple[Window, ...]
@@ -43,9 +46,10 @@ class Maintenance:
     avoid_hot: timedelta | None = None
 
     def end(self, now: datetime) -> datetime | None:
-        """Return when the window around `now` ends; None outside of all windows. Adjacent windows are one.
+        """Return when the window around `now` ends; None outside of all windows.
 
-        Windows without a gap end a week after `now` at the earliest.
+        Windows that overlap or follow each other without a gap count as one. If there is no gap at all, the result is
+        more than a week after `now`.
         """
         found: datetime | None = None
         for start, end in self._periods(now):
@@ -73,17 +77,28 @@ class Maintenance:
         )
 
     def _instant(self, day: date, minutes: int) -> datetime:
-        """Return the instant (UTC) at which clocks show a time: the first of two, if they are set back."""
+        """Return the instant (UTC) at which clocks show a time of a day.
+
+        If clocks show it twice, because they are set back, this is the first of the two instants.
+
+        Args:
+            day: The day.
+            minutes: The time in minutes after midnight of the day, which may be on the next day.
+        """
         later, minute = divmod(minutes, _DAY_MINUTES)
         shown = datetime.combine(day + timedelta(later), time(*divmod(minute, 60)), self._zone)
         return shown.astimezone(UTC)
 
 
 def maintenance_of(entry: Mapping[str, Any]) -> Maintenance:
-    """Return the configuration of an entry that was validated.
+    """Return the configuration that `maintenance:` declares.
+
+    Args:
+        entry: The value of `maintenance:`, which conforms to the schema.
 
     Raises:
-        ValueError: A window or the time zone is invalid. The arguments are the key below `maintenance`, and its value.
+        ValueError: A window or the time zone is invalid. The arguments of the error are the key below `maintenance` and
+            its value.
     """
     timezone = entry.get("timezone", "UTC")
     try:
@@ -96,7 +111,7 @@ def maintenance_of(entry: Mapping[str, Any]) -> Maintenance:
 
 
 def duration_of(text: str) -> timedelta:
-    """Return the duration of a text such as `90m`, `1h` or `2d`. Raises ValueError for another text."""
+    """Parse a duration such as `90m`, `1h` or `2d`. Raises ValueError, as `maintenance_of`, for any other text."""
     found = _DURATION.fullmatch(text)
     if found is None:
         raise ValueError("avoid_hot", text)
@@ -104,12 +119,15 @@ def duration_of(text: str) -> timedelta:
 
 
 def hot_after(avoid_hot: timedelta | None, maintenance: Maintenance | None, now: datetime | None = None) -> int | None:
-    """Return the time after which a write makes a partition hot, in milliseconds since 1970; None if nothing does.
+    """Return the time since which a write makes its partition hot.
 
     Args:
-        avoid_hot: The duration that overrides the declared one; None for the declared one.
-        maintenance: What the project declares.
+        avoid_hot: The duration that overrides the declared one; None for the declared one, 0 for no hot partitions.
+        maintenance: The configuration of the project; None if it declares none.
         now: The present time; None for that of the clock.
+
+    Returns:
+        Milliseconds since 1970 (UTC); None if no partition is hot.
     """
     declared = maintenance.avoid_hot if maintenance else None
     duration = declared if avoid_hot is None else avoid_hot
@@ -126,7 +144,7 @@ def _window(number: int, text: str) -> Window:
 
 
 def _days(text: str | None) -> frozenset[int]:
-    """Return the days of `Mon-Fri,Sun`, 0 for Monday; all days for None. A range may go over Sunday."""
+    """Return the days of `Mon-Fri,Sun`, 0 for Monday; all days for None. A range may include the turn of the week."""
     if text is None:
         return frozenset(range(7))
     days: set[int] = set()

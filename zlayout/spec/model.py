@@ -18,9 +18,13 @@ MAIN = "main"  # the branch that every Iceberg table has
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """The name of a table: catalog.namespace.table. The namespace may have no, one or several levels.
+    """The name of a table: catalog.namespace.table.
 
-    branch: the branch of the table that is read and changed; empty for main, and for formats without branches.
+    Attributes:
+        catalog: The name of the catalog in `zlayout.yaml`.
+        namespace: The levels of the namespace; empty if there is none.
+        name: The name of the table in its namespace.
+        branch: The branch that is read and changed; empty for `main`, and for formats without branches.
     """
 
     catalog: str
@@ -30,30 +34,36 @@ class TableName:
 
     @property
     def identifier(self) -> tuple[str, ...]:
-        """The name inside its catalog."""
+        """The namespace and the name, without the catalog."""
         return (*self.namespace, self.name)
 
     def on(self, branch: str) -> TableName:
-        """Return this table with another branch."""
+        """Return the name of the same table with another branch."""
         return replace(self, branch="" if branch == MAIN else branch)
 
     def __str__(self) -> str:
         return ".".join((self.catalog, *self.identifier)) + (f"@{self.branch}" if self.branch else "")
 
 
-# At the default target size, a commit of so many bytes has 2,048 new files, which the driver holds as objects.
+# At the default target size, a commit of this size has 2,048 new files, which the Spark driver holds as objects.
 COMMIT_BYTES = 256 * 2**30
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """The limits of the decay measures: shares from 0 to 1, and for `touched` the touched ratio (at least 1).
+    """The limits of the decay measures, and two limits that concern the workload.
 
-    workload: the share of the bytes that queries read by the declared layout and that another layout may save.
-    rarely_read: the share of the executions of the workload that may read decayed partitions which wait, see
-        `zlayout.planner.waiting`; None if none waits.
+    The latter two are not part of `repr`, of which `zlayout.planner.accepted.acceptance` makes a digest: accepted
+    partitions stay accepted if only these limits change.
 
-    The last two are no decay measures, and are therefore not part of the text that `acceptance` digests.
+    Attributes:
+        unclustered: The largest share of rows in files that are not laid out, 0 to 1.
+        touched: The largest touched ratio, at least 1.
+        small_files: The largest share of small files, 0 to 1.
+        deleted_rows: The largest share of deleted rows, 0 to 1.
+        workload: The largest share of the bytes read by the queries that another layout may save, 0 to 1.
+        rarely_read: The largest share of the executions of the workload that may read decayed partitions which wait
+            (`zlayout.planner.waiting`), 0 to 1; None if no partition waits.
     """
 
     unclustered: float = 0.10
@@ -68,15 +78,24 @@ class Tolerance:
 class LayoutSpec:
     """One layout spec, with defaults merged.
 
-    partition_by: None if the spec has no such key; the table then keeps its partitioning.
-    where_may_be_empty: whether it is intended that `where` matches no partition.
-    max_group_size: the maximum number of bytes that one rewrite reads and one commit replaces; None for no limit.
-    workload: the declared workload files, or all those of the project.
-    locations: the location of each dotted key in the YAML file.
-    commit_properties: `commit.properties` of the project, which each commit stores for audits.
-    rule: the pattern of the rule that the table has this layout by; empty if the layout names the table itself.
-    ref: the branch of the table that the layout is for.
-    partition_timezone: the time zone of timestamps in partition values without one; empty if it is not declared.
+    Attributes:
+        table: The table; for a rule, its pattern.
+        layout: The layout settings.
+        location: The location of the key `table` or `match`.
+        partition_by: The declared partitioning; None if the spec has no such key. The table then keeps its own.
+        where: The condition that selects the scope; None for all partitions.
+        where_may_be_empty: Whether it is intended that `where` matches no partition.
+        tolerance: The limits of decay.
+        max_group_size: The maximum number of bytes that one rewrite reads and one commit replaces; None for no limit.
+        tags: Names to select layouts by.
+        description: Free text.
+        workload: The workload files that the spec declares; without a declaration, those of the project.
+        locations: The location of each dotted key in the YAML file.
+        commit_properties: `commit.properties` of the project, which each commit stores for audits.
+        rule: The pattern of the rule that gave the table this layout; empty if the spec names the table itself.
+        ref: The branch that is laid out.
+        partition_timezone: The time zone of timestamps that partition values store without one; empty if it is not
+            declared.
     """
 
     table: TableName
@@ -98,18 +117,19 @@ class LayoutSpec:
 
     @property
     def column_names(self) -> tuple[str, ...]:
+        """The names of the z-order columns."""
         return tuple(c.name for c in self.layout.columns)
 
     @property
     def commit_bytes(self) -> int | None:
-        """The maximum number of bytes of several groups that one commit replaces; None for no limit.
+        """The maximum number of bytes that one commit of several groups replaces; None for no limit.
 
-        Engine native has no default, because the format's own rewrite of a whole table is one statement.
+        Engine native has no default, because it rewrites a whole table by one statement.
         """
         return self.max_group_size or (COMMIT_BYTES if self.layout.engine == "zlayout" else None)
 
     def location_of(self, key: str) -> Location:
-        """Return the location of a dotted key, or of its nearest parent that the file contains."""
+        """Return the location of a dotted key, of the nearest map around it that the file contains, or of the spec."""
         while key:
             if key in self.locations:
                 return self.locations[key]
@@ -119,9 +139,12 @@ class LayoutSpec:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What a table must be for a rule to apply to it.
+    """The conditions that a table must meet for a rule to apply to it.
 
-    min_size, max_size: bytes of its live files. partitioned: whether it is partitioned. columns: columns that it has.
+    Attributes:
+        min_size, max_size: The smallest and the largest size of its live files in bytes; None for no limit.
+        partitioned: Whether it must be partitioned, or must not be; None for both.
+        columns: The columns that it must have.
     """
 
     min_size: int | None = None
@@ -134,8 +157,11 @@ class Conditions:
 class LayoutRule:
     """A layout spec for all tables that a pattern matches. `zlayout.spec.rules` decides which table has which rule.
 
-    pattern: the name of a catalog, and globs for namespace and table. exclude: patterns of tables that it leaves out.
-    only: None if it applies to all other tables. spec: the layout; its table is the pattern.
+    Attributes:
+        pattern: The name of a catalog, and globs for namespace and table.
+        exclude: Patterns of tables that the rule does not apply to.
+        only: The conditions on a table; None if there are none.
+        spec: The layout spec, whose table is the pattern.
     """
 
     pattern: TableName
@@ -144,7 +170,7 @@ class LayoutRule:
     spec: LayoutSpec
 
     def for_table(self, table: TableName) -> LayoutSpec:
-        """Return the layout of one table that has this rule."""
+        """Return the layout spec of one table that has this rule."""
         return replace(self.spec, table=table)
 
 
@@ -152,8 +178,14 @@ class LayoutRule:
 class CatalogConfig:
     """One entry of `catalogs:`.
 
-    options: the keys besides format and type, with variables replaced, and with the relative paths in `warehouse`,
-    `uri` and `tables` resolved against the root of the project. They may hold secrets, so they are not shown by `repr`.
+    Attributes:
+        name: The name of the catalog.
+        format: The name of its format.
+        type: The catalog type, for example `rest`.
+        options: The keys `warehouse`, `uri`, `tables`, `storage`, `properties` and `yield_to_writers`, as far as they
+            are declared. Variables are replaced, and relative paths are resolved against the root of the project. They
+            may hold secrets, so that `repr` does not show them.
+        location: The location of the entry in `zlayout.yaml`.
     """
 
     name: str
@@ -165,7 +197,12 @@ class CatalogConfig:
 
 @dataclass(frozen=True, slots=True)
 class SparkConfig:
-    """`spark:` of `zlayout.yaml`. master: None for the master of spark-submit, or local[*] without spark-submit."""
+    """`spark:` of `zlayout.yaml`.
+
+    Attributes:
+        master: The Spark master; None for that of spark-submit, or `local[*]` without spark-submit.
+        conf: The Spark settings as strings.
+    """
 
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold secrets
@@ -173,7 +210,12 @@ class SparkConfig:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """`prices:` of `zlayout.yaml`, in any currency."""
+    """`prices:` of `zlayout.yaml`, in any currency.
+
+    Attributes:
+        scan_per_tib: The price of one TiB (2**40 bytes) that queries read.
+        compute_per_hour: The price of one hour of the compute that `apply` runs on.
+    """
 
     scan_per_tib: float
     compute_per_hour: float
@@ -183,8 +225,10 @@ class Prices:
 class HistoryConfig:
     """`history:` of `zlayout.yaml`: the SQLite file, or the Delta or Iceberg table, with the history records.
 
-    path: the SQLite file; ignored if there is a table. table: the name of the table as declared; empty for the file.
-    keep_days: records that are older are removed.
+    Attributes:
+        path: The SQLite file; ignored if there is a table.
+        keep_days: The age in days above which records are removed.
+        table: The name of the table as declared; empty if records are kept in the file.
     """
 
     path: Path
@@ -196,8 +240,9 @@ class HistoryConfig:
 class NotifyConfig:
     """`notify:` of `zlayout.yaml`.
 
-    variable: the environment variable with the URL to send notifications to, which is a secret. template: the path of a
-    Jinja template below the project; empty for the built-in message.
+    Attributes:
+        variable: The name of the environment variable with the URL of the webhook, which is a secret.
+        template: The path of a Jinja template, relative to the root of the project; empty for the built-in message.
     """
 
     variable: str
@@ -206,12 +251,19 @@ class NotifyConfig:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """`zlayout.yaml` and the layout specs that it refers to, sorted by table name.
+    """`zlayout.yaml` and the layout specs that it refers to.
 
-    layouts: the layouts that name their table. rules: those that match tables by a pattern.
-    sample: whether plans read a sample of the key columns to forecast the result.
-    prices: what reading and rewriting cost; None if they are not declared. history: None if none is kept.
-    notify: None if no notifications are sent. maintenance: None if apply may rewrite tables at any time.
+    Attributes:
+        root: The folder of `zlayout.yaml`.
+        catalogs: The catalogs by name.
+        spark: The Spark configuration.
+        layouts: The layout specs that name their table, sorted by table name.
+        sample: Whether plans read a sample of the key columns to forecast the result.
+        rules: The layout specs that match tables by a pattern, sorted by pattern.
+        prices: The prices of reading and rewriting; None if they are not declared.
+        history: Where history records are kept; None if none are kept.
+        notify: Where notifications are sent; None if none are sent.
+        maintenance: When `apply` may rewrite tables; None for any time.
     """
 
     root: Path

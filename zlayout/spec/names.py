@@ -1,4 +1,4 @@
-"""Table names and partition keys, parsed from a spec."""
+"""Parse the table names and the partition keys of a spec."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ _NUMBERED_TRANSFORMS = ("bucket", "truncate")
 
 
 def parse_table(text: str, location: Location) -> TableName:
-    """Parse `catalog.namespace.table`, in which parts with dots are in backticks. Raises SpecError ZL020."""
+    """Parse `catalog.namespace.table`. Parts that contain dots are in backticks.
+
+    Raises:
+        SpecError: ZL020 for any other text.
+    """
     parts = _parts(text)
     if parts is None:
         message = f"expected a table name such as lake.sales.orders, found {quote_value(text)}"
@@ -38,6 +42,7 @@ def _is_valid(part: str) -> bool:
 
 
 def _parts(text: str) -> list[str] | None:
+    """Return the parts of a dotted name without backticks; None if the text is not a dotted name."""
     parts: list[str] = []
     position = 0
     while found := _PART.match(text, position):
@@ -52,7 +57,11 @@ def _parts(text: str) -> list[str] | None:
 
 
 def parse_partition_key(text: str, location: Location) -> PartitionField:
-    """Parse a partition key such as `region`, `month(ts)` or `bucket(16, id)`. Raises SpecError ZL023."""
+    """Parse a partition key such as `region`, `month(ts)` or `bucket(16, id)`.
+
+    Raises:
+        SpecError: ZL023 for any other text.
+    """
     call = _CALL.fullmatch(text) if text.isprintable() else None
     hint = ""
     if text.isprintable() and text.strip() and not set("(),") & set(text):

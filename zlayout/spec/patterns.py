@@ -1,7 +1,7 @@
-"""Search for the files that match a pattern of `layouts:`.
+"""Search for the files that match a pattern of `layouts:` or `workload:`.
 
-Each folder is listed at most once for each part of the pattern, and wildcards do not follow links to folders, so that
-neither patterns nor links can make the search long.
+Each folder is listed at most once for each part of the pattern, and wildcards do not follow links to folders. Therefore
+neither a pattern nor a link can make the search long.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ def matching(root: Path, pattern: str) -> Iterator[Path]:
     """Yield the matching paths below `root`.
 
     Args:
-        pattern: `*`, `?` and `[...]` match characters of one name, `**` matches any number of folders.
+        root: The folder to search.
+        pattern: A relative path. `*`, `?` and `[...]` match characters of one name, `**` matches any number of folders.
 
     Raises:
-        ValueError: For a `**` that is part of a name.
+        ValueError: `**` is only a part of a name.
     """
     parts = PurePosixPath(pattern).parts
     if any("**" in part and part != "**" for part in parts):

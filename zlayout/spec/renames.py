@@ -1,9 +1,8 @@
-"""Writes layout specs and layout records with the present column names of their table.
+"""Replace the column names in layout specs and layout records by the present names of the table.
 
-Spark resolves names in any letter case, and columns may have been renamed since files were laid out. A renamed column
-keeps its id: on Iceberg the field id, on Delta with column mapping the physical name. Layout records have these ids.
-Without them, a renamed column would look like another layout, and two columns that swapped their names would hide that
-files are laid out by the wrong one.
+Spark ignores the letter case of names, and columns may have been renamed since files were laid out. Layout records
+contain column ids, which renames do not change. Without them, a layout by a renamed column would look like another
+layout. If two columns swapped their names, files that are laid out by the wrong column would look laid out.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ _DROPPED = "(dropped)"
 
 
 def in_case_of(spec: LayoutSpec, state: TableState) -> LayoutSpec:
-    """Return the spec with each column name as the table spells it.
+    """Return the spec with column names in the letter case of the table.
 
-    A name that the table has is kept. Another name is replaced by the only one of the table that differs in letter case
-    alone. The spec is returned as it is if two of its z-order columns would be the same column.
+    A name is replaced if the table has no column of this name, but exactly one whose name differs only in letter case.
+    If two z-order columns of the spec would then be the same column, the spec is returned unchanged.
     """
     present = _present_name([column.name for column in state.columns])
     keys = tuple(replace(column, name=present(column.name)) for column in spec.layout.columns)
@@ -43,6 +42,7 @@ def in_case_of(spec: LayoutSpec, state: TableState) -> LayoutSpec:
 
 
 def _present_name(names: Iterable[str]) -> Callable[[str], str]:
+    """Return the function that replaces one name as `in_case_of` does. names: the names of the table."""
     exact = frozenset(names)
     folded: dict[str, list[str]] = {}
     for name in sorted(exact):
@@ -56,10 +56,14 @@ def _present_name(names: Iterable[str]) -> Callable[[str], str]:
 
 
 def present_records(records: Iterable[LayoutRecord], columns: Sequence[Column]) -> tuple[LayoutRecord, ...]:
-    """Return the layout records in terms of the present columns of a table.
+    """Return layout records with the present names of their columns.
 
-    The layout id of a record with renamed columns is that of the same layout under the present names. A record without
-    column ids is returned as it is.
+    The layout id of a record with renamed columns is replaced by that of the same layout with the present names. A
+    record without column ids is returned unchanged.
+
+    Args:
+        records: The layout records of a table.
+        columns: The present columns of the table.
     """
     names = {column.id: column.name for column in columns if column.id}
     return tuple(_present(record, names) for record in records)
@@ -78,13 +82,14 @@ def _present(record: LayoutRecord, names: Mapping[str, str]) -> LayoutRecord:
         settings[_CUTS] = _renamed_cuts(settings[_CUTS], dict(zip(known, now, strict=True)))
     old, new = _layout(record.settings), _layout(settings)
     if old is None or new is None or old.layout_id != record.layout_id:
-        # of another version of the algorithm: outdated under any name
+        # The record was written by another version of the algorithm, and is outdated with any names.
         return replace(record, layout_id=f"{record.layout_id} renamed", settings=settings)
     changed = {a: b for a, b, one in zip(known, now, ids, strict=True) if a != b and one in names}
     return replace(record, layout_id=new.layout_id, settings=settings, renamed=changed)
 
 
 def _name(column: Any) -> str:
+    """Return the name in an item of `zorder.columns`, which is a name or a map with name and weight."""
     return str(column.get("name")) if isinstance(column, dict) else str(column)
 
 
@@ -92,15 +97,15 @@ def _renamed(column: Any, name: str) -> Any:
     return {**column, "name": name} if isinstance(column, dict) else name
 
 
-def _renamed_cuts(written: Any, names: Mapping[str, str]) -> Any:
-    cuts = parsed_cuts(written)
+def _renamed_cuts(recorded: Any, names: Mapping[str, str]) -> Any:
+    cuts = parsed_cuts(recorded)
     if cuts is None or any(cut.column not in names for cut in cuts):
-        return written
+        return recorded
     return [to_sql(replace(cut, column=names[cut.column])) for cut in cuts]
 
 
 def _layout(settings: Mapping[str, Any]) -> Layout | None:
-    """Return the layout with these settings, None if they are not those of a layout."""
+    """Return the layout with these recorded settings; None if a setting is missing."""
     try:
         columns = tuple(
             ZorderColumn(_name(c), c.get("weight", 1.0) if isinstance(c, dict) else 1.0) for c in settings[_COLUMNS]

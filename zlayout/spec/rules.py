@@ -1,4 +1,4 @@
-"""Rules: layout specs for all tables that a pattern matches, and which of them a table has."""
+"""Rules: layout specs for all tables that a pattern matches, and the choice of the rule for a table."""
 
 from __future__ import annotations
 
@@ -20,10 +20,14 @@ _ANY = "\x00"  # a character that no table name contains
 
 
 def layout_rule(document: Document, spec: LayoutSpec) -> LayoutRule:
-    """Make the rule of a document with `match:`, whose layout spec is `spec`.
+    """Return the rule that a document with `match:` declares.
+
+    Args:
+        document: The document.
+        spec: Its layout spec, whose table is the pattern.
 
     Raises:
-        SpecError: ZL020 for each invalid pattern, ZL013 if no size meets the conditions.
+        SpecError: ZL020 for each invalid pattern, ZL013 if `only.max_size` is below `only.min_size`.
     """
     problems = [*_pattern_problems(spec.table, spec.location, spec.table.catalog)]
     exclude = []
@@ -42,12 +46,12 @@ def layout_rule(document: Document, spec: LayoutSpec) -> LayoutRule:
 
 
 def matches(rule: LayoutRule, table: TableName) -> bool:
-    """Return whether the pattern of a rule matches a table that the rule does not exclude."""
+    """Return whether the pattern of a rule matches a table, and none of the excluded patterns does."""
     return _matches(rule.pattern, table) and not any(_matches(pattern, table) for pattern in rule.exclude)
 
 
 def holds(only: Conditions | None, state: TableState) -> bool:
-    """Return whether a table meets the conditions of a rule."""
+    """Return whether a table meets the conditions of a rule. only: None if the rule has none."""
     if only is None:
         return True
     size = int(state.files.bytes.sum())
@@ -60,20 +64,20 @@ def holds(only: Conditions | None, state: TableState) -> bool:
 
 
 def rule_of(rules: Sequence[LayoutRule], table: TableName) -> LayoutRule | None:
-    """Return the narrowest rule that applies to a table, None if no rule does.
+    """Return the narrowest rule that matches a table; None if no rule does.
 
     Args:
         rules: The rules whose conditions the table meets.
-        table: A table without a layout of its own.
+        table: A table that no layout spec names.
 
     Raises:
-        SpecError: ZL039, several rules apply, and none of them is narrower than all others.
+        SpecError: ZL039 if several rules match, and none of them is narrower than all others.
     """
     found = [rule for rule in rules if matches(rule, table)]
     narrowest = [rule for rule in found if not any(_narrower(other, rule) for other in found)]
     if len(narrowest) > 1:
-        places = " and ".join(f"{rule.spec.rule} ({rule.spec.location})" for rule in narrowest)
-        message = f"{table} has several rules, and none is narrower than the others: {places}"
+        listed = " and ".join(f"{rule.spec.rule} ({rule.spec.location})" for rule in narrowest)
+        message = f"{table} has several rules, and none is narrower than the others: {listed}"
         hint = "exclude the table from all of them but one, or declare a layout of its own"
         raise SpecError.of("ZL039", message, hint=hint, location=narrowest[0].spec.location)
     return next(iter(narrowest), None)
@@ -83,7 +87,7 @@ def within(inner: TableName, outer: TableName) -> bool:
     """Return whether the pattern `outer` matches every name that the pattern `inner` matches."""
     parts = list(zip(inner.identifier, outer.identifier, strict=False))
     same = inner.catalog == outer.catalog and len(inner.identifier) == len(outer.identifier)
-    # Each * of the inner glob is tried as no character and as several ones, each ? as one.
+    # The outer glob must match the inner one with each ? as one character, and each * as none and as two characters.
     return same and all(
         fnmatchcase(part.replace("?", _ANY).replace("*", characters), glob)
         for part, glob in parts
@@ -92,6 +96,7 @@ def within(inner: TableName, outer: TableName) -> bool:
 
 
 def _narrower(one: LayoutRule, other: LayoutRule) -> bool:
+    """Return whether a rule is narrower: by its pattern, or with the same pattern because only it has conditions."""
     if not within(one.pattern, other.pattern):
         return False
     return not within(other.pattern, one.pattern) or (one.only is not None and other.only is None)

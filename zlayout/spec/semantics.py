@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
     from zlayout.table.state import Column, TableState
 
-_WHOLE, _TEXT = ("int32", "int64", "decimal"), ("string", "binary")
-_WITHOUT_ORDER = ("list", "struct", "map", "null")  # null is used for types without an order
-# The types that each transform can be applied to ("Partition Transforms" of the Iceberg specification).
+_EXACT, _TEXT = ("int32", "int64", "decimal"), ("string", "binary")
+_WITHOUT_ORDER = ("list", "struct", "map", "null")  # types such as variant are represented as Arrow's null type
+# The types that each transform can be applied to ("Partition Transforms" of the Iceberg table specification).
 _TYPES = {
     "year": ("date", "timestamp"),
     "month": ("date", "timestamp"),
     "day": ("date", "timestamp"),
     "hour": ("timestamp",),
-    "truncate": (*_WHOLE, *_TEXT),
-    "bucket": (*_WHOLE, *_TEXT, "date", "time"),
+    "truncate": (*_EXACT, *_TEXT),
+    "bucket": (*_EXACT, *_TEXT, "date", "time"),
 }
 
 
@@ -36,7 +36,7 @@ def check(spec: LayoutSpec, state: TableState) -> tuple[Diagnostic, ...]:
     """Check a layout spec against its table.
 
     Returns:
-        The errors ZL012, ZL033 to ZL036 and ZL057 and the note ZL405 with their locations.
+        The errors ZL012, ZL033 to ZL036 and ZL057, and the note ZL405.
     """
     of_cuts = _cut_types(spec, state)
     return (*_partition_columns(spec, state), *_zorder_columns(spec, state), *of_cuts, *_where_columns(spec, state))
@@ -92,7 +92,7 @@ def _zorder_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]
 
 
 def lacks_bounds(column: Column, state: TableState) -> bool:
-    """Return whether the metadata of files has neither bounds of a column nor, for a partition column, its value."""
+    """Return whether the metadata of files has no bounds of a column, and no partition value that replaces them."""
     return not column.stats and PartitionField(column.name) not in state.partition_fields
 
 
@@ -130,7 +130,7 @@ def _cut_types(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
 
 
 def _type(column: Column) -> str:
-    """Return the type as messages show it. Types without an order, such as variant, are read as Arrow's null type."""
+    """Return the type of a column as messages show it."""
     return "a type without an order" if str(column.type) == "null" else f"type {column.type}"
 
 

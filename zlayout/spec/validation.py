@@ -1,4 +1,4 @@
-"""Validate YAML documents against the JSON Schemas, with the violations as diagnostics."""
+"""Validate YAML documents against the JSON Schemas, and describe the violations as diagnostics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 Schema = Mapping[str, Any]
-MAX_VIOLATIONS = 100  # of a file; further ones are not reported
+MAX_VIOLATIONS = 100  # per file; further violations are not reported
 Violation = tuple[str, Diagnostic]  # dotted key, and a diagnostic without location
 
 
@@ -52,7 +52,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def column_hint(name: str, known: Iterable[str]) -> str:
-    """Return the hint for a name that no column has: a similar name, the fields of a struct, or all columns."""
+    """Return the hint for a name that no column has: the fields of a struct, else a similar name, else all columns."""
     names = tuple(known)
     fields = [found for found in names if found.startswith(f"{name}.")]
     if fields:
@@ -61,8 +61,8 @@ def column_hint(name: str, known: Iterable[str]) -> str:
 
 
 @cache
-def _validator(name: str, formats: tuple[str, ...]) -> Validator:  # noqa: ARG001 - part of the key
-    """Return the validator of a schema with the names of these formats."""
+def _validator(name: str, formats: tuple[str, ...]) -> Validator:  # noqa: ARG001 - part of the cache key
+    """Return the validator of a published schema. formats: the names in the registry, which the schema contains."""
     from jsonschema import Draft4Validator, Draft7Validator, ValidationError
     from jsonschema.validators import extend
 
@@ -79,11 +79,12 @@ def _validator(name: str, formats: tuple[str, ...]) -> Validator:  # noqa: ARG00
 
 @cache
 def _regex(pattern: str) -> re.Pattern[str]:
-    # In JSON Schema `$` matches only at the end, as in JavaScript. In Python it also matches before a final newline.
+    # In JSON Schema, as in JavaScript, `$` matches only at the end. In Python it also matches before a final newline.
     return re.compile(pattern[:-1] + r"\Z" if pattern.endswith("$") else pattern)
 
 
 def _violations(error: ValidationError) -> Iterator[Violation]:
+    """Yield the violations that an error of jsonschema consists of, in the words of this project."""
     value: Any = error.instance
     schema: Any = error.schema
     key = _key(error.absolute_path)
@@ -107,7 +108,7 @@ def _violations(error: ValidationError) -> Iterator[Violation]:
             for violation in inner:
                 yield from _violations(violation)
         case _ if "propertyNames" in error.absolute_schema_path:
-            # jsonschema reports the path of the map. The invalid name is the value.
+            # jsonschema reports the path of the map; its value is the invalid key.
             path = _key([*error.absolute_path, value])
             yield path, _unexpected(value, schema, path)
         case _:
@@ -123,7 +124,7 @@ def _key(path: Iterable[str | int]) -> str:
 
 
 def _map_violations(error: ValidationError) -> list[ValidationError]:
-    """Return the violations of the alternative of an `anyOf` that is a map. They name the key, and `anyOf` does not."""
+    """Return the violations of that alternative of an `anyOf` which is a map, because they name the invalid key."""
     alternatives: Any = error.validator_value
     is_map = [part.get("type") == "object" for part in alternatives]
     return [inner for inner in error.context or () if is_map[int(inner.relative_schema_path[0])]]

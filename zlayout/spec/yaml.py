@@ -1,7 +1,7 @@
 """Parse a strict subset of YAML 1.2 to plain data, with the location of every key.
 
-The data is built from the events of PyYAML, so that it consists of strings, numbers, booleans, None, lists and dicts
-only. Aliases are rejected, because they can make a small file grow without limit.
+The data is built from the events of PyYAML, and consists only of strings, numbers, booleans, None, lists and dicts.
+Aliases are rejected, because the data of a small file with aliases can be larger than any limit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from zlayout.reading import read_at_most
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 20
-MAX_ERRORS = 20  # of a file; further ones are not reported
+MAX_ERRORS = 20  # per file; further errors are not reported
 
 _KEYWORDS = {
     word: value
@@ -43,8 +43,8 @@ _KEYWORDS |= {"~": None, "": None}
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,29})")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]{1,4})?")
 _INVALID = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-# Characters of a text that libyaml and PyYAML read in the same way. The two differ in block scalars, complex keys,
-# escapes, directives, tabs and line breaks of other systems. Therefore % > ? \ | are excluded.
+# Texts of characters that libyaml and PyYAML read in the same way. The two differ in block scalars, complex keys,
+# escapes, directives, tabs, and line breaks other than \n. Therefore % > ? \ | are excluded.
 _PLAIN = re.compile(r"[\n\x20-\x24\x26-=@-\x5b\x5d-{}~]*")
 # Characters that an escape in double quotes can produce and that are rejected: NUL and surrogates.
 _INVALID_ESCAPED = re.compile("[\\x00\\ud800-\\udfff]")
@@ -53,7 +53,13 @@ _CONFLICT = re.compile("^<<<<<<< ", re.MULTILINE)  # how git begins the lines of
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A YAML file as data. locations: by dotted key, such as `zorder`, `zorder.columns` or `zorder.columns[1].name`."""
+    """A YAML file as data.
+
+    Attributes:
+        data: The content of the file.
+        locations: The location of each dotted key, such as `zorder`, `zorder.columns` or `zorder.columns[1].name`.
+        location: The start of the file.
+    """
 
     data: dict[str, Any]
     locations: Mapping[str, Location]
@@ -68,7 +74,7 @@ def read(path: Path, shown: str) -> Document:
         shown: Its name in messages.
 
     Raises:
-        SpecError: ZL002 to ZL008, with all errors of the file.
+        SpecError: The errors of the file, at most MAX_ERRORS, with the codes ZL002 to ZL008.
     """
     try:
         content = read_at_most(path, MAX_BYTES + 1)
@@ -96,18 +102,19 @@ def parse(content: bytes, shown: str) -> Document:
 
 
 def _parsed(text: str, shown: str, reader: type[yaml.SafeLoader]) -> tuple[Document, list[Diagnostic]]:
-    """Return the document as one reader of YAML reads it, and its errors."""
+    """Return the document as one reader of PyYAML reads it, and its errors."""
     builder, data = _Builder(shown, reader), {}
     try:
         data = builder.document(text)
     except _TooManyError:
-        pass  # the builder has reported them
+        pass
     except yaml.YAMLError as error:
         builder.errors.append(_syntax(error, shown))
     return Document(data, builder.locations, Location(shown, 1, 1)), builder.errors
 
 
 def _text(content: bytes, shown: str) -> str:
+    """Return the content as text. Raises SpecError ZL003 and ZL004."""
     if len(content) > MAX_BYTES:
         message = f"expected a file of at most {MAX_BYTES // 1024} KiB, found more"
         raise SpecError.of("ZL004", message, location=Location(shown))
@@ -124,12 +131,13 @@ def _text(content: bytes, shown: str) -> str:
 
 
 def _location(before: str, shown: str) -> Location:
+    """Return the location behind the text `before`, with which the file begins."""
     lines = before.split("\n")
     return Location(shown, len(lines), len(lines[-1]) + 1)
 
 
 def _at(mark: Any, shown: str) -> Location:
-    """Return the location of a mark of PyYAML or libyaml; the file alone for None."""
+    """Return the location of a mark of PyYAML or libyaml; the file without a line for None."""
     return Location(shown, mark.line + 1, mark.column + 1) if mark else Location(shown)
 
 
@@ -154,11 +162,11 @@ def _events(text: str, reader: type[yaml.SafeLoader]) -> Iterator[Event]:
 
 
 class _TooManyError(Exception):
-    """The file has MAX_ERRORS errors, or is nested too deeply."""
+    """The file has MAX_ERRORS errors, or is nested deeper than MAX_DEPTH. They have been reported."""
 
 
 class _Builder:
-    """Builds data from events. It continues after an error, so that it finds all errors."""
+    """Builds data from the events of one file. It continues after an error, so that it finds all errors."""
 
     def __init__(self, shown: str, reader: type[yaml.SafeLoader]) -> None:
         self.shown = shown
@@ -249,7 +257,11 @@ class _Builder:
 
 
 def plain_value(text: str) -> Any:
-    """Return the value of an unquoted scalar of YAML 1.2, but 010, 0x1f, 1_000, 1:30, .inf and dates as strings."""
+    """Return the value of an unquoted scalar.
+
+    It is that of the core schema of YAML 1.2, except that numbers with leading zeros, hexadecimal, octal, infinite and
+    very long ones are strings. As in YAML 1.2, dates, 1_000 and 1:30 are strings too.
+    """
     if text in _KEYWORDS:
         return _KEYWORDS[text]
     if _INTEGER.fullmatch(text):
@@ -260,13 +272,13 @@ def plain_value(text: str) -> Any:
 
 
 def dump(value: object, allow_unicode: bool = True, **style: Any) -> str:
-    """Write a value as YAML that `parse` reads as the same value. style: options of `yaml.dump`."""
+    """Return a value as YAML, from which `parse` reads the same value. style: options of `yaml.dump`."""
     text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=allow_unicode, **style)
     return text
 
 
 class _Dumper(yaml.SafeDumper):
-    """A dumper that quotes strings which are numbers in YAML 1.2 only, such as 1e5. PyYAML would not quote them."""
+    """A dumper that also quotes strings such as 1e5, which are numbers in YAML 1.2 but not for PyYAML."""
 
     def represent_str(self, data: str) -> yaml.ScalarNode:
         style = None if isinstance(plain_value(data), str) else "'"

@@ -184,7 +184,7 @@ def test_the_file_is_in_the_folder_of_the_project(
 ) -> None:
     Path("link").symlink_to(tmp_path_factory.mktemp("elsewhere"))
     keeping(f"{{path: {path}}}")
-    assert "zlayout.yaml:4:11: ZL051 expected a path of the history in the folder of the project" in (
+    assert "zlayout.yaml:4:11: ZL051 expected a file in the folder of the project for the history" in (
         cli("validate", code=1).err
     )
 

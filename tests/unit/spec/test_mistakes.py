@@ -7,7 +7,7 @@ from unit.spec.conftest import LAYOUT, PROJECT, Load
 from zlayout.errors import SpecError
 
 ONE_LINE = "${...} is not allowed in"
-FIELDS = "warehouse, uri, tables, storage and properties of catalogs, spark.master, spark.conf, commit.properties"
+FIELDS = "warehouse, uri, tables, storage and properties of catalogs, spark.master, spark.conf, commit.properties, notify.webhook"
 ONLY_IN = f"use it in zlayout.yaml only: {FIELDS}"
 KEYS = (
     "known keys: version, table, match, exclude, only, partition_timezone, ref, description, tags, partition_by, zorder,"
@@ -122,7 +122,7 @@ PROPERTY = (
         (PROJECT + "  x: {format: delta, warehouse: 'gs://b', tables: {a.b: 's3://c'}, storage: {allow_http: true}}\n", "5:68: ZL037 expected tables on one object store for storage, found S3 and GCS (declare one catalog for each object store)"),
         (PROJECT + "  x: {format: delta, warehouse: 'gs://b', storage: {endpoint: 'https://a:b@h'}}\n", "5:53: ZL037 an endpoint must not contain credentials (remove them, and set GOOGLE_APPLICATION_CREDENTIALS in the environment)"),
         (PROJECT + "  x: {format: delta, warehouse: 'gs://b', storage: {endpoint: 'http://h'}}\n", "5:53: ZL037 expected https to another machine, found http (use https, or set allow_http: true, which sends data without encryption)"),
-        (PROJECT + "  x: {format: delta, warehouse: 's3://b', storage: {endpoint: 'h:9'}}\n", "5:53: ZL037 expected https://HOST[:PORT], found another form of text"),
+        (PROJECT + "  x: {format: delta, warehouse: 's3://b', storage: {endpoint: 'h:9'}}\n", "5:53: ZL037 expected https://HOST[:PORT], found another text"),
         (PROJECT + "  x: {format: delta, warehouse: 's3://b', storage: {endpoint: 'https://a:b@h'}}\n", "5:53: ZL037 an endpoint must not contain credentials (remove them, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment)"),
         (PROJECT + "  x: {format: delta, warehouse: 's3://b', storage: {endpoint: 'http://h'}}\n", "5:53: ZL037 expected https to another machine, found http (use https, or set allow_http: true, which sends data without encryption)"),
         (PROJECT + "  x: {format: delta, warehouse: 's3://b', storage: {secret: x}}\n", "5:53: ZL010 unknown key 'secret' in catalogs.x.storage (known keys: endpoint, region, path_style, allow_http)"),
@@ -139,7 +139,7 @@ PROPERTY = (
         (PROJECT + "  x: {format: delta, type: hive, uri: 'thrift://h', tables: {a.b: /c}}\n", "5:53: ZL029 key 'tables' is not allowed for type hive (remove it)"),
         (PROJECT + "  x: {format: iceberg, type: rest, uri: 'http://h'}\n", "5:36: ZL037 expected https to another machine, found http (use https, or set allow_http: true in the catalog, which sends credentials without encryption)"),
         (PROJECT + "  x: {format: iceberg, type: rest, uri: 'https://h', properties: {oauth2-server-uri: 'http://o'}}\n", "5:67: ZL037 expected https to another machine, found http (use https, or set allow_http: true in the catalog, which sends credentials without encryption)"),
-        (PROJECT + "  x: {format: iceberg, type: rest, uri: 'https://h', properties: {header.x-iceberg-access-delegation: remote-signing}}\n", "5:67: ZL029 expected vended-credentials, because pyiceberg reads no table whose requests the catalog signs (remove the property)"),
+        (PROJECT + "  x: {format: iceberg, type: rest, uri: 'https://h', properties: {header.x-iceberg-access-delegation: remote-signing}}\n", "5:67: ZL029 expected vended-credentials, because pyiceberg does not support requests that the catalog signs (remove the property)"),
         (PROJECT + "  x: {format: iceberg, type: hive, uri: 'thrift://h', yield_to_writers: true}\n", "5:55: ZL029 key 'yield_to_writers' is not allowed for type hive (remove it)"),
         (PROJECT + "  x: {format: iceberg, type: hive, uri: 'http://h'}\n", "5:36: ZL029 expected thrift: for type hive, found http: (use type rest, or correct the address)"),
         (PROJECT + "  x: {format: iceberg, type: hive, uri: 'thrift://h', warehouse: ./w}\n", "5:55: ZL029 expected an absolute location for type hive, found a relative path (use the URL of an object store, or remove it if the catalog knows its warehouse)"),
