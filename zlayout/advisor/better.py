@@ -1,4 +1,4 @@
-"""Decide whether the declared layout no longer fits the workload: whether another layout reads much less."""
+"""Decide whether the declared layout no longer fits the workload."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from zlayout.advisor.asked import key_sample, mean
 from zlayout.advisor.compare import zorder_line
 from zlayout.advisor.declared import bound_lengths, declared_layout, searched
 from zlayout.advisor.model import Choice, KeySample, TableQuery
+from zlayout.advisor.query_costs import key_sample, mean
 from zlayout.advisor.study import Question, rewrite_target, study
 from zlayout.planner.forecasts import BetterLayout
 from zlayout.planner.work import Capabilities
@@ -20,7 +20,7 @@ from zlayout.spec.model import LayoutSpec
 from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.state import TableState
 
-# With fewer rows for each new file, the bounds of simulated files are much narrower than those of written ones.
+# With fewer sampled rows per new file, the bounds of simulated files would be much narrower than those of real files.
 MIN_ROWS_PER_FILE = 50
 SEARCH_SECONDS = 5.0
 
@@ -34,13 +34,15 @@ def better_layout(
 ) -> BetterLayout | None:
     """Search for a layout by which the queries read less than by the declared one, by more than `tolerance.workload`.
 
-    Both layouts are simulated on the same rows. If these are not all rows of the table, the other layout must be better
-    by more than the tolerance on each half of the row groups too.
+    Both layouts are simulated on the same rows. If these are not all rows of the table, the other layout must also be
+    better by more than the tolerance on each half of the row groups.
 
     Args:
+        spec: The layout spec of the table.
         state: The observed table, with the bounds of the columns of the queries.
+        queries: The queries on the table.
         sample: Rows of the whole table.
-        capabilities: Those of the backend of the table.
+        capabilities: The capabilities of the backend of the table.
 
     Returns:
         The other layout; None if there is none, if the sample is too small to decide, or if the declared layout cannot
@@ -54,7 +56,7 @@ def better_layout(
     lengths = bound_lengths(spec, state, tuple(keys.keys))
 
     def measured(rows: KeySample, question: Question) -> tuple[Choice | None, Choice | None]:
-        """Return the declared layout, and the other one if it is better by more than the tolerance."""
+        """Return the declared layout, and the layout found by the study if it is better by more than the tolerance."""
         found = study(state, tuple(queries), rows, target, lengths, question)
         other = found.choices[-1] if found.choices else None
         return found.declared, other if _beats(other, found.declared, spec.tolerance.workload) else None
@@ -76,12 +78,16 @@ def _beats(other: Choice | None, declared: Choice | None, tolerance: float) -> b
 
 
 def _settings(layout: Layout) -> Layout:
-    """Return the layout without the engine. The simulated result is that of engine zlayout in any case."""
+    """Return the layout with engine zlayout, because the engine does not influence the result of a simulation."""
     return replace(layout, engine="zlayout")
 
 
 def _halves(state: TableState, sample: RowGroupSample) -> Iterator[KeySample | None]:
-    """Yield the rows of every other row group, twice; nothing if the sample is complete, None if there is no half."""
+    """Yield the rows of the even and of the odd row groups; nothing if the sample has all rows of the table.
+
+    Yields:
+        The rows; None for a half without rows.
+    """
     if sample.complete:
         return
     number = np.unique(sample.row_group, return_inverse=True)[1]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from zlayout.advisor import asked
+from zlayout.advisor import query_costs
 from zlayout.advisor.better import better_layout
 from zlayout.advisor.model import Costs, QueryPredicates, TableQuery, Use
 from zlayout.advisor.queries import column_shares, in_partitions, queries_on
@@ -100,7 +100,7 @@ def present_cost(spec: LayoutSpec, state: TableState, backend: Backend) -> Query
     """
     workload = read_workload(spec.workload, {spec.table.name: column_names(state)})
     found = Asked.of(spec, state, workload, backend)
-    return None if found is None else asked.mean(costs(found.queries, present_files(found.state)))
+    return None if found is None else query_costs.mean(costs(found.queries, present_files(found.state)))
 
 
 def column_names(state: TableState) -> list[str]:
@@ -156,7 +156,7 @@ class Asked:
     def sample(self, spec: LayoutSpec, backend: Backend, files: Sequence[int], max_bytes: int) -> RowGroupSample:
         """Read the columns of the queries from some row groups of the files."""
         chosen = np.asarray(files, np.int64)
-        columns = asked.asked_columns(spec, self.queries, self.state)
+        columns = query_costs.queried_columns(spec, self.queries, self.state)
         if any(partition.spec_id != self.state.spec_id for partition in self.state.files.partitions):
             # the values show to which partitions the rows of files of another partition spec move
             columns = tuple(dict.fromkeys((*columns, *columns_to_sample(spec, self.state.partition_fields))))
@@ -209,7 +209,7 @@ def expected(
     if found is None:
         return None
     present = costs(found.queries, present_files(found.state))
-    now = asked.mean(present)
+    now = query_costs.mean(present)
     sources = tuple(os.path.relpath(path, project.root).replace(os.sep, "/") for path in spec.workload)
     forecast = WorkloadForecast(sources, len(found.queries), found.share, now)
     groups, status = planned.decision.groups, planned.decision.plan.status
@@ -218,13 +218,13 @@ def expected(
         forecast, then = replace(forecast, predicted=now, low=now, high=now), present
     if max_bytes:
         forecast, then = _sampled(planned, found, forecast, then, backend, max_bytes)
-    forecast = replace(forecast, groups=asked.query_groups(found.queries, present, then))
+    forecast = replace(forecast, groups=query_costs.query_groups(found.queries, present, then))
     if groups and forecast.predicted is not None:
         size_of_rewrite = planned.decision.plan.rewrite_bytes
         run = backend.last_run(spec.table, state)
         rate = run.bytes_per_second if run else None
-        per_day = asked.executions_per_day(found.queries)
-        pay = asked.payback(forecast, size_of_rewrite, per_day, rate, project.prices)
+        per_day = query_costs.executions_per_day(found.queries)
+        pay = query_costs.payback(forecast, size_of_rewrite, per_day, rate, project.prices)
         forecast = replace(forecast, payback=pay)
     reads = {} if found.unknown else found.executions()
     notes = tuple(unread_notes(spec, planned.decision.plan.groups, reads))
@@ -251,13 +251,13 @@ def _sampled(
         and backend.capabilities.can_predict(spec.layout, found.state)
     ):
         part = whole if len(chosen) == len(every) else found.sample(spec, backend, chosen.tolist(), max_bytes)
-        if (after := asked.after(spec, found.state, decision, found.queries, part)) is not None:
+        if (after := query_costs.after(spec, found.state, decision, found.queries, part)) is not None:
             forecast = replace(forecast, predicted=after.predicted, low=after.low, high=after.high)
             then = after.each
     highest = forecast.predicted or forecast.now
-    keys = asked.key_sample(found.state, whole)
+    keys = query_costs.key_sample(found.state, whole)
     better = better_layout(spec, found.state, found.queries, whole, backend.capabilities)
-    floor = asked.floor(spec, found.state, found.queries, keys, highest)
+    floor = query_costs.floor(spec, found.state, found.queries, keys, highest)
     return replace(forecast, floor=floor, better=better), then
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from zlayout.advisor.asked import executions_per_day, payback
+from zlayout.advisor.query_costs import executions_per_day, payback
 from zlayout.advisor.model import QueryPredicates
 from zlayout.planner.forecasts import Payback, QueryCost, WorkloadForecast
 from zlayout.spec.model import Prices

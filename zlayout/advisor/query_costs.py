@@ -1,6 +1,6 @@
 """What the queries of a workload open of a table: now, after a plan is applied, and in the best possible layout.
 
-From this follows when a rewrite has paid back.
+The pay-back of a rewrite follows from these costs.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from zlayout.spec.model import LayoutSpec, Prices
 from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.state import TableState
 
-MAX_COLUMNS = 32
+MAX_COLUMNS = 32  # sampled columns besides the z-order columns
 MAX_GROUPS = 10
 TIB = 2**40
 SECONDS_PER_HOUR = 3600
 
 
-def asked_columns(spec: LayoutSpec, queries: Sequence[TableQuery], state: TableState) -> tuple[str, ...]:
-    """Return the z-order columns, then the most frequent columns of the queries that have bounds."""
+def queried_columns(spec: LayoutSpec, queries: Sequence[TableQuery], state: TableState) -> tuple[str, ...]:
+    """Return the z-order columns, then the columns with bounds that most queries filter on, at most MAX_COLUMNS."""
     partitioned = {f.source for f in state.partition_fields if f.transform == "identity"}
     known = {c.name for c in state.columns if c.orderable and c.name not in partitioned} & state.files.bounds.keys()
     filtered = [name for name in column_shares(queries) if name in known]
@@ -40,17 +40,20 @@ def asked_columns(spec: LayoutSpec, queries: Sequence[TableQuery], state: TableS
 
 
 def mean(found: Costs) -> QueryCost:
-    """Return the mean of the queries, weighted by how often they run."""
+    """Return the mean of the queries, weighted by the numbers of their executions."""
     return QueryCost(found.mean_files, round(found.mean_bytes))
 
 
 def query_groups(queries: Sequence[TableQuery], now: Costs, predicted: Costs | None) -> tuple[QueryGroup, ...]:
-    """Group the queries by the columns of their conditions: at most MAX_GROUPS, those first that open most bytes now.
+    """Group the queries by the columns of their conditions.
 
     Args:
         queries: Q queries on the table.
         now: What they open at present.
         predicted: What they open after apply; None if it is unknown.
+
+    Returns:
+        The MAX_GROUPS groups that open the most bytes now, in descending order of these bytes.
     """
     of_columns: dict[tuple[str, ...], list[int]] = {}
     for number, query in enumerate(queries):
@@ -67,7 +70,13 @@ def query_groups(queries: Sequence[TableQuery], now: Costs, predicted: Costs | N
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """What the queries open after a rewrite: the mean with its error range, and each query."""
+    """What the queries open after a rewrite.
+
+    Attributes:
+        predicted: The mean over the queries.
+        low, high: The error range of the mean.
+        each: The cost of each query.
+    """
 
     predicted: QueryCost
     low: QueryCost
@@ -81,14 +90,16 @@ def after(
     """Forecast the cost after a rewrite without a partitioning change.
 
     Args:
-        state: The observed table, with the bounds of `asked_columns`.
+        spec: The layout spec of the table.
+        state: The observed table, with the bounds of `queried_columns`.
         decision: The decision with the groups to rewrite.
-        sample: Rows of the files to rewrite, with `asked_columns`.
+        queries: The queries on the table.
+        sample: Rows of the files to rewrite, with `queried_columns`.
 
     Returns:
-        The prediction with the lower and the upper end of its error range; None if a group has no sampled rows.
+        The prediction; None if a group has no sampled rows.
     """
-    names = asked_columns(spec, queries, state)
+    names = queried_columns(spec, queries, state)
     rewrite = rewrite_of(spec, state, decision, names, state.partition_fields, sample)
     weights = rewrite.weights
     kept = state.files.take(np.flatnonzero(rewrite.group < 0))
@@ -103,8 +114,8 @@ def after(
         found.append((cost.mean_files, cost.mean_bytes))
         each.append((cost.files, cost.bytes))
     drawn = np.array(found)
-    least = MIN_ERROR if sample.complete else MIN_ERROR_OF_PART
-    half = np.maximum(2 * drawn.std(axis=0), least * drawn.mean(axis=0))
+    min_error = MIN_ERROR if sample.complete else MIN_ERROR_OF_PART
+    half = np.maximum(2 * drawn.std(axis=0), min_error * drawn.mean(axis=0))
     predicted = drawn.mean(axis=0)
     files, size = np.mean(each, axis=0)
     low, high = _cost(np.maximum(predicted - half, 0)), _cost(predicted + half)
@@ -112,7 +123,10 @@ def after(
 
 
 def _in_new(queries: Sequence[TableQuery], partitions: int) -> list[TableQuery]:
-    """Return the queries for more partitions. New ones may have matching rows, because their values are not known."""
+    """Return the queries for a larger number of partitions.
+
+    The new partitions may have matching rows for every query, because their partition values are not known.
+    """
     return [
         replace(q, partitions=tuple(np.append(known, np.ones(partitions - len(known), bool)) for known in q.partitions))
         for q in queries
@@ -122,13 +136,13 @@ def _in_new(queries: Sequence[TableQuery], partitions: int) -> list[TableQuery]:
 def floor(
     spec: LayoutSpec, state: TableState, queries: Sequence[TableQuery], sample: KeySample, highest: QueryCost
 ) -> QueryCost:
-    """Estimate the cost if the table were laid out for each query alone; at most `highest`."""
+    """Return the floor: the mean cost if the table were laid out for each query alone, but at most `highest`."""
     found = mean(lowest(queries, sample, rewrite_target(state, spec.layout.target_size)))
     return QueryCost(min(found.files, highest.files), min(found.bytes, highest.bytes))
 
 
 def key_sample(state: TableState, sample: RowGroupSample) -> KeySample:
-    """Return equally likely rows of a sample of the whole table."""
+    """Return rows drawn from a sample of the whole table, so that each live row of the table is equally likely."""
     weights = weights_of(state.files, np.zeros(len(state.files), np.int64), sample)
     rows = resample(weights, MAX_ROWS, 0.5)
     keys = {name: values.take(pa.array(rows)) for name, values in sample.keys.items()}
@@ -136,11 +150,12 @@ def key_sample(state: TableState, sample: RowGroupSample) -> KeySample:
 
 
 def _cost(values: Floats) -> QueryCost:
+    """Return the cost of float64[2]: files and bytes."""
     return QueryCost(float(values[0]), round(float(values[1])))
 
 
 def executions_per_day(queries: Sequence[QueryPredicates]) -> float | None:
-    """Return how many of the queries run in a day; None if the days of one of them are unknown."""
+    """Return the number of executions of all queries in a day; None if the days of a query are unknown."""
     days = [q.query.days for q in queries]
     return sum(q.weight / d for q, d in zip(queries, days, strict=True) if d) if all(days) else None
 
@@ -154,15 +169,15 @@ def payback(
 ) -> Payback | None:
     """Return the pay-back of a rewrite.
 
-    A rewrite reads and writes its files once. It has paid back when the queries have read as many bytes less. If the
-    error range of the forecast includes that they read no less, nothing is stated about when.
+    A rewrite reads and writes its files once. It has paid back when the queries have saved as many bytes. If the error
+    range of the forecast includes that they save nothing, the result does not state when this is.
 
     Args:
         forecast: What the queries open now and after the rewrite.
         rewrite_bytes: The size of the files to rewrite.
-        per_day: The number of queries in a day; None if it is unknown.
+        per_day: The number of executions of the queries in a day; None if it is unknown.
         bytes_per_second: The rate of the last run; None before the first one.
-        prices: The declared prices.
+        prices: The declared prices; None if there are none.
 
     Returns:
         The pay-back; None if nothing is rewritten, or if it is unknown what the queries read afterwards.
