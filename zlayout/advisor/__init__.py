@@ -1,1 +1,1 @@
-"""Simulate layouts for the queries of a workload, and find the best one. See docs/choosing-columns.md."""
+"""Simulate layouts for the queries of a workload, and search for the best one. See docs/choosing-columns.md."""

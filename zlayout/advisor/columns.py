@@ -1,4 +1,4 @@
-"""Describe the columns of a workload by the sample: distinct values, correlated columns, possible partition keys."""
+"""Describe the columns of a workload by a sample: distinct values, correlated columns, possible partition keys."""
 
 from __future__ import annotations
 
@@ -11,15 +11,24 @@ from zlayout.advisor.simulate import Ranks
 from zlayout.predicate.model import And, Compare, In, Or, Predicate
 from zlayout.table.state import Int64
 
-# Rank correlation of correlated columns: they order the rows so similarly that a layout by one serves queries on both.
+# Columns with at least this rank correlation order the rows so similarly that a layout by one of them serves both.
 MIN_CORRELATION = 0.95
 # With fewer files per partition, partitioning would result in small files.
 MIN_FILES_PER_PARTITION = 4
 MAX_PARTITIONS = 200
+# With fewer sampled rows per value, the table may have more values than the sample.
+MIN_ROWS_PER_VALUE = 100
 
 
 def rank_correlation(left: Int64, right: Int64) -> float:
-    """Spearman's rank correlation, -1..1, over the rows where neither column is null (-1); 0 for a constant column."""
+    """Return Spearman's rank correlation of two columns over the rows in which neither is null.
+
+    Args:
+        left, right: int64[n], the ordinals of the values; -1 for null.
+
+    Returns:
+        The correlation, -1 to 1; 0 if a column is constant.
+    """
     both = (left >= 0) & (right >= 0)
     if both.sum() < 2:
         return 0.0
@@ -29,7 +38,7 @@ def rank_correlation(left: Int64, right: Int64) -> float:
 
 
 def correlated_pairs(ranks: Ranks) -> frozenset[frozenset[str]]:
-    """All pairs of columns whose rank correlation is at least MIN_CORRELATION, positive or negative."""
+    """Return the pairs of columns whose rank correlation is at least MIN_CORRELATION, positive or negative."""
     names = list(ranks.columns)
     pairs = [(a, b) for i, a in enumerate(names) for b in names[:i]]
     return frozenset(
@@ -40,6 +49,7 @@ def correlated_pairs(ranks: Ranks) -> frozenset[frozenset[str]]:
 
 
 def _mean_ranks(ordinals: Int64) -> Float64:
+    """Return the rank of each value, float64[n]. Equal values have the mean of their ranks."""
     counts = np.bincount(ordinals)
     ranks: Float64 = (np.cumsum(counts) - (counts - 1) / 2.0)[ordinals]
     return ranks
@@ -56,11 +66,11 @@ def column_uses(
     """Describe each column of the workload that the table has.
 
     Args:
-        shares: the share of the workload's weight with a condition on each column, the most frequent column first.
-        predicates: all predicates of the workload on the table.
-        chosen: the z-order columns of the best layout.
-        sample, ranks: the sample, and its columns as ordinals.
-        target: the size of a rewrite.
+        shares: The share of the weight of the queries that have a condition on each column, the largest first.
+        predicates: All predicates of the workload on the table.
+        chosen: The z-order columns of the layout that reads the fewest bytes.
+        sample, ranks: The sample, and the same sample as ordinals.
+        target: The size of a rewrite.
     """
     found = []
     equality_columns = _equality_columns(predicates)
@@ -76,13 +86,14 @@ def column_uses(
         distinct = len(ranked.distinct)
         files = int(target.files.sum())
         few = 2 <= distinct <= min(MAX_PARTITIONS, files // MIN_FILES_PER_PARTITION)
-        key = few and name in equality_columns and len(target.files) == 1 and len(sample) > 100 * distinct
+        is_partitioned, are_all = len(target.files) > 1, len(sample) > MIN_ROWS_PER_VALUE * distinct
+        key = few and are_all and name in equality_columns and not is_partitioned
         found.append(ColumnUse(name, part, distinct, name in chosen, correlated, key))
     return tuple(found)
 
 
 def _equality_columns(predicates: Sequence[Predicate]) -> frozenset[str]:
-    """The columns with equality conditions."""
+    """Return the columns that predicates compare by `=` or IN, outside of NOT."""
     names: set[str] = set()
     for predicate in predicates:
         match predicate:

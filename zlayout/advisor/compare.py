@@ -1,4 +1,4 @@
-"""What all reports state about a study: the verdict, the changed queries, and how much of the workload it rests on."""
+"""What all reports state about a study: the verdict, the changed queries, and the share of the workload it used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zlayout.spec.yaml import dump
 
 # A query counts as faster or slower if the bytes that it reads change by more than this factor.
 MIN_FACTOR = 1.05
-# Below this share of the weight the reports say first that the advice rests on little of the workload.
+# If a study used a smaller share of the weight of the queries on the table, its reports begin with a warning.
 MIN_SHARE = 0.5
 _PARTS = {
     Use.IGNORED: ("has only conditions that cannot be used", "have only conditions that cannot be used"),
@@ -31,9 +31,11 @@ _WHERE = re.compile(r"\bWHERE\b", re.IGNORECASE)
 class Change:
     """The costs of one query now and in one layout.
 
-    location: of the query in its file. text: the query, or its conditions if only these are known. files, bytes: in the
-    present files, in the layout, and at the floor. factor: bytes now divided by bytes in the layout; above 1 the query
-    is faster.
+    Attributes:
+        location: The location of the query in its workload file.
+        text: The query, or its conditions if only these are known.
+        weight: The weight of the query.
+        files, bytes: The number and the size of the files that it opens now, in the layout, and at the floor.
     """
 
     location: str
@@ -44,16 +46,18 @@ class Change:
 
     @property
     def factor(self) -> float:
+        """The bytes that the query reads now, divided by those in the layout. Above 1 the query is faster."""
         now, then, _ = self.bytes
         return now / then if then else inf if now else 1.0
 
     @property
     def verdict(self) -> str:
+        """`faster`, `slower` or `same`."""
         return "faster" if self.factor > MIN_FACTOR else "slower" if self.factor < 1 / MIN_FACTOR else "same"
 
 
 def changes(study: Study, then: Costs) -> tuple[Change, ...]:
-    """The changes of all queries, the faster, the slower, then the others, in each group the largest first."""
+    """Return the changes of all queries: the faster, the slower, then the others, in each group the largest first."""
     found = [
         Change(
             query.location,
@@ -68,13 +72,13 @@ def changes(study: Study, then: Costs) -> tuple[Change, ...]:
 
 
 def query_text(query: TableQuery) -> str:
-    """The SQL of a query in one line, or else its conditions on the table."""
+    """Return the SQL of a query in one line, or its conditions on the table if the SQL is not known."""
     text = " ".join(query.query.text.split())
     return text or "WHERE " + "; ".join(map(to_sql, query.predicates))
 
 
 def shorten(text: str, length: int) -> str:
-    """A query of at most `length` characters. Its first WHERE is kept rather than its output columns."""
+    """Return a query shortened to `length` characters. The conditions are kept rather than the output columns."""
     if len(text) <= length:
         return text
     where = _WHERE.search(text)
@@ -88,12 +92,12 @@ def _log(factor: float) -> float:
 
 
 def shown_choice(study: Study) -> Choice | None:
-    """The layout that reports show query by query: the recommended one, or else the simulated one with least bytes."""
+    """Return the layout whose cost is shown for each query: the recommended one, else the one that reads least."""
     return study.best or min(study.choices, key=lambda c: c.costs.mean_bytes, default=None)
 
 
 def verdict(study: Study) -> str:
-    """The recommendation in one sentence."""
+    """Return the recommendation in one sentence."""
     shown = shown_choice(study)
     if shown is None:
         return "No column of the workload can be a z-order column."
@@ -101,7 +105,8 @@ def verdict(study: Study) -> str:
     if study.best is None:
         if not now:
             return "No layout is better than the present one: the queries read no file now."
-        return f"No layout is better than the present one: the best reads {then / now:.0%} of the bytes read now."
+        part = f"the best one reads {then / now:.0%} of the bytes read now"
+        return f"No layout is much better than the present one: {part}."
     declared = study.declared
     if declared is not None and declared.costs.mean_bytes <= then * MIN_FACTOR:
         part = f"{declared.costs.mean_bytes / now:.0%} of the bytes read now"
@@ -118,13 +123,13 @@ def _names(choice: Choice) -> str:
 
 
 def zorder_block(choice: Choice) -> str:
-    """The layout as YAML for a layout spec. It states the engine, because the spec may declare native."""
+    """Return a layout as YAML for a layout spec, with the engine, because the spec may declare another one."""
     style = False if choice.layout.cuts else None  # a list of cuts has a line for each
     return _block(choice.layout, engine=True, default_flow_style=style, width=110)
 
 
 def zorder_line(layout: Layout) -> str:
-    """The columns and the curve of the layout as YAML for a layout spec, on one line."""
+    """Return the columns, the curve and the cuts of a layout as YAML for a layout spec, on one line."""
     return _block(layout, engine=False, default_flow_style=True, width=10**6).strip()[1:-1]
 
 
@@ -135,8 +140,7 @@ def _block(layout: Layout, *, engine: bool, **style: Any) -> str:
     body |= {"engine": layout.engine} if engine else {}
     text = dump(body, **style)
     if printable(text.replace("\n", "")) != text.replace("\n", ""):
-        # write unprintable characters as escapes
-        text = dump(body, allow_unicode=False, **style)
+        text = dump(body, allow_unicode=False, **style)  # with escapes for unprintable characters
     return text
 
 
@@ -145,7 +149,7 @@ def _number(value: float) -> int | float:
 
 
 def column_notes(study: Study) -> Iterator[tuple[str, str]]:
-    """Yield (column, text) for each column of the workload."""
+    """Yield the name of each column of the workload and the text that reports show for it."""
     for use in study.columns:
         notes = [f"in {use.share:.0%} of the workload", _values(use.distinct, study.sampled)]
         if use.chosen:
@@ -159,12 +163,12 @@ def column_notes(study: Study) -> Iterator[tuple[str, str]]:
 
 
 def _values(distinct: int, sampled: int) -> str:
-    # If more than a third of the sampled values are distinct, the table has more than the sample shows.
+    # If more than a third of the sampled values are distinct, the table probably has more distinct values.
     return f"{'more than ' if distinct * 3 > sampled else ''}{distinct:,} value{'' if distinct == 1 else 's'}"
 
 
 def warning(study: Study) -> Diagnostic | None:
-    """ZL430, if the advice rests on less than half of the weight of the queries on the table; else None."""
+    """Return ZL430 if the study used less than MIN_SHARE of the weight of the queries on the table; else None."""
     used = study.coverage.share(Use.USED)
     if used >= MIN_SHARE:
         return None
@@ -178,6 +182,7 @@ def warning(study: Study) -> Diagnostic | None:
 
 
 def _shares(study: Study) -> Iterator[tuple[float, str]]:
+    """Yield the share of the weight of each class of queries that is not simulated, and what such a query does."""
     for use, (one, _) in _PARTS.items():
         if study.coverage.queries.get(use):
             yield study.coverage.share(use), one
@@ -192,10 +197,14 @@ def other_queries(study: Study) -> Iterator[str]:
 
 
 def whole_workload(study: Study, then: Costs) -> float | None:
-    """Bytes that all queries on the table read in a layout, divided by what they read now.
+    """Return the bytes that all queries on the table read in a layout, divided by those that they read now.
 
-    The queries that are not simulated count as if they read every file, now and then. None if all are simulated, or
-    nothing is read.
+    Args:
+        study: The study.
+        then: The costs of the simulated queries in the layout. Other queries are assumed to read every file.
+
+    Returns:
+        The quotient; None if all queries are simulated, or if they read nothing now.
     """
     used = study.coverage.share(Use.USED)
     others = (1 - used) * study.bytes
@@ -204,7 +213,7 @@ def whole_workload(study: Study, then: Costs) -> float | None:
 
 
 def assumptions(study: Study) -> Iterator[str]:
-    """Yield what the result assumes about conditions."""
+    """Yield what the result assumes about the conditions of queries, as sentences."""
     if study.assumed_time is not None:
         yield f"The current time in the queries is {study.assumed_time:%Y-%m-%d %H:%M:%S} UTC, the time of this run."
     if study.inverted:

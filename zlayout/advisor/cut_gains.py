@@ -1,4 +1,4 @@
-"""The gain of each cut of a part: the rows that queries no longer read, by the bounding boxes of both sides."""
+"""The gain of each cut of a part: the rows that the queries no longer read, by the bounding boxes of both sides."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ Float64 = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class BestCut:
-    """A cut of one part: its number, the rows that queries no longer read, and the files on its left side."""
+    """The best cut of one part.
+
+    Attributes:
+        cut: The index of the cut among the candidates.
+        gain: The number of sampled rows that the queries no longer read, each times the weight of the query.
+        left_files: The number of files on the left side.
+    """
 
     cut: int
     gain: float
@@ -30,7 +36,15 @@ class BestCut:
 
 @dataclass(frozen=True, slots=True)
 class CutGains:
-    """The candidates and the queries. weights: float64[predicates, partitions]."""
+    """The candidates and the queries, from which the best cut of each part is found.
+
+    Attributes:
+        names: The columns of the sample.
+        ranked: Each column of the sample as ordinals, together with the values of the candidates.
+        cuts: The candidates.
+        predicates: The predicates of the queries.
+        weights: float64[predicates, partitions], the weight of the queries that read a partition with a predicate.
+    """
 
     names: Sequence[str]
     ranked: Sequence[Ranked]
@@ -39,10 +53,18 @@ class CutGains:
     weights: Float64
 
     def best(self, ordinals: Int64, files: int, partition: int, file_rows: float) -> BestCut | None:
-        """The cut that saves the most rows of a part. ordinals: int64[columns, n]."""
+        """Return the cut after which the queries read the fewest rows of a part; None if no cut leaves whole files.
+
+        Args:
+            ordinals: int64[columns, n], the sampled rows of the part.
+            files: The number of files of the part.
+            partition: The partition of the part.
+            file_rows: The number of sampled rows of an average file.
+        """
         count = ordinals.shape[1]
         none = np.zeros(0, np.int64)
-        at, sides, rows, boxes = [none], [none], [np.array([count])], [_boxes(ordinals, np.zeros(1, np.int64))[1]]
+        # The first box is the whole part. Two boxes follow for each cut.
+        numbers, sides, rows, boxes = [none], [none], [np.array([count])], [_boxes(ordinals, np.zeros(1, np.int64))[1]]
         for column in np.unique(self.cuts.column).tolist():
             order = np.argsort(ordinals[column], kind="stable")
             sorted_rows = ordinals[:, order]
@@ -51,21 +73,26 @@ class CutGains:
             left_files, valid = divide_files(left, count, files, file_rows)
             mine, left = mine[valid], left[valid]
             if len(mine):
-                at.append(mine)
+                numbers.append(mine)
                 sides.append(left_files[valid])
                 rows.append(np.stack((left, count - left), axis=1).ravel())
                 boxes.append(np.stack(_boxes(sorted_rows, left), axis=1).reshape(-1, 3, len(self.names)))
-        number = np.concatenate(at)
+        number = np.concatenate(numbers)
         if not len(number):
             return None
         size = np.concatenate(rows)
         read = self.weights[:, partition] @ (self._hits(np.concatenate(boxes), size) * size)
         gain = read[0] - (read[1::2] + read[2::2])
-        most = int(np.argmax(np.round(gain, 6)))
-        return BestCut(int(number[most]), float(gain[most]), int(np.concatenate(sides)[most]))
+        best = int(np.argmax(np.round(gain, 6)))
+        return BestCut(int(number[best]), float(gain[best]), int(np.concatenate(sides)[best]))
 
     def _hits(self, boxes: Int64, rows: Int64) -> Bools:
-        """bool[predicates, boxes]: whether the bounds of each box may contain rows that match."""
+        """Return whether each box may contain rows for which a predicate is true, bool[predicates, boxes].
+
+        Args:
+            boxes: int64[boxes, 3, columns], as from `_boxes`.
+            rows: int64[boxes], the number of rows of each box.
+        """
         bounds = {}
         for column, (name, ranked) in enumerate(zip(self.names, self.ranked, strict=True)):
             low, high, nulls = boxes[:, :, column].T
@@ -76,15 +103,15 @@ class CutGains:
 
 
 def _boxes(ordinals: Int64, left: Int64) -> tuple[Int64, Int64]:
-    """The bounding boxes of the first `left` rows and of the others, for each of k numbers from 0 to n.
+    """Return the bounding boxes of the first rows of a part and of the others, for k ways to divide it.
 
     Args:
         ordinals: int64[columns, n], -1 for null.
-        left: int64[k].
+        left: int64[k], the number of the first rows, from 0 to n.
 
     Returns:
-        int64[k, 3, columns] twice: lowest and highest ordinal without nulls, and the number of nulls. The highest is -1
-        if there is no value.
+        int64[k, 3, columns] twice: the lowest and the highest ordinal without nulls, and the number of nulls. The
+        highest is -1 if all rows are null.
     """
     none, below = np.full((len(ordinals), 1), np.iinfo(np.int64).max), np.full((len(ordinals), 1), -1)
     values: Int64 = np.where(ordinals < 0, none, ordinals)

@@ -1,10 +1,12 @@
-"""Choose the cuts of curve `workload`: greedily, as a qd-tree, by the rows that the queries no longer read.
+"""Choose the cuts of curve `workload` greedily, by the rows that the queries no longer read.
 
-Every constant of the workload is a candidate. A part of the sample is divided by the candidate after which the queries
-read the fewest rows, counted by the bounding boxes of both sides, and each side is divided in the same way. A layout
-has one list of cuts for all parts: those that divided any part, the one with the largest gain first.
+The algorithm is that of qd-trees (Z. Yang et al., "Qd-tree: Learning Data Layouts for Big Data Analytics", SIGMOD 2020,
+arXiv 2004.10898), with cuts as in `zlayout.curve.cuts`. The constants of the workload are the candidates. A part of the
+sample is divided by the candidate after which the queries read the fewest rows, counted by the bounding boxes of both
+sides, and each side is divided in the same way. A layout has one list of cuts for all parts: those that divided any
+part, the one with the largest gain first.
 
-Queries with other constants decide whether the cuts are recommended. They are held out from the choice.
+Queries that are held out from the choice, if possible with other constants, decide whether the cuts are recommended.
 """
 
 from __future__ import annotations
@@ -25,15 +27,15 @@ from zlayout.report.words import plural
 from zlayout.spec.layout import WORKLOAD_CURVE, Layout, ZorderColumn
 
 Float64 = NDArray[np.float64]
-# Share of the rows read by all queries that a cut must save in one part.
+# Share that a cut must save in one part, of the rows that all queries would read without skipping.
 MIN_GAIN = 0.001
-# The longest list that a layout may have: each table stores it with its layout.
+# The number of cuts and of characters of a string in a cut are limited, because each table stores them in its records.
 MAX_CUTS, MAX_TEXT_OF_CUT = 64, 100
-# Share of the bytes that cuts must save, compared with the best layout without cuts, for queries that were held out.
+# Share of the bytes that cuts must save the held-out queries, compared with the best layout without cuts.
 MIN_SAVING_OF_CUTS = 0.05
-# A shorter list of cuts is preferred if the queries read at most this much more.
+# A shorter list of cuts is preferred if the queries read at most this many times the bytes.
 SHORTER = 1.01
-# The constants and the queries with the largest weights are used, so that the search ends in seconds.
+# Only the candidates and the predicates with the largest weights are used, so that the search ends in seconds.
 MAX_CANDIDATES = 1_000
 MAX_PREDICATES = 300
 _SIDES: dict[Operator, tuple[Operator, ...]] = {
@@ -49,10 +51,12 @@ Measure = Callable[[Layout, Sequence[TableQuery]], Choice]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A layout with cuts, and what queries that were held out from choosing the cuts read.
+    """A layout with cuts, and the check of the cuts by the held-out queries.
 
-    layout: with cuts. queries: the number of queries that were held out. share: the bytes that they read, divided by
-    what they read in the layout without cuts.
+    Attributes:
+        layout: The layout with cuts.
+        queries: The number of held-out queries.
+        share: The bytes that they read in this layout, divided by those in the layout without cuts.
     """
 
     layout: Layout
@@ -61,11 +65,12 @@ class Checked:
 
     @property
     def is_better(self) -> bool:
+        """Whether the cuts save the held-out queries enough to be recommended."""
         return self.share <= 1 - MIN_SAVING_OF_CUTS
 
 
 def note_on_cuts(checked: Checked) -> str:
-    """What the check of recommended cuts showed, in one sentence."""
+    """Return the result of the check of recommended cuts in one sentence."""
     held_out = f"{checked.queries:,} quer{'y' if checked.queries == 1 else 'ies'} that they were not chosen from"
     return (
         f"{plural(len(checked.layout.cuts), 'cut')} at constants of the workload: {held_out} read {checked.share:.0%} "
@@ -81,22 +86,25 @@ def search_cuts(
     measure: Measure,
     deadline: float,
 ) -> Checked | None:
-    """Find cuts for a part of the queries, and check them by the others.
+    """Choose cuts by a part of the queries, and check them by the held-out queries.
 
     Args:
-        start: the best layout without cuts.
-        target: the size of a rewrite.
-        measure: simulates a layout, and returns its costs for queries.
-        deadline: on the monotonic clock.
+        start: The best layout without cuts.
+        queries: The queries on the table.
+        sample: Rows of the table, with all columns of the queries.
+        target: The size of a rewrite.
+        measure: Simulates a layout, and returns its costs for queries.
+        deadline: The time on the monotonic clock at which the search ends.
 
     Returns:
-        The layout with cuts and the check; None if there are no cuts, if no queries can be held out, or if the deadline
-        passed.
+        The layout with cuts and the check; None if there are no cuts, if no query can be held out, or if the deadline
+        passed before a layout with cuts was chosen.
     """
     chosen_from, held_out = split(queries)
     if not held_out:
         return None
     cuts = propose(chosen_from, sample, target, deadline)
+    # All cuts, then the first half of the list, rounded up, then the first half of that, and so on.
     layouts = [with_cuts(start, cuts[: -(-len(cuts) >> halved)]) for halved in range(len(cuts).bit_length())]
     found: list[Choice] = []
     for layout in layouts:
@@ -112,10 +120,10 @@ def search_cuts(
 
 
 def split(queries: Sequence[TableQuery]) -> tuple[list[TableQuery], list[TableQuery]]:
-    """Divide queries into those that cuts are chosen from, and those that check the cuts.
+    """Divide queries into those by which cuts are chosen, and the held-out queries.
 
-    Queries with the same conditions but for their constants are divided alternately. A query that runs several times is
-    in both, with half of its weight each. The only query with its conditions is among those to choose from.
+    Of the queries that differ only in their constants, every second one is held out. A query with several executions is
+    in both parts, with half of its weight in each. A single execution that differs from all others is not held out.
     """
     shapes: dict[tuple[Predicate, ...], int] = {}
     chosen_from, held_out = [], []
@@ -132,7 +140,7 @@ def split(queries: Sequence[TableQuery]) -> tuple[list[TableQuery], list[TableQu
 
 
 def candidates(queries: Sequence[TableQuery]) -> list[Compare]:
-    """The cuts at the constants of the queries, those with the largest weight first."""
+    """Return the cuts at the constants of the queries, those with the largest weight first."""
     weights: dict[Compare, float] = {}
     for query in queries:
         for cut in dict.fromkeys(cut for p in query.predicates for leaf in leaves(p) for cut in _at_constants(leaf)):
@@ -143,13 +151,13 @@ def candidates(queries: Sequence[TableQuery]) -> list[Compare]:
 def propose(
     queries: Sequence[TableQuery], sample: KeySample, target: Target, deadline: float = float("inf")
 ) -> tuple[Compare, ...]:
-    """The cuts that save the queries most rows, in the order of their largest gain in one part.
+    """Return the cuts that save the queries the most rows, in descending order of their largest gain in one part.
 
     Args:
-        queries: the queries to choose cuts from.
-        sample: rows of the table, with all columns of the queries.
-        target: the size of a rewrite. Sides of a cut are at least one file.
-        deadline: on the monotonic clock; parts are divided until then.
+        queries: The queries by which cuts are chosen.
+        sample: Rows of the table, with all columns of the queries.
+        target: The size of a rewrite. Each side of a cut is at least one file.
+        deadline: The time on the monotonic clock until which parts are divided.
     """
     known = {name: values.type for name, values in sample.keys.items()}
     usable = [c for c in candidates(queries) if c.column in known and _divides(c, known[c.column])]
@@ -158,7 +166,7 @@ def propose(
     search = CutGains(list(sample.keys), ranked, cuts, *_weighted(queries, len(target.files)))
     ordinals = np.stack([r.ordinals for r in ranked]) if ranked else np.zeros((0, len(sample)), np.int64)
     gains: dict[int, float] = {}
-    least = MIN_GAIN * len(sample) * max(sum(query.weight for query in queries), 1e-9)
+    min_gain = MIN_GAIN * len(sample) * max(sum(query.weight for query in queries), 1e-9)
     parts = []
     for partition, files in enumerate(target.files.tolist()):
         rows = np.flatnonzero(sample.partition == partition)
@@ -167,7 +175,7 @@ def propose(
     while parts and time.monotonic() < deadline:
         rows, files, partition, file_rows = parts.pop()
         found = search.best(ordinals[:, rows], files, partition, file_rows)
-        if found is None or found.gain < least:
+        if found is None or found.gain < min_gain:
             continue
         gains[found.cut] = max(gains.get(found.cut, 0.0), found.gain)
         is_left = ordinals[cuts.column[found.cut], rows] < cuts.threshold[found.cut]
@@ -178,7 +186,7 @@ def propose(
 
 
 def with_cuts(layout: Layout, cuts: Sequence[Compare]) -> Layout:
-    """The layout with cuts. Their columns become z-order columns, with the weight 1 if they were not."""
+    """Return the layout with cuts. Columns of cuts that are no z-order columns are added with the weight 1."""
     names = dict.fromkeys(cut.column for cut in cuts)
     known = {column.name for column in layout.columns}
     added = tuple(ZorderColumn(name) for name in names if name not in known)
@@ -186,12 +194,13 @@ def with_cuts(layout: Layout, cuts: Sequence[Compare]) -> Layout:
 
 
 def _divides(cut: Compare, kind: pa.DataType) -> bool:
-    """Whether a cut divides values of the type, and is short enough for a layout spec."""
+    """Return whether a cut divides values of the type, and its value is short enough."""
     is_short = not isinstance(cut.value, str) or len(cut.value) <= MAX_TEXT_OF_CUT
     return is_short and first_on_the_right(cut, kind) is not None
 
 
 def _at_constants(leaf: Leaf) -> Iterator[Compare]:
+    """Yield the cuts that separate the values for which a condition is true from others."""
     if isinstance(leaf, IsNull):
         return
     operator = leaf.operator if isinstance(leaf, Compare) else "="
@@ -200,6 +209,7 @@ def _at_constants(leaf: Leaf) -> Iterator[Compare]:
 
 
 def _without_values(leaf: Leaf) -> Predicate:
+    """Return a condition without its constants, so that conditions that differ only in these are equal."""
     match leaf:
         case Compare(column, operator, _):
             return Compare(column, operator, 0)
@@ -210,7 +220,11 @@ def _without_values(leaf: Leaf) -> Predicate:
 
 
 def _weighted(queries: Sequence[TableQuery], partitions: int) -> tuple[list[Predicate], Float64]:
-    """The predicates with the largest weights, and float64[P, partitions], the weight of those that read each."""
+    """Return the k predicates with the largest weights.
+
+    Returns:
+        The predicates, and float64[k, partitions], the weight of the queries that read a partition with a predicate.
+    """
     found: dict[Predicate, Float64] = {}
     for query in queries:
         for predicate, possible in zip(query.predicates, query.partitions, strict=True):

@@ -1,4 +1,4 @@
-"""What a simulation takes from the layout spec: the declared layout, the base of a search, and lengths of bounds."""
+"""What a simulation needs from the layout spec: the declared layout, the base of a search, and the bound lengths."""
 
 from __future__ import annotations
 
@@ -17,12 +17,17 @@ from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import check
 from zlayout.table.state import LONG_BOUND, TableState, is_text
 
+CLUSTERED = (
+    "The table is liquid-clustered, and what its OPTIMIZE writes cannot be predicted. "
+    "All simulated layouts use Hilbert curves and engine zlayout."
+)
+
 
 def fitting(spec: LayoutSpec, state: TableState) -> LayoutSpec:
-    """Return the spec if it fits the table.
+    """Return the spec if it is valid for the table.
 
     Raises:
-        SpecError: ZL012 and ZL033 to ZL036, with their locations, as `plan` reports them.
+        SpecError: The errors of `zlayout.spec.semantics.check`.
     """
     errors = [d for d in check(spec, state) if d.severity == "error"]
     if errors:
@@ -30,16 +35,10 @@ def fitting(spec: LayoutSpec, state: TableState) -> LayoutSpec:
     return spec
 
 
-CLUSTERED = (
-    "The table is liquid-clustered, and what its OPTIMIZE writes cannot be predicted. "
-    "All simulated layouts use Hilbert curves and engine zlayout."
-)
-
-
 def declared_layout(
     spec: LayoutSpec, state: TableState, capabilities: Capabilities
 ) -> tuple[Layout | None, tuple[str, ...]]:
-    """The declared layout, None if it cannot be simulated, and notes about it."""
+    """Return the declared layout and notes about it. The layout is None if it cannot be simulated."""
     layout = spec.layout
     if not layout.columns:
         return None, ()
@@ -58,9 +57,10 @@ def declared_layout(
 
 
 def searched(spec: LayoutSpec, state: TableState) -> Layout:
-    """The declared layout without columns, as a base for the layouts of the search.
+    """Return the declared layout without columns and cuts, as the base of the layouts that a search tries.
 
-    Engine and curve are zlayout and the declared curve. In a clustered table, they are those of its own OPTIMIZE.
+    Its engine is zlayout, and its curve is the declared one, or the default if that cannot be tried. For a table with
+    liquid clustering, engine and curve are those of OPTIMIZE.
     """
     if state.clustering:
         return replace(spec.layout, columns=(), curve=CLUSTERING_CURVE, engine="native")
@@ -70,16 +70,19 @@ def searched(spec: LayoutSpec, state: TableState) -> Layout:
 
 
 def bound_lengths(spec: LayoutSpec, state: TableState, columns: Sequence[str]) -> dict[str, int]:
-    """The length in characters (bytes for binary) of the bounds that a rewrite would write.
+    """Return the bound lengths with which a rewrite would write bounds.
 
-    If a rewrite would first change the table properties so that writers keep bounds or longer bounds, this is the
-    length afterwards.
+    If the rewrite would first change table properties so that writers store bounds or longer bounds, these are the
+    lengths after the change.
 
     Args:
-        spec: the spec of the table, or one with the layout to simulate.
+        spec: The layout spec of the table, or one with the layout to simulate.
+        state: The observed table.
+        columns: Names of columns.
 
     Returns:
-        The length by column, for string and binary columns whose bounds would be truncated.
+        The bound length by column in characters (bytes for binary), for string and binary columns whose bounds would be
+        truncated.
     """
     all_files = [np.arange(len(state.files), dtype=np.int64)] if len(state.files) else []
     longer = {bounds.column for bounds in worth_longer(spec, state, all_files)}

@@ -15,11 +15,12 @@ FORMAT_VERSION = 1
 
 
 def to_json(study: Study) -> str:
+    """Return `to_document` as JSON text."""
     return json.dumps(to_document(study), indent=2, allow_nan=False) + "\n"
 
 
 def to_document(study: Study) -> dict[str, Any]:
-    """The study as JSON values. Files and bytes are weighted means over the workload, or those of one query."""
+    """Return a study as JSON values. Costs are weighted means over the queries, and below `queries` of one query."""
     shown = compare.shown_choice(study)
     return {
         "format_version": FORMAT_VERSION,

@@ -25,7 +25,10 @@ Bools = NDArray[np.bool_]
 class KeySample:
     """Rows drawn from the table.
 
-    keys: the key columns by dotted name, each of length n. partition: int32[n]. seed: of the random numbers.
+    Attributes:
+        keys: The key columns by dotted name, each of length n.
+        partition: int32[n], the partition of each row.
+        seed: The seed of the random numbers by which the rows were drawn.
     """
 
     keys: Mapping[str, pa.Array]
@@ -36,13 +39,20 @@ class KeySample:
         return len(self.partition)
 
     def take(self, rows: Int64) -> KeySample:
+        """Return the sample of the rows with these indices, int64[k]."""
         index = pa.array(rows)
         return KeySample({c: v.take(index) for c, v in self.keys.items()}, self.partition[rows], self.seed)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The size of a rewrite of the whole table: int64[P] each, live rows, their bytes, and files to write."""
+    """The size of a rewrite of the whole table.
+
+    Attributes:
+        rows: int64[P], the live rows of each partition.
+        bytes: int64[P], the size of these rows.
+        files: int64[P], the number of files to write.
+    """
 
     rows: Int64
     bytes: Int64
@@ -51,9 +61,13 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class FileSet:
-    """The metadata of N files by which readers prune.
+    """The metadata of N files by which readers skip files.
 
-    rows: int64[N], including nulls. bytes: float64[N]. partition: int32[N].
+    Attributes:
+        bounds: The file bounds by dotted name of the column.
+        rows: int64[N], the number of rows.
+        bytes: float64[N], the size.
+        partition: int32[N], the partition.
     """
 
     bounds: Mapping[str, ColumnBounds]
@@ -67,7 +81,7 @@ class FileSet:
 
 @dataclass(frozen=True, slots=True)
 class QueryPredicates:
-    """The predicates of one query on the table, one for each scan with a predicate."""
+    """One query, and its predicates on the table: one for each scan that has a predicate."""
 
     query: Query
     predicates: tuple[Predicate, ...]
@@ -82,23 +96,24 @@ class QueryPredicates:
 
 
 class Use(StrEnum):
-    """What a study makes of a query that reads the table."""
+    """The classes of queries on the table by how a study uses them."""
 
     USED = "used"
-    """It has conditions that exclude files, and is simulated."""
+    """The query has a condition that can be used, and is simulated."""
     IGNORED = "ignored"
-    """None of its conditions can be used, so that the files that it reads are unknown."""
+    """The query has conditions, but none can be used, so that the files that it reads are unknown."""
     READS_ALL = "reads_all"
-    """It has no condition on the table, and reads all of it in any layout."""
+    """The query has no condition on the table, and reads all of it in any layout."""
     UNREAD = "unread"
-    """It cannot be parsed, and names the table."""
+    """The query cannot be parsed, but its text contains the name of the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much of the workload on the table a study rests on.
+    """The number and the weight of the queries on the table, by their use in a study.
 
-    queries, weights: the number of queries and the sum of their weights, by use.
+    Attributes:
+        queries, weights: The number of queries, and the sum of their weights.
     """
 
     queries: Mapping[Use, int] = field(default_factory=dict)
@@ -106,13 +121,14 @@ class Coverage:
 
     @staticmethod
     def of(uses: Mapping[Query, Use]) -> Coverage:
+        """Return the coverage of queries with known use."""
         weights = {
             use: sum(query.weight for query, of in uses.items() if of is use) for use in dict.fromkeys(uses.values())
         }
         return Coverage(dict(Counter(uses.values())), weights)
 
     def share(self, use: Use) -> float:
-        """The share of the weight, 0..1."""
+        """Return the share of the weight of all queries on the table, 0 to 1."""
         total = sum(self.weights.values())
         return self.weights.get(use, 0.0) / total if total else 0.0
 
@@ -121,9 +137,13 @@ class Coverage:
 class TableWorkload:
     """The part of a workload that concerns one table.
 
-    queries: those with usable conditions. unused: the other conditions of all queries that read the table. inverted:
-    the conditions that are used in another form. unknown: the queries that may read any file, because they cannot be
-    parsed, or because no condition of a scan can be used. Other scans of the same query may have usable conditions.
+    Attributes:
+        queries: The queries with conditions that can be used.
+        coverage: The number and the weight of all queries on the table.
+        unused: The other conditions of the queries on the table, and those that cannot be parsed.
+        inverted: The conditions on a function of a column that are used as conditions on the column.
+        unknown: The queries that may read any file of the table: they cannot be parsed, or have a scan without a
+            condition that can be used. Other scans of such a query may have one.
     """
 
     queries: tuple[QueryPredicates, ...]
@@ -135,9 +155,10 @@ class TableWorkload:
 
 @dataclass(frozen=True, slots=True)
 class TableQuery(QueryPredicates):
-    """The predicates of one query, and the partitions that remain after pruning.
+    """One query with its predicates, and the partitions that pruning does not exclude.
 
-    partitions: bool[P] for each predicate, the partitions of which present files may have matching rows.
+    Attributes:
+        partitions: bool[P] for each predicate, whether the present files of a partition may have matching rows.
     """
 
     partitions: tuple[Bools, ...]
@@ -145,28 +166,41 @@ class TableQuery(QueryPredicates):
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """The files and bytes that each query opens: float64[Q] each. weights: float64[Q], of the queries."""
+    """The cost of each query.
+
+    Attributes:
+        files, bytes: float64[Q] each, the number and the size of the files that the query opens.
+        weights: float64[Q], the weight of the query.
+    """
 
     files: Float64
     bytes: Float64
     weights: Float64
 
     def of(self, index: list[int]) -> Costs:
-        """The costs of some of the queries."""
+        """Return the costs of the queries with these indices."""
         return Costs(self.files[index], self.bytes[index], self.weights[index])
 
     @property
     def mean_files(self) -> float:
+        """The mean number of files, weighted by the weights of the queries."""
         return float(np.average(self.files, weights=self.weights))
 
     @property
     def mean_bytes(self) -> float:
+        """The mean size of these files, weighted in the same way."""
         return float(np.average(self.bytes, weights=self.weights))
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A simulated layout. files: the number of files of the whole table. touched: touched(c) by column."""
+    """A simulated layout.
+
+    Attributes:
+        files: The number of files of the whole table in this layout.
+        costs: The cost of each query.
+        touched: touched(c) of each z-order column.
+    """
 
     layout: Layout
     files: int
@@ -175,6 +209,7 @@ class Choice:
 
     @property
     def title(self) -> str:
+        """The curve, and the columns with weights other than 1."""
         names = (c.name if c.weight == 1 else f"{c.name} ({c.weight:g})" for c in self.layout.columns)
         return f"{self.layout.curve}: {', '.join(names)}"
 
@@ -183,9 +218,12 @@ class Choice:
 class ColumnUse:
     """A column in the conditions of the workload.
 
-    share: the share of the queries' weight with a condition on it. distinct: the number of distinct values in the
-    sample. chosen: whether it is a z-order column of the best layout. follows: the chosen column that it is correlated
-    with, and the rank correlation. partition_key: whether it is suitable for `partition_by`.
+    Attributes:
+        share: The share of the weight of the queries that have a condition on it.
+        distinct: The number of distinct values in the sample.
+        chosen: Whether it is a z-order column of the layout that reads the fewest bytes.
+        follows: Such a z-order column with which it is correlated, and the rank correlation; None if there is none.
+        partition_key: Whether it is suitable for `partition_by`.
     """
 
     name: str
@@ -200,13 +238,28 @@ class ColumnUse:
 class Study:
     """The result of `simulate` and `advise` for one table, from which every report is made.
 
-    sampled: the number of sampled rows. workload: the workload files. queries: the queries with predicates on the
-    table. statements: the number of queries in the files. unused: the conditions that are not used. inverted: the
-    conditions on functions of columns that are used as ranges. assumed_time: the time (UTC, naive) that
-    `current_date()` means, None if no query refers to it without a time of its own. now: the costs of the present
-    files. choices: the requested layouts in their order, then the layouts that the search found. best: the choice with
-    the fewest bytes read, None if no choice is better than `now`. steps: the best layout with 1, 2, ... columns. tried:
-    the number of simulated layouts. interrupted: whether the time limit ended the search.
+    Attributes:
+        table, format, version: The names of the table and of its format, and the observed version.
+        rows, bytes, files: The live rows of the table, and the size and the number of its files.
+        sampled, seed: The number of sampled rows, and the seed of the sample.
+        queries: The queries with predicates on the table.
+        statements: The number of queries in the workload files.
+        coverage: The number and the weight of all queries on the table.
+        now: The costs of the present files.
+        floor: The lowest cost of each query in any layout.
+        choices: The requested layouts in their order, then the layouts that the search found.
+        best: The choice with the fewest bytes read; None if it saves too little (`zlayout.advisor.study.MIN_SAVING`).
+        declared: The declared layout; None if it was not simulated.
+        columns: The columns in the conditions of the queries.
+        steps: The best layout with 1, 2, ... columns.
+        tried, seconds: The number of simulated layouts, and the duration of the study.
+        interrupted: Whether the time limit ended the search.
+        notes: Further sentences about the result.
+        workload: The workload files.
+        unused: The conditions that cannot be used.
+        inverted: The conditions on functions of columns that are used as conditions on the columns.
+        assumed_time: The time (UTC, naive) to which `current_date()` was set in queries without a time of their own;
+            None if no such query refers to it.
     """
 
     table: str
@@ -238,7 +291,7 @@ class Study:
 
     @property
     def step_columns(self) -> list[str]:
-        """The columns of all steps, in the order in which the search added them."""
+        """The names of the columns of all steps, in the order in which the search added them."""
         return list(dict.fromkeys(c.name for step in self.steps for c in step.layout.columns))
 
     def __repr__(self) -> str:

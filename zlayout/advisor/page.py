@@ -1,4 +1,4 @@
-"""Write a study as one HTML page in the style of the plan report, without external resources."""
+"""Render a study as one HTML page in the style of the plan report, without external resources."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from zlayout.report.words import number, plural, printable, size
 
 WORKLOAD = "the workload"
 MAX_QUERY_LENGTH = 160  # characters
+MAX_BARS = 40  # queries in the picture
 
 
 def render(study: Study) -> str:
-    """The HTML page. Raises SpecError ZL062 if a package of the extra `report` is not installed."""
+    """Return the HTML page. Raises SpecError ZL062 if a package of the extra `report` is not installed."""
     check_available("html")
     import markupsafe
 
@@ -49,21 +50,21 @@ def _short(text: str) -> str:
 
 
 def _lines(block: str) -> Any:
-    """The block, sanitized line by line, because line ends are control characters too."""
+    """Return the block sanitized line by line, because line ends are control characters too."""
     import markupsafe
 
     return markupsafe.Markup("\n").join(markupsafe.escape(printable(line)) for line in block.splitlines())
 
 
 def _groups(found: tuple[compare.Change, ...]) -> list[tuple[str, str, list[tuple[int, compare.Change]]]]:
-    """(badge, title, numbered changes) of each group. The numbers identify the queries in the picture."""
+    """Return the badge, the title and the numbered changes of each group. The picture shows the same numbers."""
     numbered = list(enumerate(found, 1))
     groups = (("unchanged", "faster"), ("error", "slower"), ("", "same"))
     return [(badge, title, [(n, c) for n, c in numbered if c.verdict == title]) for badge, title in groups]
 
 
 def _bars(found: tuple[compare.Change, ...]) -> str:
-    now, then = ([(str(n), round(c.files[at])) for n, c in enumerate(found[:40], 1)] for at in (0, 1))
+    now, then = ([(str(n), round(c.files[at])) for n, c in enumerate(found[:MAX_BARS], 1)] for at in (0, 1))
     return charts.bars(now, then, "query", 2 * charts.MAP_SIDE)
 
 

@@ -1,4 +1,4 @@
-"""The part of a workload that concerns one table: the predicates of each query, and the frequency of each column."""
+"""The part of a workload that concerns one table: the predicates of its queries, and the columns in them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from zlayout.workload.model import MAX_TEXT, Query, Scan, Unused, Workload
 
 
 def is_named(written: str, table: TableName, location: str = "") -> bool:
-    """Whether a name in a query may refer to the table.
+    """Return whether a name in a query may refer to a table.
 
     Args:
         written: `t`, `ns.t` or `catalog.ns.t` in lower case, or a storage location.
-        location: the storage location of the table.
+        table: The table.
+        location: The storage location of the table.
     """
     if "/" in written:
         return canonical(written) == canonical(location)
@@ -34,7 +35,7 @@ def is_named(written: str, table: TableName, location: str = "") -> bool:
 
 
 def queries_on(workload: Workload, table: TableName, state: TableState) -> TableWorkload:
-    """The queries of a workload that read the table, and what can be used of their conditions."""
+    """Return the queries of a workload that read a table, with those of their conditions that can be used."""
 
     def concerns(unused: Unused) -> bool:
         return unused.tables is None or any(is_named(t, table, state.location) for t in unused.tables)
@@ -51,7 +52,7 @@ def queries_on(workload: Workload, table: TableName, state: TableState) -> Table
     for query, own in scans.items():
         predicates = []
         for scan in own:
-            if scan.predicate is None:  # it reads the same files in every layout
+            if scan.predicate is None:  # The scan reads every file in any layout.
                 continue
             predicate, left = usable(scan.predicate, known_columns)
             predicates += [] if predicate is None else [predicate]
@@ -72,17 +73,20 @@ def queries_on(workload: Workload, table: TableName, state: TableState) -> Table
 
 
 def _mentions(text: str, table: TableName) -> bool:
-    """Whether a text contains the name of the table as a word."""
+    """Return whether a text contains the name of the table as a word."""
     return re.search(rf"(?<!\w){re.escape(table.name)}(?!\w)", text, re.IGNORECASE) is not None
 
 
 def usable(predicate: Predicate, known: Mapping[str, Column]) -> tuple[Predicate | None, list[tuple[Leaf, Reason]]]:
-    """The part of a predicate that bounds of the table can decide.
+    """Return the part of a predicate that bounds of the table can decide.
 
-    Its columns have the names of the table, since Spark ignores their case, and its literals are converted.
+    Args:
+        predicate: The predicate of a scan.
+        known: The columns of the table by their names in lower case, because Spark ignores the case of names.
 
     Returns:
-        The predicate, None if nothing is left of it, and the other conditions with their reasons.
+        The predicate with the names of the table and with literals converted to the types of the columns, or None if no
+        condition can be used; and the unused conditions with their reasons.
     """
     match predicate:
         case And(operands):
@@ -102,7 +106,12 @@ def usable(predicate: Predicate, known: Mapping[str, Column]) -> tuple[Predicate
 
 
 def _leaf(found: Leaf, column: Column | None) -> tuple[Leaf, Reason | None]:
-    """A leaf with the name and the type of its column, and the reason if bounds cannot decide it."""
+    """Return a leaf with the name and the type of its column, and the reason if bounds cannot decide it.
+
+    Args:
+        found: The leaf.
+        column: Its column; None if the table has none of this name.
+    """
     if column is None:
         return found, Reason.UNKNOWN_COLUMN
     if not column.orderable and not isinstance(found, IsNull):
@@ -122,7 +131,7 @@ def _leaf(found: Leaf, column: Column | None) -> tuple[Leaf, Reason | None]:
 
 
 def in_partitions(queries: Sequence[QueryPredicates], state: TableState) -> tuple[TableQuery, ...]:
-    """Prune the partitions for each query, by their values and by the bounds of their files."""
+    """Prune the partitions of a table for each query, by their partition values and by the bounds of their files."""
     dates = frozenset(c.name for c in state.columns if pa.types.is_date(c.type))
     partitions = known(state.files.partitions, dates)
     files = state.files
@@ -137,7 +146,7 @@ def in_partitions(queries: Sequence[QueryPredicates], state: TableState) -> tupl
 
 
 def column_shares(queries: Sequence[QueryPredicates]) -> dict[str, float]:
-    """The share of the queries' weight with a condition on each column, the most frequent column first."""
+    """Return for each column the share of the weight of the queries that have a condition on it, the largest first."""
     total = sum(q.weight for q in queries)
     shares: dict[str, float] = {}
     for query in queries:

@@ -1,7 +1,7 @@
 """Simulate a layout: apply it to a sample, to obtain the bounds of the files that a rewrite would write, and the costs.
 
-The simulation uses the code of the rewrite (`zlayout.curve.layout`), so that both have the same result. The floor of a
-query is its lowest cost in any layout.
+The simulation uses the code of the rewrite (`zlayout.curve.layout`), so that both assign rows to files in the same way.
+The floor of a query is its lowest cost in any layout.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ from zlayout.table.state import ColumnBounds, Int32, Int64
 class Ranks:
     """A sample prepared for many simulations.
 
-    columns: the key columns as ordinals. bound_lengths: the length to which writers truncate string bounds, by column.
-    partitions: the indices of the sampled rows of each partition.
+    Attributes:
+        columns: The key columns as ordinals, by name.
+        bound_lengths: The bound length of each column whose bounds are truncated.
+        partitions: For each partition, int64[k], the indices of its sampled rows.
     """
 
     columns: Mapping[str, Ranked]
@@ -36,7 +38,16 @@ class Ranks:
 
 
 def rank_sample(sample: KeySample, bound_lengths: Mapping[str, int], partitions: int) -> Ranks:
-    """Rank each column and group the rows by partition. Raises TableError ZL109 for a type without an order."""
+    """Rank the values of each column, and group the rows by partition.
+
+    Args:
+        sample: The sample.
+        bound_lengths: The bound length of each column whose bounds are truncated.
+        partitions: The number of partitions of the table.
+
+    Raises:
+        TableError: ZL109 for a column type without an order.
+    """
     ends = np.cumsum(np.bincount(sample.partition, minlength=partitions))
     rows = np.argsort(sample.partition, kind="stable").astype(np.int64)
     columns = {name: rank(values) for name, values in sample.keys.items()}
@@ -44,9 +55,16 @@ def rank_sample(sample: KeySample, bound_lengths: Mapping[str, int], partitions:
 
 
 def simulate(sample: KeySample, ranks: Ranks, layout: Layout, target: Target) -> tuple[FileSet, dict[str, float]]:
-    """The files after a rewrite, and touched of each z-order column, summed over partitions.
+    """Simulate a rewrite of the whole table by a layout, of each partition on its own.
 
-    Partitions are laid out separately. The files of a partition without sampled rows have no bounds.
+    Args:
+        sample, ranks: The sample, and the same sample prepared by `rank_sample`.
+        layout: The layout.
+        target: The size of the rewrite.
+
+    Returns:
+        The files after the rewrite, of which those of a partition without sampled rows have no bounds; and touched of
+        each z-order column, summed over the partitions.
     """
     weights = layout.weights
     place = np.empty(len(sample), np.int32)
@@ -61,7 +79,7 @@ def simulate(sample: KeySample, ranks: Ranks, layout: Layout, target: Target) ->
             continue
         keys = {name: sample.keys[name].take(pa.array(rows)) for name in weights}
         built = build_map(keys, layout, wanted)
-        # the index of the row distributes a heavy key as evenly as the rewrite does by a hash
+        # The index of the row replaces its hash, by which the rewrite distributes rows with equal keys.
         place[rows] = built.locate(keys, np.arange(len(rows), dtype=np.int64)) + first
         first += built.files
         partition.append(np.full(built.files, p, np.int32))
@@ -80,7 +98,7 @@ def simulate(sample: KeySample, ranks: Ranks, layout: Layout, target: Target) ->
 
 
 def point_files(sample: KeySample) -> FileSet:
-    """Each sampled row as a file, so that pruning decides which rows match."""
+    """Return each sampled row as a file of one row, so that pruning decides for which rows a predicate is true."""
     n = len(sample)
     bounds = {
         name: ColumnBounds(v, v, v.is_null().to_numpy(zero_copy_only=False).astype(np.int64), np.zeros(n, bool))
@@ -90,10 +108,13 @@ def point_files(sample: KeySample) -> FileSet:
 
 
 def costs(queries: Sequence[TableQuery], files: FileSet, *, sampled: bool = False) -> Costs:
-    """The cost of each query in the files. A query with two scans of the table opens its files twice.
+    """Return the cost of each query. A query with two scans of the table opens its files twice.
 
-    sampled: whether the files have the bounds of a sample. A scan then opens at least one file if present files may
-    have matching rows, because the rows that match need not be in the sample.
+    Args:
+        queries: The queries.
+        files: The files.
+        sampled: Whether the bounds of the files are those of sampled rows only. A scan then opens at least one file if
+            present files may have matching rows, because the sample may contain none of these rows.
     """
     known: dict[Predicate, Bools] = {}
 
@@ -110,11 +131,11 @@ def costs(queries: Sequence[TableQuery], files: FileSet, *, sampled: bool = Fals
 
 
 def lowest(queries: Sequence[TableQuery], sample: KeySample, target: Target) -> Costs:
-    """The floor of each query: its cost if the table were laid out for it alone, with the same number of files.
+    """Return the floor of each query: its cost if the table were laid out for it alone, with the same number of files.
 
     The matching rows are then in as few files as possible. This is at least one file in each partition with matching
-    sample rows, and at least one file in total if present files may have matching rows, because the sample may contain
-    none of them.
+    sampled rows. It is at least one file in total if present files may have matching rows, because the sample may
+    contain none of these rows.
     """
     points = point_files(sample)
     count = len(target.files)
@@ -133,7 +154,7 @@ def lowest(queries: Sequence[TableQuery], sample: KeySample, target: Target) -> 
 
 
 def _summed(queries: Sequence[TableQuery], of_scan: Callable[[Predicate, Bools], tuple[float, float]]) -> Costs:
-    """The cost of each query. of_scan: the files and bytes of a scan with a predicate in some partitions."""
+    """Return the cost of each query. of_scan: returns the files and bytes of a scan by predicate and bool[P]."""
     opened = np.zeros((len(queries), 2))
     for number, query in enumerate(queries):
         for scan in zip(query.predicates, query.partitions, strict=True):

@@ -1,4 +1,4 @@
-"""Draw a sample of the key columns with Spark. No other part of advise needs a JVM."""
+"""Draw a sample of the key columns with Spark. Nothing else in `simulate` and `advise` needs a JVM."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zlayout.table.state import TableState
 
 FILE = f"{PREFIX}file"
 DRAW = f"{PREFIX}draw"
-# Factor by which more rows are drawn than wanted. Each row is drawn independently, so that their number varies.
+# Factor by which more rows are drawn than requested, because each row is drawn independently and their number varies.
 MARGIN = 1.05
 
 
@@ -31,10 +31,22 @@ def draw_sample(
     rows: int,
     seed: int,
 ) -> KeySample:
-    """Draw about `rows` rows of the observed version, and never more, with the partition of each row.
+    """Draw rows of the observed version of a table, with the partition of each row.
 
     The same seed draws the same rows from the same files. On Delta this holds only if Spark splits the files in the
-    same way, because not every Delta table provides the position of a row. The types are those of the bounds.
+    same way, because not every Delta table provides the position of a row.
+
+    Args:
+        runtime: The Spark runtime.
+        catalog: The catalog of the table.
+        table: The name of the table.
+        state: The observed table.
+        columns: The columns to draw.
+        rows: The number of rows. The result has about as many, but never more.
+        seed: The seed of the random numbers.
+
+    Returns:
+        The rows. Their types are those of the bounds in `state`.
 
     Raises:
         EngineError: ZL301 to ZL306, ZL314.
@@ -55,7 +67,7 @@ def draw_sample(
         drawn = source.frame.select(*picked, *where, source.draw.alias(DRAW))
         data = to_arrow(drawn.where(F.col(DRAW) < share))
         paths = source.paths() if where else None
-    # the order of the random numbers does not depend on the order in which Spark reads the files
+    # The order of the random numbers does not depend on the order in which Spark reads the files.
     data = data.take(pc.sort_indices(data[DRAW])[:rows])
     keys = {name: _typed(data[alias], state, name) for name, alias in wanted.items()}
     partition = np.zeros(len(data), np.int32)
@@ -66,6 +78,7 @@ def draw_sample(
 
 
 def _typed(values: pa.ChunkedArray, state: TableState, name: str) -> pa.Array:
+    """Return the values of a column with the type that the column has in the state."""
     flat = values.combine_chunks()
     column = state.column(name)
     return flat if column is None or flat.type == column.type else flat.cast(column.type)

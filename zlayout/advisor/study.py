@@ -20,10 +20,11 @@ from zlayout.workload.model import Workload
 
 # Share of the bytes read now that a layout must save to be recommended.
 MIN_SAVING = 0.05
-# The search uses this number of sampled rows, or SEARCH_ROWS_PER_FILE. The finalists are measured on all rows.
+# The search uses SEARCH_ROWS sampled rows, or SEARCH_ROWS_PER_FILE for each new file if that is more. The finalists are
+# measured on all sampled rows.
 SEARCH_ROWS = 30_000
 SEARCH_ROWS_PER_FILE = 200
-# Share of the time limit for the search. The rest is for measuring the finalists.
+# Share of the time limit that the search may use. The rest is for measuring the finalists.
 SEARCH_TIME_SHARE = 0.8
 
 
@@ -31,8 +32,14 @@ SEARCH_TIME_SHARE = 0.8
 class Question:
     """The layouts to simulate, and whether to search for others.
 
-    base: the settings of the layouts of the search, besides columns and curve. curve: their curve, None for any.
-    seconds: the time limit for searching and measuring. cuts: whether to search for the cuts of curve workload too.
+    Attributes:
+        layouts: The layouts to simulate.
+        declared: The declared layout, which is simulated too; None if it cannot be.
+        base: The settings of the layouts that the search tries, besides columns and curve.
+        search: Whether to search for other layouts.
+        curve: The curve of the layouts that the search tries; None for all curves.
+        seconds: The time limit for searching and measuring.
+        cuts: Whether to search for the cuts of curve `workload` too.
     """
 
     layouts: tuple[Layout, ...]
@@ -45,18 +52,19 @@ class Question:
 
 
 def present_files(state: TableState) -> FileSet:
-    """The metadata of the present files of the table."""
+    """Return the metadata of the present files of a table."""
     files = state.files
     return FileSet(files.bounds, files.rows, files.bytes.astype(np.float64), files.partition)
 
 
 def rewrite_target(state: TableState, target_size: int, files: int | None = None) -> Target:
-    """The size of a rewrite of the whole table.
+    """Return the size of a rewrite of the whole table.
 
     Args:
-        target_size: bytes per file.
-        files: the total number of files, which are divided among the partitions in proportion to their bytes; None for
-            the number by target size.
+        state: The observed table.
+        target_size: The size of a file in bytes.
+        files: The total number of files, which is divided among the partitions in proportion to their bytes; None for
+            the number that follows from `target_size`.
     """
     count = max(len(state.files.partitions), 1)
     rows, live, size = (
@@ -81,11 +89,13 @@ def study(
     """Simulate layouts, search for the best one, and compare their costs.
 
     Args:
-        queries: the queries with predicates on the table.
-        target: the size of a rewrite.
-        bound_lengths: the length to which writers truncate string bounds, by column.
-        question: the layouts to simulate and to search for.
-        on_progress: called with the progress of the search.
+        state: The observed table, with the bounds of the columns of the queries.
+        queries: The queries with predicates on the table.
+        sample: Rows of the table, with the columns of the queries and of the layouts.
+        target: The size of a rewrite.
+        bound_lengths: The bound length of each column whose bounds are truncated.
+        question: The layouts to simulate and to search for.
+        on_progress: Called with the progress of the search.
 
     Raises:
         TableError: ZL109 for a column type without an order.
@@ -112,12 +122,12 @@ def study(
         layouts = [*finals, *(step.layout for step in search.steps)]
         again = search.known.__getitem__ if few is sample else lambda layout: measure(layout, queries)
         measured = _measured(layouts, again, limit)
-        # a step that was not measured again has the result of the search
+        # A step that was not measured again before the time limit keeps its result on fewer rows.
         steps = tuple(measured.get(step.layout, step) for step in search.steps)
         tried, interrupted = tried + len(search.known), search.interrupted or not measured.keys() >= set(finals)
         if finals:
             choices.append(search.choose([measured[layout] for layout in finals if layout in measured]))
-            # cuts are chosen on few rows, and measured on all rows
+            # Cuts are chosen by the rows of the search, and measured on all rows.
             checked = search_cuts(choices[-1].layout, queries, few, target, measure, limit) if question.cuts else None
             if checked is not None and checked.is_better:
                 notes = (note_on_cuts(checked),)
@@ -126,7 +136,7 @@ def study(
     lowest_choice = min(choices, key=lambda c: c.costs.mean_bytes, default=None)
     chosen = [c.name for c in lowest_choice.layout.columns] if lowest_choice else []
     best = lowest_choice
-    # if nothing is read now, nothing can be saved
+    # If nothing is read now, nothing can be saved.
     if best is not None and (now.mean_bytes == 0 or best.costs.mean_bytes > (1 - MIN_SAVING) * now.mean_bytes):
         best = None
     predicates = [p for q in queries for p in q.predicates]
@@ -178,7 +188,7 @@ def _measured(layouts: Iterable[Layout], measure: Callable[[Layout], Choice], de
 
 
 def _thinned(sample: KeySample, files: int) -> KeySample:
-    """The rows of the sample that the search uses. The seed determines them."""
+    """Return the rows of the sample that the search uses. The seed determines them."""
     wanted = max(SEARCH_ROWS, SEARCH_ROWS_PER_FILE * files)
     if len(sample) <= wanted:
         return sample
@@ -187,7 +197,14 @@ def _thinned(sample: KeySample, files: int) -> KeySample:
 
 
 def with_workload(found: Study, files: tuple[str, ...], read: Workload, table: TableWorkload) -> Study:
-    """The study with information about the workload files and the queries that it does not rest on."""
+    """Return a study with information about the workload files and about the queries that are not simulated.
+
+    Args:
+        found: The study.
+        files: The names of the workload files.
+        read: Their content.
+        table: The part of it that concerns the table.
+    """
     used = table.coverage.share(Use.USED)
     return replace(
         found,

@@ -1,4 +1,4 @@
-"""Write a study as plain text for the terminal, 80 to 120 columns wide."""
+"""Render a study as plain text for the terminal."""
 
 from __future__ import annotations
 
@@ -10,11 +10,17 @@ from zlayout.advisor.model import Choice, Study
 from zlayout.report.words import number, plural, printable, size
 from zlayout.workload.model import Unused
 
-MAX_QUERIES = 20
+MAX_QUERIES_PER_GROUP = 20
 
 
 def render(study: Study, width: int = 100, *, verbose: bool = False) -> str:
-    """The text report. width: columns of the terminal. verbose: list all queries and all unused conditions."""
+    """Return the text report.
+
+    Args:
+        study: The study.
+        width: The number of columns of the terminal.
+        verbose: Whether to list all queries and all unused conditions.
+    """
     first = compare.warning(study)
     lines = [*_wrapped(f"warning: {printable(str(first))}", width), ""] if first else []
     lines += [line for long in _heading(study) for line in _wrapped(long, width)]
@@ -36,7 +42,7 @@ def render(study: Study, width: int = 100, *, verbose: bool = False) -> str:
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    """The line wrapped between words, with continuation lines indented."""
+    """Return the line wrapped between words, with continuation lines indented."""
     start = " " * (len(line) - len(line.lstrip()) + 4)
     return textwrap.wrap(line, width, subsequent_indent=start, drop_whitespace=True, break_on_hyphens=False)
 
@@ -57,7 +63,7 @@ def _heading(study: Study) -> Iterator[str]:
 
 
 def _layouts(study: Study, width: int) -> Iterator[str]:
-    """One line per layout: its number of files, and the weighted means of files opened and bytes read."""
+    """Yield a line for each layout: its number of files, and the weighted means of files opened and bytes read."""
     rows = [("now", study.files, study.now)]
     if study.declared is not None:
         rows.append((f"declared, {study.declared.title}", study.declared.files, study.declared.costs))
@@ -82,7 +88,7 @@ def _queries(study: Study, shown: Choice, width: int, verbose: bool) -> Iterator
     texts = {change: printable(change.text) for change in found}
     room = min(max(map(len, texts.values()), default=5), width - 52)
     yield f"  {'':<{room}} {'weight':>7} {'files':>15} {'floor':>7} {'bytes read':>11}"
-    limit = len(found) if verbose else MAX_QUERIES
+    limit = len(found) if verbose else MAX_QUERIES_PER_GROUP
     for group, title in (("faster", "faster"), ("slower", "slower"), ("same", "unchanged")):
         some = [c for c in found if c.verdict == group]
         yield f"  {title}{'' if some else ': none'}"
@@ -106,7 +112,7 @@ def _short(text: str, room: int) -> str:
 
 
 def _steps(study: Study, width: int) -> Iterator[str]:
-    """Touched of each column in the best layouts with 1, 2, ... columns: what a further column costs the others."""
+    """Yield touched of each column in the best layouts with 1, 2, ... columns: the cost of one more column."""
     names = sorted(study.step_columns, key=lambda n: [n in step.touched for step in study.steps].index(True))
     yield "Cost of each further column: files that `column = value` opens"
     room = min(max(map(len, map(printable, [*names, "the workload"]))), width - 9 * len(study.steps) - 12)
@@ -133,7 +139,7 @@ def _columns(study: Study, width: int) -> Iterator[str]:
 
 
 def _unused(study: Study, width: int, verbose: bool) -> Iterator[str]:
-    """The unused conditions by reason, the reasons of the largest weight first."""
+    """Yield the unused conditions by reason, the reasons with the largest weight first."""
     total = sum(study.coverage.weights.values())
     yield f"{plural(len(study.unused), 'condition')} of the queries on this table cannot be used"
     reasons: dict[str, list[Unused]] = {}

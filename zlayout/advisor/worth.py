@@ -1,9 +1,9 @@
 """Predict how many bytes fewer the queries of a workload open after each group of files is rewritten.
 
-Only metadata is read. Of the present files, a query opens those whose bounds do not exclude it. What it will open of
-the new files is predicted. A z-order column has m slices, where 1 / m is touched of the new files divided by their
-number. A query for a range with the share s of the rows opens the share s + 1 / m of the files. The shares of the
-z-order columns are multiplied. Conditions on other columns exclude no new file.
+Only metadata is read. Of the present files, a query opens those whose bounds do not exclude it. Of the new files, it is
+predicted to open a share for each z-order column, and the shares are multiplied. A z-order column has m slices, where
+1 / m is touched of the new files divided by their number. A condition for a range with the share s of the rows leaves
+the share s + 1 / m of the files. Conditions on other columns exclude no new file.
 
 The result ranks groups. It does not determine which files are selected (docs/adr/0033-worth.md).
 """
@@ -46,21 +46,24 @@ _OPPOSITE: dict[Operator, Operator] = {"=": "!=", "!=": "=", "<": ">=", "<=": ">
 def worth(
     spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[SelectedFiles], queries: Sequence[TableQuery]
 ) -> Worth:
-    """Predict what each of G groups saves the queries, if it alone is rewritten.
+    """Predict the worth of each of G groups if it alone is rewritten.
 
     Args:
-        spec: The declared layout, with z-order columns.
+        spec: The layout spec, with z-order columns.
         files: The files, with the bounds of the columns of the queries.
         now: The present metrics of the same files.
-        groups: The groups. One with files of several partitions counts as saving nothing.
+        groups: The groups. The worth of one with files of several partitions is 0.
         queries: The queries on the table.
+
+    Returns:
+        The bytes that all executions of the queries save by each group, and the number of executions.
     """
     saves, executions = np.zeros(len(groups)), sum(query.weight for query in queries)
     if not any(len(group.files) for group in groups):
         return Worth(saves, executions)
-    of = measured_groups(spec, files, now, groups)
-    decayed, classes = of.decayed, of.files
-    slices = of.fresh / of.written[:, None]
+    measured = measured_groups(spec, files, now, groups)
+    decayed, classes = measured.decayed, measured.files
+    slices = measured.fresh / measured.written[:, None]
     predicates = tuple(dict.fromkeys(p for query in queries for p in query.predicates))
     axes = [_Axis.of(decayed, column, classes, predicates) for column in spec.column_names]
 
@@ -69,29 +72,29 @@ def worth(
         part = decayed.files
         opened = classes.sums(np.where(may_match(predicate, part.bounds, part.rows), part.bytes, 0))
         shares = (axis.opened(predicate, slices[:, number]) for number, axis in enumerate(axes))
-        less = opened - np.where(opened > 0, reduce(np.multiply, shares) * of.live_bytes, 0.0)
-        return np.rint(less)  # so that rounding errors do not rank equal groups
+        less = opened - np.where(opened > 0, reduce(np.multiply, shares) * measured.live_bytes, 0.0)
+        return np.rint(less)  # because rounding errors must not rank groups of equal worth
 
     each = {predicate: saved(predicate) for predicate in predicates}
-    numbers = np.flatnonzero(of.concerned)[of.partition]
+    numbers = np.flatnonzero(measured.concerned)[measured.partition]
     for query in queries:
         for predicate, partitions in zip(query.predicates, query.partitions, strict=True):
             saves += query.weight * np.where(partitions[numbers], each[predicate], 0.0)
-    return Worth(np.where(of.in_one_partition, saves, 0.0), executions)
+    return Worth(np.where(measured.in_one_partition, saves, 0.0), executions)
 
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """One z-order column in P partitions as R points, each with the gap after it, and the rows in them.
+    """One z-order column in P partitions: R points, each with the gap after it, and the rows in them.
 
-    The points of a partition are the bounds of its files and the values that predicates name, so that a predicate is
-    true or false in all of a gap, as far as it depends on this column.
+    The points of a partition are the bounds of its files and the values with which predicates compare the column. A
+    comparison is therefore either true in the whole of a gap or false in the whole of it.
 
     Attributes:
-        column: The column.
+        column: The name of the column.
         rows: float64[2, R], the estimated rows at each point and in each gap.
         partition: int64[R], the partition of each point.
-        named: int64[P] for each value that predicates name, its point in each partition.
+        named: For each value with which predicates compare the column, int64[P], its point in each partition.
         lo, hi: int64[G], the first and the last point of each group; hi < lo for a group without a value.
     """
 
@@ -104,7 +107,7 @@ class _Axis:
 
     @staticmethod
     def of(decayed: Decayed, column: str, classes: Classes, predicates: Sequence[Predicate]) -> _Axis:
-        """Return the axis of each partition, with the files and the values that predicates name as points."""
+        """Return the axis of a column, with the bounds of the files and the values of the predicates as points."""
         files, partitions = decayed.files, len(decayed.targets)
         bounds = files.bounds[column]
         values, literals = _named(column, predicates, bounds.lower.type)
@@ -122,16 +125,21 @@ class _Axis:
         weights = np.concatenate((files.rows_with_value(column), np.zeros(extra)))
         lo, hi = np.zeros((2, len(owner)), np.int64) - 1
         lo[segments.file], hi[segments.file] = segments.lo, segments.hi
-        places = lo[len(files) :].reshape(len(values), partitions)
+        points = lo[len(files) :].reshape(len(values), partitions)
         first, last = classes.hull(lo[: len(files)], hi[: len(files)])
         rows = np.stack(estimate_in_partitions(segments, weights))
         partition = np.repeat(np.arange(partitions), np.diff(segments.start))
-        return _Axis(column, rows, partition, dict(zip(values, places, strict=True)), first, last)
+        return _Axis(column, rows, partition, dict(zip(values, points, strict=True)), first, last)
 
     def opened(self, predicate: Predicate, slices: Float64) -> Float64:
-        """Return the share of the new files of each group that this column does not exclude, float64[G].
+        """Return the share of the new files of each group that a query opens by its conditions on this column.
 
-        slices: float64[G], the share for one value.
+        Args:
+            predicate: The predicate of the query.
+            slices: float64[G], the share that a query for one value opens.
+
+        Returns:
+            float64[G].
         """
         match = self._true(predicate, wanted=True)
         if match.all():
@@ -140,7 +148,7 @@ class _Axis:
         begins = in_order & ~np.concatenate(([False], in_order[:-1]))
         lo, hi = np.minimum(self.lo, len(self.partition) - 1), self.hi
         ranges = _between(begins.reshape(-1, 2).T.astype(np.float64), lo, hi)
-        ranges += match[0][lo] & ~begins[2 * lo]  # one that begins before the group
+        ranges += match[0][lo] & ~begins[2 * lo]  # a range that begins before the group
         matching, whole = _between(self.rows * match, lo, hi), _between(self.rows, lo, hi)
         share = np.divide(matching, whole, out=np.zeros_like(whole), where=whole > 0)
         return np.where(hi < lo, 1.0, np.where(ranges > 0, np.minimum(share + ranges * slices, 1.0), 0.0))
@@ -170,16 +178,17 @@ class _Axis:
 
 
 def _named(column: str, predicates: Sequence[Predicate], kind: pa.DataType) -> tuple[list[Value], pa.Array]:
-    """Return the values that predicates compare a column with, and the same as an array of its type.
+    """Return the values with which predicates compare a column, and the same values as an array of its type.
 
-    A value that the type does not have is left out: a comparison with it excludes no new file.
+    Values that the type cannot represent are left out, so that a comparison with them excludes no new file.
     """
     values: list[Value] = []
     none = pa.array([], kind)
     found = [none]
-    for value in dict.fromkeys(v for p in predicates for leaf in leaves(p) if leaf.column == column for v in _of(leaf)):
+    own = (leaf for predicate in predicates for leaf in leaves(predicate) if leaf.column == column)
+    for value in dict.fromkeys(value for leaf in own for value in _values(leaf)):
         sides = arrow_aligned(none, none, value)
-        if sides is None or value != value:  # NaN is not on an axis
+        if sides is None or value != value:  # NaN has no position among the other values
             continue
         try:
             found.append(pa.array([sides[2].as_py()], sides[2].type).cast(kind))
@@ -189,7 +198,7 @@ def _named(column: str, predicates: Sequence[Predicate], kind: pa.DataType) -> t
     return values, pa.concat_arrays(found)
 
 
-def _of(leaf: Leaf) -> tuple[Value, ...]:
+def _values(leaf: Leaf) -> tuple[Value, ...]:
     match leaf:
         case Compare(value=value):
             return (value,)

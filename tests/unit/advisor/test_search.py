@@ -94,7 +94,7 @@ def test_the_verdict_says_when_the_present_layout_is_as_good_as_any() -> None:
     file[order] = np.arange(ROWS) * 40 // ROWS
     found = studied(points("part", 20), file)
     assert found.best is None
-    assert verdict(found).startswith("No layout is better than the present one")
+    assert verdict(found).startswith("No layout is much better than the present one")
 
 
 @pytest.mark.parametrize("search", [True, False])
