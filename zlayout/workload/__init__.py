@@ -1,4 +1,4 @@
-"""Workloads: the scans of queries with predicates and weights, from `.sql` and `.csv` files and Spark event logs."""
+"""Workloads: queries with weights and the predicates of their scans, from SQL, CSV and Spark event log files."""
 
 from zlayout.workload.files import read_workload
 from zlayout.workload.model import Query, Scan, Unused, Workload

@@ -1,9 +1,9 @@
 """Read Spark event logs as a workload: the filters of the scans of each executed query.
 
-Each `SparkListenerSQLExecutionStart` event has the physical plan as a tree (`sparkPlanInfo`). A Delta scan has its
-filters in the node's metadata (PushedFilters, PartitionFilters) and the storage location of its table. An Iceberg scan
-has its filters and the name of its table in its one-line description. Equal executions are one query, whose weight is
-their number.
+Each `SparkListenerSQLExecutionStart` event has the physical plan as a tree of nodes (`sparkPlanInfo`). The metadata of
+a Delta scan states its filters (PushedFilters, PartitionFilters) and the storage location of its table. The one-line
+description of an Iceberg scan states its filters and the name of its table. Executions with equal scans are one query,
+whose weight is their number.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from urllib.parse import unquote
 from zlayout.errors import Location, SpecError
 from zlayout.predicate.model import And, IsNull, Not, Predicate, conjunction
 from zlayout.reading import open_file
-from zlayout.workload.event_log_filters import not_pushed, partition_filters, pushed_filters, sql_filters
+from zlayout.workload.event_log_filters import Unread, not_pushed, partition_filters, pushed_filters, sql_filters
 from zlayout.workload.model import MAX_TEXT, Query, Scan, Unused
 
-MAX_LINE_BYTES = 16 * 1024 * 1024  # longer lines are ignored; a plan with its description usually has some kilobytes
-MAX_NODES = 10_000
+MAX_LINE_BYTES = 16 * 1024 * 1024  # longer lines are not read; a plan with its description usually has some kilobytes
+MAX_NODES = 10_000  # of one plan; further nodes are ignored
 START = "SparkListenerSQLExecutionStart"
 _FIRST = re.compile(rb'\{"Event":"(?:SparkListener|org\.apache\.spark)')
 _LOCATION = re.compile(r"(?:PreparedDelta|Tahoe|CdcAdd|DeltaParquet)\w{0,40}FileIndex\(\d+ paths\)\[([^,\]]+)")
@@ -39,11 +39,12 @@ _SQL = re.compile(r"\s*(?:--[^\n]*\n\s*)*(?:SELECT|WITH|INSERT|CREATE|MERGE|UPDA
 _TRANSPARENT = ("WholeStageCodegen", "InputAdapter", "ColumnarToRow", "Project", "AdaptiveSparkPlan", "Photon")
 MAX_MILLISECONDS = 253_402_300_799_000  # the end of the year 9999
 
-Found = tuple[str, Predicate | None, tuple[tuple[str, str], ...]]
+# A scan: its table, its predicate, and the text and the reason of each unused filter.
+Found = tuple[str, Predicate | None, Unread]
 
 
 def is_event_log(path: Path) -> bool:
-    """Whether the path is an event log of Spark: a file, or the folder of a rolling log."""
+    """Return whether a path is an event log of Spark: a file, or the folder of a rolling log."""
     try:
         parts = _parts(path)
         with open_unpacked(parts[0]) as stream:
@@ -54,7 +55,7 @@ def is_event_log(path: Path) -> bool:
 
 @contextmanager
 def open_unpacked(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
-    """Open a file for reading, unpacked if its name ends in `.gz`. Raises as `open_file`."""
+    """Open a file for reading, and decompress it if its name ends in `.gz`. Raises as `open_file`."""
     with open_file(path) as file:
         if path.suffix != ".gz":
             yield file
@@ -66,11 +67,12 @@ def open_unpacked(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
 def read_event_log(
     path: Path, on_broken: Callable[[int], None] = lambda _line: None
 ) -> tuple[list[Scan], list[Unused], int]:
-    """Read an event log. An incomplete log is read up to its end.
+    """Read an event log, also an incomplete one.
 
     Args:
         path: A file, or the folder of a rolling log.
-        on_broken: Called with the number of each line with an execution that is not a JSON object.
+        on_broken: Called with the number of each line that contains an execution but cannot be read: it is no JSON
+            object, incomplete, or longer than MAX_LINE_BYTES.
 
     Returns:
         The scans, the unused conditions, and the number of distinct queries.
@@ -96,13 +98,13 @@ def read_event_log(
 
 
 def _statement(event: dict[str, Any]) -> str:
-    """The SQL of an execution, if the application set it as the description; else empty."""
+    """Return the SQL of an execution if the application set it as the description; else an empty string."""
     text = event.get("description")
     return text if isinstance(text, str) and _SQL.match(text) else ""
 
 
 def _time(event: dict[str, Any]) -> datetime | None:
-    """The time of an execution (UTC, naive)."""
+    """Return the time of an execution (UTC, naive); None if it is unknown."""
     milliseconds = event.get("time")
     if type(milliseconds) is not int or not 0 <= milliseconds <= MAX_MILLISECONDS:
         return None
@@ -110,7 +112,7 @@ def _time(event: dict[str, Any]) -> datetime | None:
 
 
 def _parts(path: Path) -> list[Path]:
-    """The files of a rolling log in order, or the file of another log."""
+    """Return the files of a rolling log in order, or the one file of any other log."""
     if not path.is_dir():
         return [path]
     files = [p for p in path.iterdir() if p.name.startswith("events_")]
@@ -149,7 +151,7 @@ def _object(line: bytes) -> dict[str, Any] | None:
 
 
 def _nodes(root: Any) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
-    """Yield each node with the descriptions of the filters above it that apply to its rows alone."""
+    """Yield each node of a plan with the descriptions of the filters above it that apply to its rows alone."""
     stack: list[tuple[Any, tuple[str, ...]]] = [(root, ())]
     for _ in range(MAX_NODES):
         if not stack:
@@ -166,9 +168,9 @@ def _nodes(root: Any) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
 
 
 def _scan(node: dict[str, Any], above: tuple[str, ...]) -> Found | None:
-    """Table, predicate and unused filters of a scan of a Delta or Iceberg table; None for any other node.
+    """Return the scan of a Delta or Iceberg table that a node is; None for any other node.
 
-    above: the descriptions of the filters above the scan.
+    above: The descriptions of the filters above the node.
     """
     rest = tuple(part for text in above for part in not_pushed(text))
     metadata, description = node.get("metadata"), str(node.get("simpleString") or "")
@@ -189,7 +191,7 @@ def _scan(node: dict[str, Any], above: tuple[str, ...]) -> Found | None:
 
 
 def _all_of(predicates: list[Predicate]) -> Predicate | None:
-    """The conjunction without IS NOT NULL, which Spark adds for each column in a comparison or join."""
+    """Return the conjunction without IS NOT NULL, which Spark adds for each column in a comparison or join."""
     whole = conjunction(predicates)
     kept = dict.fromkeys(whole.operands if isinstance(whole, And) else predicates)
     return conjunction(p for p in kept if not (isinstance(p, Not) and isinstance(p.operand, IsNull)))

@@ -1,7 +1,7 @@
 """Parse the filters of scans as Spark and Iceberg print them in query plans.
 
 Spark prints values without quotes (`EqualTo(l_shipmode,AIR)`). All literals are therefore strings, which are later
-converted to the type of the column. A string that contains a comma is read as two values of an IN. A filter with
+converted to the type of the column. In a list of IN, a string with a comma is read as two values. A filter with
 unbalanced brackets is not used.
 """
 
@@ -35,29 +35,25 @@ _PARTITION_LEAF = re.compile(rf"\(?{_ATTRIBUTE} (=|<=>|<=|>=|<|>) ([^()]*)\)?")
 _PARTITION_NULL = re.compile(rf"(isnull|isnotnull)\({_ATTRIBUTE}\)")
 _PARTITION_IN = re.compile(rf"\(?{_ATTRIBUTE} IN \(((?:[^(),]|,(?! ))*)\)+")
 _ID = re.compile(r"#\d+L?")
-# A function of a column, except for null tests and the operators of SQL, or arithmetic on one.
+# A function of a column, or arithmetic on one. Null tests and SQL operators, which look like functions, are excluded.
 _COMPUTED = re.compile(
     r"\b(?!(?:isnull|isnotnull|in|inset|and|or|not)\b)[A-Za-z_]\w*\([^()]*#\d|#\d+L? [-+*/%] ", re.IGNORECASE
 )
 
-Unread = tuple[tuple[str, str], ...]
-
-
-class _UnreadableError(Exception):
-    pass
+Unread = tuple[tuple[str, str], ...]  # the text of each unused filter, and the reason
 
 
 def pushed_filters(text: str) -> tuple[list[Predicate], Unread]:
     """Parse the pushed filters of a file scan, such as `[IsNotNull(a), EqualTo(a,5)]`.
 
     Returns:
-        The predicates, and (text, reason) of each unused filter.
+        The predicates, and the unused filters.
     """
     found, left = [], []
     for item in _split(text.strip()[1:-1], ", ", _BEGIN):
         try:
             found.append(_pushed(item, 0))
-        except _UnreadableError as error:
+        except UnreadableError as error:
             left.append((item, str(error)))
     return found, tuple(left)
 
@@ -65,7 +61,10 @@ def pushed_filters(text: str) -> tuple[list[Predicate], Unread]:
 def partition_filters(text: str) -> tuple[list[Predicate], Unread]:
     """Parse the partition filters of a file scan, such as `[isnotnull(region#12), (region#12 = east)]`.
 
-    Only null tests, simple comparisons and IN are used. The result is that of `pushed_filters`.
+    Only null tests, simple comparisons and IN are used.
+
+    Returns:
+        The predicates, and the unused filters.
     """
     found: list[Predicate] = []
     left = []
@@ -88,9 +87,12 @@ def partition_filters(text: str) -> tuple[list[Predicate], Unread]:
 
 
 def sql_filters(text: str) -> tuple[list[Predicate], Unread]:
-    """Parse the filters of an Iceberg scan, such as `a IS NOT NULL, a >= 5`. The result is that of `pushed_filters`.
+    """Parse the filters of an Iceberg scan, such as `a IS NOT NULL, a >= 5`.
 
-    They are SQL with dates as days and timestamps as microseconds since 1970.
+    They are SQL. A date is the number of days and a timestamp the number of microseconds since 1970.
+
+    Returns:
+        The predicates, and the unused filters.
     """
     from sqlglot import exp
 
@@ -106,14 +108,16 @@ def sql_filters(text: str) -> tuple[list[Predicate], Unread]:
     if not isinstance(tree, exp.Select):
         return [], ((text, NOT_READ),)
     where = " AND ".join(f"({part.sql('spark')})" for part in tree.selects)
-    # the filters of a plan do not refer to the current time, because Spark replaces it before
+    # The filters of a plan do not refer to the current time, because Spark has replaced it by a constant.
     read = read_query(Query(f"SELECT 1 FROM t WHERE {where}", ""), {})
     found = [s.predicate for s in read.scans if s.predicate is not None]
     return found, tuple((u.text, u.reason) for u in read.unused)
 
 
 def not_pushed(text: str) -> Unread:
-    """The conditions of a Filter node that Spark does not push to the scan: functions of and arithmetic on columns.
+    """Return the conditions of a Filter node that Spark does not push to the scan.
+
+    They contain a function of a column, or arithmetic on one.
 
     Args:
         text: The description of the node, such as `Filter (isnotnull(a#1) AND (length(a#1) = 3))`.
@@ -128,16 +132,17 @@ def not_pushed(text: str) -> Unread:
 
 
 def _pushed(text: str, depth: int) -> Predicate:
+    """Parse one pushed filter. Raises UnreadableError with the reason. depth: the number of filters around it."""
     call = _CALL.match(text)
     if call is None or not text.endswith(")") or depth > MAX_DEPTH:
-        raise _UnreadableError(NOT_READ)
+        raise UnreadableError(NOT_READ)
     name, inner = call[1], text[call.end() : -1]
     if name in _OTHERS:
-        raise _UnreadableError(NO_BOUNDS)
+        raise UnreadableError(NO_BOUNDS)
     if name in ("And", "Or"):
         parts = tuple(_pushed(part, depth + 1) for part in _split(inner, ",", _BEGIN))
         if len(parts) != 2:
-            raise _UnreadableError(NOT_READ)
+            raise UnreadableError(NOT_READ)
         return And(parts) if name == "And" else Or(parts)
     if name == "Not":
         return Not(_pushed(inner, depth + 1))
@@ -151,26 +156,26 @@ def _leaf(name: str, inner: str) -> Predicate:
     if at and not rest and name in ("IsNull", "IsNotNull"):
         return IsNull(at) if name == "IsNull" else Not(IsNull(at))
     if not rest.startswith(",") or name in ("IsNull", "IsNotNull"):
-        raise _UnreadableError(NOT_READ)
+        raise UnreadableError(NOT_READ)
     value = rest[1:]
     if name == "In":
         listed = re.fullmatch(r"\s*\[(.*)\]\s*", value, re.DOTALL)
         values = tuple(v for v in listed[1].split(",") if v != "null") if listed else ()
         if not values:
-            raise _UnreadableError(NOT_READ)
+            raise UnreadableError(NOT_READ)
         return In(at, values)
     if name == "StringStartsWith":
         return starts_with(at, value)
     if value == "null":
         return IsNull(at)
     if name == "EqualNullSafe":
-        # `<=>` is false for a null, and not null as `=` is, so that its negation is true
+        # For a null value, `<=>` is false while `=` is null, so that the negation of `<=>` is true.
         return And((Compare(at, "=", value), Not(IsNull(at))))
     return Compare(at, _OPERATORS[name], value)
 
 
 def _split(text: str, separator: str, item: re.Pattern[str] = re.compile("")) -> list[str]:
-    """Split a text at the separators that are outside brackets and followed by what `item` matches."""
+    """Split a text at the separators that are outside of brackets and followed by a match of `item`."""
     if not text:
         return []
     parts, begin = [], 0
@@ -182,7 +187,7 @@ def _split(text: str, separator: str, item: re.Pattern[str] = re.compile("")) ->
 
 
 def _outside_brackets(text: str) -> Iterator[int]:
-    """Yield the positions of the characters outside brackets, and of the brackets that close the outermost ones."""
+    """Yield the positions of the characters outside of brackets, and of the closing brackets of outermost pairs."""
     depth = 0
     for at, character in enumerate(text):
         depth += (character == "(") - (character == ")")

@@ -1,4 +1,4 @@
-"""Read workload files: `.sql` with statements, `.csv` with the columns query and count, and Spark event logs."""
+"""Read workload files: SQL files, CSV files with the columns `query` and `count`, and Spark event logs."""
 
 from __future__ import annotations
 
@@ -18,36 +18,37 @@ from zlayout.workload.event_log import is_event_log, read_event_log
 from zlayout.workload.model import Query, Workload
 from zlayout.workload.statements import MAX_STATEMENT, Read, checked_weight, read_query, split
 
-MAX_BYTES = 16 * 1024 * 1024
-MAX_QUERIES = 10_000
+MAX_BYTES = 16 * 1024 * 1024  # of one SQL or CSV file
+MAX_QUERIES = 10_000  # of all SQL and CSV files
 Opened = AbstractContextManager[BinaryIO | gzip.GzipFile]
 
 
 def read_workload(
     paths: Iterable[Path], columns: Mapping[str, Sequence[str]] | None = None, now: datetime | None = None
 ) -> Workload:
-    """The scans of all queries in the files.
+    """Read the queries of workload files.
 
     Args:
-        paths: `.sql` and `.csv` files and Spark event logs.
-        columns: the column names of tables, by the table name that the queries use or by its last part. They are
+        paths: SQL files, CSV files (`.csv`), and Spark event logs.
+        columns: The column names of tables, by the table name that the queries use or by its last part. They are
             needed to find the table of an unqualified column in a query of several tables.
-        now: what `current_timestamp()` means in SQL and CSV files (UTC, naive). Default: the current time. In an event
-            log it is the time of each query.
+        now: The time (UTC, naive) to which `current_timestamp()` is set in SQL and CSV files; None for the present
+            time. In an event log, each query has a time of its own.
 
     Raises:
         SpecError: ZL002 for a file that cannot be read, ZL003 for text that is not UTF-8, ZL070 for a file that is too
-            large or too many queries in SQL and CSV files, ZL071 for an invalid weight, ZL072 for an invalid CSV file.
+            large or too many queries in SQL and CSV files, ZL071 for an invalid weight, count or number of days, ZL072
+            for an invalid CSV file.
     """
     known = {name.lower(): names for name, names in (columns or {}).items()}
     now = now or datetime.now(UTC).replace(tzinfo=None, microsecond=0)
     found: list[Read] = []
-    in_files = in_logs = 0  # queries in SQL and CSV files; distinct queries in logs, whose number is not limited
+    in_files = in_logs = 0  # Only the number of queries in SQL and CSV files is limited.
     for path in paths:
         if is_event_log(path):
-            scans, unused, different = read_event_log(path)
+            scans, unused, distinct = read_event_log(path)
             found.append(Read(tuple(scans), tuple(unused)))
-            in_logs += different
+            in_logs += distinct
             continue
         for query in read_queries(path):
             in_files += 1
@@ -65,13 +66,16 @@ def read_workload(
 
 
 def read_queries(path: Path) -> Iterator[Query]:
-    """The statements of one SQL or CSV file, with locations and weights. Errors are those of `read_workload`."""
+    """Return the statements of one SQL or CSV file, with locations and weights. Raises as `read_workload`."""
     text = read_text(path, MAX_BYTES, open_file)
     return _rows(text, str(path)) if path.suffix.lower() == ".csv" else split(text, str(path))
 
 
 def read_text(path: Path, max_bytes: int, opened: Callable[[Path], Opened]) -> str:
-    """The text of a file, which `opened` opens. Raises SpecError ZL002, ZL003 and ZL070, as `read_workload`."""
+    """Return the text of a file of at most `max_bytes` bytes. Raises SpecError ZL002, ZL003 and ZL070.
+
+    opened: Opens the file, and decompresses it if necessary.
+    """
     location = Location(str(path))
     try:
         with opened(path) as file:

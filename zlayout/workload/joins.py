@@ -1,7 +1,7 @@
 """Join keys: what a condition on one table implies for another table that is joined to it.
 
-With `a.x = b.x AND b.x = 5`, `a.x = 5` holds too. With `a.x = b.x AND b.y = 5`, rows of `a` are limited only at run
-time, which no simulation of bounds can show.
+`a.x = b.x AND b.x = 5` implies `a.x = 5`. `a.x = b.x AND b.y = 5` limits the rows of `a` only at run time, which a
+simulation of bounds cannot show.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from zlayout.predicate.parse import to_sql
 from zlayout.predicate.sql_tree import is_column
 from zlayout.workload.sources import Source, dotted_name, owner
 
-MAX_KEYS = 200  # of one SELECT
+MAX_KEYS = 200  # of one SELECT; further keys imply nothing
 MAX_CONDITIONS_SHOWN = 20
 Found = Mapping[Source, list[Predicate]]
 
@@ -39,7 +39,10 @@ class JoinKey:
     optional: Source | None = None
 
     def directions(self, rejecting: Collection[Source]) -> Iterator[tuple[Source, str, Source, str]]:
-        """Yield the source that limits and the one that is limited, each with its column."""
+        """Yield the source that limits and its column, then the source that is limited and its column.
+
+        rejecting: As in `Clauses`.
+        """
         (one, left), (other, right) = self.sides
         inner = self.optional is not None and self.optional in rejecting
         for a, x, b, y in ((one, left, other, right), (other, right, one, left)):
@@ -54,8 +57,9 @@ class Clauses:
     Attributes:
         sources: The items of FROM and JOIN.
         nullable: The sources that an outer join may leave without a row.
-        found: The predicates of each source.
-        rejecting: The sources with a predicate in WHERE for which the row of an outer join without a match is null.
+        found: The predicates on each source.
+        rejecting: The sources with a predicate in WHERE that is not true if their columns are null, so that it removes
+            the rows of an outer join without a match.
         keys: The join keys.
     """
 
@@ -69,7 +73,13 @@ class Clauses:
 def join_key(
     node: exp.Expr, sources: Sequence[Source], limited: Collection[Source], optional: Source | None
 ) -> JoinKey | None:
-    """The join key that a condition is; None for another condition. limited, optional: as in `JoinKey`."""
+    """Return the join key that a condition is; None for any other condition.
+
+    Args:
+        node: The condition.
+        sources: The sources of the SELECT.
+        limited, optional: As in `JoinKey`.
+    """
     left, right = (node.this.unnest(), node.expression.unnest()) if type(node) is exp.EQ else (node, node)
     if not (is_column(left) and is_column(right)):
         return None
@@ -82,14 +92,27 @@ def join_key(
 def using_keys(
     join: exp.Join, before: Sequence[Source], one: Source, limited: Collection[Source], optional: Source | None
 ) -> Iterator[JoinKey]:
-    """The join keys of `JOIN ... USING (a, b)`."""
+    """Yield the join keys of `JOIN ... USING (a, b)`.
+
+    Args:
+        join: The join.
+        before: The sources on its left.
+        one: The source on its right.
+        limited, optional: As in `JoinKey`.
+    """
     for column in join.args["using"]:
         if found := owner([column.name], before):
             yield JoinKey(f"USING ({column.name})", (found, (one, column.name)), frozenset(limited), optional)
 
 
 def limited_sources(before: list[Source], one: Source, side: str, kind: str) -> list[Source]:
-    """The sources whose rows an ON condition limits. A join keeps all rows of the others."""
+    """Return the sources whose rows an ON condition limits. A join keeps all rows of the other sources.
+
+    Args:
+        before: The sources on the left of the join.
+        one: The source on its right.
+        side, kind: Of the join, as sqlglot names them, for example LEFT and SEMI; may be empty.
+    """
     if kind == "SEMI" or (not side and kind != "ANTI"):
         return [*before, one]
     if kind == "ANTI" or side == "LEFT":
@@ -98,9 +121,14 @@ def limited_sources(before: list[Source], one: Source, side: str, kind: str) -> 
 
 
 def spread(keys: Sequence[JoinKey], found: dict[Source, list[Predicate]], rejecting: Collection[Source]) -> None:
-    """Add to each source the predicates on its join keys that the sources joined to it have.
+    """Add to each source the predicates that it has by join keys, because joined sources have them.
 
-    Each predicate passes each key at most once, and only the first MAX_KEYS keys are used.
+    Each predicate passes each key at most once.
+
+    Args:
+        keys: The join keys, of which the first MAX_KEYS are used.
+        found: The predicates on each source, to which others are added.
+        rejecting: As in `Clauses`.
     """
     across: dict[tuple[Source, str], list[tuple[Source, str]]] = {}
     for key in keys[:MAX_KEYS]:

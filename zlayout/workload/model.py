@@ -1,4 +1,4 @@
-"""The data of a workload: the scans of its queries, with predicates and weights, and the unused conditions."""
+"""The data classes of a workload: its queries, their scans with predicates, and the unused conditions."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ MAX_TEXT = 200  # characters of an unused condition
 
 
 class UnreadableError(Exception):
-    """A statement cannot be read, for the reason in the message."""
+    """A statement or a filter cannot be read, for the reason in the message."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
     """One statement of a workload. Two queries are equal only if they are the same object.
 
-    text: the statement as written, empty if only its scans are known. location: `file:line`, which is not unique.
-    weight: how often it runs, relative to the other queries; above 0. time: when it ran (UTC, naive), which is what
-    `current_date()` means in it; None if the workload has no time. days: the number of days in which it ran as often
-    as its weight; None if it is unknown.
+    Attributes:
+        text: The statement as written; empty if only its scans are known.
+        location: `file:line`, which several queries may share.
+        weight: The number of its executions, relative to the other queries; above 0.
+        time: When it was executed (UTC, naive), to which `current_date()` is set; None if it is unknown.
+        days: The number of days in which the executions took place; None if it is unknown.
     """
 
     text: str
@@ -36,9 +38,11 @@ class Query:
 class Scan:
     """One query's read of one table. A query that names a table twice has two scans of it.
 
-    table: the dotted name as written, in lower case. predicate: true for every row that the query needs from this
-    table; None if the query needs all rows. Its literals have the type in which they are written: a string that is
-    compared with a date column is a string.
+    Attributes:
+        query: The query.
+        table: The dotted name as written, in lower case, or the storage location as written.
+        predicate: True for every row that the query needs from this table; None if it needs all rows. Literals have the
+            type in which they are written: a string that is compared with a date column is a string.
     """
 
     query: Query
@@ -50,8 +54,12 @@ class Scan:
 class Unused:
     """A condition, or a whole statement, that cannot be used for pruning.
 
-    text: SQL, at most MAX_TEXT characters. tables: the names of the tables whose rows it limits, as in `Scan`; None if
-    they are unknown, so that it may limit each table of the query.
+    Attributes:
+        query: The query.
+        text: The condition or the statement as SQL, at most MAX_TEXT characters.
+        reason: Why it cannot be used.
+        tables: The names of the tables whose rows it limits, as in `Scan`; None if they are unknown, so that it may
+            limit the rows of each table of the query.
     """
 
     query: Query
@@ -62,7 +70,14 @@ class Unused:
 
 @dataclass(frozen=True, slots=True)
 class Inverted:
-    """A condition on a function of a column that is used as a condition on the column. text: SQL. as_text: its form."""
+    """A condition on a function of a column that is used as a condition on the column.
+
+    Attributes:
+        query: The query.
+        text: The condition of the query as SQL, at most MAX_TEXT characters.
+        as_text: The condition on the column as SQL.
+        table: The name of the table of the column, as in `Scan`.
+    """
 
     query: Query
     text: str
@@ -74,9 +89,12 @@ class Inverted:
 class Workload:
     """The content of workload files.
 
-    scans, unused, inverted: in the order of the queries. queries: the number of queries. unread: the statements that
-    cannot be parsed, which have no scans. assumed_time: the time (UTC, naive) that `current_date()` means in queries
-    without a time; None if no query refers to it.
+    Attributes:
+        scans, unused, inverted: Those of all queries, in the order of the queries.
+        queries: The number of queries.
+        unread: The statements that cannot be parsed, which have no scans.
+        assumed_time: The time (UTC, naive) to which `current_date()` is set in queries without a time of their own;
+            None if no query refers to it.
     """
 
     scans: tuple[Scan, ...]
@@ -87,5 +105,5 @@ class Workload:
     assumed_time: datetime | None = None
 
     def reasons(self) -> dict[str, int]:
-        """The number of unused conditions and statements for each reason, the most frequent first."""
+        """Return the number of unused conditions and statements for each reason, the most frequent first."""
         return dict(Counter(u.reason for u in self.unused).most_common())

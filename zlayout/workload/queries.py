@@ -1,8 +1,8 @@
-"""Find the scans of a parsed query: its conditions are pushed down to the tables, as an optimizer does.
+"""Find the scans of a parsed query, and push its conditions down to the tables as an optimizer does.
 
-A condition is kept only if it must hold for every row that the query needs from a table, so that a prediction never
-skips a file that an engine would open. Of an OR over several tables each table keeps what all branches imply (TPC-H
-19). A condition above an outer join is pushed down only if nulls cannot satisfy it.
+A condition is kept only if it must be true for every row that the query needs from a table, so that a prediction never
+skips a file that an engine would open. From an OR over several tables, each table gets what all branches imply for it
+(as in query 19 of TPC-H). A condition above an outer join is pushed down only if it is not true for nulls.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from zlayout.workload.sources import (
     with_ctes,
 )
 
-MAX_SCANS = 1_000  # of one query, whose CTEs may each read the previous one twice
+MAX_SCANS = 1_000  # of one query. Each of its CTEs may read the previous one twice, which doubles the number of scans.
 TOO_MANY = "too many tables"
-Leaves = dict[int, tuple[Source, Converted]]  # owner and predicate of each comparison, by id() of its node
+Leaves = dict[int, tuple[Source, Converted]]  # the source and the predicate of each comparison, by id() of its node
 
 
 class Reader:
-    """Collects the scans and unused conditions of one query."""
+    """Collects the scans, the unused and the inverted conditions of one query. known: as in `read_query`."""
 
     def __init__(self, query: Query, known: Mapping[str, Sequence[str]]) -> None:
         self.query = query
@@ -53,11 +53,15 @@ class Reader:
         self.visits = 0
 
     def read(self, node: exp.Query, ctes: Ctes, given: Sequence[Predicate] = ()) -> None:
-        """Record the scans of a query.
+        """Collect the scans of a query or subquery.
 
         Args:
-            ctes: the CTEs that it can refer to.
-            given: predicates on its output columns that the enclosing query requires.
+            node: Its tree.
+            ctes: The CTEs that it can refer to.
+            given: The predicates on its output columns that the enclosing query requires.
+
+        Raises:
+            UnreadableError: The query has more than MAX_SCANS scans.
         """
         self.visits += 1
         if self.visits > MAX_SCANS:
@@ -120,6 +124,7 @@ class Reader:
             self.read(inner, ctes)
 
     def _join_notes(self, clauses: Clauses) -> None:
+        """Note each join key as an unused condition: as a filter through a join, or else as a comparison of columns."""
         noted = set()
         for key, one, text in filters(clauses.keys, clauses.found, clauses.rejecting):
             noted.add(key)
@@ -129,6 +134,7 @@ class Reader:
                 self._add(key.text, Reason.TWO_COLUMNS, frozenset())
 
     def _scan(self, one: Source, predicates: list[Predicate]) -> None:
+        """Collect the scan of a table, or those of a derived table or CTE, with the predicates on it."""
         if one.query is not None:
             if one.renamed:
                 self._lost(predicates, Reason.COMPUTED)
@@ -175,6 +181,7 @@ class Reader:
         *,
         in_where: bool = False,
     ) -> None:
+        """Add the join keys and the predicates of ON or WHERE to the clauses. limited, optional: as in `JoinKey`."""
         for part in operands(node, exp.And):
             if key := join_key(part, clauses.sources, limited, optional):
                 clauses.keys.append(key)
@@ -197,10 +204,10 @@ class Reader:
                     self._note(part, reason, tables_of([one]))
 
     def _leaves(self, node: exp.Expr, sources: list[Source], leaves: Leaves, *, negated: bool = False) -> bool:
-        """Convert each comparison once and add it to `leaves`. Returns whether some were noted as unused."""
+        """Convert each comparison once, and add it to `leaves`. Returns whether any is noted as unused."""
         node = node.unnest()
         if isinstance(node, exp.And | exp.Or):
-            # `sum` converts all operands, while `any` would stop at the first
+            # `sum` converts all operands, while `any` would stop at the first unused one.
             return sum(self._leaves(p, sources, leaves, negated=negated) for p in operands(node, type(node))) > 0
         if isinstance(node, exp.Not):
             inner = node.this.unnest()
@@ -232,7 +239,7 @@ class Reader:
         return False
 
     def _lost(self, given: Iterable[Predicate], reason: Reason, tables: frozenset[str] | None = None) -> None:
-        """Note conditions on the result of a query that do not reach its tables."""
+        """Note conditions on the result of a query that cannot be pushed down to its tables."""
         for predicate in given:
             self._add(to_sql(predicate), reason, tables)
 
@@ -240,6 +247,7 @@ class Reader:
         self._add(node.sql("spark"), reason, tables)
 
     def _add(self, text: str, reason: Reason, tables: frozenset[str] | None) -> None:
+        """Add an unused condition. If it is already known, its tables are merged."""
         text = shortened(text)
         known = self.unused.get((text, reason))
         if known is not None:
@@ -248,10 +256,12 @@ class Reader:
 
 
 def shortened(text: str) -> str:
+    """Return the text, shortened to MAX_TEXT characters."""
     return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 3] + "..."
 
 
 def _why_not_negated(node: exp.Expr) -> Reason:
+    """Return why the negation of a condition cannot be used: the reason of the condition itself, if it has one."""
     try:
         condition(node, lambda _column: "")
     except UnusableError as error:
@@ -260,7 +270,7 @@ def _why_not_negated(node: exp.Expr) -> Reason:
 
 
 def _implied(node: exp.Expr, one: Source, leaves: Leaves, negated: bool = False) -> Predicate | None:
-    """The predicate on one source that a condition, or its negation, implies; None if it implies none.
+    """Return the predicate on one source that a condition (its negation, if `negated`) implies; None if there is none.
 
     Negations are moved to the leaves by De Morgan's laws.
     """
@@ -280,7 +290,7 @@ def _implied(node: exp.Expr, one: Source, leaves: Leaves, negated: bool = False)
 
 
 def _on_outputs(given: Iterable[Predicate], names: Mapping[str, str]) -> Iterator[Predicate]:
-    """Rename the output columns of one branch of a set operation to those of the other, if all have a counterpart."""
+    """Yield the predicates on output columns that all have a counterpart in `names`, with the columns renamed."""
     for predicate in given:
         new = {c: names.get(c.lower(), "") for c in columns(predicate)}
         if "*" not in new.values() and all(new.values()):

@@ -1,4 +1,4 @@
-"""Find the sources of a SELECT (tables, derived tables, CTEs), and the source that owns a column."""
+"""Find the sources of a SELECT (tables, derived tables, CTEs), and the source that a column belongs to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlglot.optimizer.simplify import simplify
 
 from zlayout.predicate.sql_tree import column_parts, is_column
 
-OPTIONAL_SIDES = ("LEFT", "FULL")  # of joins that may leave the item on their right without a row
+OPTIONAL_SIDES = ("LEFT", "FULL")  # the sides of joins that may leave the item on their right without a row
 Ctes = Mapping[str, "Cte"]
 
 
@@ -18,7 +18,10 @@ Ctes = Mapping[str, "Cte"]
 class Cte:
     """A common table expression.
 
-    visible: the CTEs that its query can refer to. columns: a and b of `WITH t(a, b)`, in lower case; may be empty.
+    Attributes:
+        query: Its query.
+        visible: The CTEs that its query can refer to.
+        columns: a and b of `WITH t(a, b)`, in lower case; empty without such a list.
     """
 
     query: exp.Query
@@ -28,11 +31,15 @@ class Cte:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """One item of FROM or JOIN.
+    """One item of FROM or JOIN. Two sources are equal only if they are the same object.
 
-    aliases: the names that may qualify a column, each as its parts. table: the dotted name of a table, else empty.
-    columns: in lower case, None if unknown. query: of a derived table or CTE. visible: the CTEs that it can refer
-    to. renamed: whether its columns are renamed, as in `AS t(a, b)`.
+    Attributes:
+        aliases: The names that may qualify its columns, each as a tuple of parts in lower case.
+        table: The dotted name or the storage location of a table; empty for other items.
+        columns: The names of its columns in lower case; None if they are unknown.
+        query: The query of a derived table or CTE; None for other items.
+        visible: The CTEs that the query can refer to.
+        renamed: Whether the columns of the query are renamed, as in `AS t(a, b)`.
     """
 
     aliases: tuple[tuple[str, ...], ...]
@@ -44,7 +51,13 @@ class Source:
 
 
 def source(node: exp.Expr, ctes: Ctes, known: Mapping[str, Sequence[str]]) -> Source:
-    """The source of an item of FROM or JOIN. known: the column names of tables, by table name."""
+    """Return the source that an item of FROM or JOIN is.
+
+    Args:
+        node: The item.
+        ctes: The CTEs that it can refer to, by name in lower case.
+        known: The column names of tables, by table name in lower case.
+    """
     alias = node.alias.lower()
     if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
         parts = tuple(part.name.lower() for part in node.parts)
@@ -64,45 +77,58 @@ def source(node: exp.Expr, ctes: Ctes, known: Mapping[str, Sequence[str]]) -> So
 
 
 def own_columns(node: exp.Expr) -> frozenset[str]:
-    """The columns that an alias names, in lower case: a and b for `AS t(a, b)`."""
+    """Return the columns that an alias names, in lower case: a and b for `AS t(a, b)`."""
     return frozenset(name.lower() for name in node.alias_column_names)
 
 
 def view_source(lateral: exp.Expr) -> Source:
-    """The source of a LATERAL VIEW, whose columns belong to no table."""
+    """Return the source that a LATERAL VIEW is. Its columns belong to no table."""
     alias = lateral.args.get("alias")
     names = frozenset(c.name.lower() for c in alias.columns) if isinstance(alias, exp.TableAlias) else frozenset()
     return Source(((lateral.alias.lower(),),), "", names or None)
 
 
 def outputs(query: exp.Query) -> frozenset[str] | None:
-    """The output columns of a query, in lower case; None if a star hides them."""
+    """Return the output columns of a query in lower case; None if a star makes them unknown."""
     names = frozenset(name.lower() for name in query.named_selects)
     return None if "*" in names or not names else names
 
 
 def owner(parts: Sequence[str], sources: Sequence[Source]) -> tuple[Source, str] | None:
-    """The source that owns a column, and the name of the column in it; None if the owner is unknown or ambiguous."""
+    """Return the source that a column belongs to, and the name of the column in it.
+
+    Args:
+        parts: The parts of the name as written.
+        sources: The sources of the SELECT.
+
+    Returns:
+        None if the source is unknown or ambiguous.
+    """
     lower = tuple(p.lower() for p in parts)
     for one in sources:
         for alias in one.aliases:
             if len(lower) > len(alias) and lower[: len(alias)] == alias:
                 return one, ".".join(parts[len(alias) :])
-    sure = [s for s in sources if s.columns is not None and lower[0] in s.columns]
-    possible = sure or [s for s in sources if s.columns is None]
+    certain = [s for s in sources if s.columns is not None and lower[0] in s.columns]
+    possible = certain or [s for s in sources if s.columns is None]
     return (possible[0], ".".join(parts)) if len(possible) == 1 else None
 
 
 def dotted_name(node: exp.Expr) -> list[str]:
-    """The parts of the name of a column, such as `t.a.b`."""
+    """Return the parts of the name of a column such as `t.a.b`."""
     return [part.name for part in column_parts(node)]
 
 
 def from_items(first: exp.Expr | None, joins: Sequence[exp.Join]) -> Iterator[tuple[exp.Expr, exp.Join | None, bool]]:
     """Yield the items of FROM and JOIN in order, also those inside brackets: `(a JOIN b)`.
 
+    Args:
+        first: The item of FROM; None without FROM.
+        joins: The joins.
+
     Yields:
-        The item, its join, and whether the item may have no row because of an outer join, its own or an enclosing one.
+        The item; its join, None for the first item; and whether the item may have no row, because of its own outer join
+        or of one around the brackets.
     """
     pairs = [] if first is None else [(first, None)]
     for item, join in [*pairs, *((j.this, j) for j in joins)]:
@@ -117,7 +143,7 @@ def from_items(first: exp.Expr | None, joins: Sequence[exp.Join]) -> Iterator[tu
 
 
 def with_ctes(node: exp.Query, ctes: Ctes) -> Ctes:
-    """The CTEs that a query can refer to: those of its WITH clause and of the enclosing queries."""
+    """Return the CTEs that a query can refer to. ctes: those of the enclosing queries."""
     clause = node.args.get("with_") or node.args.get("with")
     seen = dict(ctes)
     for cte in clause.expressions if clause else []:
@@ -127,23 +153,23 @@ def with_ctes(node: exp.Query, ctes: Ctes) -> Ctes:
 
 
 def is_star(column: exp.Expr) -> bool:
-    """Whether the column is `*` or `t.*`. `count(*)` is not."""
+    """Return whether an output column is `*` or `t.*`. `count(*)` is neither."""
     return isinstance(column, exp.Star) or (isinstance(column, exp.Column) and isinstance(column.this, exp.Star))
 
 
 def has_subtotals(node: exp.Select) -> bool:
-    """Whether ROLLUP, CUBE or GROUPING SETS add rows in which grouping columns are null."""
+    """Return whether ROLLUP, CUBE or GROUPING SETS add rows in which grouping columns are null."""
     group = node.args.get("group")
     return group is not None and group.find(exp.Rollup, exp.Cube, exp.GroupingSets) is not None
 
 
 def own_nodes(node: exp.Select, kind: type[exp.Expr]) -> Iterator[exp.Expr]:
-    """The nodes of one type in the output columns of a SELECT."""
+    """Yield the nodes of one type in the output columns of a SELECT."""
     return (found for e in node.selects for found in e.find_all(kind))
 
 
 def subqueries(node: exp.Select) -> Iterator[exp.Query]:
-    """The outermost subqueries in expressions. Those in FROM and WITH are read as sources."""
+    """Yield the outermost subqueries in expressions. Those in FROM and WITH are sources."""
     skipped = {"from", "from_", "with", "with_"}
     stack: list[exp.Expr] = []
     for key, value in node.args.items():
@@ -160,13 +186,17 @@ def subqueries(node: exp.Select) -> Iterator[exp.Query]:
 
 
 def tables_of(sources: Iterable[Source]) -> frozenset[str] | None:
-    """The names of the tables of sources; None if one of them is a query."""
+    """Return the names of the tables of sources; None if one of the sources is a query."""
     sources = tuple(sources)
     return None if any(s.query is not None for s in sources) else frozenset(s.table for s in sources if s.table)
 
 
 def tables_in(node: exp.Expr, sources: Sequence[Source]) -> frozenset[str] | None:
-    """The names of the tables whose columns a condition has; None if some are unknown. Its subqueries do not count."""
+    """Return the names of the tables of the columns in a condition, without those in its subqueries.
+
+    Returns:
+        None if the table of a column is unknown, or if there is no column.
+    """
     found = []
     stack = [node]
     while stack:
@@ -182,7 +212,7 @@ def tables_in(node: exp.Expr, sources: Sequence[Source]) -> frozenset[str] | Non
 
 
 def is_true(node: exp.Expr) -> bool:
-    """Whether a condition is true for every row because it has no columns, such as `1 = 1`."""
+    """Return whether a condition is true for every row because it has no columns, such as `1 = 1`."""
     if node.find(exp.Column, exp.Query, exp.Anonymous):
         return False
     found = simplify(node.copy())
@@ -190,7 +220,7 @@ def is_true(node: exp.Expr) -> bool:
 
 
 def ends_early(node: exp.Select) -> bool:
-    """Whether engines stop reading at the LIMIT of a SELECT: nothing else needs all rows."""
+    """Return whether engines stop reading at the LIMIT of a SELECT, because no other clause needs all rows."""
     needing = ("where", "joins", "group", "having", "qualify", "order", "sort", "distinct", "cluster", "distribute")
     if not node.args.get("limit") or any(node.args.get(name) for name in needing):
         return False

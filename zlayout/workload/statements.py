@@ -1,4 +1,4 @@
-"""Split SQL text into statements, and read the scans of a statement. A statement that cannot be read has a reason."""
+"""Split SQL text into statements, and read the scans of a statement, or the reason why it cannot be read."""
 
 from __future__ import annotations
 
@@ -23,24 +23,30 @@ if TYPE_CHECKING:
 EPOCH = datetime(1970, 1, 1)
 MAX_STATEMENT = 100_000  # characters
 MAX_WEIGHT = 1e12
-MAX_DEPTH = 60
-# Strings, names in quotes, comments and semicolons. An unclosed one extends to the end of the text. Because of the
+MAX_DEPTH = 60  # levels of brackets and CASE, and consecutive prefix operators
+# Strings, quoted names, comments and semicolons. An unclosed one extends to the end of the text. Because of the
 # possessive quantifiers, matching takes linear time.
 _PIECE = re.compile(
     r"'(?:[^'\\]|\\.?)*+(?:'|\Z)|\"(?:[^\"\\]|\\.?)*+(?:\"|\Z)|`[^`]*+(?:`|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)|;", re.DOTALL
 )
-MAX_WEIGHT_LENGTH = 200  # characters of a comment
+MAX_WEIGHT_LENGTH = 200  # characters; a longer comment is not searched for a weight
 _WEIGHT = re.compile(r"(?:--|/\*)\s*(weight|days)\s*:(.*?)(?:\*/)?\s*", re.DOTALL | re.IGNORECASE)
 _NESTING = {"L_PAREN": 1, "R_PAREN": -1, "L_BRACKET": 1, "R_BRACKET": -1, "CASE": 1, "END": -1}
 _PREFIXES = ("NOT", "DASH", "PLUS", "TILDE")
 
 
 def split(text: str, path: str) -> Iterator[Query]:
-    """Yield the statements between semicolons. A comment `-- weight: 20` in or before a statement sets its weight.
+    """Yield the statements between semicolons.
 
-    A comment `-- days: 7` states that in 7 days, each statement after it ran as often as its weight.
+    A comment `-- weight: 20` in or before a statement sets its weight. A comment `-- days: 7` states that the
+    executions of the statements after it took place in 7 days.
 
-    Raises SpecError ZL071 for an invalid weight.
+    Args:
+        text: The content of a SQL file.
+        path: The name of the file in locations.
+
+    Raises:
+        SpecError: ZL071 for an invalid weight or number of days.
     """
     begin, line, weight = 0, 1, 1.0
     days: float | None = None
@@ -100,9 +106,12 @@ def parse_weight(text: str, name: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What one statement reads. `Workload` describes the fields.
+    """What one statement reads.
 
-    uses_time: whether the statement refers to the current date or time.
+    Attributes:
+        scans, unused, inverted: As in `Workload`.
+        readable: Whether the statement can be read. If not, `unused` contains the statement with the reason.
+        uses_time: Whether the statement refers to the current date or time.
     """
 
     scans: tuple[Scan, ...] = ()
@@ -113,11 +122,12 @@ class Read:
 
 
 def read_query(query: Query, known: Mapping[str, Sequence[str]], now: datetime = EPOCH) -> Read:
-    """The scans and unused conditions of one statement. A statement that cannot be read is an unused condition.
+    """Return the scans and the unused conditions of one statement.
 
     Args:
-        known: the column names of tables, by table name in lower case.
-        now: the current time (UTC, naive) of a query without a time.
+        query: The statement.
+        known: The column names of tables, by table name in lower case.
+        now: The current time (UTC, naive) of a statement without a time of its own.
     """
     from sqlglot import exp
 
@@ -141,9 +151,20 @@ def read_query(query: Query, known: Mapping[str, Sequence[str]], now: datetime =
 
 
 def parse(text: str, dialect: str = "spark") -> exp.Expr | None:
-    """The tree of a statement; of an INSERT or CREATE the query in it. None if the text is not one statement.
+    """Return the tree of a statement, for an INSERT or CREATE that of the query in it.
 
-    Raises UnreadableError for long and deeply nested text, and errors of the parser: call it within `parsing`.
+    Call it within `parsing`, which converts the errors of the parser.
+
+    Args:
+        text: The statement.
+        dialect: Its dialect, as sqlglot names it.
+
+    Returns:
+        The tree; None if the text is not exactly one statement.
+
+    Raises:
+        UnreadableError: The text is longer than MAX_STATEMENT.
+        RecursionError: The text is nested deeper than MAX_DEPTH.
     """
     from sqlglot import exp
     from sqlglot.dialects.dialect import Dialect
@@ -160,7 +181,7 @@ def parse(text: str, dialect: str = "spark") -> exp.Expr | None:
 
 
 def _too_deep(tokens: Sequence[Token]) -> bool:
-    """Whether the tokens are nested too deeply for the parser, which recurses."""
+    """Return whether the tokens are nested deeper than MAX_DEPTH, because the parser recurses."""
     depth = prefixes = 0
     for token in tokens:
         name = token.token_type.name
@@ -173,9 +194,9 @@ def _too_deep(tokens: Sequence[Token]) -> bool:
 
 @contextmanager
 def parsing(failure: str) -> Iterator[None]:
-    """Convert errors of sqlglot to UnreadableError, and disable its log, since results state what is unsupported.
+    """Convert the errors of sqlglot to UnreadableError, and disable its log, which only repeats them.
 
-    failure: the message for text that cannot be parsed.
+    failure: The message for a text that cannot be parsed.
     """
     from sqlglot.errors import SqlglotError
 

@@ -1,1 +1,1 @@
-"""Read what engines keep of their queries, and merge it by query shape into a workload file."""
+"""Read the query histories of engines, and merge their statements by query shape into a workload file."""

@@ -1,4 +1,7 @@
-"""Read history files: JSON objects (one per line, or a document), CSV files and Spark event logs, also compressed."""
+"""Read query histories: JSON files (a document, or one object per line), CSV, SQL and Spark event logs.
+
+A file whose name ends in `.gz` is decompressed, except a SQL file.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,14 @@ from zlayout.workload.history.scan_reports import is_scan_report, query_of, sele
 from zlayout.workload.history.sources import SOURCES, Executed, History, Problem, add, flattened, source_of
 from zlayout.workload.model import Query
 
-MAX_BYTES = 1024 * 1024 * 1024
-MAX_FIELD = 4 * 1024 * 1024
-# Lists of records in the documents of command line tools.
+MAX_BYTES = 1024 * 1024 * 1024  # of a file, after decompression
+MAX_FIELD = 4 * 1024 * 1024  # characters of a field of a CSV file
+# The keys of the lists of records in documents that command line tools print.
 _LISTS = ("QueryExecutions", "QueryExecution", "jobs", "res", "rows", "eventPayload")
 
 
 def read_history(paths: Iterable[Path]) -> History:
-    """Read the records of all files.
+    """Read the records of all files. Records that cannot be read become problems of the history.
 
     Raises:
         SpecError: ZL002 for a file that cannot be read, ZL003 for text that is not UTF-8, ZL070 for a file that is too
@@ -51,7 +54,7 @@ def _executed(query: Query, text: str) -> Executed:
 
 
 def _event_log(path: Path, history: History) -> None:
-    """Add the scans of an event log. Each is a query on one table, because the log has the filters of scans."""
+    """Add each scan of an event log as a query on one table, because the log contains the filters of scans only."""
     broken: list[int] = []
     scans, _, _ = read_event_log(path, broken.append)
     history.problems += [Problem(Location(str(path), line, 1), "not a JSON object") for line in broken]
@@ -62,16 +65,18 @@ def _event_log(path: Path, history: History) -> None:
 
 
 def _is_json(text: str) -> bool:
+    """Return whether a text is JSON, or the log of an application whose first line contains a scan report."""
     return text.lstrip()[:1] in ("{", "[") or _report(first := text[:10_000].partition("\n")[0]) != first
 
 
 def _report(line: str) -> str:
-    """Return the JSON of a line; of a log line, that of the report behind the name of its class."""
+    """Return the JSON behind the class name of a scan report in a line of a log; any other line as it is."""
     before, brace, after = line.partition("{")
     return brace + after if brace and before.strip() and "Report" in before and '"' not in before else line
 
 
 def _json(text: str, path: str, history: History) -> None:
+    """Add the records of a JSON document, or those of the JSON values on each line."""
     try:
         document = json.loads(text) if text.lstrip()[:1] in ("{", "[") else None
     except (ValueError, RecursionError):
@@ -90,7 +95,7 @@ def _json(text: str, path: str, history: History) -> None:
 
 
 def _records(value: Any, location: Location, history: History) -> None:
-    """Add a record, or all records of a list or of a document with a list."""
+    """Add one record, or all records of a list, or those of a list in a document."""
     if isinstance(value, list):
         for item in value:
             _records(item, location, history)
@@ -118,6 +123,7 @@ def _records(value: Any, location: Location, history: History) -> None:
 
 
 def _csv(text: str, path: str, history: History) -> None:
+    """Add the records of a CSV file. Raises SpecError ZL078."""
     before = csv.field_size_limit(MAX_FIELD)
     try:
         for location, record in _rows(text, path, history):
@@ -132,6 +138,7 @@ def _csv(text: str, path: str, history: History) -> None:
 
 
 def _rows(text: str, path: str, history: History) -> Iterator[tuple[Location, dict[str, object]]]:
+    """Yield the location and the values of each row of a CSV file. Raises SpecError ZL078 for an unknown header."""
     rows = csv.reader(io.StringIO(text, newline=""))
     try:
         header = [name.strip().lower() for name in next(rows, [])]

@@ -1,7 +1,7 @@
-"""Read scan reports of Iceberg (metrics reporter) and of Delta Kernel as queries on one table.
+"""Convert scan reports of Iceberg (metrics reporter) and of Delta Kernel to queries on one table.
 
-Iceberg replaces the values of a filter before it reports it (`ExpressionUtil.sanitize`): the columns and operators are
-known, the values are not. They become parameters (`?`).
+Iceberg replaces the values of a filter before it reports the filter (`ExpressionUtil.sanitize`), so that only columns
+and operators are known. The values become parameters (`?`).
 """
 
 from __future__ import annotations
@@ -18,15 +18,20 @@ _SANITIZED = re.compile(r"\((?:hash-[0-9a-f]{1,16}|\d+-digit-\w+|time|(?:date|ti
 _DELTA = re.compile(r"column\((`(?:[^`]|``)+`(?:\.`(?:[^`]|``)+`)*)\)")
 _COMPARED = re.compile(r"\((`[^()]*`) (=|<=|>=|<|>) ((?:[^()`]|'[^']*')*)\)")
 MAX_DEPTH = 60
+MAX_COLUMNS = 3600  # in one filter of Delta Kernel
 
 
 def is_scan_report(record: Mapping[str, Any]) -> bool:
-    """Whether a JSON object is a report of a scan, of a commit, or of another operation of a table format."""
+    """Return whether a JSON object is a metrics report of Iceberg or Delta Kernel, of a scan or another operation."""
     return "report-type" in record or ("table-name" in record and "snapshot-id" in record) or "reportUUID" in record
 
 
 def query_of(record: Mapping[str, Any]) -> str | None:
-    """Return the SQL of a scan report; None for another report. Raises ValueError if it cannot be read."""
+    """Return the scan of a report as SQL; None for a report of another operation.
+
+    Raises:
+        ValueError: The report cannot be read, for the reason in the message.
+    """
     if record.get("report-type", "scan-report") != "scan-report" or record.get("operationType", "Scan") != "Scan":
         return None
     if "table-name" in record and "filter" not in record:
@@ -34,22 +39,22 @@ def query_of(record: Mapping[str, Any]) -> str | None:
     if "tablePath" in record:
         location, found = record["tablePath"], record.get("filter")
         if not isinstance(location, str) or not (found is None or isinstance(found, str)):
-            raise ValueError("expected the texts tablePath and filter in the scan report of Delta")
+            raise ValueError("expected tablePath and filter as strings in a scan report of Delta")
         return select(f"delta.{quote_path([location])}", _kernel(found) if found else "")
     name = record.get("table-name")
     if not isinstance(name, str) or not name:
-        raise ValueError("expected a table-name in the scan report of Iceberg")
+        raise ValueError("expected a table-name in a scan report of Iceberg")
     condition = _iceberg(record["filter"], 0)
     return select(quote_path(name.split(".")), "" if condition == "TRUE" else condition)
 
 
 def select(table: str, condition: str) -> str:
-    """Return the SQL of a query on one table; the condition may be empty."""
+    """Return the SQL of a query on one table. condition: SQL; may be empty."""
     return f"SELECT * FROM {table}" + (f" WHERE {condition}" if condition else "")
 
 
 def _iceberg(node: Any, depth: int) -> str:
-    """Return an expression of Iceberg's JSON as SQL. Raises ValueError."""
+    """Return an expression in the JSON of Iceberg as SQL. Raises ValueError. depth: the number of those around it."""
     if depth > MAX_DEPTH:
         raise ValueError(f"expected a filter of at most {MAX_DEPTH} levels")
     if isinstance(node, bool):
@@ -79,6 +84,7 @@ def _iceberg(node: Any, depth: int) -> str:
 
 
 def _term(node: Any) -> str:
+    """Return a column, or a transform of one, as SQL. Raises ValueError."""
     if isinstance(node, str) and node:
         return quote_column(node)
     if isinstance(node, dict) and node.get("type") == "reference":
@@ -89,6 +95,7 @@ def _term(node: Any) -> str:
 
 
 def _value(value: Any) -> str:
+    """Return a value as a SQL literal, or `?` if Iceberg has replaced it. Raises ValueError."""
     if isinstance(value, dict) and value.get("type") == "literal":
         value = value.get("value")
     if isinstance(value, bool):
@@ -101,14 +108,14 @@ def _value(value: Any) -> str:
 
 
 def _kernel(text: str) -> str:
-    """Return a filter as Delta Kernel prints it as SQL. It prints strings without quotes, which are added."""
+    """Return a filter that Delta Kernel printed as SQL, with quotes around strings. Raises ValueError."""
     columns: Sequence[str] = _DELTA.findall(text)
-    if "?" in text or len(columns) > MAX_DEPTH * MAX_DEPTH:
+    if "?" in text or len(columns) > MAX_COLUMNS:
         raise ValueError("the filter cannot be read")
     replaced = _DELTA.sub(lambda found: found[1], text)
     return _COMPARED.sub(lambda found: f"({found[1]} {found[2]} {_plain(found[3])})", replaced)
 
 
 def _plain(value: str) -> str:
-    """Return a printed value as a literal. All are strings, which are converted to the type of the column."""
+    """Return a printed column as it is, and a printed value as a string, which is later converted to its type."""
     return value if value.startswith("`") else string_literal(value)

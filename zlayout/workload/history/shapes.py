@@ -1,7 +1,8 @@
-"""Merge executed statements by query shape: equal statements, apart from their constants.
+"""Merge executed statements by query shape. Statements of one shape differ only in their constants.
 
-Constants are kept, binned or left out. Binned, a shape keeps a few of its statements, which represent equal shares of
-its executions: those at the quantiles of the constants. Left out, each constant becomes a parameter (`?`).
+Constants are kept, binned or omitted. If they are binned, a few statements of each shape are kept: those at quantiles
+of the constants, each of which represents an equal share of the executions. If they are omitted, each constant becomes
+a parameter (`?`).
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from zlayout.workload.model import UnreadableError
 from zlayout.workload.statements import parse, parsing
 
 BINS = 10
+# The constants of a statement in their order, in a form that can be sorted: a number with an empty string, or 0 with
+# another constant as a string.
 Constants = tuple[tuple[float, str], ...]
 
 
 class Values(StrEnum):
-    """What happens to the constants of statements."""
+    """What is done with the constants of statements."""
 
     KEEP = "keep"
     BIN = "bin"
@@ -31,20 +34,21 @@ class Values(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """A statement of a workload in Spark SQL, and how often it was executed."""
+    """A statement of a workload in Spark SQL, and the number of its executions."""
 
     text: str
     count: float
 
 
 def merge(history: History, catalogs: frozenset[str], values: Values, bins: int = BINS) -> tuple[Merged, ...]:
-    """Merge the statements of a history; those that cannot be parsed become its problems.
+    """Merge the statements of a history by query shape. Statements that cannot be parsed become its problems.
 
     Args:
-        catalogs: The names of catalogs that tables keep. Other engines name catalogs differently: without the name of
-            the catalog, a table is found by schema and name.
-        values: What happens to constants.
-        bins: With `Values.BIN`, the largest number of statements of one shape.
+        history: The history.
+        catalogs: The names of the catalogs of the project. Other names of catalogs are removed, because other engines
+            name catalogs differently. A table is then found by schema and name.
+        values: What is done with constants.
+        bins: With `Values.BIN`, the maximum number of statements of one shape.
 
     Returns:
         The statements, the most frequent first.
@@ -70,6 +74,13 @@ def merge(history: History, catalogs: frozenset[str], values: Values, bins: int 
 def _statements(
     shape: str, found: Mapping[tuple[Constants, str], float], values: Values, bins: int
 ) -> Iterator[Merged]:
+    """Yield the merged statements of one shape.
+
+    Args:
+        shape: The shape as SQL with parameters.
+        found: The number of executions, by the constants and the text of a statement.
+        values, bins: As in `merge`.
+    """
     if values is Values.OMIT:
         yield Merged(shape, sum(found.values()))
     elif values is Values.KEEP or len(found) <= bins:
@@ -79,7 +90,10 @@ def _statements(
 
 
 def _binned(found: Sequence[tuple[Constants, str, float]], bins: int) -> Iterator[Merged]:
-    """Yield the statements in the middle of `bins` equal shares of the executions, in the order of the constants."""
+    """Yield the statement in the middle of each of `bins` equal shares of the executions.
+
+    found: The constants, the text and the executions of each statement, sorted by the constants.
+    """
     total = sum(count for _, _, count in found)
     chosen: dict[str, float] = defaultdict(float)
     end, at = 0.0, 0
@@ -92,7 +106,7 @@ def _binned(found: Sequence[tuple[Constants, str, float]], bins: int) -> Iterato
 
 
 def _qualify(tree: exp.Query, one: Executed, catalogs: frozenset[str]) -> None:
-    """Add the schema of the session to table names, and remove names of catalogs that the project does not have."""
+    """Add the schema of the session to table names, and remove the names of catalogs that are not in `catalogs`."""
     ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     for table in tree.find_all(exp.Table):
         if not isinstance(table.this, exp.Identifier) or (not table.db and table.name.lower() in ctes):
@@ -118,19 +132,20 @@ def _omit_constants(tree: exp.Query) -> Constants:
     for values in list(tree.find_all(exp.In)):
         parameters = values.expressions
         if len(parameters) > 1 and all(isinstance(p, exp.Placeholder) for p in parameters):
-            values.set("expressions", parameters[:1])  # lists of any length have one shape
+            values.set("expressions", parameters[:1])  # Lists of any length have the same shape.
     return tuple(found)
 
 
 def _sql(tree: exp.Query) -> str:
+    """Return a statement as Spark SQL without comments, on one line."""
     text = tree.sql(dialect="spark", comments=False)
     return " ".join(text.split("\n"))
 
 
 def to_file(merged: Iterable[Merged], days: float | None = None) -> str:
-    """Return the text of a SQL workload file: one statement per line, after a comment with its weight.
+    """Return the text of a SQL workload file: one statement per line, each after a comment with its weight.
 
-    days: The number of days of the history, which is the first comment; None if it is unknown.
+    days: The number of days of the history, which becomes the first comment; None if it is unknown.
     """
     first = "" if days is None else f"-- days: {days:g}\n"
     return first + "".join(f"-- weight: {m.count:.12g}\n{m.text};\n" for m in merged)

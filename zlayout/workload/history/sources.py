@@ -1,8 +1,9 @@
-"""The query histories of engines: in which fields of a record they store text, state and session.
+"""The query histories of engines: the fields of a record in which they store text, state and session of a query.
 
-A record is a row of a CSV file or a JSON object, whose keys are joined by dots and in lower case. Sources: the event
-listener of Trino and its table system.runtime.queries, Databricks system.query.history, Snowflake QUERY_HISTORY, Athena
-batch-get-query-execution, BigQuery INFORMATION_SCHEMA.JOBS and the resource of its jobs.
+A record is a row of a CSV file or a JSON object. Its fields are named in lower case, those of nested objects by their
+keys joined by dots. The known histories are the event listener of Trino and its table system.runtime.queries,
+Databricks system.query.history, Snowflake QUERY_HISTORY, Athena batch-get-query-execution, BigQuery
+INFORMATION_SCHEMA.JOBS and the job resource of its REST API.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Executed:
         dialect: The dialect of the text, as sqlglot names it.
         location: The file and the line of the record.
         count: The number of executions.
-        catalog, schema: Where the session found tables without a catalog or a schema; may be empty.
+        catalog, schema: The catalog and the schema of table names without them, from the session; may be empty.
     """
 
     text: str
@@ -50,7 +51,7 @@ class History:
     Attributes:
         executed: The statements and scans.
         problems: The records that cannot be read.
-        left_out: The number of records by the reason for which they are no part of a workload, such as failed queries.
+        left_out: The number of the records that are no part of a workload, by what they are, such as failed queries.
     """
 
     executed: list[Executed] = field(default_factory=list)
@@ -60,17 +61,17 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The fields of one history.
+    """The fields of one query history. The name of a field that it does not have is empty.
 
     Attributes:
-        title: The name in messages.
-        dialect: The dialect of the texts.
+        title: The name of the history in messages.
+        dialect: The dialect of the texts, as sqlglot names it.
         text: The field with the SQL text.
         requires: Another field that every record has, by which histories with the same text field are distinguished.
-        state: The field with the state of the query; empty if there is none.
+        state: The field with the state of the query.
         done: The states of a query that ended without an error, in lower case.
         failed: A field that only failed queries have.
-        catalog, schema: The fields with the session's catalog and schema.
+        catalog, schema: The fields with the catalog and the schema of the session.
         count: The field with the number of executions.
     """
 
@@ -151,12 +152,22 @@ _NOT_ENDED = ("queued", "planning", "starting", "running", "finishing", "pending
 
 
 def source_of(fields: Mapping[str, object]) -> Source | None:
-    """Return the history that has records with these fields; None if it is unknown."""
+    """Return the first history whose records have these fields; None if there is none."""
     return next((s for s in SOURCES if s.text in fields and (not s.requires or s.requires in fields)), None)
 
 
 def add(record: Mapping[str, object], source: Source, location: Location, history: History) -> None:
-    """Add one record to a history. Raises ValueError if it cannot be read."""
+    """Add one record to a history.
+
+    Args:
+        record: The values by field.
+        source: The fields of the record.
+        location: The location of the record.
+        history: The records until now.
+
+    Raises:
+        ValueError: The record cannot be read, for the reason in the message.
+    """
 
     def text_of(key: str) -> str:
         return str(record.get(key) or "") if key else ""
@@ -178,7 +189,7 @@ def add(record: Mapping[str, object], source: Source, location: Location, histor
 
 
 def flattened(value: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """Return the values of nested objects by their keys, joined by dots and in lower case."""
+    """Return the values of nested objects by their keys in lower case, joined by dots."""
     found: dict[str, object] = {}
     for key, part in value.items():
         name = f"{prefix}{key}".lower()
