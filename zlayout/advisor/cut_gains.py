@@ -7,16 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from zlayout.advisor.model import Bools
+from zlayout.advisor.model import Bools, Float64
 from zlayout.curve.cuts import Cuts, divide_files
 from zlayout.curve.order import Ranked
 from zlayout.predicate.model import Predicate
 from zlayout.predicate.prune import may_match
 from zlayout.table.state import ColumnBounds, Int64
-
-Float64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +65,12 @@ class CutGains:
         for column in np.unique(self.cuts.column).tolist():
             order = np.argsort(ordinals[column], kind="stable")
             sorted_rows = ordinals[:, order]
-            mine = np.flatnonzero(self.cuts.column == column)
-            left = np.searchsorted(sorted_rows[column], self.cuts.threshold[mine])
+            own = np.flatnonzero(self.cuts.column == column)
+            left = np.searchsorted(sorted_rows[column], self.cuts.threshold[own])
             left_files, valid = divide_files(left, count, files, file_rows)
-            mine, left = mine[valid], left[valid]
-            if len(mine):
-                numbers.append(mine)
+            own, left = own[valid], left[valid]
+            if len(own):
+                numbers.append(own)
                 sides.append(left_files[valid])
                 rows.append(np.stack((left, count - left), axis=1).ravel())
                 boxes.append(np.stack(_boxes(sorted_rows, left), axis=1).reshape(-1, 3, len(self.names)))

@@ -17,16 +17,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from zlayout.advisor.cut_gains import CutGains
-from zlayout.advisor.model import Choice, KeySample, TableQuery, Target
+from zlayout.advisor.model import Choice, Float64, KeySample, TableQuery, Target
 from zlayout.curve.cuts import first_on_the_right, rank_with_cuts
 from zlayout.predicate.model import Compare, In, IsNull, Leaf, Operator, Predicate, leaves, with_leaves
 from zlayout.report.words import plural
 from zlayout.spec.layout import WORKLOAD_CURVE, Layout, ZorderColumn
 
-Float64 = NDArray[np.float64]
 # Share that a cut must save in one part, of the rows that all queries would read without skipping.
 MIN_GAIN = 0.001
 # The number of cuts and of characters of a string in a cut are limited, because each table stores them in its records.
@@ -98,7 +96,7 @@ def search_cuts(
 
     Returns:
         The layout with cuts and the check; None if there are no cuts, if no query can be held out, or if the deadline
-        passed before a layout with cuts was chosen.
+        passed before all lists of cuts were measured.
     """
     chosen_from, held_out = split(queries)
     if not held_out:

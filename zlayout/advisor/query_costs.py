@@ -59,13 +59,13 @@ def query_groups(queries: Sequence[TableQuery], now: Costs, predicted: Costs | N
     for number, query in enumerate(queries):
         of_columns.setdefault(tuple(sorted(column_shares([query]))), []).append(number)
     opened, whole = now.bytes * now.weights, float(now.weights.sum())
-    most = sorted(of_columns.items(), key=lambda item: (-float(opened[item[1]].sum()), item[0]))[:MAX_GROUPS]
+    largest = sorted(of_columns.items(), key=lambda item: (-float(opened[item[1]].sum()), item[0]))[:MAX_GROUPS]
 
     def group(columns: tuple[str, ...], index: list[int]) -> QueryGroup:
         then = None if predicted is None else mean(predicted.of(index))
         return QueryGroup(columns, len(index), float(now.weights[index].sum()) / whole, mean(now.of(index)), then)
 
-    return tuple(group(columns, index) for columns, index in most)
+    return tuple(group(columns, index) for columns, index in largest)
 
 
 @dataclass(frozen=True, slots=True)

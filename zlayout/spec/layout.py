@@ -90,7 +90,7 @@ class Layout:
 
     @property
     def uses_range_ids(self) -> bool:
-        """Whether range ids influence the result. Other curves cut at values of the sample instead."""
+        """Whether range ids influence the result. Curves without range ids cut at values."""
         return self.effective_curve in _CURVES_WITH_RANGE_IDS
 
     @property

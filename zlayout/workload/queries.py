@@ -158,8 +158,8 @@ class Reader:
                 at = inner.get(first.lower())
                 if at is None and any(map(is_star, node.selects)) and len(sources) == 1:
                     owners[name] = (sources[0], name)
-                elif isinstance(at, exp.Column | exp.Dot) and (mine := owner([*dotted_name(at), *rest], sources)):
-                    owners[name] = mine
+                elif isinstance(at, exp.Column | exp.Dot) and (owned := owner([*dotted_name(at), *rest], sources)):
+                    owners[name] = owned
                 elif at is not None and at.find(exp.AggFunc):
                     reason = Reason.AFTER_GROUPING
             whose = {one for one, _ in owners.values()}

@@ -1,6 +1,6 @@
-"""Read query histories: JSON files (a document, or one object per line), CSV, SQL and Spark event logs.
+"""Read query histories: JSON (a document, or one object per line), CSV and SQL files, and Spark event logs.
 
-A file whose name ends in `.gz` is decompressed, except a SQL file.
+JSON and CSV files and event logs may be compressed (`.gz`).
 """
 
 from __future__ import annotations
