@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -103,7 +102,3 @@ class Workload:
     inverted: tuple[Inverted, ...] = ()
     unread: tuple[Query, ...] = ()
     assumed_time: datetime | None = None
-
-    def reasons(self) -> dict[str, int]:
-        """Return the number of unused conditions and statements for each reason, the most frequent first."""
-        return dict(Counter(u.reason for u in self.unused).most_common())

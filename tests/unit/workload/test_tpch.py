@@ -1,5 +1,6 @@
 """TPC-H queries 1, 3, 6, 12, 14, 19 and 20: what each implies for each table, worked out by hand."""
 
+from collections import Counter
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -137,4 +138,5 @@ def test_each_query_gives_each_table_its_predicate(number: str, tmp_path: Path) 
 
 def test_what_query_20_cannot_use_is_listed(tmp_path: Path) -> None:
     filtered = "a filter through a join, which limits the table only at run time"  # n_name = 'CANADA' limits supplier
-    assert read(tmp_path, Q20).reasons() == {"a subquery": 3, "compares columns (a join)": 2, filtered: 1}
+    reasons = Counter(unused.reason for unused in read(tmp_path, Q20).unused)
+    assert reasons == {"a subquery": 3, "compares columns (a join)": 2, filtered: 1}
