@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from zlayout.advisor.query_costs import executions_per_day, payback
 from zlayout.advisor.model import QueryPredicates
+from zlayout.advisor.query_costs import executions_per_day, payback
 from zlayout.planner.forecasts import Payback, QueryCost, WorkloadForecast
 from zlayout.spec.model import Prices
 from zlayout.workload.model import Query

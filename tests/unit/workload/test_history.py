@@ -200,7 +200,7 @@ def test_a_broken_line_of_an_event_log_is_named() -> None:
     log[at] = log[at][:300]
     Path("log").write_bytes(b"\n".join(log))
     assert [(str(p.location), p.reason) for p in read_history([Path("log")]).problems] == [
-        (f"log:{at + 1}:1", "not a JSON object")
+        (f"log:{at + 1}:1", "expected a JSON object on a line of at most 16 MiB")
     ]
 
 

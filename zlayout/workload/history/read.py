@@ -57,7 +57,8 @@ def _event_log(path: Path, history: History) -> None:
     """Add each scan of an event log as a query on one table, because the log contains the filters of scans only."""
     broken: list[int] = []
     scans, _, _ = read_event_log(path, broken.append)
-    history.problems += [Problem(Location(str(path), line, 1), "not a JSON object") for line in broken]
+    reason = "expected a JSON object on a line of at most 16 MiB"
+    history.problems += [Problem(Location(str(path), line, 1), reason) for line in broken]
     for scan in scans:
         table = f"delta.{quote_path([scan.table])}" if "/" in scan.table else quote_path(scan.table.split("."))
         condition = "" if scan.predicate is None else to_sql(scan.predicate)
