@@ -13,6 +13,7 @@ from zlayout.advisor.model import KeySample, QueryPredicates, Study, TableWorklo
 from zlayout.advisor.queries import column_shares, in_partitions, queries_on
 from zlayout.advisor.search import Progress
 from zlayout.advisor.study import Question, rewrite_target, study, with_workload
+from zlayout.app.arguments import require_count, require_number
 from zlayout.app.columns import layouts_of, parse_columns
 from zlayout.app.concurrent_reads import read_one
 from zlayout.app.files import write_atomically
@@ -63,7 +64,7 @@ AdviceEvent = SampleStarted | Progress
 
 @dataclass(frozen=True, slots=True)
 class StudyOptions:
-    """Options of a study.
+    """Options of a study. The constructor raises SpecError ZL084 for an invalid number.
 
     Attributes:
         columns: The layouts to simulate. Each is a list of columns with weights, for example `a,b=2`.
@@ -83,6 +84,12 @@ class StudyOptions:
     seed: int = 0
     search: bool = True
     time_limit: float = 60.0
+
+    def __post_init__(self) -> None:
+        require_number("time_limit", self.time_limit)
+        for name, value in (("files", self.files), ("sample_rows", self.sample_rows)):
+            if value is not None:
+                require_count(name, value)
 
 
 def advise(

@@ -66,7 +66,7 @@ class Applied:
             return self.error.exit_code
         if self.after is not None and self.after.status is Status.REFUSED and not self.forgotten:
             return Refused.exit_code
-        return 0 if _outcome(self).succeeded else 1
+        return 0 if _result_status(self).succeeded else 1
 
     @property
     def waits(self) -> bool:
@@ -80,7 +80,7 @@ class Applied:
 
 
 def with_results(shown: Plan | RunReport, done: Sequence[Applied]) -> RunReport:
-    """Add the results of the tables that apply started with. Tables with a picture are drawn again."""
+    """Add the results of the tables that `apply` began or deferred. Tables with a picture are drawn again."""
     report = RunReport.of(shown)
     results = {applied.table: _drawn(report.pictures.get(applied.table), applied) for applied in done}
     return replace(report, results=results)
@@ -100,7 +100,7 @@ def result_of(applied: Applied) -> TableResult:
     after = applied.after
     return TableResult(
         run_id=applied.run_id,
-        outcome=_outcome(applied),
+        outcome=_result_status(applied),
         commits=len(applied.commits),
         files_removed=sum(c.files_removed for c in rewrites),
         files_added=sum(c.files_added for c in rewrites),
@@ -132,7 +132,7 @@ def _rollback(applied: Applied) -> str:
     return "" if state and state.clustering else f"zlayout rollback {applied.table} --run {applied.run_id}"
 
 
-def _outcome(applied: Applied) -> ResultStatus:
+def _result_status(applied: Applied) -> ResultStatus:
     if isinstance(applied.error, CommitUnknown):
         return ResultStatus.UNKNOWN
     if applied.interrupted:
@@ -160,7 +160,7 @@ def _problems(applied: Applied) -> tuple[Diagnostic, ...]:
         # The error of a cancelled Spark job contains nothing new for the person who cancelled it.
         return ()
     problems = list(applied.error.diagnostics) if applied.error else []
-    if not _outcome(applied).succeeded:
+    if not _result_status(applied).succeeded:
         problems += [d for failure in applied.failures for d in failure.error.diagnostics]
     if applied.after is not None and applied.after.status is Status.ERROR:
         problems += applied.after.diagnostics  # why the table could not be read again

@@ -39,7 +39,8 @@ def with_queries(
     asked = [p for p in proposals if isinstance(p, Proposal) and p.spec.workload]
     wanted = [p for p in asked if is_wanted(p)]
     workloads = Workloads([(p.spec, p.state) for p in asked])
-    read = {p.spec.table: workloads.of(p.spec) for p in wanted}  # here, because an invalid file stops the plan
+    # Not in a thread, because an invalid file stops the plan.
+    read = {p.spec.table: workloads.of(p.spec) for p in wanted}
     found = read_tables(
         wanted, lambda p: p.spec.table, lambda p: find(p, read[p.spec.table]), late, reading, Step.FORECASTING
     )

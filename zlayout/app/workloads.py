@@ -44,15 +44,16 @@ def with_workloads(
         planned: The plans.
         project: The project.
         backends: By catalog name.
-        max_bytes: The limit on the size of the column chunks that are read for one sample; 0 for no sample, with which
-            only the present cost is known.
+        max_bytes: The limit on the size of the column chunks that are read for one sample; 0 for no sample, so
+            that only the present cost is known.
         reading: The limits on reading the tables.
     """
     known = [
         p for p in planned if p.spec.workload and p.state is not None and p.decision.plan.status is not Status.ERROR
     ]
     workloads = Workloads([(p.spec, p.state) for p in known])
-    read = {p.spec.table: workloads.of(p.spec) for p in known}  # here, because an invalid file stops the plan
+    # Not in a thread, because an invalid file stops the plan.
+    read = {p.spec.table: workloads.of(p.spec) for p in known}
 
     def forecast(one: Planned) -> Planned:
         try:
@@ -104,7 +105,7 @@ def present_cost(spec: LayoutSpec, state: TableState, backend: Backend) -> Query
 
 
 def column_names(state: TableState) -> list[str]:
-    """Return the names of the columns, and those of the columns that contain nested ones."""
+    """Return the names of the columns, and of the columns that contain nested columns."""
     names = [c.name for c in state.columns] + [f.source for f in state.partition_fields]
     return list(dict.fromkeys(part for name in names for part in (name, name.partition(".")[0])))
 

@@ -211,6 +211,9 @@ ARGUMENTS: list[tuple[Callable[[Any], object], str]] = [
         "expected gate or full for verify, found 'Full'",
     ),  # type: ignore[arg-type]
     (lambda project: zlayout.read_plan(project, "p.json", stale="Strict"), "expected compatible or strict for stale"),  # type: ignore[arg-type]
+    (lambda _: zlayout.StudyOptions(time_limit="60"), "for time_limit, found '60'"),  # type: ignore[arg-type]
+    (lambda _: zlayout.StudyOptions(files=0), "expected an integer above 0 for files, found 0"),
+    (lambda _: zlayout.StudyOptions(sample_rows="9"), "for sample_rows, found '9'"),  # type: ignore[arg-type]
     (lambda project: zlayout.history(project, "lake.db.orders", limit=0), "for limit, found 0"),
     (lambda project: zlayout.import_workload(project, ["a.sql"], "all"), "expected keep or bin or omit for values"),
     (lambda project: zlayout.import_workload(project, ["a.sql"], bins="9"), "for bins, found '9'"),  # type: ignore[arg-type]
