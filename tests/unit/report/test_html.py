@@ -143,7 +143,7 @@ def test_a_histogram_has_its_labels() -> None:
 
 def test_a_first_layout_says_how() -> None:
     first = replace(DRAWN, drift=(), actions=tuple(replace(g, reason=Reason.NOT_LAID_OUT) for g in DRAWN.groups))
-    assert "First layout kd by [a]." in page(Plan("0.1.0", (first,))).text_content()
+    assert "First layout: kd by [a]." in page(Plan("0.1.0", (first,))).text_content()
 
 
 def test_trends_are_lines_in_the_overview_and_in_the_details() -> None:
