@@ -52,8 +52,7 @@ def _heading(study: Study) -> Iterator[str]:
     yield f"  files     {plural(study.files, 'file')}, {size(study.bytes)}, {plural(study.rows, 'row')}"
     exact = " (all of them)" if study.sampled == study.rows else ""
     yield f"  sample    {plural(study.sampled, 'row')}{exact}, seed {study.seed}"
-    count = f"{study.statements:,} {'query' if study.statements == 1 else 'queries'}"
-    read = f"{count}, {len(study.queries)} with conditions on this table"
+    read = f"{plural(study.statements, 'query')}, {len(study.queries)} with conditions on this table"
     yield f"  workload  {', '.join(printable(w) for w in study.workload)}: {read}"
     for sentence in compare.other_queries(study):
         yield f"            {sentence}, not counted below"

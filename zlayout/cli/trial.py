@@ -17,7 +17,7 @@ from zlayout.cli.views import describe, stage_text
 from zlayout.formats.base import Progress
 from zlayout.planner.forecasts import QueryCost
 from zlayout.report import text
-from zlayout.report.words import number, printable, size, version_word
+from zlayout.report.words import number, plural, printable, size, version_word
 
 MAX_LISTED_QUERIES = 10
 MAX_NAME_WIDTH = 40
@@ -76,7 +76,7 @@ def _intention(planned: PlannedTrial) -> Iterator[str]:
     else:
         yield f"Trial: uses {kind} {where} of {printable(str(place.table))}."
     count = min(len(planned.expected.queries), MAX_QUERIES)
-    yield f"Then replays {_queries(count)} on it and on the table, which is not changed."
+    yield f"Then replays {plural(count, 'query')} on it and on the table, which is not changed."
 
 
 def lines(report: TrialReport, *, verbose: bool) -> Iterator[str]:
@@ -97,9 +97,9 @@ def lines(report: TrialReport, *, verbose: bool) -> Iterator[str]:
         cells = (name.ljust(widths[0]), *(value.rjust(w) for value, w in zip(values, widths[1:], strict=True)))
         yield "  " + "  ".join(cells)
     if len(shown) < len(report.queries):
-        yield f"  and {_queries(len(report.queries) - len(shown))} more; -v lists them all"
+        yield f"  and {plural(len(report.queries) - len(shown), 'query')} more; -v lists them all"
     if report.left_out:
-        yield f"  not replayed: {_queries(report.left_out)}, which open fewer bytes"
+        yield f"  not replayed: {plural(report.left_out, 'query')}, which open fewer bytes"
     if any(query.inverted for query in shown):
         yield "  * a condition on a function was replayed as one on its column, by which Spark may skip more files"
     yield ""
@@ -124,10 +124,6 @@ def _row(
     files = "-" if predicted is None else _files(predicted.files)
     read = "-" if predicted is None else size(predicted.bytes)
     return name, _files(main.files), _files(trial.files), files, size(main.bytes), size(trial.bytes), read
-
-
-def _queries(count: int) -> str:
-    return f"{count:,} {'query' if count == 1 else 'queries'}"
 
 
 def _files(count: float) -> str:

@@ -228,11 +228,10 @@ def workload_lines(table: TablePlan) -> Iterator[str]:
     sources = ", ".join(workload.sources[:MAX_SOURCES])
     if (left := len(workload.sources) - MAX_SOURCES) > 0:
         sources += f" and {left:,} more"
-    queries = "1 query" if workload.queries == 1 else f"{workload.queries:,} queries"
     of = "" if workload.share > 0.995 else f", {share(workload.share)} of the weight"
     unknown = "what they open after apply" if table.groups else "the floor"
     hint = f"; --sample predicts {unknown}" if floor is None else ""
-    yield f"{queries} of {sources}{of}{hint}"
+    yield f"{plural(workload.queries, 'query')} of {sources}{of}{hint}"
     if workload.payback is not None:
         yield _payback(workload.payback)
 

@@ -124,8 +124,10 @@ def property_reason(change: PropertyChange) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Write a count with its noun, for example `1 file` or `2,000 files`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    """Write a count with its noun, for example `1 file`, `2,000 files` or `3 queries`."""
+    if count != 1:
+        noun = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
+    return f"{count:,} {noun}"
 
 
 def setting(value: Any) -> str:
