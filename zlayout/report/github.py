@@ -5,7 +5,7 @@ from __future__ import annotations
 from zlayout.planner.model import Plan
 from zlayout.planner.run_report import RunReport
 from zlayout.report.findings import RULES, Finding, findings
-from zlayout.report.words import printable
+from zlayout.report.words import plural, printable
 
 # GitHub shows at most this many errors of one step.
 MAX_ANNOTATIONS = 10
@@ -13,11 +13,11 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def render(shown: Plan | RunReport) -> str:
-    """Render one annotation per finding, at most MAX_ANNOTATIONS, and a notice with the number of the others."""
+    """Render one annotation for each finding, at most MAX_ANNOTATIONS, and a notice with the number of the others."""
     found = findings(shown)
     lines = [_command(f) for f in found[:MAX_ANNOTATIONS]]
     if (rest := len(found) - MAX_ANNOTATIONS) > 0:
-        lines.append(f"::notice title=zlayout::{rest} more in the full report")
+        lines.append(f"::notice title=zlayout::{plural(rest, 'more finding')} in the full report")
     return "".join(f"{line}\n" for line in lines)
 
 

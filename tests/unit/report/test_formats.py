@@ -124,7 +124,7 @@ def test_annotations_are_at_most_ten_worst_first_and_one_line_each() -> None:
     many = Plan("0.1.0", tuple(replace(ORDERS, table=f"t{n:02}") for n in range(30)))
     lines = github.render(many).splitlines()
     assert len(lines) == 11
-    assert lines[-1] == "::notice title=zlayout::20 more in the full report"
+    assert lines[-1] == "::notice title=zlayout::20 more findings in the full report"
 
 
 def test_among_equals_the_table_with_most_to_rewrite_comes_first() -> None:
