@@ -265,6 +265,6 @@ def _results(report: RunReport, done: Sequence[Applied], options: TextOptions) -
     if deferred := [applied for applied in done if not applied.begun]:
         bytes_left = sum(group.bytes for applied in deferred for group in applied.deferred)
         lines.append(f"{plural(len(deferred), 'table')} ({size(bytes_left)}) left for a later run by the time limit")
-    text = [piece for line in lines for piece in wrapped(line, options.width, 6)]
+    pieces = [piece for line in lines for piece in wrapped(line, options.width, 6)]
     last = [options.style("title", piece) for piece in wrapped(closing.last_line(report), options.width, 0)]
-    return "\n" + "".join(f"{line}\n" for line in (*text, "", *last))
+    return "\n" + "".join(f"{line}\n" for line in (*pieces, "", *last))

@@ -143,10 +143,10 @@ class Bars(View):
 
     def finished(self, applied: Applied, seconds: float) -> None:  # noqa: ARG002 - the bar measures the time itself
         if (bar := self._bar.pop(applied.table, None)) is not None:
-            state, task = _state(applied), self._bars.tasks[bar]
-            self._bars.update(bar, description=f"{state}: {printable(applied.table)}")
-            if state == "done":
-                self._bars.update(bar, completed=task.total or 1, total=task.total or 1)
+            self._bars.update(bar, description=f"{_state(applied)}: {printable(applied.table)}")
+            if not (applied.interrupted or applied.error):
+                total = self._bars.tasks[bar].total or 1
+                self._bars.update(bar, completed=total, total=total)
             self._bars.stop_task(bar)
 
     def close(self) -> None:
