@@ -14,10 +14,12 @@ from unit.report.sample_plans import APPLIED, HOSTILE, ORDERS, PLAN
 
 from zlayout.errors import Refused, SpecError
 from zlayout.planner import document
+from zlayout.planner.forecasts import HotGroups
 from zlayout.planner.model import Plan
 from zlayout.planner.picture import Boxes, Picture, StripBin
 from zlayout.planner.run_report import RunReport
 from zlayout.report.formats import REPORTERS
+from zlayout.table.external import MAX_MILLISECONDS
 
 MANY = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 BOXES = Boxes((0, 500, 0, 1000, 500, 1000, 0, 1000), 2)
@@ -33,6 +35,7 @@ DOCUMENTS = [
         ),
     )
 ]
+HOT = HotGroups(after=1_700_000_000_000, partitions=1, groups=1, files=1, bytes=1)
 TEXT = [name for name in REPORTERS if name != "html"]
 
 
@@ -48,6 +51,15 @@ def test_every_accepted_plan_can_be_shown_in_every_format(seed: int, original: d
         for name in TEXT:
             assert escapes(REPORTERS[name](plan)) == set()
         assert document.from_json(document.to_json(plan), "plan.json") == plan
+
+
+@pytest.mark.parametrize("after", [MAX_MILLISECONDS + 1, 10**17, 2**63 - 1])
+def test_a_time_that_is_no_date_is_refused(after: int) -> None:
+    plan = json.loads(document.to_json(Plan("0.1.0", (replace(ORDERS, hot=HOT),))))
+    assert "written after 2023-11-14" in REPORTERS["text"](document.from_json(json.dumps(plan), "plan.json"))
+    plan["tables"][0]["hot"]["after"] = after
+    error = refused(lambda: document.from_json(json.dumps(plan), "plan.json"))
+    assert "ZL041" in str(error)
 
 
 @MANY

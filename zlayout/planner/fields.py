@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from annotated_types import Ge, Len
+from annotated_types import Ge, Le, Len
+
+from zlayout.table.external import MAX_MILLISECONDS
 
 
 class _ByKind:
@@ -21,5 +23,7 @@ class _ByKind:
 
 BY_KIND = _ByKind()
 Count = Annotated[int, Ge(0)]
+# A time as milliseconds since 1970, up to the end of the year 9999: reports write it as a date.
+Milliseconds = Annotated[int, Ge(0), Le(MAX_MILLISECONDS)]
 # The label of each class with its number of files, in the order of the classes.
 Histogram = Annotated[tuple[tuple[str, Count], ...], Len(0, 100)]

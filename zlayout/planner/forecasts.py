@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from zlayout.planner.fields import Count, Histogram
+from zlayout.planner.fields import Count, Histogram, Milliseconds
 
 # Bytes read count as more only above this multiple, because the present ones are an estimate (docs/metrics.md, "bytes
 # read").
@@ -246,7 +246,7 @@ class DeferredGroups:
 class HotGroups:
     """Totals of the groups that wait for a later run because their partitions are hot."""
 
-    after: Count
+    after: Milliseconds
     """Milliseconds since 1970. A partition in which another writer wrote a file later is hot."""
     partitions: Count
     """The number of partitions that contain the files of these groups."""
