@@ -76,9 +76,9 @@ def inverse_of(node: exp.Expr) -> Inverse | None:
         case exp.TsOrDsToDate() if not node.args.get("format"):
             return Inverse(argument, _period("DAY", as_day))
         case exp.DateTrunc() | exp.TimestampTrunc() if unit := truncation_unit(node):
-            return Inverse(argument, _period(unit, as_instant))
+            return Inverse(argument, _period(unit, as_day if isinstance(node, exp.DateTrunc) else as_instant))
         case exp.TsOrDsAdd() if type(days := constant(node.expression)) is int:
-            return Inverse(argument, _days_later(days))
+            return Inverse(argument, _period("DAY", as_day, days))
         case exp.TimestampAdd() if type(amount := constant(node.expression)) is int:
             return _later(argument, amount, unit_named(str(node.args.get("unit") or "")))
         case exp.Add() | exp.Sub() if isinstance(node.expression, exp.Interval):
@@ -89,14 +89,17 @@ def inverse_of(node: exp.Expr) -> Inverse | None:
     return None
 
 
-def _period(unit: str, read: Callable[[Value], date | None]) -> Solve:
-    """Invert comparisons of the start of the period that contains the column.
+def _period(unit: str, read: Callable[[Value], date | None], days: int = 0) -> Solve:
+    """Invert comparisons of the start of the period that contains the column, plus a number of days.
 
     read: converts the constant. A timestamp is not converted by it, so that it is not rounded to a day.
     """
-    return lambda column, operator, value: _compared_to(
-        column, operator, unit, (as_instant if isinstance(value, datetime) else read)(value)
-    )
+
+    def solve(column: str, operator: Operator, value: Value) -> Predicate | None:
+        at = as_instant(value) if isinstance(value, datetime) else read(value)
+        return _compared_to(column, operator, unit, shifted(at, -days, "DAY"))
+
+    return solve
 
 
 def _compared_to(column: str, operator: Operator, unit: str, at: date | None) -> Predicate | None:
@@ -132,11 +135,6 @@ def compared_period(column: str, operator: Operator, low: Value, high: Value, *,
 
 def _year(column: str, operator: Operator, value: Value) -> Predicate | None:
     return _compared_to(column, operator, "YEAR", date(int(value), 1, 1)) if isinstance(value, int | str) else None
-
-
-def _days_later(days: int) -> Solve:
-    """Invert comparisons of the day of the column plus a number of days."""
-    return lambda column, operator, value: _compared_to(column, operator, "DAY", shifted(as_day(value), -days, "DAY"))
 
 
 def _later(column: exp.Expr, amount: int, unit: str | None) -> Inverse | None:

@@ -1,6 +1,6 @@
 """Conditions on functions of a column as conditions on the column, compared with the functions themselves."""
 
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -84,6 +84,21 @@ def test_hours_and_intervals(operator: str) -> None:
     found = convert(f"TIMESTAMP '{at}' {operator} date_trunc('hour', c)")
     expected = {v for v in INSTANTS if OPERATORS[operator](at, v.replace(minute=0, second=0))}
     assert matching(found, INSTANTS) == expected
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_days_are_compared_with_timestamps_and_with_strings_as_dates(operator: str) -> None:
+    at = datetime(2026, 1, 1, 10)
+    for sql, function in (
+        ("date(c)", lambda v: v.date()),
+        ("date_add(c, 3)", lambda v: v.date() + timedelta(days=3)),
+        ("trunc(c, 'MM')", lambda v: v.date().replace(day=1)),
+    ):
+        found = matching(convert(f"{sql} {operator} TIMESTAMP '{at}'"), INSTANTS)
+        expected = {v for v in INSTANTS if OPERATORS[operator](datetime.combine(function(v), time()), at)}
+        assert found == expected
+        found = matching(convert(f"{sql} {operator} '{at}'"), INSTANTS)  # Spark casts the string to a date
+        assert found == {v for v in INSTANTS if OPERATORS[operator](function(v), at.date())}
 
 
 def test_in_and_between() -> None:
