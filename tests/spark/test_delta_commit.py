@@ -41,8 +41,8 @@ def test_a_new_file_that_vanished_before_the_commit_stops_it(
     state = table.observe()
     write: Callable[..., list[Any]] = DeltaJvm.write_files
 
-    def vanish(self: DeltaJvm, transaction: Any, frame: Any, *, optimize: bool) -> list[Any]:
-        written = write(self, transaction, frame, optimize=optimize)
+    def vanish(self: DeltaJvm, transaction: Any, frame: Any) -> list[Any]:
+        written = write(self, transaction, frame)
         Path(table.path, written[0].path()).unlink()
         return written
 

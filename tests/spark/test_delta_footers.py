@@ -63,7 +63,7 @@ class Written:
         self.storage = pa_fs.PyFileSystem(DeltaStorageHandler(str(path)))
 
     def by_delta(self) -> dict[int, Any]:
-        files = self.delta.write_files(self.delta.begin(self.snapshot), self.rows, optimize=True)
+        files = self.delta.write_files(self.delta.begin(self.snapshot), self.rows)
         return by_partition(files)
 
     def by_footers(self) -> dict[int, Any]:

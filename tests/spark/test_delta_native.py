@@ -20,7 +20,7 @@ from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Commit, GroupFailed, Stage, Work
 from zlayout.formats.delta.write import repartition
 from zlayout.formats.delta.write.jvm import DeltaJvm
-from zlayout.formats.delta.write.native import stamp
+from zlayout.formats.delta.write.native import commit_records
 from zlayout.formats.delta.write.outcome import Log
 from zlayout.planner.decision import PlanOptions
 from zlayout.spec.layout import ZorderColumn
@@ -172,11 +172,11 @@ def test_a_concurrent_delete_beats_the_record(table: DeltaSubject, monkeypatch: 
     delta = DeltaJvm(table.spark, str(table.path))
     log = Log(delta, storage, "t", "r")
     with pytest.raises(CommitConflict, match=r"ZL321.*ConcurrentDelete"):
-        stamp(delta, log, LAYOUT, files, ("g",))
+        commit_records(delta, log, LAYOUT, files, ("g",))
     monkeypatch.undo()
     assert table.sql(f"select count(*) n from {table}").collect()[0].n == 9
     assert table.observe().files.layouts == ()
-    gone = stamp(delta, log, LAYOUT, files, ("g",))
+    gone = commit_records(delta, log, LAYOUT, files, ("g",))
     assert gone is None, "those files are gone"
 
 

@@ -79,7 +79,7 @@ def test_a_group_without_rows_has_no_files() -> None:
 
 
 def test_files_are_parsed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(new_bounds, "_READ_AT_ONCE", 2)
+    monkeypatch.setattr(new_bounds, "_FILES_AT_ONCE", 2)
     stats = pa.array([json.dumps({"minValues": {"k": n}, "maxValues": {"k": n + 10}}) for n in range(5)])
     found = written_files(files(5, 1, 1), stats, [leaf(pa.int64())], PARTITION, 32)
     assert found.bounds["k"].lower.to_pylist() == [0, 1, 2, 3, 4]

@@ -1,4 +1,4 @@
-"""The methods that zlayout calls in Delta's jar, for the check before any write."""
+"""The methods of Delta and Spark that commits need, for the check of the session before any write."""
 
 from __future__ import annotations
 

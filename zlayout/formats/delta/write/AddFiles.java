@@ -24,16 +24,18 @@ import org.apache.spark.sql.delta.actions.AddFile;
 import org.apache.spark.sql.delta.actions.DeletionVectorDescriptor;
 
 /**
- * Operations on lists of AddFile, each of which would take several calls through py4j for every file. Numbers are passed
- * as arrays of 8 bytes each, big-endian. Texts are joined by the character 0, which none of them contains.
+ * Operations on lists of AddFile. From Python, each of them would take several calls through py4j for every file. Arrays of
+ * numbers are passed as bytes, 8 bytes per number, big-endian. Strings are joined by the character 0, which none of them
+ * contains.
  */
 public class AddFiles {
     private static final char SEPARATOR = 0;
     private final ObjectMapper mapper = new ObjectMapper();
 
     /**
-     * Returns the paths (path), statistics (stats) or unique ids of deletion vectors (vector) of the files from a position on:
-     * at least one, and further ones until the text has the number of characters.
+     * Returns the joined paths (field `path`), statistics (`stats`) or unique ids of deletion vectors (`vector`) of the
+     * files from one position up to, but not including, another one. After the given number of characters, no further one
+     * is added.
      */
     public String texts(List files, String field, int from, int to, int characters) {
         StringBuilder joined = new StringBuilder();
@@ -77,7 +79,7 @@ public class AddFiles {
         return selected;
     }
 
-    /** Returns whether each file n has the partition values of the file owner[n] of `others`. */
+    /** Returns whether every file n has the same partition values as the file owner[n] of `others`. */
     public boolean partitionedAs(List files, List others, byte[] owner) {
         LongBuffer at = ownersOf(files, owner);
         for (int n = 0; n < files.size(); n++) {
@@ -122,7 +124,7 @@ public class AddFiles {
         }
     }
 
-    /** Returns the actions that replace files by others. */
+    /** Returns the actions that replace the removed files by the added files. */
     public List replacing(List added, List removed, long timestamp, boolean dataChange) {
         List actions = new ArrayList(added);
         for (int at = 0; at < removed.size(); at++) {
@@ -139,7 +141,7 @@ public class AddFiles {
         return paths;
     }
 
-    /** Returns the files that contain deletion vectors of AddFiles. */
+    /** Returns the paths of the files that contain the deletion vectors of the AddFiles. */
     public List vectorLocations(List files, Path table) {
         LinkedHashSet paths = new LinkedHashSet();
         for (int at = 0; at < files.size(); at++) {
@@ -151,7 +153,7 @@ public class AddFiles {
         return new ArrayList(paths);
     }
 
-    /** Returns the sizes of files on storage, -1 for a file that does not exist. */
+    /** Returns the sizes in bytes of the files on storage, -1 for a file that does not exist. */
     public byte[] stored(List paths, final Configuration conf, int threads) throws Exception {
         ExecutorService pool = Executors.newFixedThreadPool(threads);
         try {

@@ -15,8 +15,8 @@ import org.apache.hadoop.fs.s3a.RemoteFileChangedException;
 
 /**
  * Writes the commit files of Delta tables on S3. A commit file is created by a PUT with the condition that it does not
- * exist, so that no writer can replace the commit of another one. S3A of Hadoop 3.4.2 or newer sends such a PUT only for
- * files that are created with the option below; Delta's own S3SingleDriverLogStore does not use it.
+ * exist, so that no writer can replace the commit of another writer. S3A of Hadoop 3.4.2 or newer sends such a PUT only for
+ * files that are created with the option CONDITIONAL. Delta's own S3SingleDriverLogStore does not use this option.
  */
 public class ConditionalPutLogStore extends io.delta.storage.S3SingleDriverLogStore {
     private static final String CONDITIONAL = "fs.option.create.conditional.overwrite";
@@ -46,7 +46,7 @@ public class ConditionalPutLogStore extends io.delta.storage.S3SingleDriverLogSt
             complete = true;
         } finally {
             if (!complete) {
-                stream.abort();  // otherwise close() would store a part of the commit
+                stream.abort();  // without this, close() would store a part of the commit
             }
         }
         try {
@@ -59,7 +59,7 @@ public class ConditionalPutLogStore extends io.delta.storage.S3SingleDriverLogSt
             if (refused.statusCode() != CONFLICT) {
                 throw refused;
             }
-            // S3 asks to repeat the request. Delta looks for the commit, and repeats it if there is none.
+            // S3 asks the client to repeat the request. Delta searches for the commit, and repeats it if it is not there.
             pause();
             throw new FileAlreadyExistsException(path.toString());
         }

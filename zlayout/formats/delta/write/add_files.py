@@ -1,8 +1,8 @@
-"""Operations on many AddFiles at once: the number of calls to the JVM does not grow with the number of files.
+"""Operations on many AddFiles at once, so that there are few calls to the JVM for any number of files.
 
-A call through py4j takes up to a millisecond, and its result stays in the memory of Python, so that several calls for
-each file would be too many. `AddFiles.java` does the work in the JVM. Positions and sizes are passed as arrays of
-numbers, texts in large pieces.
+A call through py4j takes up to a millisecond, and its result stays in the memory of Python. Several calls for each file
+would be too many. Therefore `AddFiles.java` does the work in the JVM. Positions and sizes are passed as arrays, and
+strings in large pieces.
 """
 
 from __future__ import annotations
@@ -26,36 +26,37 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _CLASS = "io.zlayout.delta.AddFiles"
-_TEXT = pa.string()
+_STRING = pa.string()
 
 
 class AddFiles:
-    """Operations on java.util.Lists of AddFile (py4j), `files` in all methods."""
+    """Operations on lists of AddFile. In all methods, `files` is a java.util.List (py4j)."""
 
     def __init__(self, spark: SparkSession, log: Any) -> None:
-        """Compile the Java class, once for each application. log: the DeltaLog (py4j)."""
+        """Load the Java class, which is compiled once for each Spark application. log: the DeltaLog (py4j)."""
         source = resources(__package__).joinpath("AddFiles.java").read_text(encoding="utf-8")
         self._java = java_object(spark, _CLASS, source)
         self._jvm = jvm_of(spark)
         self._log = log
 
     def paths(self, files: Any) -> pa.Array:
-        """Return the paths as in the log."""
+        """Return string[files], the paths as in the log."""
         return self._texts(files, "path")
 
     def vectors(self, files: Any) -> pa.Array:
-        """Return the unique ids of the deletion vectors in the form of `FileTable.version_key`, '' for none."""
+        """Return string[files], the unique ids of the deletion vectors as in `FileTable.version_key`, '' for none."""
         return self._texts(files, "vector")
 
     def stats(self, files: Any) -> pa.Array:
-        """Return the statistics as JSON, '' for none: large_string[files], since those of wide tables are long."""
+        """Return large_string[files], the statistics as JSON, '' for none. Those of wide tables are long."""
         return self._texts(files, "stats", pa.large_string())
 
     def sizes(self, files: Any) -> Int64:
+        """Return int64[files], the sizes in bytes as in the AddFiles."""
         return from_bytes(self._java.sizes(files))
 
     def select(self, files: Any, at: Int64) -> Any:
-        """Return a list of the files at these positions."""
+        """Return a list of the files at these positions. at: int64."""
         return self._java.select(files, to_bytes(at))
 
     def joined(self, lists: Sequence[Any]) -> Any:
@@ -66,15 +67,19 @@ class AddFiles:
         return whole
 
     def partitioned_as(self, files: Any, others: Any, owner: Int64) -> bool:
-        """Return whether each file n has the partition values, as in the log, of the file owner[n] of `others`."""
+        """Return whether every file n has the same partition values in the log as the file owner[n] of `others`."""
         return bool(self._java.partitionedAs(files, others, to_bytes(owner)))
 
     def changed(self, files: Any, changes: pa.Array, owner: Int64) -> Any:
         """Return a list of copies of the files.
 
         Args:
-            changes: Fields with their new values, as JSON objects. File tags are added to those that a file has.
-            owner: int64[files], the position in `changes` for each file.
+            changes: string[changes], JSON objects that contain fields of AddFiles with their new values. File tags are
+                added to the file tags that a file has.
+            owner: int64[files], the position of each file's change in `changes`.
+
+        Raises:
+            ValueError: If `owner` does not have one item per file.
         """
         result = self._jvm.java.util.ArrayList()
         if len(files) != len(owner):
@@ -91,11 +96,11 @@ class AddFiles:
         return self._java.replacing(added, removed, timestamp, data_change)
 
     def stored(self, files: Any) -> Int64:
-        """Return the sizes of the files on storage, -1 for a file that does not exist."""
+        """Return int64[files], the sizes of the files on storage, -1 for a file that does not exist."""
         return self._stored(self._java.locations(files, self._log))
 
     def missing_vectors(self, files: Any) -> list[str]:
-        """Return the files on storage that deletion vectors of AddFiles refer to and that do not exist."""
+        """Return the paths of the files that should contain the deletion vectors of the AddFiles and do not exist."""
         paths = self._java.vectorLocations(files, self._log.dataPath())
         missing = self._java.select(paths, to_bytes(np.flatnonzero(self._stored(paths) < 0)))
         return [str(path) for path in missing]
@@ -103,5 +108,5 @@ class AddFiles:
     def _stored(self, paths: Any) -> Int64:
         return from_bytes(self._java.stored(paths, self._log.newDeltaHadoopConf(), MAX_CONCURRENT_REQUESTS))
 
-    def _texts(self, files: Any, field: str, kind: pa.DataType = _TEXT) -> pa.Array:
-        return texts(partial(self._java.texts, files, field), len(files), kind)
+    def _texts(self, files: Any, field: str, type_: pa.DataType = _STRING) -> pa.Array:
+        return texts(partial(self._java.texts, files, field), len(files), type_)

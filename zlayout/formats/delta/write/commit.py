@@ -59,7 +59,7 @@ FILE_NAME = FileName(
 def run_zlayout(
     delta: DeltaJvm, log: Log, snapshot: Any, state: TableState, work: Work, notify: Notify
 ) -> Iterator[Commit | GroupFailed | Notice]:
-    """Rewrite the groups of the work and commit them.
+    """Rewrite the groups of the work order and commit them.
 
     Args:
         log: Makes the commits of the run.
@@ -91,7 +91,7 @@ def run_zlayout(
 
 
 class Committer:
-    """Commits the groups that one transaction has written, all at once or some of them."""
+    """Commits groups that one transaction has written: first all of them and, after a conflict, some of them."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Committer:
         work: Work,
         measurement: Measurement,
     ) -> None:
-        """Store the transaction that wrote the files. It makes the first commit, which has all groups."""
+        """Store the transaction that wrote the files. It is used for the first commit, which contains all groups."""
         self._delta = delta
         self._log = log
         self._snapshot = snapshot
@@ -133,7 +133,7 @@ class Committer:
             self._delta.register_metrics(transaction, operation_metrics(some))
         tags = self._measurement.properties(some)
         version = self.send(transaction, added, removed, tags)
-        # nothing after the commit may fail, even if the JVM dies
+        # Nothing after the commit may fail, even if the JVM dies.
         self._measurement.committed(some)
         return rewrite_commit(version, some)
 
@@ -192,7 +192,10 @@ def write_groups(
 def _written(
     delta: DeltaJvm, snapshot: Any, work: Work, groups: Sequence[Group], new: NewFiles, owner: Int64
 ) -> list[FileTable | None]:
-    """Return the new files of each group with the bounds of the z-order columns. owner: the group of each new file."""
+    """Return the new files of each group with the bounds of the z-order columns, None if these cannot be read.
+
+    owner: int64[files], the position of the group of each new file.
+    """
     names = {column.name for column in work.layout.columns}
     wanted = [leaf for leaf in leaves(json.loads(delta.schema(snapshot))) if leaf.name in names]
     prefix, stats = delta.string_prefix(snapshot), delta.files.stats(new.handles)
@@ -207,10 +210,10 @@ def _written(
 def _records_other_values(
     delta: DeltaJvm, files: PinnedFiles, groups: Sequence[Group], new: NewFiles, owner: Int64, state: TableState
 ) -> bool:
-    """Return whether the partition values of new files differ, as strings in the log, from those of the old files.
+    """Return whether the log has other strings for the partition values of the new files than for the old files.
 
-    If they differ, a value may have changed. The gate does not detect that, because it compares rows, and a partition
-    value is converted to a string when its file is written.
+    If so, a value may have changed. The gate does not detect this, because it compares rows, and a partition value is
+    converted to a string when its file is written.
     """
     if not state.partition_fields:
         return False
@@ -218,13 +221,13 @@ def _records_other_values(
     return not delta.files.partitioned_as(new.handles, files.adds, before[owner])
 
 
-def _targets(delta: DeltaJvm, groups: Sequence[Group], count: Source | None) -> list[GroupTarget]:
-    """Return the groups for `place`. count: rows to count if the log has no exact number of live rows."""
+def _targets(delta: DeltaJvm, groups: Sequence[Group], uncounted: Source | None) -> list[GroupTarget]:
+    """Return the groups for `place`. uncounted: the rows, if the log lacks exact numbers of live rows."""
     base = delta.base_uri()
     uris = [file_uris(base, group.files.path.to_pylist()) for group in groups]
     rows = [int(group.files.live_rows.sum()) for group in groups]
-    if count is not None:
-        found = to_arrow(count.frame.groupBy(count.file.alias("file")).count())
+    if uncounted is not None:
+        found = to_arrow(uncounted.frame.groupBy(uncounted.file.alias("file")).count())
         counted = dict(zip(found["file"].to_pylist(), found["count"].to_pylist(), strict=True))
         rows = [sum(counted.get(uri, 0) for uri in paths.to_pylist()) for paths in uris]
     return [
@@ -236,12 +239,12 @@ def _targets(delta: DeltaJvm, groups: Sequence[Group], count: Source | None) -> 
 def tagged(
     delta: DeltaJvm, adds: Any, work: Work, groups: Sequence[Group], owner: Int64, baselines: Sequence[Baseline | None]
 ) -> Any:
-    """Return new AddFiles with the file tags of their layout records and with `dataChange` false, as in OPTIMIZE.
+    """Return copies of new AddFiles with the file tags of their layout records. `dataChange` is false, as in OPTIMIZE.
 
     Args:
         adds: The new AddFiles, a java.util.List.
         owner: int64[files], the position of the group of each new file.
-        baselines: The baseline of each group, if it is known.
+        baselines: The baseline of each group, None if it is not known.
     """
     changes = []
     for group, baseline in zip(groups, baselines, strict=True):

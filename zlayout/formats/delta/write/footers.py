@@ -32,12 +32,12 @@ from zlayout.table.state import Int64
 
 Bounds = tuple[Any, Any]
 LeafTypes = Mapping[str, T.DataType]
-# A function of a column (physical dotted name) and new files (paths) whose footers lack statistics of the column. It
-# returns the null count and the bounds in each file.
+# A function that scans new files whose footers lack statistics of a column. Its arguments are the physical dotted name
+# of the column and the paths of the files. It returns the null count and the bounds of the column in each file.
 Scan = Callable[[str, Sequence[str]], Mapping[str, tuple[int, Bounds]]]
 
 _READER_THREADS = 16
-# Files whose footers are in memory as Python objects at the same time.
+# The number of files whose footers are in memory as Python objects at the same time.
 _FOOTERS_AT_ONCE = 2000
 # The Parquet writer that is known to treat NaN as the largest value, as Spark does. Other writers may ignore NaN.
 _WRITER_WITH_NAN = "parquet-mr version 1.16."
@@ -47,11 +47,14 @@ _EXACT = decimal.Context(prec=76)
 
 @dataclass(slots=True)
 class Footer:
-    """The statistics in the footer of one file, by physical dotted name of a column.
+    """The statistics in the footer of one file.
 
     Attributes:
-        nulls: Null counts. A column whose values are too long for Parquet's statistics is missing.
-        bounds: Minimum and maximum. Strings are UTF-8 bytes, dates are days and timestamps are microseconds since 1970.
+        rows: The number of rows.
+        nulls: The null counts by the columns' physical dotted names. A column is missing if the footer does not have
+            its statistics, for example because its values are too long.
+        bounds: Minimum and maximum by the same names. Strings are UTF-8 bytes, dates are days since 1970, and
+            timestamps are microseconds since 1970.
     """
 
     rows: int
@@ -67,12 +70,12 @@ class Footer:
 def footers_suffice(leaves: Sequence[Leaf], stats_schema: T.StructType) -> bool:
     """Return whether footers contain all statistics of `stats_schema` (Delta's `statsSchema`).
 
-    They do not if it has arrays, maps or variants, for which footers and Delta count different nulls. They do not
-    either if two leaf columns of the table have the same dotted name.
+    They do not if it has arrays, maps or variants, because footers and Delta count different nulls for these. They do
+    not either if two leaf columns of the table have the same physical dotted name.
     """
-    kinds = {".".join(leaf.physical): leaf.type for leaf in leaves}
+    types = {".".join(leaf.physical): leaf.type for leaf in leaves}
     counted = _leaf_types(_part(stats_schema, "nullCount"))
-    return len(kinds) == len(leaves) and not any(pa.types.is_null(kinds.get(c, pa.null())) for c in counted)
+    return len(types) == len(leaves) and not any(pa.types.is_null(types.get(c, pa.null())) for c in counted)
 
 
 def statistics(
@@ -89,7 +92,7 @@ def statistics(
         storage: The file system, rooted at the table.
         paths: string[files], the paths as in the log, URL-encoded and relative.
         stats_schema: Delta's `statsSchema`.
-        string_prefix: The number of characters to which string bounds are truncated.
+        string_prefix: The length to which string bounds are truncated: see `truncate_lower` and `truncate_upper`.
         scan: Computes the statistics that a footer lacks.
 
     Returns:
@@ -100,14 +103,14 @@ def statistics(
         EngineError: ZL316, if a footer cannot be read.
     """
     schema = T.StructType().add("path", T.StringType()).add("stats", stats_schema)
-    parts = (  # of which one at a time is in memory
+    parts = (  # only one of these is in memory at a time
         _rows(storage, paths[start : start + _FOOTERS_AT_ONCE].to_pylist(), stats_schema, string_prefix, scan)
         for start in range(0, max(len(paths), 1), _FOOTERS_AT_ONCE)
     )
     table = pa.concat_tables([pa.Table.from_pylist(part, schema=to_arrow_schema(schema)) for part in parts])
     stats = F.to_json("stats")
     change = F.to_json(F.struct(stats.alias("stats"))).alias("change")
-    rows = F.get_json_object(stats, "$.numRecords").cast("bigint").alias("rows")  # as the commit records them
+    rows = F.get_json_object(stats, "$.numRecords").cast("bigint").alias("rows")  # the numbers that the log will have
     found = to_arrow(from_arrow(spark, table, schema).select("path", rows, change))
     at = pc.index_in(table["path"], value_set=found["path"].combine_chunks())
     return found.take(at)
@@ -116,15 +119,15 @@ def statistics(
 def _rows(
     storage: pa_fs.FileSystem, paths: Sequence[str], stats_schema: T.StructType, string_prefix: int, scan: Scan
 ) -> list[dict[str, Any]]:
-    """Return the path and the statistics of some files."""
-    kinds, counted = _leaf_types(_part(stats_schema, "minValues")), _leaf_types(_part(stats_schema, "nullCount"))
-    read = read_footers(storage, paths, kinds, counted)
+    """Return the path and the statistics of each file that has rows."""
+    bounded, counted = _leaf_types(_part(stats_schema, "minValues")), _leaf_types(_part(stats_schema, "nullCount"))
+    read = read_footers(storage, paths, bounded, counted)
     footers = {path: footer for path, footer in read.items() if footer.rows}
     for column in counted:
-        unknown = [path for path, footer in footers.items() if not footer.has(column, bounded=column in kinds)]
+        unknown = [path for path, footer in footers.items() if not footer.has(column, bounded=column in bounded)]
         for path, (nulls, bounds) in (scan(column, unknown) if unknown else {}).items():
             footers[path].nulls[column] = nulls
-            if column in kinds:
+            if column in bounded:
                 footers[path].bounds[column] = bounds
     return [{"path": path, "stats": _row(footer, stats_schema, string_prefix)} for path, footer in footers.items()]
 
@@ -142,7 +145,7 @@ def row_counts(storage: pa_fs.FileSystem, paths: pa.Array) -> Int64:
 def read_footers(
     storage: pa_fs.FileSystem, paths: Sequence[str], bounded: LeafTypes, counted: LeafTypes
 ) -> dict[str, Footer]:
-    """Read the footers of several files. Returns them by path as in the log. Raises EngineError ZL316."""
+    """Read the footers of several files, and return them by path as in the log. Raises EngineError ZL316."""
     with ThreadPoolExecutor(_READER_THREADS) as pool:
         read = pool.map(lambda path: read_footer(storage, unquote(path), bounded, counted), paths)
         return dict(zip(paths, read, strict=True))
@@ -178,7 +181,7 @@ def read_footer(storage: pa_fs.FileSystem, path: str, bounded: LeafTypes, counte
     uncertain = _columns_with_uncertain_bounds(metadata, bounded)
     footer = Footer(metadata.num_rows)
     for name, found in chunks.items():
-        # a number other than one per row group: the column is missing, or two columns have the same dotted name
+        # If there is not one chunk per row group, the column is missing, or two columns have the same dotted name.
         if len(found) != metadata.num_row_groups or any(s is None or not s.has_null_count for s in found):
             continue
         footer.nulls[name] = sum(s.null_count for s in found)
@@ -209,13 +212,13 @@ def _columns_with_uncertain_bounds(metadata: pq.FileMetaData, bounded: LeafTypes
                 unknown.add(column.path)
             case T.TimestampType() | T.TimestampNTZType() if "timeUnit=microseconds" not in str(column.logical_type):
                 unknown.add(column.path)
-            case T.DecimalType() as kind if column.scale != kind.scale:
+            case T.DecimalType() as type_ if column.scale != type_.scale:
                 unknown.add(column.path)
     return unknown
 
 
 def bounds_from_scan(low: pa.Scalar, high: pa.Scalar) -> Bounds:
-    """Convert bounds that a scan returned to the form of `Footer.bounds`."""
+    """Convert the minimum and the maximum that a scan returned to the form of `Footer.bounds`."""
     return _plain(low), _plain(high)
 
 
@@ -227,17 +230,18 @@ def _plain(value: pa.Scalar) -> Any:
     return value.as_py()
 
 
-def _number(raw: Any, kind: T.DataType) -> Any:
+def _number(raw: Any, type_: T.DataType) -> Any:
     """Convert a bound from Parquet's physical type to the form of `Footer.bounds`."""
-    if isinstance(kind, T.DecimalType):
+    if isinstance(type_, T.DecimalType):
         unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
-        return decimal.Decimal(unscaled).scaleb(-kind.scale, _EXACT)
-    if isinstance(kind, T.FloatType | T.DoubleType):
+        return decimal.Decimal(unscaled).scaleb(-type_.scale, _EXACT)
+    if isinstance(type_, T.FloatType | T.DoubleType):
         return raw + 0.0  # Parquet stores a minimum of 0.0 as -0.0; both are the same value
     return raw
 
 
 def _row(footer: Footer, stats_schema: T.StructType, string_prefix: int) -> dict[str, Any]:
+    """Return the statistics of one file as a nested dict with the fields of `stats_schema`."""
     known = {c: v for c, v in footer.bounds.items() if _fits_json(v)}
     low = {c: truncate_lower(v[0], string_prefix) for c, v in known.items()}
     high = {c: truncate_upper(v[1], string_prefix) for c, v in known.items()}
@@ -249,7 +253,7 @@ def _row(footer: Footer, stats_schema: T.StructType, string_prefix: int) -> dict
 
 
 def _fits_json(bounds: Bounds) -> bool:
-    """Return whether JSON can store the bounds. It would change a string that is not valid UTF-8, and so its order."""
+    """Return whether JSON can store the bounds. It cannot store a string that is not valid UTF-8."""
     try:
         return all(not isinstance(bound, bytes) or bound.decode() is not None for bound in bounds)
     except UnicodeDecodeError:

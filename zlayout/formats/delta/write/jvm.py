@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 # Timestamps are written in microseconds, because INT96 (Spark's default) has no bounds in footers and milliseconds lose
-# digits. They are written in today's calendar, because the old one would shift them. Partition values are written with
-# a time zone, so that readers in other time zones read the same instants.
+# digits. They are written in the proleptic Gregorian calendar, because the hybrid one would shift old dates. Partition
+# values are written with a time zone, so that readers in all time zones read the same instants.
 _EXACT_TIMES = {
     "spark.databricks.delta.write.utcTimestampPartitionValues": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -35,7 +35,7 @@ _EXACT_TIMES = {
 }
 # By default, Spark pads CHAR values when it reads them. Delta stores them unpadded, so a rewrite would change them.
 _EXACT_STRINGS = {"spark.sql.readSideCharPadding": "false"}
-# Before Delta 4.1 the length was a setting of the session alone.
+# Before Delta 4.1, the length of string bounds was not a table property, but only a session configuration.
 _STRING_PREFIX_OF_TABLE = {
     "org.apache.spark.sql.delta.stats.StatsCollectionUtils$": ("getDataSkippingStringPrefixLength/2",)
 }
@@ -43,7 +43,7 @@ _STRING_PREFIX_OF_SESSION = "spark.databricks.io.skipping.stringPrefixLength"
 
 
 def metadata_column(frame: DataFrame) -> Column:
-    """Return the column `_metadata` of a frame, also if the table has a column of this name."""
+    """Return the metadata column of a frame, even if the table itself has a column with the name `_metadata`."""
     from pyspark.sql import Column
 
     internal: Any = frame._jdf
@@ -51,7 +51,7 @@ def metadata_column(frame: DataFrame) -> Column:
 
 
 class DeltaJvm:
-    """One Delta table, addressed by location, in one Spark session. Any is a py4j reference to a Scala object."""
+    """One Delta table, addressed by location, in one Spark session. `Any` is a py4j reference to a JVM object."""
 
     def __init__(self, spark: SparkSession, location: str) -> None:
         jvm = jvm_of(spark)
@@ -73,14 +73,14 @@ class DeltaJvm:
         return self._log.update(False, self.none, self.none)
 
     def snapshot_at(self, version: int) -> Any:
-        """Return the snapshot of a version. Delta before 4.1 has no last parameter of the method."""
+        """Return the snapshot of a version. In Delta before 4.1, the method lacks the last parameter."""
         known = self._classes.find("org.apache.spark.sql.delta.DeltaLog") or ()
         last = (False,) if "getSnapshotAt/5" in known else ()
         return self._log.getSnapshotAt(version, self.none, self.none, *last)
 
     def begin(self, snapshot: Any) -> Any:
-        """Return an OptimisticTransaction that is pinned to a snapshot. Commits after the snapshot may be conflicts."""
-        return self._log.startTransaction(self.none, self._jvm.scala.Some(snapshot))
+        """Return an OptimisticTransaction that reads a snapshot. Later commits by other writers can be conflicts."""
+        return self._log.startTransaction(self.none, self.some(snapshot))
 
     def some(self, value: Any) -> Any:
         return self._jvm.scala.Some(value)
@@ -94,7 +94,7 @@ class DeltaJvm:
         return snapshot.allFiles().collectAsList()
 
     def all_files(self, snapshot: Any) -> DataFrame:
-        """Return the live AddFiles as rows, with complete statistics (`filesForScan` would remove some)."""
+        """Return the live AddFiles as rows, with all of their statistics, some of which `filesForScan` would remove."""
         from pyspark.sql import DataFrame
 
         return DataFrame(snapshot.allFiles().toDF(), self.spark)
@@ -117,10 +117,10 @@ class DeltaJvm:
             )
 
     def _with_row_index(self, snapshot: Any) -> Any:
-        """Return a description of the snapshot whose reader provides `_metadata.row_index`.
+        """Return a description of the table for which Delta's reader provides `_metadata.row_index`.
 
-        The order of rows in new files depends on that field. Delta provides it only for tables with the features
-        deletion vectors or row tracking (`metadataSchemaFields`). For other tables, the description declares the
+        The order of rows in new files depends on this field. Delta provides it only for tables with the feature
+        deletion vectors or row tracking (`metadataSchemaFields`). The description of any other table declares the
         feature deletion vectors.
         """
         feature = scala_object(self._delta, "DeletionVectorsTableFeature")
@@ -132,13 +132,13 @@ class DeltaJvm:
         return self._described(metadata, wider)
 
     def _described(self, metadata: Any, protocol: Any) -> Any:
-        """Return a description of the table without files. Since Delta 4.4 it has domain metadata."""
+        """Return a description of the table without files. Since Delta 4.4, it has a parameter for domain metadata."""
         name = "org.apache.spark.sql.delta.DummySnapshot"
         domains = (self.none,) if "new/5" in (self._classes.find(name) or ()) else ()
         return self._delta.DummySnapshot(self._log.logPath(), self._log, metadata, *domains, protocol)
 
     def clustering(self, snapshot: Any) -> str | None:
-        """Return the clustering columns as text; None for a table without the feature clustering."""
+        """Return the clustering columns as one string; None for a table without the feature clustering."""
         clustering = self._delta.skipping.clustering
         if not scala_object(clustering, "ClusteredTableUtils").isSupported(snapshot.protocol()):
             return None
@@ -156,10 +156,10 @@ class DeltaJvm:
         """Return the rows of new AddFiles with the columns of `data_frame`.
 
         With row tracking, the reader requires a base row id for every file, but new files get theirs in the commit.
-        They are read with the base row id of `like`, which has no effect, because the files contain the row ids.
+        Therefore they are read with the base row id of `like`. It has no effect, because the files contain row ids.
 
         Args:
-            snapshot: The description of the table.
+            snapshot: A snapshot, or the result of `as_written`.
             written: The new AddFiles, a java.util.List.
             like: Any AddFile of the snapshot.
         """
@@ -169,10 +169,13 @@ class DeltaJvm:
             written = self.files.changed(written, pa.array([json.dumps(kept)]), np.zeros(len(written), np.int64))
         return self.data_frame(snapshot, written)
 
-    def write_files(self, transaction: Any, frame: DataFrame, *, optimize: bool) -> Any:
-        """Write a frame through Delta's own writer without a commit. Returns the new AddFiles, a java.util.List."""
+    def write_files(self, transaction: Any, frame: DataFrame) -> Any:
+        """Write a frame with Delta's own writer, without a commit. Returns the new AddFiles, a java.util.List.
+
+        As for OPTIMIZE, Delta neither shuffles the rows before the write nor compacts files after the commit.
+        """
         with session_conf(self.spark, _EXACT_TIMES | self._string_prefix_conf(transaction.metadata())):
-            written = transaction.writeFiles(frame._jdf, self.none, optimize, self.seq([]))
+            written = transaction.writeFiles(frame._jdf, self.none, True, self.seq([]))
         return scala_list(self._jvm, written)
 
     def stats_schema(self, snapshot: Any) -> str:
@@ -184,14 +187,14 @@ class DeltaJvm:
         return str(snapshot.metadata().schemaString())
 
     def string_prefix(self, snapshot: Any) -> int:
-        """Return the number of characters to which the table's writers truncate string bounds."""
+        """Return the length in UTF-16 units to which the table's writers truncate string bounds."""
         if conf := self._string_prefix_conf(snapshot.metadata()):
             return int(conf[_STRING_PREFIX_OF_SESSION])
         utils = scala_object(self._delta.stats, "StatsCollectionUtils")
         return int(utils.getDataSkippingStringPrefixLength(self.spark._jsparkSession, snapshot.metadata()))
 
     def _string_prefix_conf(self, metadata: Any) -> dict[str, str]:
-        """Return the session configuration that has the effect of the table's property, {} if Delta knows it."""
+        """Return the session configuration that replaces the table property; {} if Delta supports the property."""
         if self.knows_string_prefix:
             return {}
         declared = metadata.configuration().get(STRING_PREFIX)
@@ -199,11 +202,12 @@ class DeltaJvm:
         return {_STRING_PREFIX_OF_SESSION: str(declared.get()) if declared.isDefined() else of_session}
 
     @property
-    def knows_string_prefix(self) -> bool:  # the table property
+    def knows_string_prefix(self) -> bool:
+        """Whether Delta supports the table property for the length of string bounds."""
         return not self._classes.missing(_STRING_PREFIX_OF_TABLE)
 
     def register_metrics(self, transaction: Any, metrics: Mapping[str, int]) -> None:
-        """Set the operation metrics that the transaction's commit stores. Delta keeps those of the operation only."""
+        """Set the operation metrics that the transaction's commit stores. Delta drops metrics of other operations."""
         spark = self.spark._jsparkSession
         sql_metrics = scala_object(self._jvm.org.apache.spark.sql.execution.metric, "SQLMetrics")
         created = {name: sql_metrics.createMetric(spark.sparkContext(), name) for name in metrics}
@@ -212,7 +216,7 @@ class DeltaJvm:
         transaction.registerSQLMetrics(spark, scala_map(self._jvm, created))
 
     def commit(self, transaction: Any, actions: Any, operation: Any, tags: Mapping[str, str]) -> int:
-        """Commit a Scala Seq of actions and return the version. A conflict is raised and never retried."""
+        """Commit a Scala Seq of actions and return the version. After a conflict, the commit is not retried."""
         kept = scala_object(self._delta, "RowTracking").addPreservedRowTrackingTagIfNotSet(
             transaction.snapshot(), scala_map(self._jvm, tags)
         )
@@ -227,7 +231,7 @@ class DeltaJvm:
         return self._log.logPath()
 
     def log_store(self, path: Any) -> Any:
-        """Return the log store that writes commits to a path, without the wrappers in which Delta keeps it."""
+        """Return the log store that writes commits to a path, without Delta's wrappers."""
         store = self._log.store()
         if str(store.getClass().getSimpleName()) == "DelegatingLogStore":
             store = store.getDelegate(path)
@@ -252,17 +256,18 @@ class DeltaJvm:
         mode = self._jvm.org.apache.spark.sql.SaveMode.Overwrite
         partition_by, yes, no = self.some(self.seq(columns)), self.some(True), self.none
         name = "DeltaOperations$Write"
-        # Delta 4.0 and earlier have four fields, later versions added others behind them
+        # The class has four fields in Delta 4.0 and earlier. Later versions append further fields.
         fields = (mode, partition_by, no, no, no, yes, no, no, no)
         made = self._classes.find(f"org.apache.spark.sql.delta.{name}") or ()
         count = max(n for n in range(4, len(fields) + 1) if f"new/{n}" in made)
         return getattr(self._delta, name)(*fields[:count])
 
     def compute_stats(self) -> Any:
-        """Return the operation for changing AddFiles of live files. With another operation, Delta counts them twice."""
+        """Return the operation for changing AddFiles of live files. With any other, Delta counts the files twice."""
         return getattr(self._delta, "DeltaOperations$ComputeStats")(self.seq([]))
 
     def optimize(self, columns: Iterable[str]) -> Any:
+        """Return the operation OPTIMIZE. columns: the z-order columns that the history shows."""
         return getattr(self._delta, "DeltaOperations$Optimize")(
             self.seq([]), self.seq(columns), False, self.none, False
         )

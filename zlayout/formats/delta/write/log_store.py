@@ -30,7 +30,7 @@ _BY_DYNAMODB = "io.delta.storage.S3DynamoDBLogStore"
 # Hadoop's S3A can send conditional PUTs since version 3.4.2, which is in Spark 4.1.
 _CONDITIONS = "org.apache.hadoop.fs.Options$CreateFileOptionKeys"
 _EXISTS = "java.nio.file.FileAlreadyExistsException"
-# How S3A reports that it, or the store, does not know the condition.
+# The errors by which S3A reports that S3A or the object store does not support the condition.
 _UNSUPPORTED = frozenset(
     {
         "java.lang.IllegalArgumentException",
@@ -41,10 +41,11 @@ _UNSUPPORTED = frozenset(
 
 
 def use_conditional_puts(session: SparkSession) -> None:
-    """Let a session of zlayout commit to S3 by conditional PUTs, unless its configuration names a log store.
+    """Let a session that zlayout has started commit to S3 by conditional PUTs, unless the user named a log store.
 
-    The setting is made in the driver, which alone writes commits, after the session has started: options of the session
-    builder would silently replace a log store that the user named with spark-submit or in `spark-defaults.conf`.
+    Options of the session builder would silently replace a log store that is named with spark-submit or in
+    `spark-defaults.conf`. Therefore this changes the configuration of the driver after the session has started. Only
+    the driver writes commits.
     """
     context: Any = session.sparkContext
     if not has_class(jvm_of(session), _CONDITIONS):
@@ -59,10 +60,12 @@ def use_conditional_puts(session: SparkSession) -> None:
 
 
 def require_exclusive_commits(delta: DeltaJvm, location: str, table: str) -> None:
-    """Check a table before the first write. On S3, this writes a temporary file to its log folder and deletes it.
+    """Check before the first write that no commit to a table can replace a commit of another writer.
+
+    If commits to S3 are conditional PUTs, this writes a temporary file to the log folder and deletes it.
 
     Raises:
-        Refused: ZL220, if another writer's commit could be replaced.
+        Refused: ZL220, if a commit could be replaced.
     """
     scheme = urlsplit(location).scheme.lower()
     if scheme not in S3_SCHEMES:
@@ -83,11 +86,11 @@ def require_exclusive_commits(delta: DeltaJvm, location: str, table: str) -> Non
 
 
 def _not_exclusive(delta: DeltaJvm, store: Any, folder: Any) -> str:
-    """Return why a file that exists could be created again, empty if it cannot."""
+    """Return the reason why a file that exists could be created again; empty if it cannot be."""
     jvm, conf = jvm_of(delta.spark), delta.hadoop_conf()
     file = jvm.org.apache.hadoop.fs.Path(folder, f".zlayout-{uuid.uuid4().hex}.tmp")
     try:
-        for _ in range(2):  # if the answer to the first PUT is lost, its repetition finds the file
+        for _ in range(2):  # the second PUT must fail, and so must a repetition of the first one by S3A
             store.write(file, java_list(jvm, ["{}"]).iterator(), False, conf)
     except Py4JJavaError as error:
         names = {str(cause.getClass().getName()) for cause in java_causes(error)}

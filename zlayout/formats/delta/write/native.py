@@ -1,4 +1,4 @@
-"""Engine `native` on Delta: runs OPTIMIZE ... ZORDER BY, then commits the layout records of the new files."""
+"""Engine `native` on Delta: runs OPTIMIZE, then commits the layout records of the new files."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from zlayout.spark.arrow import from_arrow
 from zlayout.spec.layout import Layout
 from zlayout.table.state import FileTable, TableState
 
-# A commit of layout records changes no data. After a conflict it is tried again with the files that are live then.
-_STAMP_ATTEMPTS = 3
+# A commit of layout records changes no data. After a conflict, it is made again for the files that are still live.
+_RECORD_ATTEMPTS = 3
 _TAG_PREFIX = "zlayout."
 
 
@@ -34,7 +34,7 @@ def run_native(
 
     Args:
         log: Makes the commits of the run.
-        state: The table directly before.
+        state: The table state directly before OPTIMIZE.
         notify: Called with each stage.
         observe: Observes the table again after OPTIMIZE.
 
@@ -59,16 +59,16 @@ def run_native(
         )
         yield GroupFailed(tuple(group.id for group in work.groups), none_found)
         return
-    for at, (commit, _) in enumerate(commits):  # report them before anything else can fail
+    for at, (commit, _) in enumerate(commits):  # before anything else can fail
         whole = failure is None and at == len(commits) - 1
         yield replace(commit, groups=tuple(group.id for group in work.groups) if whole else ())
     after = observe()
-    # OPTIMIZE may commit in batches: after an error, a group is complete if none of its files is live
+    # OPTIMIZE may commit in batches. After an error, a group is complete if none of its planned files is live.
     left = [group for group in work.groups if failure and _any_live(group, after.files)]
     finished = tuple(group.id for group in work.groups if group not in left)
     if failure and left:
         yield GroupFailed(tuple(group.id for group in left), failure)
-    if state.clustering:  # OPTIMIZE itself has marked the files that it clustered
+    if state.clustering:  # there are no layout records: OPTIMIZE itself has marked the files that it clustered
         if after.clustering != state.clustering:
             message = f"the clustering columns of {table} were changed while OPTIMIZE ran"
             yield GroupFailed(finished, CommitConflict.of("ZL321", message, hint="the rows are the same; plan again"))
@@ -83,10 +83,13 @@ def _any_live(group: Group, live: FileTable) -> bool:
 
 
 def refuse_partial(work: Work, state: TableState) -> None:
-    """Check that OPTIMIZE, which rewrites whole partitions, would rewrite no file outside of the work.
+    """Check that OPTIMIZE, which rewrites whole partitions, would rewrite no file outside of the work order.
+
+    Args:
+        state: The table state at the version of the work order.
 
     Raises:
-        Refused: ZL216, if `state`, the table at the work's version, has other files in these partitions.
+        Refused: ZL216, if the partitions of the work order have other files.
     """
     wanted = set(partitions_of(work.groups))
     chosen = [at for at, partition in enumerate(state.files.partitions) if partition in wanted]
@@ -103,15 +106,21 @@ def refuse_partial(work: Work, state: TableState) -> None:
 def record(
     delta: DeltaJvm, log: Log, work: Work, groups: tuple[str, ...], added: pa.Array, live: FileTable
 ) -> Iterator[Commit | GroupFailed]:
-    """Commit layout records for the files of `added` that are still live. The files of one partition are one group."""
+    """Commit the layout records of the files that OPTIMIZE added. The files of one partition are one group.
+
+    Args:
+        groups: The ids of the groups that the commit completes.
+        added: string[files], the paths of the added files.
+        live: The live files after OPTIMIZE. Added files that are no longer live are skipped.
+    """
     rows = pc.index_in(added, value_set=live.path).drop_null()
     names = pa.array([f"{work.run_id}/{at}" for at in range(len(live.partitions))], pa.string())
     files = pa.table({"path": live.path.take(rows), "group": names.take(pa.array(live.partition).take(rows))})
-    for attempt in range(_STAMP_ATTEMPTS):
+    for attempt in range(_RECORD_ATTEMPTS):
         try:
-            commit = stamp(delta, log, work.layout, files, groups)
+            commit = commit_records(delta, log, work.layout, files, groups)
         except CommitConflict as conflict:
-            if attempt == _STAMP_ATTEMPTS - 1:
+            if attempt == _RECORD_ATTEMPTS - 1:
                 yield GroupFailed(groups, conflict)
             continue
         if commit is not None:
@@ -120,20 +129,22 @@ def record(
 
 
 def layout_tags(layout: Layout) -> dict[str, str]:
-    """Return the file tags for a layout: its id, and its settings as canonical JSON, by which drift is explained."""
+    """Return the file tags for a layout: its id, and its settings as canonical JSON, with which drift is explained."""
     settings = json.dumps(layout.recorded_settings(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return {LAYOUT_ID: layout.layout_id, LAYOUT: settings}
 
 
-def stamp(delta: DeltaJvm, log: Log, layout: Layout, files: pa.Table, groups: tuple[str, ...]) -> Commit | None:
-    """Commit layout records for the live files among `files`: changes their file tags and nothing else.
+def commit_records(
+    delta: DeltaJvm, log: Log, layout: Layout, files: pa.Table, groups: tuple[str, ...]
+) -> Commit | None:
+    """Commit layout records for the live files among `files`. This changes their file tags and nothing else.
 
     The AddFiles come from the newest snapshot and keep their deletion vectors and statistics. Delta 4.4 does not report
-    two mistakes, for which there are tests:
+    two mistakes, which tests must detect:
 
-    - With another operation than ComputeStats, the checksum of the version counts the files twice. Delta then cannot
-      write a checkpoint.
-    - AddFiles from `filesForScan` lack some statistics. A commit of these AddFiles would remove min and max.
+    - If the operation is not ComputeStats, the checksum of the version counts the files twice. Delta then cannot write
+      a checkpoint.
+    - AddFiles from `filesForScan` lack some statistics. A commit of these AddFiles would remove minimum and maximum.
 
     Args:
         files: A table with the columns path and group (strings), one row per file.

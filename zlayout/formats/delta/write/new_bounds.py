@@ -15,9 +15,9 @@ from zlayout.formats.delta.read.statistics import read_bounds
 from zlayout.formats.kernel.commits import NewFiles, file_table
 from zlayout.table.state import FileTable, Partition
 
-# The names of statistics in the log, and those that deltalake gives them.
+# The names of statistics in the log, and the names that deltalake gives them.
 _STATISTICS = (("minValues", "min"), ("maxValues", "max"), ("nullCount", "null_count"))
-_READ_AT_ONCE = 2000  # files whose values are Python objects
+_FILES_AT_ONCE = 2000  # the number of files whose values are Python objects at the same time
 
 
 def written_files(
@@ -27,13 +27,16 @@ def written_files(
 
     Args:
         stats: string[files], the statistics as in the log.
-        prefix: The length to which writers truncate string bounds.
+        wanted: The leaf columns that are z-order columns.
+        partition: The partition of the group.
+        prefix: The length in UTF-16 units to which writers truncate string bounds.
 
     Returns:
-        The files; None if the statistics cannot be read. A rewrite must not fail because of that.
+        The files; None if the statistics cannot be read, because a rewrite must not fail for this reason.
     """
     try:
-        parts = [_values(stats[start : start + _READ_AT_ONCE], wanted) for start in range(0, len(stats), _READ_AT_ONCE)]
+        starts = range(0, len(stats), _FILES_AT_ONCE)
+        parts = [_values(stats[start : start + _FILES_AT_ONCE], wanted) for start in starts]
         found = [pa.concat_tables(tables) for tables in zip(_values(stats[:0], wanted), *parts, strict=True)]
         bounds = {
             leaf.name: read_bounds(table, [leaf], (), prefix)[leaf.name]
@@ -45,10 +48,11 @@ def written_files(
 
 
 def _values(stats: pa.Array, wanted: Sequence[Leaf]) -> list[pa.Table]:
-    """Return the statistics of each column in some files in the form of `DeltaTable.get_add_actions`."""
+    """Return one table per column with its statistics, in the form of `DeltaTable.get_add_actions`."""
     found: list[dict[str, list[Any]]] = [{name: [] for name, _ in _STATISTICS} for _ in wanted]
     for text in stats:
-        document = json.loads(text.as_py(), parse_float=Decimal)  # one at a time: those of a wide table are large
+        # one at a time, because the statistics of a wide table are large
+        document = json.loads(text.as_py(), parse_float=Decimal)
         for leaf, values in zip(wanted, found, strict=True):
             for name, _ in _STATISTICS:
                 values[name].append(_value(document.get(name), leaf.physical))
@@ -66,15 +70,16 @@ def _table(leaf: Leaf, values: Mapping[str, Sequence[Any]]) -> pa.Table:
 
 
 def _value(document: Any, path: Sequence[str]) -> Any:
+    """Return the value at a path of names in nested JSON objects, None if it is missing."""
     for part in path:
         document = document.get(part) if isinstance(document, dict) else None
     return document
 
 
-def _typed(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Convert the values of JSON: dates and times are strings there."""
-    if pa.types.is_temporal(kind):
-        return pa.array(values, pa.string()).cast(kind)
-    if pa.types.is_floating(kind):
-        return pa.array([None if v is None else float(v) for v in values], kind)
-    return pa.array([Decimal(v) if pa.types.is_decimal(kind) and v is not None else v for v in values], kind)
+def _typed(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    """Convert values of JSON to an Arrow type. In JSON, dates and times are strings."""
+    if pa.types.is_temporal(type_):
+        return pa.array(values, pa.string()).cast(type_)
+    if pa.types.is_floating(type_):
+        return pa.array([None if v is None else float(v) for v in values], type_)
+    return pa.array([Decimal(v) if pa.types.is_decimal(type_) and v is not None else v for v in values], type_)

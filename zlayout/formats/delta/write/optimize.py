@@ -24,12 +24,12 @@ from zlayout.sql_text import quote_identifier, quote_path, string_literal
 from zlayout.table.partition import FarTime
 from zlayout.table.state import FileTable, Partition, TableState
 
-_FEW_VALUES = 64  # at most this many values use only the lowest 6 bits of a range id
+_FEW_VALUES = 64  # up to this number of values, Delta's range ids differ only in their lowest 6 bits
 _USE_ZLAYOUT = "use engine: zlayout"
 
 
 def optimize_conf(layout: Layout, run_id: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the session configuration with which OPTIMIZE uses the layout settings and stores the user metadata."""
+    """Return the session configuration with which OPTIMIZE applies the layout settings and stores the user metadata."""
     return {
         "spark.databricks.io.skipping.mdc.rangeId.max": str(layout.range_ids),
         "spark.databricks.io.skipping.mdc.addNoise": str(layout.noise).lower(),
@@ -45,7 +45,10 @@ def optimize_conf(layout: Layout, run_id: str, properties: Mapping[str, str]) ->
 
 
 def selection_conf(layout: Layout) -> dict[str, str]:
-    """Return the session configuration with which OPTIMIZE without ZORDER BY selects small files, and no others."""
+    """Return the session configuration with which OPTIMIZE selects only small files.
+
+    It is empty for a layout with z-order columns, because OPTIMIZE ZORDER BY selects all files.
+    """
     if layout.orders:
         return {}
     return {
@@ -55,39 +58,40 @@ def selection_conf(layout: Layout) -> dict[str, str]:
 
 
 def optimize_statement(location: str, work: Work, state: TableState) -> str:
-    """Return the OPTIMIZE statement, with WHERE unless the work has all partitions of the table (`state`).
+    """Return the OPTIMIZE statement for the partitions of a work order.
 
-    A clustered table has no partitions, and its clustering columns are not repeated.
+    It has no WHERE if the work order has all partitions of the table. The statement for a clustered table has neither
+    WHERE nor columns.
     """
     if state.clustering:
         return f"OPTIMIZE delta.{quote_identifier(location)}{' FULL' if is_full(work.layout, state.files) else ''}"
-    types = {column.name: column.type for column in state.columns}
-    kinds = [types[dotted([field.source])] for field in state.partition_fields]
+    type_of = {column.name: column.type for column in state.columns}
+    types = [type_of[dotted([field.source])] for field in state.partition_fields]
     where, layout = "", work.layout
     whole = work.covers_table and {state.files.partitions[at] for at in np.unique(state.files.partition)} <= set(
         partitions_of(work.groups)
     )
-    if kinds and not whole:
-        where = f" WHERE {partitions_predicate(partitions_of(work.groups), kinds)}"
+    if types and not whole:
+        where = f" WHERE {partitions_predicate(partitions_of(work.groups), types)}"
     columns = ", ".join(quote_path(parse_names(c.name)[0]) for c in layout.columns)
     return f"OPTIMIZE delta.{quote_identifier(location)}{where}{f' ZORDER BY ({columns})' if columns else ''}"
 
 
-def literal(value: Any, kind: pa.DataType) -> str:
-    """Return the typed literal of a value. kind: the Arrow type of its column."""
+def literal(value: Any, type_: pa.DataType) -> str:
+    """Return the typed literal of a value. type_: the Arrow type of its column."""
     match value:
         case bool():
             return "TRUE" if value else "FALSE"
-        case FarTime() if pa.types.is_date(kind):
+        case FarTime() if pa.types.is_date(type_):
             return f"DATE'{value}'"
         case FarTime():
-            return f"{'TIMESTAMP' if kind.tz else 'TIMESTAMP_NTZ'}'{value}'"
+            return f"{'TIMESTAMP' if type_.tz else 'TIMESTAMP_NTZ'}'{value}'"
         case str():
             return string_literal(value)
         case bytes():
             return f"X'{value.hex().upper()}'"
         case Decimal():
-            return f"CAST('{value}' AS DECIMAL({kind.precision}, {kind.scale}))"
+            return f"CAST('{value}' AS DECIMAL({type_.precision}, {type_.scale}))"
         case datetime() if value.tzinfo is not None:
             utc = value.astimezone(UTC).replace(tzinfo=None)
             return f"TIMESTAMP'{utc.isoformat(sep=' ')}Z'"
@@ -96,9 +100,9 @@ def literal(value: Any, kind: pa.DataType) -> str:
         case date():
             return f"DATE'{value.isoformat()}'"
         case float():
-            return f"CAST('{value!r}' AS {'FLOAT' if pa.types.is_float32(kind) else 'DOUBLE'})"
+            return f"CAST('{value!r}' AS {'FLOAT' if pa.types.is_float32(type_) else 'DOUBLE'})"
         case int():
-            return f"CAST({value} AS BIGINT)" if pa.types.is_int64(kind) else str(value)
+            return f"CAST({value} AS BIGINT)" if pa.types.is_int64(type_) else str(value)
     raise TypeError(f"expected a partition value of a primitive type, found {type(value).__name__}")
 
 
@@ -114,8 +118,8 @@ def _in_partition(partition: Partition, types: Sequence[pa.DataType]) -> str:
     tests = [
         f"{quote_identifier(field.source)} IS NULL"
         if value is None
-        else f"{quote_identifier(field.source)} = {literal(value, kind)}"
-        for field, value, kind in zip(partition.fields, partition.values, types, strict=True)
+        else f"{quote_identifier(field.source)} = {literal(value, type_)}"
+        for field, value, type_ in zip(partition.fields, partition.values, types, strict=True)
     ]
     return "(" + " AND ".join(tests) + ")"
 
@@ -133,10 +137,10 @@ def native_diagnostics(layout: Layout, state: TableState) -> tuple[Diagnostic, .
 
 
 def _unsupported(layout: Layout, state: TableState) -> Iterator[tuple[str, str]]:
-    """Yield each layout setting that OPTIMIZE does not support, and a hint."""
+    """Yield a message and a hint for each layout setting that OPTIMIZE does not support."""
     clustered, several = bool(state.clustering), len(layout.columns) > 1
     if not layout.orders and not clustered:
-        # OPTIMIZE rewrites no file alone, even if most of its rows are deleted.
+        # OPTIMIZE without ZORDER BY never rewrites a single file, even if most of its rows are deleted.
         yield "deleted rows stay: engine native without zorder combines small files only", _USE_ZLAYOUT
         return
     by, curve = ("liquid clustering", CLUSTERING_CURVE) if clustered else ("Delta's OPTIMIZE", "zorder")
@@ -157,13 +161,13 @@ def _unsupported(layout: Layout, state: TableState) -> Iterator[tuple[str, str]]
 
 
 def _few_values(files: FileTable, name: str) -> bool:
-    """Return whether a column of integers or dates has at most `_FEW_VALUES` values, according to its bounds."""
+    """Return whether the bounds of a column of integers or dates allow at most `_FEW_VALUES` values."""
     bounds = files.bounds.get(name)
     if bounds is None or not len(files):
         return False
     is_date = pa.types.is_date32(bounds.lower.type)
     if not is_date and not pa.types.is_integer(bounds.lower.type):
         return False
-    kind = pa.int32() if is_date else pa.int64()
-    low, high = pc.min(bounds.lower.cast(kind)).as_py(), pc.max(bounds.upper.cast(kind)).as_py()
+    integer = pa.int32() if is_date else pa.int64()
+    low, high = pc.min(bounds.lower.cast(integer)).as_py(), pc.max(bounds.upper.cast(integer)).as_py()
     return low is not None and high is not None and high - low < _FEW_VALUES

@@ -1,4 +1,4 @@
-"""Sends the commits of a run to a Delta table, and finds out after an error what became of a commit."""
+"""Sends the commits of a run to a Delta table, and settles the outcome of a commit after an error."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from zlayout.spark.jvm import session_conf
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _COMMIT_CONF = {
     "spark.databricks.delta.commit.idempotencyCheck.enabled": "true",
-    # a table feature that is enabled concurrently, such as liquid clustering, is a conflict (by default it is not)
+    # A table feature that is enabled concurrently, such as liquid clustering, is a conflict. By default, it is not.
     "spark.databricks.delta.conflictChecker.enforceConcurrentFeatureEnablement.enabled": "true",
-    # other metadata is a conflict too (by default it is not if, for example, a catalog takes over the commits)
+    # A change of metadata is a conflict too. By default, some are not, as when a catalog takes over the commits.
     "spark.databricks.delta.featureEnablement.conflictResolution.enabled": "false",
 }
 
@@ -46,6 +46,7 @@ def refused_before_write(error: Exception) -> bool:
 
 
 def _transaction_frames(error: Exception) -> list[Any]:
+    """Return the stack frames in Delta's transaction, of the error and all of its causes (py4j)."""
     frames = (frame for cause in java_causes(error) for frame in cause.getStackTrace())
     return [frame for frame in frames if "OptimisticTransaction" in frame.getClassName()]
 
@@ -53,7 +54,7 @@ def _transaction_frames(error: Exception) -> list[Any]:
 FAILURES = Failures(
     conflicts=frozenset({"java.util.ConcurrentModificationException"}),
     history="DESCRIBE HISTORY of the table",
-    # If the Python package delta is imported, pyspark raises its exceptions, and all of them are conflicts.
+    # If the Python package `delta` is imported, pyspark raises its exceptions, all of which are conflicts.
     python_conflicts="delta.exceptions",
     hints={"DELTA_VIOLATE_CONSTRAINT": _CONSTRAINT_HINT},
     unsent=refused_before_write,
@@ -72,7 +73,7 @@ def user_metadata(run_id: str, properties: Mapping[str, str]) -> str:
 
 
 class Log:
-    """Commits of one run to the log of one table."""
+    """Makes the commits of one run to the log of one table."""
 
     def __init__(
         self,
@@ -98,9 +99,20 @@ class Log:
     def commit(
         self, transaction: Any, actions: Any, operation: Any, doing: str, tags: Mapping[str, str] | None = None
     ) -> int:
-        """Commit a Scala Seq of actions with more tags, if any, and return the version.
+        """Commit actions with the run id and a commit marker, and settle the outcome.
 
-        Raises the errors of `kernel.outcome.settled`.
+        Args:
+            transaction: The transaction (py4j).
+            actions: A Scala Seq of actions (py4j).
+            operation: The operation that the history shows (py4j).
+            doing: The operation, for messages.
+            tags: Further tags of the commit.
+
+        Returns:
+            The version of the table that the commit made.
+
+        Raises:
+            CommitConflict, EngineError, CommitUnknown: See `zlayout.formats.kernel.outcome.settled`.
         """
         marker, base = uuid.uuid4().hex, int(transaction.snapshot().version())
         stored = {**(tags or {}), RUN: self._run_id, COMMIT_MARKER: marker}

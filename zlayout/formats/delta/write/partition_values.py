@@ -44,8 +44,8 @@ _EMPTY = _Problem(
 )
 _NO_ZONE = _Problem(
     "ZL218",
-    "a timestamp without a time zone in the partition column {column}, which readers in other time zones read as other "
-    "instants",
+    "a timestamp without a time zone in the partition column {column}, which readers in different time zones interpret "
+    "as different instants",
     "declare partition_timezone: UTC in the layout if their writer used UTC; else rewrite these partitions in the time "
     "zone of their writer, with Delta 3.3 or later, which records UTC",
 )
@@ -62,10 +62,10 @@ def refuse_changing_values(delta: DeltaJvm, work: Work) -> None:
 
     Raises:
         Refused: ZL217 for an empty string, because Spark writes it as null. ZL218 for a timestamp without a time zone,
-            as Delta wrote it before version 3.3, unless the layout declares the zone: readers interpret it in their own
-            time zone, and a rewrite would store the interpretation in the session's time zone. ZL218 also for a
-            timestamp in an hour that the session's time zone skips or repeats: Delta takes the value from a folder name
-            without a time zone.
+            as Delta wrote it before version 3.3, unless the layout declares the time zone: each reader interprets it in
+            its own time zone, and a rewrite would store the instant that it is in the session's time zone. ZL218 also
+            for a timestamp in an hour that the session's time zone skips or repeats: Delta takes the value from the
+            name of a folder, which has no time zone.
     """
     table = str(work.table)
     with spark_errors(table, "checking its partition values"):
@@ -80,10 +80,10 @@ def refuse_changing_values(delta: DeltaJvm, work: Work) -> None:
 
 
 def _conditions(delta: DeltaJvm, snapshot: Any, work: Work) -> list[tuple[_Problem, str, Column]]:
-    """Return problems with their columns, and conditions on AddFiles that have the problem.
+    """Return each problem with its column, and the condition that is true for AddFiles that have the problem.
 
-    If the partitioning changes, some conditions do not apply: values of former partition columns are stored
-    in data files. Values of new partition columns are checked by `refuse_empty_strings` and by reading the new files.
+    If the partitioning changes, some conditions do not apply, because values of former partition columns are stored in
+    data files. `refuse_empty_strings` and reading the new files back check the values of new partition columns.
     """
     from pyspark.sql import functions as F
 
@@ -100,12 +100,13 @@ def _conditions(delta: DeltaJvm, snapshot: Any, work: Work) -> list[tuple[_Probl
             if not work.partition_timezone:
                 conditions.append((_NO_ZONE, leaf.path[0], (value != "") & ~value.rlike(_ZONE)))
             if not moves:
-                time = F.try_to_timestamp(value)  # null for text that is no time
+                time = F.try_to_timestamp(value)  # null if the value is not a time
                 conditions.append((_AMBIGUOUS_HOUR, leaf.path[0], time.cast("string").cast("timestamp") != time))
     return conditions
 
 
 def _planned(work: Work, paths: pa.ChunkedArray) -> list[str]:
+    """Return the paths of files that the work order rewrites. A partitioning change rewrites every file."""
     found: list[str] = paths.to_pylist()
     if not found or work.partition_by is not None:
         return found

@@ -1,4 +1,4 @@
-"""Changes the partitioning of a Delta table: rewrites every file in one commit with conflict checks.
+"""Changes the partitioning of a Delta table by a full rewrite in one commit, with conflict checks.
 
 docs/adr/0002-delta-repartition.md explains why this uses a transaction and not `overwriteSchema`.
 """
@@ -31,11 +31,12 @@ def repartition(delta: DeltaJvm, log: Log, snapshot: Any, state: TableState, wor
         log: Makes the commits of the run.
         snapshot: The snapshot that is read (py4j).
         state: The table state of the snapshot.
-        work: The work, which has the new partitioning.
+        work: The work order, which has the new partitioning.
         notify: Called with each stage.
 
     Raises:
-        EngineError: ZL310, ZL311 if the new files do not contain exactly the live rows; ZL316.
+        EngineError: ZL310, ZL311 if the new files do not contain exactly the live rows; ZL316 if a new file is missing
+            or has another size.
         CommitConflict: ZL321, if there is any commit after the snapshot. An append is a conflict too, because its files
             have the old partitioning.
         CommitUnknown: ZL331.
@@ -54,7 +55,7 @@ def repartition(delta: DeltaJvm, log: Log, snapshot: Any, state: TableState, wor
         operation = delta.overwrite(columns)
         notify(Progress(table, Stage.COMMITTING))  # Ctrl-C does not interrupt this stage
         delta.require_files(added)
-        # before the commit: nothing after it may fail, even if the JVM dies
+        # Call the JVM for the sizes before the commit. Nothing after the commit may fail, even if the JVM dies.
         sizes, removed = delta.files.sizes(added), len(old)
         version = log.commit(transaction, actions, operation, "repartitioning")
     return Commit(
@@ -75,6 +76,11 @@ def _write(
 
     The new files are always read back, because partition values are converted to strings in the log after the gate.
 
+    Args:
+        adds: The AddFiles of all live files, a java.util.List.
+        columns: The new partition columns.
+        state: The table state of the snapshot.
+
     Returns:
         The new AddFiles, a java.util.List, and the number of rows.
     """
@@ -83,11 +89,11 @@ def _write(
 
     with rewrite_conf(delta.spark):
         source = delta.data_frame(snapshot, adds)
-        # notes mean that row counts are estimates
+        # a note on the table state means that row counts are estimates
         gate = Gate(source, source.count() if state.notes else int(state.files.live_rows.sum()))
         frame = gate.watch_source(source)
         placed = frame.repartition(*map(column, columns)) if columns else frame
-        added = delta.write_files(transaction, gate.watch_result(placed), optimize=True)
+        added = delta.write_files(transaction, gate.watch_result(placed))
         rows = gate.check().rows
         if not adds.isEmpty():
             gate.verify(delta.read_back(delta.as_written(transaction), added, adds[0]))
@@ -95,9 +101,14 @@ def _write(
 
 
 def regrouped(work: Work, state: TableState) -> Work:
-    """Return the work with one group for each partition after a full rewrite, which replaced the planned files.
+    """Return the work order with one group per partition, for the files that a full rewrite has just written.
 
-    The ids of the planned groups are kept, and so is the planned number of files: partitions share it by their bytes.
+    The groups have the ids of the planned groups, as far as there are enough. The planned number of files is divided
+    among the partitions by their bytes.
+
+    Args:
+        work: The work order, whose planned files the full rewrite has replaced.
+        state: The table state after the full rewrite.
     """
     planned, files = [group.id for group in work.groups], state.files
     wanted, size = sum(group.target_files for group in work.groups), max(int(files.bytes.sum()), 1)

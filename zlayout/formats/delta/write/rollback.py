@@ -28,7 +28,7 @@ def roll_back(delta: DeltaJvm, log: Log, undo: Undo, notify: Notify) -> Commit:
 
     Args:
         log: Makes the commit.
-        undo: The rollback, as it was determined from the version that the commit is checked against.
+        undo: The rollback. Conflicts are checked from its version on.
         notify: Called with each stage.
 
     Raises:
@@ -68,7 +68,11 @@ def _at(files: pa.Table, version: int) -> pa.Table:
 
 
 def _adds(delta: DeltaJvm, snapshot: Any, files: pa.Table, table: str) -> Any:
-    """Return the AddFiles of files in a snapshot, a java.util.List (py4j). Delta returns them with `dataChange` false.
+    """Return the AddFiles of files in a snapshot, a java.util.List (py4j). In a snapshot, `dataChange` is false.
+
+    Args:
+        files: The files, with the columns of `zlayout.formats.undo.FILES`.
+        table: The name of the table, for messages.
 
     Raises:
         CommitConflict: ZL320, if one of them is not live in the snapshot, or has another deletion vector.
@@ -78,6 +82,6 @@ def _adds(delta: DeltaJvm, snapshot: Any, files: pa.Table, table: str) -> Any:
 
 
 def _missing(delta: DeltaJvm, files: Any) -> list[str]:
-    """Return the paths of AddFiles that are not on storage or have another size there, or whose vector is not there."""
+    """Return the paths of the files that are missing or have another size, and of missing files of deletion vectors."""
     changed = np.flatnonzero(delta.files.stored(files) != delta.files.sizes(files))
     return [*delta.files.paths(files).take(pa.array(changed)).to_pylist(), *delta.files.missing_vectors(files)]

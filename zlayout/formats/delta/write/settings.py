@@ -12,7 +12,7 @@ from zlayout.sql_text import quote_identifier, quote_path, string_literal
 
 
 def set_properties(delta: DeltaJvm, log: Log, work: Work, version: int) -> Commit:
-    """Set the properties of the work by ALTER TABLE. version: the version of the table directly before.
+    """Set the properties of the work order by ALTER TABLE. version: the version of the table directly before.
 
     Raises:
         Refused: ZL204, if the session's Delta does not know a property.
@@ -31,7 +31,7 @@ def set_properties(delta: DeltaJvm, log: Log, work: Work, version: int) -> Commi
 
 
 def set_clustering(delta: DeltaJvm, log: Log, work: Work, version: int) -> Commit:
-    """Change the clustering columns to those of the work. version: see `set_properties`.
+    """Change the clustering columns to those of the work order. version: see `set_properties`.
 
     Raises:
         EngineError: ZL314, if Delta refuses a column.
@@ -43,7 +43,13 @@ def set_clustering(delta: DeltaJvm, log: Log, work: Work, version: int) -> Commi
 
 
 def _altered(delta: DeltaJvm, log: Log, work: Work, version: int, change: str, doing: str) -> Commit:
-    """Run ALTER TABLE, which makes one commit. version: of the table directly before. doing: for messages."""
+    """Run ALTER TABLE, which makes one commit.
+
+    Args:
+        version: The version of the table directly before.
+        change: The clause that follows the table's location.
+        doing: The operation, for messages.
+    """
     conf = optimize_conf(work.layout, work.run_id, work.commit_properties)
     statement = f"ALTER TABLE delta.{quote_identifier(delta.location)} {change}"
     done, _ = log.run(statement, conf, version, doing)

@@ -20,9 +20,9 @@ from zlayout.table.state import FileTable, Int64, identities
 if TYPE_CHECKING:
     from zlayout.formats.delta.write.jvm import DeltaJvm
 
-# Up to this number, paths are sent to the JVM as literals of a filter; more paths are sent as a table for a join.
+# Up to this number, paths are sent to the JVM as literals in a filter. More paths are sent as a table for a join.
 _MAX_PATH_LITERALS = 1000
-# Characters that java.net.URI escapes in a path. `_metadata.file_path` is the string of such a URI.
+# Characters that java.net.URI escapes in a path. `_metadata.file_path` is such a URI as a string.
 _QUOTED_IN_URI = re.compile(r"[^A-Za-z0-9_\-!.~'()*/@&=+$,;:\u00a1-\U0010ffff]")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
@@ -45,13 +45,21 @@ class PinnedFiles:
 
 
 def still_live(groups: Sequence[Group], live: FileTable) -> tuple[list[Group], list[tuple[Group, int]]]:
-    """Apply `split_groups`. A file is unchanged if it is live and has the planned deletion vector."""
+    """Separate the groups whose files are unchanged from the other groups: see `split_groups`.
+
+    A file is unchanged if it is live and has the planned deletion vector.
+    """
     found = pc.is_in(identities([group.files for group in groups]), value_set=live.identity())
     return split_groups(groups, found.to_numpy(zero_copy_only=False))
 
 
 def pinned_files(delta: DeltaJvm, snapshot: Any, table: str, groups: Sequence[Group], live: int) -> PinnedFiles:
-    """Return the AddFiles of the groups' files in a snapshot (py4j). live: the number of its live files.
+    """Return the AddFiles of the groups' files in a snapshot.
+
+    Args:
+        snapshot: The snapshot (py4j).
+        table: The name of the table, for messages.
+        live: The number of live files in the snapshot.
 
     Raises:
         CommitConflict: ZL320, if a file is not in the snapshot or has another deletion vector than planned.
@@ -65,10 +73,16 @@ def pinned_files(delta: DeltaJvm, snapshot: Any, table: str, groups: Sequence[Gr
 
 
 def require_pinned(delta: DeltaJvm, adds: Any, table: str, paths: pa.Array, vectors: pa.Array) -> PinnedFiles:
-    """Check that AddFiles are exactly those with these paths and deletion vectors. adds: a java.util.List.
+    """Check that AddFiles are exactly those with these paths and deletion vectors.
+
+    Args:
+        adds: The AddFiles, a java.util.List.
+        table: The name of the table, for messages.
+        paths: string[files], the paths in the log.
+        vectors: string[files], the unique ids of the deletion vectors, '' for none.
 
     Raises:
-        CommitConflict: ZL320, if they are not.
+        CommitConflict: ZL320, if a file is missing, or if there is another one.
     """
     found = delta.files.paths(adds)
     at = pc.index_in(paths, value_set=found)
@@ -83,7 +97,7 @@ def require_pinned(delta: DeltaJvm, adds: Any, table: str, paths: pa.Array, vect
 
 
 def add_files_at(delta: DeltaJvm, snapshot: Any, wanted: pa.Array) -> Any:
-    """Return the live AddFiles at these paths, with complete statistics, as a java.util.List."""
+    """Return the live AddFiles with these paths, with complete statistics, as a java.util.List. wanted: string."""
     from pyspark.sql import functions as f
 
     live = delta.all_files(snapshot)

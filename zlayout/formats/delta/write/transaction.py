@@ -1,4 +1,4 @@
-"""What the transactions of rewrites and of rollbacks share: begin, metrics, and a check directly before the commit."""
+"""The steps that transactions of rewrites and of rollbacks share: begin, metrics, the check before the commit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zlayout.table.state import Int64
 def begin(delta: DeltaJvm, snapshot: Any, adds: Any) -> Any:
     """Begin a transaction that has read exactly these AddFiles, a java.util.List.
 
-    A concurrent change of one of them is a conflict, a concurrent append is not.
+    For this transaction, a concurrent change of one of the files is a conflict, and a concurrent append is not.
     """
     transaction = delta.begin(snapshot)
     transaction.trackFilesRead(delta.seq(adds))
@@ -26,19 +26,18 @@ def begin(delta: DeltaJvm, snapshot: Any, adds: Any) -> Any:
 
 
 def require_no_silent_change(delta: DeltaJvm, transaction: Any, table: str, hint: str) -> None:
-    """Check for changes after the transaction's snapshot that exclude the commit, but are no conflicts for Delta.
+    """Check for changes since the transaction's snapshot that exclude the commit, but are not conflicts for Delta.
 
-    The check is made directly before the commit.
+    Call this directly before the commit. It checks three changes:
 
-    If row tracking is enabled, Delta gives the rows of the transaction other ids than they have by then. The conflict
-    check of Delta ignores the domain metadata with the clustering columns. That a table becomes clustered for the first
-    time adds a table feature, which is a conflict in the commit itself (`outcome.Log`).
-
-    If the catalog of the table has taken over its commits, Delta 4.4 would rebase the transaction and write it to the
-    log without the catalog. The newest snapshot is read for every table, because Delta refuses it then.
+    - Row tracking was enabled. Delta would give the rows new ids, although they have ids since that change.
+    - The clustering columns were changed. Delta's conflict check ignores the domain metadata that contains them. (If a
+      table is clustered for the first time, it gets a table feature, which is a conflict in the commit itself:
+      `outcome.Log`.)
+    - The catalog of the table has taken over its commits. Delta 4.4 would write the commit to the log without the
+      catalog. Reading the newest snapshot is the check, because Delta refuses to read it in this case.
 
     Args:
-        delta: The table.
         transaction: The transaction that will be committed (py4j).
         table: The name of the table, for messages.
         hint: What to do after a conflict.
@@ -79,9 +78,9 @@ def replacement_metrics(removed: Int64, added: Int64, vectors: int) -> dict[str,
 
 
 def _quartiles(sizes: Int64) -> dict[str, int]:
-    """Return the quartiles of sorted sizes. Delta takes the element at a quarter of the number, rounded down."""
+    """Return the quartiles of sorted sizes as Delta computes them: the elements at a quarter, a half and so on."""
     count = len(sizes)
-    if not count:  # every row of the groups was deleted
+    if not count:  # all rows of the groups were deleted, so no file was written
         return {}
     at = {"min": 0, "p25": count // 4, "p50": count // 2, "p75": count * 3 // 4, "max": count - 1}
     return {f"{name}FileSize": int(sizes[index]) for name, index in at.items()}

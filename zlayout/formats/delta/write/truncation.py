@@ -1,4 +1,4 @@
-"""Truncates string bounds as Delta does."""
+"""Truncates string bounds as Delta's writer does."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ def truncate_upper(value: Any, prefix: int) -> Any:
     """Truncate a string (UTF-8 bytes) to an upper bound of it. Other values are returned unchanged.
 
     This is the rule of Delta's `StatisticsCollection.truncateMaxStringAgg`, which counts lengths in UTF-16 units:
-    truncate the string, and append a character that is greater than the first removed character.
+    truncate the string, and append a character that is greater than the first removed character. The character U+10FFFF
+    is never removed, because none is greater. So the bound can be longer than `prefix`.
 
     Returns:
-        The bound, None if no bound within the allowed length exists.
+        The bound; None if it would need more than twice the length `prefix`.
     """
     if not isinstance(value, bytes):
         return value

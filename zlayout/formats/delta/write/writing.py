@@ -35,7 +35,7 @@ def write_with_stats(
         storage: The file system, rooted at the table.
         snapshot: The snapshot that the transaction is pinned to (py4j).
         transaction: The transaction that writes (py4j).
-        like: Any AddFile of the snapshot (py4j).
+        like: Any AddFile of the snapshot (py4j): see `DeltaJvm.read_back`.
 
     Returns:
         The new files. Files without rows are omitted.
@@ -46,15 +46,15 @@ def write_with_stats(
     stats_schema = T.StructType.fromJson(json.loads(delta.stats_schema(snapshot)))
     all_leaves = leaves(json.loads(delta.schema(snapshot)))
     if not footers_suffice(all_leaves, stats_schema):
-        written = delta.write_files(transaction, frame, optimize=True)
+        written = delta.write_files(transaction, frame)
         written_paths = delta.files.paths(written)
         return _new_files(delta, written, written_paths, row_counts(storage, written_paths))
     with session_conf(delta.spark, _WITHOUT_STATS):
-        written = delta.write_files(transaction, frame, optimize=True)
+        written = delta.write_files(transaction, frame)
     written_paths = delta.files.paths(written)
     columns = {".".join(leaf.physical): leaf.path for leaf in all_leaves}
 
-    def scan(column: str, paths: Sequence[str]) -> Mapping[str, tuple[int, Bounds]]:
+    def scan(column: str, paths: Sequence[str]) -> Mapping[str, tuple[int, Bounds]]:  # see `footers.Scan`
         by_uri = dict(zip(file_uris(delta.base_uri(), paths).to_pylist(), paths, strict=True))
         rows = delta.read_back(
             snapshot, delta.files.select(written, positions_among(written_paths, pa.array(paths, pa.string()))), like
