@@ -111,7 +111,7 @@ def columns_of(
     partition_columns: Collection[str],
     properties: Mapping[str, str],
     wanted: Sequence[str],
-    recorded: Callable[[], Collection[str] | None] = lambda: None,
+    recorded: Callable[[], Collection[str] | None],
 ) -> tuple[Column, ...]:
     """Return the columns of a table state, with the statistics that Delta collects for them.
 

@@ -37,7 +37,7 @@ _FOOTER_THREADS = 8
 
 
 def read_bounds(
-    adds: pa.Table, wanted: Sequence[Leaf], without: Collection[str], prefix: int = STRING_PREFIX_DEFAULT
+    adds: pa.Table, wanted: Sequence[Leaf], without: Collection[str], prefix: int
 ) -> dict[str, ColumnBounds]:
     """Return the bounds of leaf columns by name.
 
