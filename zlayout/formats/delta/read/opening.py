@@ -8,8 +8,8 @@ There are two such cases:
   The copy contains the log up to its newest version (the published version), and one more commit: the protocol without
   the table features by which the catalog owns the commits.
 
-The copy is used only to determine the live files. Everything else is read from the log itself, and data files are read
-at the location of the table.
+deltalake reads protocol, metadata and live files from the copy. File tags and the history are read from the log itself,
+and data files at the location of the table.
 """
 
 from __future__ import annotations
