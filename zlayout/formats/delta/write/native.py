@@ -42,8 +42,9 @@ def run_native(
         Each commit of OPTIMIZE, dropped groups, and the commit of the layout records.
 
     Raises:
-        CommitConflict: ZL321, if OPTIMIZE failed because of a concurrent change.
-        EngineError: If OPTIMIZE failed for another reason.
+        CommitConflict: ZL321, if OPTIMIZE failed before its first commit because of a concurrent change.
+        EngineError: ZL314, if it failed before its first commit for another reason.
+        CommitUnknown: ZL331.
     """
     table = str(work.table)
     orders = work.layout.orders and not state.clustering
