@@ -86,10 +86,10 @@ class Console:
         if self.as_json:
             self.result(json.dumps(document, indent=2, allow_nan=False) + "\n")
 
-    def say(self, line: str, kind: str = "") -> None:
-        """Write a line to stderr, without control characters. kind: the style, as in `TextOptions`."""
+    def say(self, line: str, style: str = "") -> None:
+        """Write a line to stderr, without control characters. style: its name, as in `TextOptions`."""
         line = "\n".join(map(printable, line.split("\n")))
-        sys.stderr.write((_style(kind, line) if self._err_color else line) + "\n")
+        sys.stderr.write((_style(style, line) if self._err_color else line) + "\n")
         sys.stderr.flush()
 
     def status(self, line: str) -> None:
@@ -155,12 +155,12 @@ def wants_color(color: Color, stream: TextIO, environ: Mapping[str, str]) -> boo
     return stream.isatty() and environ.get("TERM") != "dumb"
 
 
-def _style(kind: str, text: str) -> str:
-    code = _ANSI.get(kind)
+def _style(name: str, text: str) -> str:
+    code = _ANSI.get(name)
     return f"\x1b[{code}m{text}\x1b[0m" if code else text
 
 
-def _plain(_kind: str, text: str) -> str:
+def _plain(_name: str, text: str) -> str:
     return text
 
 
@@ -182,7 +182,7 @@ class ReadingShown:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._console.live:
             self._console.status("")

@@ -203,7 +203,7 @@ class ApplyProgress:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._running.clear()
         self._stop.set()

@@ -79,8 +79,8 @@ def of_table(table: TablePlan, report: RunReport) -> tuple[Finding, ...]:
 def _safe(finding: Finding) -> Finding:
     """Sanitize the text of a finding, since a plan file may contain any text."""
     rule, table, subject, message = map(printable, (finding.rule, finding.table, finding.subject, finding.message))
-    place = replace(finding.location, path=printable(finding.location.path))
-    return Finding(rule, finding.level, table, subject, message, place)
+    location = replace(finding.location, path=printable(finding.location.path))
+    return Finding(rule, finding.level, table, subject, message, location)
 
 
 def _changes(table: TablePlan) -> Iterator[Finding]:

@@ -80,9 +80,9 @@ def fleet(entries: Sequence[Entry], sections: Sequence[str]) -> Fleet | None:
 
 
 def _worst(entries: Sequence[Entry]) -> list[Entry]:
-    stuck = [entry for entry in entries if entry["kind"] in ("error", "refused")]
+    not_planned = [entry for entry in entries if entry["kind"] in ("error", "refused")]
     others = [entry for entry in entries if entry["kind"] not in ("error", "refused", "unchanged")]
-    return [*stuck[: max(WORST // 2, WORST - len(others))], *others][:WORST]
+    return [*not_planned[: max(WORST // 2, WORST - len(others))], *others][:WORST]
 
 
 def _pack(sections: Sequence[str]) -> str:

@@ -22,10 +22,10 @@ def render(shown: Plan | RunReport) -> str:
 
 
 def _command(finding: Finding) -> str:
-    place = finding.location
-    parts = {"file": printable(place.path), "title": f"{finding.table}: {finding.rule}"}
-    if place.line:
-        parts |= {"line": str(place.line), "col": str(place.column)}
+    location = finding.location
+    parts = {"file": printable(location.path), "title": f"{finding.table}: {finding.rule}"}
+    if location.line:
+        parts |= {"line": str(location.line), "col": str(location.column)}
     properties = ",".join(f"{key}={_property(value)}" for key, value in parts.items())
     # Drift is what the check is for, so it is shown as an error; the warnings of a plan are not.
     command = "error" if finding.rule in RULES else _COMMANDS[finding.level]

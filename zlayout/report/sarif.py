@@ -39,10 +39,10 @@ def _rule(rule: str) -> dict[str, Any]:
 
 
 def _result(finding: Finding, rule_index: int) -> dict[str, Any]:
-    place = finding.location
-    physical: dict[str, Any] = {"artifactLocation": {"uri": quote(place.path.replace("\\", "/"))}}
-    if place.line:
-        physical["region"] = {"startLine": place.line, "startColumn": max(place.column, 1)}
+    location = finding.location
+    physical: dict[str, Any] = {"artifactLocation": {"uri": quote(location.path.replace("\\", "/"))}}
+    if location.line:
+        physical["region"] = {"startLine": location.line, "startColumn": max(location.column, 1)}
     return {
         "ruleId": finding.rule,
         "ruleIndex": rule_index,

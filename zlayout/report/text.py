@@ -32,13 +32,13 @@ class TextOptions:
         width: The number of columns of the terminal.
         summary: Whether to show one line for each table.
         verbose: Whether to show unchanged tables and decay within the tolerance too.
-        style: A function of kind and text that colours the text. Kinds are title, first, alter, rewrite, error,
-            refused, warning, note and dim.
+        style: A function of the name of a style and a text, which returns the coloured text. The names are title,
+            first, alter, rewrite, error, refused, warning, note and dim.
     """
 
     width: int = 100
     verbose: bool = False
-    style: Style = lambda _kind, text: text
+    style: Style = lambda _name, text: text
     summary: bool = False
 
 
@@ -52,8 +52,8 @@ def render(shown: Plan | RunReport, options: TextOptions | None = None, *, headi
         lines += [options.style(*item) for item in (*table_lines(ordered, options.width), ("", ""))]
     else:
         lines += _tables(report, options)
-    for kind, line, indent in _diagnosed(report.plan.diagnostics):
-        lines += [options.style(kind, piece) for piece in wrapped(line[4:], options.width, indent - 4)]
+    for name, line, indent in _diagnosed(report.plan.diagnostics):
+        lines += [options.style(name, piece) for piece in wrapped(line[4:], options.width, indent - 4)]
     lines += [""] * bool(report.plan.diagnostics)
     lines += [options.style("title", piece) for piece in wrapped(last_line(report), options.width, 0)]
     return "\n".join(lines) + "\n"
@@ -61,12 +61,12 @@ def render(shown: Plan | RunReport, options: TextOptions | None = None, *, headi
 
 def _tables(report: RunReport, options: TextOptions) -> Iterator[str]:
     tables = [t for t in report.plan.tables if options.verbose or t.status is not Status.UNCHANGED or t.diagnostics]
-    for kind, line in _legend(tables, options):
-        yield options.style(kind, line) if line else ""
+    for name, line in _legend(tables, options):
+        yield options.style(name, line) if line else ""
     if len(tables) > MAX_TABLES and not options.verbose and not report.results:
         ordered = worst_first(tables)
         tables = ordered[MAX_TABLES - 1 :: -1]  # the worst last
-        yield from (options.style(kind, line) for kind, line in brief(ordered[MAX_TABLES:], options.width))
+        yield from (options.style(name, line) for name, line in brief(ordered[MAX_TABLES:], options.width))
     failed = report.failed if report.results else {}
     for table in sorted(tables, key=lambda t: (_ORDER.index(t.status), t.table in failed)):
         yield from _table(table, report.results.get(table.table), options)
@@ -112,19 +112,19 @@ def _table(table: TablePlan, result: TableResult | None, options: TextOptions) -
     version = table.version
     at = "" if version is None or version < 0 else f", {version_word(table.format)} {version}"
     title = printable(f"{table.table} ({table.format}{at})")
-    place = printable(str(table.location))
-    gap = options.width - len(title) - len(place)
-    yield style("title", title) + (" " * gap + style("dim", place) if gap > 1 else f"\n  {style('dim', place)}")
+    location = printable(str(table.location))
+    gap = options.width - len(title) - len(location)
+    yield style("title", title) + (" " * gap + style("dim", location) if gap > 1 else f"\n  {style('dim', location)}")
     if table.storage_location is not None:
         yield style("dim", printable(_labelled("", "location", table.storage_location)))
     if table.rule:
         yield style("dim", printable(_labelled("", "rule", table.rule)))
-    lines = ((kind, line, _TEXT_INDENT) for kind, line in _lines(table, result, options))
+    lines = ((name, line, _TEXT_INDENT) for name, line in _lines(table, result, options))
     diagnostics = _diagnosed((*table.diagnostics, *(result.problems if result else ())))
-    for kind, line, indent in (*lines, *diagnostics):
+    for name, line, indent in (*lines, *diagnostics):
         # A plan file may contain any text, so characters that are not printable are replaced.
         for piece in wrapped(printable(line), options.width, indent):
-            yield style(kind, piece) if kind else piece
+            yield style(name, piece) if name else piece
 
 
 def _diagnosed(diagnostics: Iterable[Diagnostic]) -> Iterator[tuple[str, str, int]]:

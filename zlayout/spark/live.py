@@ -181,9 +181,9 @@ def remove_listeners(clone: SparkSession) -> None:
     scala = context._jsc.sc()
     java_clone: Any = clone._jsparkSession
     for listener in list(scala.listenerBus().listeners()):
-        kind = listener.getClass()
-        if kind.getSimpleName() == "ExecutionListenerBus":
-            field = kind.getDeclaredField("sessionUUID")
+        listener_class = listener.getClass()
+        if listener_class.getSimpleName() == "ExecutionListenerBus":
+            field = listener_class.getDeclaredField("sessionUUID")
             field.setAccessible(True)
             if field.get(listener) == java_clone.sessionUUID():
                 scala.removeSparkListener(listener)

@@ -220,11 +220,11 @@ def check_java() -> str:
     if not java or not Path(java).exists():
         reason = f"JAVA_HOME={home} has no bin/java" if home else "there is no java on the PATH"
         raise EngineError.of("ZL301", f"Spark needs Java, but {reason}", hint=JAVA_HINT)
-    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
+    printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "(?:1\.)?(\d+)', printed.stderr)
     if not found or int(found[1]) < versions.JAVA_MINIMUM:
-        version = found[1] if found else first_line(answer.stderr.strip() or "nothing")
+        version = found[1] if found else first_line(printed.stderr.strip() or "nothing")
         raise EngineError.of(
             "ZL302", f"expected Java {versions.JAVA_MINIMUM} or newer, found {version}", hint=JAVA_HINT
         )
-    return answer.stderr
+    return printed.stderr
