@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from hive_metastore.ttypes import Database
+from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 from spark.arenas import DeltaArena, IcebergArena, SparkArena
 from spark.catalogs import port_of, service_catalogs
@@ -70,7 +71,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     catalogs |= fault_catalogs(root, f"http://127.0.0.1:{free_port()}")
     catalogs |= service_catalogs(root, BUCKET, storage, thrift["uri"])
     os.environ.update(CREDENTIALS)  # before the JVM starts, which reads them
+    SqlCatalog("ice", **catalogs["ice"].options)  # which makes the tables of the catalog
     conf = {
+        # Iceberg 1.10 looks for these tables with a query that it never closes: commits would find a locked database.
+        "spark.sql.catalog.ice.jdbc.init-catalog-tables": "false",
         "spark.driver.memory": "4g",
         "spark.driver.extraJavaOptions": QUICK,
         "spark.sql.shuffle.partitions": "4",

@@ -68,14 +68,6 @@ The columns are the combinations of the first table, and each cell is the result
 - `no`: this version of Spark or of the format cannot create such a table, or has no such check.
 - `-`: it was not run."""
 
-# Why tests fail, by the version of Iceberg.
-_REASONS = {
-    "1.10.1": """\
-With Iceberg 1.10.1, the JVM keeps a read lock on the SQLite file with the catalog of these tests, so that a commit
-finds the file locked (SQLITE_BUSY): the error is ZL331, and the table has no commit. With Iceberg 1.11.0 on the same
-Spark, it does not."""
-}
-
 
 def page(results: Sequence[tuple[Combination, Result | None]], suites: Iterable[str]) -> str:
     """Return docs/support.md.
@@ -93,7 +85,6 @@ def page(results: Sequence[tuple[Combination, Result | None]], suites: Iterable[
         for outcome in result.suites.values()
         for name in outcome.failed
     ]
-    with_failures = {c.iceberg for c, result in results if result and any(o.failed for o in result.suites.values())}
     return "\n".join(
         [
             "# Supported versions",
@@ -113,7 +104,6 @@ def page(results: Sequence[tuple[Combination, Result | None]], suites: Iterable[
             "",
             "## Tests that failed",
             *(failed or ["None."]),
-            *(f"\n{reason}" for version, reason in _REASONS.items() if version in with_failures),
             "",
         ]
     )
