@@ -157,9 +157,9 @@ def _first(value: Any, type_: pa.DataType, above: bool) -> Any:
         whole = Decimal(value).quantize(unit, ROUND_FLOOR if above else ROUND_CEILING, _WIDE)
         return _WIDE.add(whole, unit) if above else whole
     if pt.is_floating(type_):
-        kind = type_.to_pandas_dtype()
-        near = kind(value)
-        return np.nextafter(near, kind(np.inf)) if float(near) < value or (above and float(near) == value) else near
+        scalar = type_.to_pandas_dtype()
+        near = scalar(value)
+        return np.nextafter(near, scalar(np.inf)) if float(near) < value or (above and float(near) == value) else near
     if pt.is_date(type_):
         day = value.date() if isinstance(value, datetime) else value
         later = above or (isinstance(value, datetime) and value > datetime(day.year, day.month, day.day))

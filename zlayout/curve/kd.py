@@ -199,7 +199,7 @@ def _choose(parts: _Parts, goal: Goal) -> _Splits:
     several, lowest, highest = several[open_parts], lowest[open_parts], highest[open_parts]
     costs = _costs(several, lowest, highest, goal)
     wanted = _wanted(parts.pieces[open_parts], parts.levels[open_parts], costs, several, highest - lowest)
-    # Costs that differ by less than a hundredth of a bit count as equal, so that the choice does not depend on chance.
+    # Costs are rounded, so that the order of nearly equal ones does not depend on chance.
     rounded = _each(lambda cost: round(cost, 2), costs)
     preference = np.argsort(np.where(several, -rounded, np.inf), axis=1, kind="stable")
     pending = np.arange(len(open_parts))

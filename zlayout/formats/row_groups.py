@@ -193,26 +193,26 @@ class _Reader:
         return _Read(file, tuple(keys), rows, int(size), number)
 
 
-def _bounds(statistics: Sequence[pq.Statistics | None], kind: pa.DataType) -> ColumnBounds:
-    limits = [_limits(s, kind) for s in statistics]
+def _bounds(statistics: Sequence[pq.Statistics | None], type_: pa.DataType) -> ColumnBounds:
+    limits = [_limits(s, type_) for s in statistics]
     nulls = [s.null_count if s is not None and s.has_null_count else -1 for s in statistics]
     return ColumnBounds(
-        pa.array([low for low, _ in limits], kind),
-        pa.array([high for _, high in limits], kind),
+        pa.array([low for low, _ in limits], type_),
+        pa.array([high for _, high in limits], type_),
         np.array(nulls, np.int64),
         np.zeros(len(nulls), bool),
     )
 
 
-def _limits(statistics: pq.Statistics | None, kind: pa.DataType) -> tuple[Any, Any]:
+def _limits(statistics: pq.Statistics | None, type_: pa.DataType) -> tuple[Any, Any]:
     """Return min and max as scalars of the type; None twice if the footer has none, or none that can be converted."""
     if statistics is None or not statistics.has_min_max:
         return None, None
     try:
         found = statistics.min, statistics.max
-        if pa.types.is_decimal(kind) and not all(isinstance(value, Decimal) for value in found):
+        if pa.types.is_decimal(type_) and not all(isinstance(value, Decimal) for value in found):
             return None, None  # an unscaled integer, whose scale is unknown
-        return pa.scalar(found[0], kind), pa.scalar(found[1], kind)
+        return pa.scalar(found[0], type_), pa.scalar(found[1], type_)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         return None, None
 
@@ -224,10 +224,10 @@ def _leaf(table: pa.Table, path: Sequence[str]) -> pa.Array:
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
-def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def _typed(values: pa.Array, type_: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
-    return values if values.type == kind else values.cast(kind, safe=False)
+    return values if values.type == type_ else values.cast(type_, safe=False)
 
 
 def _joined(

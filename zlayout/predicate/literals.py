@@ -47,21 +47,21 @@ def literal(value: Value) -> str:
             return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def number(text: str, kind: Callable[[str], Value] | None = None) -> Value:
+def number(text: str, type_: Callable[[str], Value] | None = None) -> Value:
     """Parse a number.
 
     Args:
         text: the digits, without a suffix.
-        kind: the Python type; None for the type that Spark chooses: int for 1, Decimal for 1.5, float for 1e3. In both
+        type_: the Python type; None for the type that Spark chooses: int for 1, Decimal for 1.5, float for 1e3. In both
             cases, an int of more than 64 bits becomes a Decimal.
 
     Raises:
         RejectedError: ZL032 for an invalid or too large number.
     """
-    if kind is None:
-        kind = float if "e" in text.lower() else Decimal if "." in text else int
+    if type_ is None:
+        type_ = float if "e" in text.lower() else Decimal if "." in text else int
     try:
-        value = kind(text)
+        value = type_(text)
     except (ValueError, InvalidOperation):
         raise RejectedError("ZL032", f"expected a number, found {quote_value(text)}") from None
     if isinstance(value, float) and not math.isfinite(value):

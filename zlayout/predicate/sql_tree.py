@@ -116,12 +116,12 @@ def column_parts(node: exp.Expr) -> list[exp.Expr]:
     return [*node.parts, *tail] if isinstance(node, exp.Column) else tail
 
 
-def operands(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
-    """The operands of a chain of ANDs or ORs (`kind`), in order. A chain may be too long for recursion."""
+def operands(node: exp.Expr, node_type: type[exp.Expr]) -> list[exp.Expr]:
+    """The operands of a chain of ANDs or ORs (`node_type`), in order. A chain may be too long for recursion."""
     found, stack = [], [node]
     while stack:
         top = stack.pop().unnest()
-        if type(top) is kind:
+        if type(top) is node_type:
             stack += [top.args["expression"], top.args["this"]]
         else:
             found.append(top)

@@ -127,8 +127,8 @@ def _null_safe(node: exp.Expr, rules: _WhereRules) -> Predicate:
 def _constant(node: exp.Expr) -> bool | None:
     """The truth value of a comparison of two numbers, two strings or two booleans; None for another comparison."""
     left, right = (literal_value(side.unnest()) for side in (node.this, node.expression))
-    for kinds in ((bool,), (str,), (int, Decimal)):
-        if type(left) in kinds and type(right) in kinds:
+    for types in ((bool,), (str,), (int, Decimal)):
+        if type(left) in types and type(right) in types:
             return bool(_COMPARED[COMPARISONS[type(node)]](left, right))
     return None
 

@@ -60,8 +60,8 @@ class Axis:
         distance of two neighbours near 10^18 is exact.
         """
         total = _difference(self.words[0][start], self.words[0][stop])
-        for place, word in enumerate(self.words[1:], 1):
-            total += _difference(word[start], word[stop]) / WORD_SPAN**place
+        for position, word in enumerate(self.words[1:], 1):
+            total += _difference(word[start], word[stop]) / WORD_SPAN**position
         return np.maximum(total, 0.0, out=total)
 
 
@@ -90,10 +90,10 @@ def axis_and_ranks(values: pa.Array) -> tuple[Axis, Int64]:
         TableError: ZL109 for a type without an order.
     """
     values = _storage(values)
-    kind = values.type
-    if pt.is_binary(kind) or pt.is_large_binary(kind):
+    type_ = values.type
+    if pt.is_binary(type_) or pt.is_large_binary(type_):
         return _bytes_axis(values)
-    words = _decimal_words(values) if pt.is_decimal(kind) else (_number_word(values),)
+    words = _decimal_words(values) if pt.is_decimal(type_) else (_number_word(values),)
     floating = words[0].dtype.kind == "f"
     if len(words) == 1:
         ranks, distinct = dense_values(words[0])
@@ -153,32 +153,32 @@ def _storage(values: pa.Array) -> pa.Array:
         values = values.dictionary_decode()
     if isinstance(values.type, pa.BaseExtensionType):
         values = values.storage
-    kind = values.type
-    if pt.is_string(kind):
+    type_ = values.type
+    if pt.is_string(type_):
         return values.cast(pa.binary())  # shares the buffers
-    if pt.is_large_string(kind):
+    if pt.is_large_string(type_):
         return values.cast(pa.large_binary())
-    if pt.is_string_view(kind) or pt.is_binary_view(kind) or pt.is_fixed_size_binary(kind):
+    if pt.is_string_view(type_) or pt.is_binary_view(type_) or pt.is_fixed_size_binary(type_):
         return values.cast(pa.large_binary())
     return values
 
 
 def _number_word(values: pa.Array) -> NDArray[Any]:
-    kind = values.type
-    if pt.is_floating(kind):
+    type_ = values.type
+    if pt.is_floating(type_):
         return np.asarray(values.cast(pa.float64()).to_numpy(zero_copy_only=False))  # numpy holds -0.0 == 0.0
-    if pt.is_uint64(kind):
+    if pt.is_uint64(type_):
         return np.asarray(values.to_numpy(zero_copy_only=False))
-    if pt.is_boolean(kind) or pt.is_integer(kind):
+    if pt.is_boolean(type_) or pt.is_integer(type_):
         return np.asarray(values.cast(pa.int64()).to_numpy(zero_copy_only=False))
-    if pt.is_temporal(kind) and not pt.is_interval(kind):
-        stored = pa.int32() if kind.bit_width == 32 else pa.int64()
+    if pt.is_temporal(type_) and not pt.is_interval(type_):
+        stored = pa.int32() if type_.bit_width == 32 else pa.int64()
         return np.asarray(values.view(stored).cast(pa.int64()).to_numpy(zero_copy_only=False))
-    if pt.is_null(kind):
+    if pt.is_null(type_):
         return np.zeros(len(values), np.int64)
     raise TableError.of(
         "ZL109",
-        f"expected a column of an orderable type, found {kind}",
+        f"expected a column of an orderable type, found {type_}",
         hint="use a column of numbers, strings, binary, dates, times, timestamps or booleans",
     )
 

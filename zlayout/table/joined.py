@@ -35,18 +35,18 @@ def joined(parts: Sequence[FileTable]) -> FileTable:
 
 def joined_bounds(parts: Sequence[ColumnBounds]) -> ColumnBounds:
     """The bounds of all parts, in order, cast to the type of the first part."""
-    kind = parts[0].lower.type
+    type_ = parts[0].lower.type
     return ColumnBounds(
-        _joined([part.lower for part in parts], kind),
-        _joined([part.upper for part in parts], kind),
+        _joined([part.lower for part in parts], type_),
+        _joined([part.upper for part in parts], type_),
         np.concatenate([part.null_count for part in parts]),
         np.concatenate([part.truncated for part in parts]),
     )
 
 
-def _joined(columns: Sequence[pa.Array | pa.ChunkedArray], kind: pa.DataType) -> pa.Array:
+def _joined(columns: Sequence[pa.Array | pa.ChunkedArray], type_: pa.DataType) -> pa.Array:
     flat = (c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns)
-    return pa.concat_arrays([column if column.type == kind else column.cast(kind) for column in flat])
+    return pa.concat_arrays([column if column.type == type_ else column.cast(type_) for column in flat])
 
 
 def replaced(files: FileTable, removed: Sequence[pa.Array], added: Sequence[FileTable]) -> FileTable:

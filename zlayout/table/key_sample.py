@@ -11,10 +11,10 @@ from zlayout.table.state import ColumnBounds, Int64
 
 
 class NotParquetError(ValueError):
-    """The files are not Parquet files, so that they have no row groups. kind: their format."""
+    """The files are not Parquet files, so that they have no row groups. format: that of the files."""
 
-    def __init__(self, kind: str) -> None:
-        super().__init__(f"only Parquet files can be sampled, found {kind} files")
+    def __init__(self, format: str) -> None:
+        super().__init__(f"only Parquet files can be sampled, found {format} files")
 
 
 @dataclass(frozen=True, slots=True)

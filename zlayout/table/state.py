@@ -36,9 +36,9 @@ ARROW_COLUMNS = ("path", "version_key")
 NUMPY_COLUMNS = ("rows", "deleted", "shared_deletes", "bytes", "partition", "layout", "group")
 
 
-def is_text(kind: pa.DataType) -> bool:
+def is_text(type_: pa.DataType) -> bool:
     """Whether writers may truncate bounds of this type: string or binary, not large or a view."""
-    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
+    return bool(pa.types.is_string(type_) or pa.types.is_binary(type_))
 
 
 @dataclass(frozen=True, slots=True)
