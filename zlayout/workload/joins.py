@@ -90,34 +90,34 @@ def join_key(
 
 
 def using_keys(
-    join: exp.Join, before: Sequence[Source], one: Source, limited: Collection[Source], optional: Source | None
+    join: exp.Join, left: Sequence[Source], right: Source, limited: Collection[Source], optional: Source | None
 ) -> Iterator[JoinKey]:
     """Yield the join keys of `JOIN ... USING (a, b)`.
 
     Args:
         join: The join.
-        before: The sources on its left.
-        one: The source on its right.
+        left: The sources on its left.
+        right: The source on its right.
         limited, optional: As in `JoinKey`.
     """
     for column in join.args["using"]:
-        if found := owner([column.name], before):
-            yield JoinKey(f"USING ({column.name})", (found, (one, column.name)), frozenset(limited), optional)
+        if found := owner([column.name], left):
+            yield JoinKey(f"USING ({column.name})", (found, (right, column.name)), frozenset(limited), optional)
 
 
-def limited_sources(before: list[Source], one: Source, side: str, kind: str) -> list[Source]:
+def limited_sources(left: list[Source], right: Source, side: str, kind: str) -> list[Source]:
     """Return the sources whose rows an ON condition limits. A join keeps all rows of the other sources.
 
     Args:
-        before: The sources on the left of the join.
-        one: The source on its right.
+        left: The sources on the left of the join.
+        right: The source on its right.
         side, kind: Of the join, as sqlglot names them, for example LEFT and SEMI; may be empty.
     """
     if kind == "SEMI" or (not side and kind != "ANTI"):
-        return [*before, one]
+        return [*left, right]
     if kind == "ANTI" or side == "LEFT":
-        return [one]
-    return before if side == "RIGHT" else []
+        return [right]
+    return left if side == "RIGHT" else []
 
 
 def spread(keys: Sequence[JoinKey], found: dict[Source, list[Predicate]], rejecting: Collection[Source]) -> None:

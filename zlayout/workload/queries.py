@@ -28,7 +28,7 @@ from zlayout.workload.sources import (
     is_true,
     own_nodes,
     owner,
-    source,
+    source_of,
     subqueries,
     tables_in,
     tables_of,
@@ -89,19 +89,19 @@ class Reader:
         sources, nullable = clauses.sources, clauses.nullable
         clause = node.args.get("from_") or node.args.get("from")
         for item, join, optional in from_items(clause.this if clause else None, node.args.get("joins") or []):
-            one = source(item, ctes, self.known)
+            source = source_of(item, ctes, self.known)
             before, side, kind = list(sources), join.side if join else "", join.kind if join else ""
-            sources.append(one)
+            sources.append(source)
             if len(sources) > MAX_SCANS:
                 raise UnreadableError(TOO_MANY)
-            limited = limited_sources(before, one, side, kind)
-            outer = one if side == "LEFT" and not kind else None
+            limited = limited_sources(before, source, side, kind)
+            outer = source if side == "LEFT" and not kind else None
             if join and join.args.get("on"):
                 self._conditions(join.args["on"], clauses, limited, outer)
             if join and join.args.get("using"):
-                clauses.keys += using_keys(join, before, one, limited, outer)
+                clauses.keys += using_keys(join, before, source, limited, outer)
             if kind not in ("SEMI", "ANTI"):
-                nullable |= {one} if optional else set()
+                nullable |= {source} if optional else set()
                 nullable |= set(before) if side in ("RIGHT", "FULL") else set()
         sources += [view_source(lateral) for lateral in node.args.get("laterals") or []]
         if where := node.args.get("where"):
@@ -118,31 +118,31 @@ class Reader:
         self._join_notes(clauses)
         if ends_early(node):
             self._note(node.args["limit"], Reason.LIMIT, tables_of(sources))
-        for one in sources:
-            self._scan(one, clauses.found.get(one, []))
+        for source in sources:
+            self._scan(source, clauses.found.get(source, []))
         for inner in subqueries(node):
             self.read(inner, ctes)
 
     def _join_notes(self, clauses: Clauses) -> None:
         """Note each join key as an unused condition: as a filter through a join, or else as a comparison of columns."""
         noted = set()
-        for key, one, text in filters(clauses.keys, clauses.found, clauses.rejecting):
+        for key, source, text in filters(clauses.keys, clauses.found, clauses.rejecting):
             noted.add(key)
-            self._add(f"{key.text}, with {text}", Reason.JOIN_FILTER, tables_of([one]))
+            self._add(f"{key.text}, with {text}", Reason.JOIN_FILTER, tables_of([source]))
         for key in clauses.keys:
             if key not in noted:
                 self._add(key.text, Reason.TWO_COLUMNS, frozenset())
 
-    def _scan(self, one: Source, predicates: list[Predicate]) -> None:
+    def _scan(self, source: Source, predicates: list[Predicate]) -> None:
         """Collect the scan of a table, or those of a derived table or CTE, with the predicates on it."""
-        if one.query is not None:
-            if one.renamed:
+        if source.query is not None:
+            if source.renamed:
                 self._lost(predicates, Reason.COMPUTED)
-            self.read(one.query, one.visible or {}, [] if one.renamed else predicates)
-        elif one.table:
+            self.read(source.query, source.visible or {}, [] if source.renamed else predicates)
+        elif source.table:
             if len(self.scans) >= MAX_SCANS:
                 raise UnreadableError(TOO_MANY)
-            self.scans.append(Scan(self.query, one.table, conjunction(predicates)))
+            self.scans.append(Scan(self.query, source.table, conjunction(predicates)))
         else:
             self._lost(predicates, Reason.TABLE_FUNCTION, frozenset())
 
@@ -162,12 +162,12 @@ class Reader:
                     owners[name] = owned
                 elif at is not None and at.find(exp.AggFunc):
                     reason = Reason.AFTER_GROUPING
-            whose = {one for one, _ in owners.values()}
+            whose = {source for source, _ in owners.values()}
             if len(whose) == 1 and len(owners) == len(columns(predicate)):
-                one = whose.pop()
-                if (one not in clauses.nullable and not has_subtotals(node)) or rejects_null(predicate):
+                source = whose.pop()
+                if (source not in clauses.nullable and not has_subtotals(node)) or rejects_null(predicate):
                     own = renamed(predicate, {name: column for name, (_, column) in owners.items()})
-                    clauses.found.setdefault(one, []).append(own)
+                    clauses.found.setdefault(source, []).append(own)
                     continue
                 reason = Reason.OUTER_JOIN
             self._lost([predicate], reason, frozenset() if reason is Reason.AFTER_GROUPING else None)
@@ -190,18 +190,18 @@ class Reader:
                 continue
             leaves: Leaves = {}
             noted = self._leaves(part, clauses.sources, leaves)
-            owners = {one for one, _ in leaves.values()}
-            for one in clauses.sources:
-                if one not in owners:
+            owners = {source for source, _ in leaves.values()}
+            for source in clauses.sources:
+                if source not in owners:
                     continue
-                predicate = _implied(part, one, leaves) if one in limited else None
-                if predicate is not None and (one not in clauses.nullable or rejects_null(predicate)):
-                    clauses.found.setdefault(one, []).append(predicate)
+                predicate = _implied(part, source, leaves) if source in limited else None
+                if predicate is not None and (source not in clauses.nullable or rejects_null(predicate)):
+                    clauses.found.setdefault(source, []).append(predicate)
                     if in_where and rejects_null(predicate):
-                        clauses.rejecting.add(one)
+                        clauses.rejecting.add(source)
                 elif not noted:
                     reason = Reason.SEVERAL_TABLES if len(owners) > 1 else Reason.OUTER_JOIN
-                    self._note(part, reason, tables_of([one]))
+                    self._note(part, reason, tables_of([source]))
 
     def _leaves(self, node: exp.Expr, sources: list[Source], leaves: Leaves, *, negated: bool = False) -> bool:
         """Convert each comparison once, and add it to `leaves`. Returns whether any is noted as unused."""
@@ -269,22 +269,22 @@ def _why_not_negated(node: exp.Expr) -> Reason:
     return Reason.NEGATED
 
 
-def _implied(node: exp.Expr, one: Source, leaves: Leaves, negated: bool = False) -> Predicate | None:
+def _implied(node: exp.Expr, source: Source, leaves: Leaves, negated: bool = False) -> Predicate | None:
     """Return the predicate on one source that a condition (its negation, if `negated`) implies; None if there is none.
 
     Negations are moved to the leaves by De Morgan's laws.
     """
     node = node.unnest()
     if isinstance(node, exp.Not):
-        return _implied(node.this, one, leaves, not negated)
+        return _implied(node.this, source, leaves, not negated)
     if isinstance(node, exp.And | exp.Or):
-        parts = [_implied(o, one, leaves, negated) for o in operands(node, type(node))]
+        parts = [_implied(o, source, leaves, negated) for o in operands(node, type(node))]
         implied = [p for p in parts if p is not None]
         if isinstance(node, exp.And) != negated:
             return conjunction(implied)
         return Or(tuple(implied)) if len(implied) == len(parts) else None
     owned, converted = leaves.get(id(node), (None, None))
-    if owned is not one or converted is None:
+    if owned is not source or converted is None:
         return None
     return converted.predicate if not negated else Not(converted.predicate) if converted.exact else None
 

@@ -50,7 +50,7 @@ class Source:
     renamed: bool = False
 
 
-def source(node: exp.Expr, ctes: Ctes, known: Mapping[str, Sequence[str]]) -> Source:
+def source_of(node: exp.Expr, ctes: Ctes, known: Mapping[str, Sequence[str]]) -> Source:
     """Return the source that an item of FROM or JOIN is.
 
     Args:
@@ -105,10 +105,10 @@ def owner(parts: Sequence[str], sources: Sequence[Source]) -> tuple[Source, str]
         None if the source is unknown or ambiguous.
     """
     lower = tuple(p.lower() for p in parts)
-    for one in sources:
-        for alias in one.aliases:
+    for source in sources:
+        for alias in source.aliases:
             if len(lower) > len(alias) and lower[: len(alias)] == alias:
-                return one, ".".join(parts[len(alias) :])
+                return source, ".".join(parts[len(alias) :])
     certain = [s for s in sources if s.columns is not None and lower[0] in s.columns]
     possible = certain or [s for s in sources if s.columns is None]
     return (possible[0], ".".join(parts)) if len(possible) == 1 else None
@@ -207,7 +207,7 @@ def tables_in(node: exp.Expr, sources: Sequence[Source]) -> frozenset[str] | Non
             found.append(owner(dotted_name(at), sources))
         else:
             stack += list(at.iter_expressions())
-    owners = [one[0] for one in found if one is not None]
+    owners = [owned[0] for owned in found if owned is not None]
     return tables_of(owners) if found and len(owners) == len(found) else None
 
 
