@@ -11,8 +11,8 @@ from zlayout.app.files import write_result
 from zlayout.errors import SpecError
 from zlayout.spec.model import Project
 from zlayout.workload.history.read import read_history
+from zlayout.workload.history.records import Problem
 from zlayout.workload.history.shapes import BINS, Values, merge, to_file
-from zlayout.workload.history.sources import Problem
 
 
 @dataclass(frozen=True, slots=True)

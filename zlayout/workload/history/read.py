@@ -19,8 +19,8 @@ from zlayout.reading import parse_json
 from zlayout.sql_text import quote_path
 from zlayout.workload.event_log import is_event_log, open_unpacked, read_event_log
 from zlayout.workload.files import read_queries, read_text
+from zlayout.workload.history.records import KNOWN_HISTORIES, Executed, History, Problem, add, flattened, known_history
 from zlayout.workload.history.scan_reports import is_scan_report, query_of, select
-from zlayout.workload.history.sources import SOURCES, Executed, History, Problem, add, flattened, source_of
 from zlayout.workload.model import Query
 
 MAX_BYTES = 1024 * 1024 * 1024  # of a file, after decompression
@@ -115,10 +115,10 @@ def _records(value: Any, location: Location, history: History) -> None:
                 history.executed.append(Executed(query, "spark", location))
             return
         record = flattened(value)
-        source = source_of(record)
-        if source is None:
+        known = known_history(record)
+        if known is None:
             raise ValueError("expected a record of a known query history, found other fields")
-        add(record, source, location, history)
+        add(record, known, location, history)
     except ValueError as error:
         history.problems.append(Problem(location, str(error)))
 
@@ -128,10 +128,10 @@ def _csv(text: str, path: str, history: History) -> None:
     before = csv.field_size_limit(MAX_FIELD)
     try:
         for location, record in _rows(text, path, history):
-            source = source_of(record)
-            assert source is not None
+            known = known_history(record)
+            assert known is not None
             try:
-                add(record, source, location, history)
+                add(record, known, location, history)
             except ValueError as error:
                 history.problems.append(Problem(location, str(error)))
     finally:
@@ -145,9 +145,9 @@ def _rows(text: str, path: str, history: History) -> Iterator[tuple[Location, di
         header = [name.strip().lower() for name in next(rows, [])]
     except csv.Error:  # for example a field that is longer than MAX_FIELD
         header = []
-    if source_of(dict.fromkeys(header)) is None:
-        known = ", ".join(source.title for source in SOURCES)
-        hint = f"known histories: {known}, scan reports of Iceberg and Delta, Spark event logs"
+    if known_history(dict.fromkeys(header)) is None:
+        titles = ", ".join(known.title for known in KNOWN_HISTORIES)
+        hint = f"known histories: {titles}, scan reports of Iceberg and Delta, Spark event logs"
         message = f"expected a header with the fields of a query history, found {quote_value(', '.join(header))}"
         raise SpecError.of("ZL078", message, hint=hint, location=Location(path, 1, 1))
     while True:

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from sqlglot import exp
 
-from zlayout.workload.history.sources import Executed, History, Problem
+from zlayout.workload.history.records import Executed, History, Problem
 from zlayout.workload.model import UnreadableError
 from zlayout.workload.statements import parse, parsing
 

@@ -60,7 +60,7 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class KnownHistory:
     """The fields of one query history. The name of a field that it does not have is empty.
 
     Attributes:
@@ -87,8 +87,8 @@ class Source:
     count: str = ""
 
 
-SOURCES = (
-    Source(
+KNOWN_HISTORIES = (
+    KnownHistory(
         "Trino event listener",
         "trino",
         "metadata.query",
@@ -96,7 +96,7 @@ SOURCES = (
         catalog="context.catalog",
         schema="context.schema",
     ),
-    Source(
+    KnownHistory(
         "Athena",
         "athena",
         "query",
@@ -106,7 +106,7 @@ SOURCES = (
         catalog="queryexecutioncontext.catalog",
         schema="queryexecutioncontext.database",
     ),
-    Source(
+    KnownHistory(
         "BigQuery jobs",
         "bigquery",
         "configuration.query.query",
@@ -116,7 +116,7 @@ SOURCES = (
         catalog="configuration.query.defaultdataset.projectid",
         schema="configuration.query.defaultdataset.datasetid",
     ),
-    Source(
+    KnownHistory(
         "BigQuery INFORMATION_SCHEMA.JOBS",
         "bigquery",
         "query",
@@ -125,8 +125,8 @@ SOURCES = (
         done=("done",),
         failed="error_result.reason",
     ),
-    Source("Databricks system.query.history", "databricks", "statement_text", state="execution_status"),
-    Source(
+    KnownHistory("Databricks system.query.history", "databricks", "statement_text", state="execution_status"),
+    KnownHistory(
         "Snowflake QUERY_HISTORY",
         "snowflake",
         "query_text",
@@ -135,8 +135,8 @@ SOURCES = (
         catalog="database_name",
         schema="schema_name",
     ),
-    Source("Trino system.runtime.queries", "trino", "query", requires="query_id", state="state"),
-    Source(
+    KnownHistory("Trino system.runtime.queries", "trino", "query", requires="query_id", state="state"),
+    KnownHistory(
         "Trino MySQL event listener",
         "trino",
         "query",
@@ -145,23 +145,23 @@ SOURCES = (
         catalog="catalog",
         schema="schema",
     ),
-    Source("CSV with query and count", "spark", "query", requires="count", count="count"),
+    KnownHistory("CSV with query and count", "spark", "query", requires="count", count="count"),
 )
 
 _NOT_ENDED = ("queued", "planning", "starting", "running", "finishing", "pending", "resuming_warehouse")
 
 
-def source_of(fields: Mapping[str, object]) -> Source | None:
+def known_history(fields: Mapping[str, object]) -> KnownHistory | None:
     """Return the first history whose records have these fields; None if there is none."""
-    return next((s for s in SOURCES if s.text in fields and (not s.requires or s.requires in fields)), None)
+    return next((h for h in KNOWN_HISTORIES if h.text in fields and (not h.requires or h.requires in fields)), None)
 
 
-def add(record: Mapping[str, object], source: Source, location: Location, history: History) -> None:
+def add(record: Mapping[str, object], known: KnownHistory, location: Location, history: History) -> None:
     """Add one record to a history.
 
     Args:
         record: The values by field.
-        source: The fields of the record.
+        known: The history that the record belongs to.
         location: The location of the record.
         history: The records until now.
 
@@ -172,20 +172,20 @@ def add(record: Mapping[str, object], source: Source, location: Location, histor
     def text_of(key: str) -> str:
         return str(record.get(key) or "") if key else ""
 
-    state = text_of(source.state).lower()
-    if state in _NOT_ENDED and not text_of(source.failed):
+    state = text_of(known.state).lower()
+    if state in _NOT_ENDED and not text_of(known.failed):
         history.left_out["queries that had not ended"] += 1
-    elif text_of(source.failed) or (state and state not in source.done):
+    elif text_of(known.failed) or (state and state not in known.done):
         history.left_out["failed or cancelled queries"] += 1
-    elif source.state and not state:
-        raise ValueError(f"expected a state in {source.state} ({source.title}), found none")
+    elif known.state and not state:
+        raise ValueError(f"expected a state in {known.state} ({known.title}), found none")
     else:
-        text = record.get(source.text)
+        text = record.get(known.text)
         if not isinstance(text, str) or not text.strip():
-            raise ValueError(f"expected a SQL text in {source.text} ({source.title}), found none")
-        count = parse_weight(text_of(source.count) or "1", "count")
-        session = text_of(source.catalog), text_of(source.schema)
-        history.executed.append(Executed(text.strip().rstrip(";"), source.dialect, location, count, *session))
+            raise ValueError(f"expected a SQL text in {known.text} ({known.title}), found none")
+        count = parse_weight(text_of(known.count) or "1", "count")
+        session = text_of(known.catalog), text_of(known.schema)
+        history.executed.append(Executed(text.strip().rstrip(";"), known.dialect, location, count, *session))
 
 
 def flattened(value: Mapping[str, object], prefix: str = "") -> dict[str, object]:
