@@ -142,7 +142,7 @@ def _sizes(found: Inspection) -> Iterator[str]:
     most = max((b.files for b in found.sizes), default=0)
     for bucket in found.sizes:
         bar = "#" * round(MAX_BAR_CHARACTERS * bucket.files / most) if most else ""
-        yield f"    {bucket.label:<8} {bucket.files:>9,} files {size(bucket.bytes):>9}  {bar}".rstrip()
+        yield f"    {bucket.label:<8} {plural(bucket.files, 'file'):>15} {size(bucket.bytes):>9}  {bar}".rstrip()
 
 
 def _metrics(metrics: tuple[ColumnMetrics, ...]) -> Iterator[str]:
@@ -161,8 +161,8 @@ def _metrics(metrics: tuple[ColumnMetrics, ...]) -> Iterator[str]:
         yield "  floor ?: the metadata does not show how often values occur; `zlayout plan --sample` does"
     for m in metrics:
         if deep := [b for b in m.depth_histogram if b.files]:
-            listed = ", ".join(f"{b.files:,} at {b.label}" for b in deep)
-            yield f"  files by depth of {printable(m.column)}: {listed}"
+            listed = ", ".join(f"{plural(b.files, 'file')} at {b.label}" for b in deep)
+            yield f"  depth of {printable(m.column)}: {listed}"
 
 
 def _last_run(run: RunMetrics | None, version: str, asked: QueryCost | None = None) -> Iterator[str]:

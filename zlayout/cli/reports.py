@@ -101,7 +101,7 @@ def parse_reports(options: Sequence[str], show_values: bool) -> Reports:
             raise SpecError.of(
                 "ZL060",
                 f"expected FORMAT=PATH for --report, found {option}",
-                hint=f"use {', '.join(REPORTERS)} as FORMAT, and a file or - (stdout) as PATH",
+                hint=f"use one of {', '.join(REPORTERS)} as FORMAT, and a file or - (stdout) as PATH",
             )
         check_available(name)
         folder = Path(path).parent

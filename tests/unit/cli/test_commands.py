@@ -195,5 +195,5 @@ def test_inspect_needs_no_layout(root: Path, cli: Cli) -> None:
     (root / "layouts" / "orders.yaml").unlink()
     out = cli("inspect", "lake.db.orders").out
     assert "2 files in 1 partition" in out
-    assert "files by depth of a: 2 at 2" in out
+    assert "depth of a: 2 files at 2" in out
     assert "  floor ?: the metadata does not show how often values occur" in out
