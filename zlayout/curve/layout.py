@@ -113,15 +113,15 @@ def build(
     """
     ranked, at = rank_with_cuts(sample, cuts) if cuts else ([rank(values) for values in sample.values()], NO_CUTS)
     ordinals = [r.ordinals for r in ranked]
-    shares = [float(weights.get(name, 1.0)) for name in sample]
+    column_weights = [float(weights.get(name, 1.0)) for name in sample]
     if curve not in (*CURVES, WORKLOAD_CURVE):
         raise ValueError(f"expected one of {', '.join(CURVES)} or {WORKLOAD_CURVE}, found {curve!r}")
     bits: tuple[int, ...] = ()
     if curve in ("kd", WORKLOAD_CURVE) or len(ranked) == 1 or not len(ordinals[0]):
         # Every curve over one column is the order of this column, for which a kd tree needs the fewest comparisons.
-        tree = build_kd(ordinals, shares, n_files, noise, depth_within, at)
+        tree = build_kd(ordinals, column_weights, n_files, noise, depth_within, at)
     else:
-        line, grid = _grid(curve, ranked, shares, range_ids)
+        line, grid = _grid(curve, ranked, column_weights, range_ids)
         coordinates = [g.coordinates(o) for g, o in zip(grid, ordinals, strict=True)]
         tree = build_on_curve(line, coordinates, [g.thresholds() for g in grid], ordinals, n_files, noise, depth_within)
         bits = tuple(g.width for g in grid)

@@ -133,10 +133,10 @@ def refine(
     ranked = [rank(values) for values in sample.values()]
     ordinals = [r.ordinals for r in ranked]
     marginals = [d.of(r.distinct) for d, r in zip(boxes.distributions, ranked, strict=True)]
-    shares = [float(weights.get(name, 1.0)) for name in sample]
+    column_weights = [float(weights.get(name, 1.0)) for name in sample]
     rows = np.bincount(box, minlength=count)
     files = np.maximum(1, np.rint(rows / file_rows)).astype(np.int64)
-    goal = Goal(shares, marginals, noise, 2 * file_rows, depth_within)
+    goal = Goal(column_weights, marginals, noise, 2 * file_rows, depth_within)
     tree, roots = grow(sort_parts(ordinals, box, count), files, goal)
     touched = tuple(float(_touched(tree, c, m).sum()) for c, m in enumerate(marginals))
     boundaries, compact = keep_used(tree, [r.distinct for r in ranked])
