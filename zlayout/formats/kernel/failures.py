@@ -1,4 +1,4 @@
-"""Translates errors of py4j, pyspark and Java to errors of zlayout. Only this module examines Java exceptions."""
+"""Translates errors of py4j, pyspark and Java to errors of zlayout, and finds the causes of Java exceptions."""
 
 from __future__ import annotations
 
