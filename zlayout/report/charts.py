@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 SVG = "http://www.w3.org/2000/svg"
 MAP_SIDE = 250
 BAR_WIDTH = 120
+TREEMAP_SIZE = 1000, 260
 MAX_TITLE_LENGTH = 32
 MIN_OPACITY = 0.04
 # Placeholders for axis titles in a spec.
@@ -137,7 +138,7 @@ def partition_strip(bins: Sequence[StripBin]) -> Markup:
     return svg(2 * MAP_SIDE + 60, 34, rows, {"layer": layers, "config": {"view": {"stroke": None}}})
 
 
-def lines(series: Mapping[str, Sequence[tuple[int, float]]], across: str, up: str, width: int = 2 * MAP_SIDE) -> Markup:
+def lines(series: Mapping[str, Sequence[tuple[int, float]]], across: str, up: str) -> Markup:
     """Draw named series of points over integers, with a logarithmic vertical axis; '' without points.
 
     series: the points (x, y) by the name of their series. across, up: the titles of the axes.
@@ -157,7 +158,7 @@ def lines(series: Mapping[str, Sequence[tuple[int, float]]], across: str, up: st
     }
     mark = {"type": "line", "point": {"filled": True, "size": 50}, "strokeWidth": 2, "aria": False}
     titles = {X_TITLE: across, Y_TITLE: up} | {mark: name for name, mark in marks.items()}
-    return svg(width, 200, rows, {"mark": mark, "encoding": encoding, "config": {"legend": {}}}, titles)
+    return svg(2 * MAP_SIDE, 200, rows, {"mark": mark, "encoding": encoding, "config": {"legend": {}}}, titles)
 
 
 def svg(
@@ -232,10 +233,11 @@ class Tile:
     title: str
 
 
-def treemap(tiles: Sequence[Tile], width: int = 1000, height: int = 260) -> Markup:
+def treemap(tiles: Sequence[Tile]) -> Markup:
     """Draw tiles as rectangles of their areas, the largest first. The SVG elements are in the order of `tiles`."""
     import vl_convert
 
+    width, height = TREEMAP_SIZE
     rows = [{"id": 0}, *({"id": n, "parent": 0, "area": tile.area} for n, tile in enumerate(tiles, 1))]
     layout = {"type": "treemap", "field": "area", "size": [width, height], "paddingInner": 1, "round": True}
     order = {"field": "value", "order": "descending"}
