@@ -15,6 +15,13 @@ from zlayout.errors import CommitConflict, CommitUnknown, EngineError
 MAX_CAUSES = 20
 MAX_LINE_CHARACTERS = 500
 JVM_LOST = "ZL305"
+_WRITE_HINT = "check that this user may write to the storage of the table"
+# The hints for every format, by a string that the message of a cause contains.
+_HINTS = {
+    "No space left on device": "free space on the disks of the table and of Spark's own files (SPARK_LOCAL_DIRS)",
+    "Read-only file system": _WRITE_HINT,
+    "Permission denied": _WRITE_HINT,
+}
 _GONE = "does not exist in the JVM"  # the message of py4j after the JVM has died
 
 
@@ -157,7 +164,7 @@ def _conflict(doing: str, name: str, message: str) -> EngineError:
 
 def _failed(doing: str, causes: list[_Cause], failures: Failures) -> EngineError:
     """Return ZL314 for the first cause that has a hint, or for the root cause if none has."""
-    for text, hint in failures.hints.items():
+    for text, hint in {**failures.hints, **_HINTS}.items():
         if found := next((cause for cause in causes if text in cause.message), None):
             return EngineError.of("ZL314", f"{doing} failed", hint=hint, detail=found.message)
     root = causes[-1]

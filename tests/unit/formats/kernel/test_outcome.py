@@ -132,6 +132,21 @@ def test_a_conflict_of_a_subclass_and_the_reason_that_a_hint_is_about() -> None:
 
 
 @pytest.mark.parametrize(
+    ("reason", "hint"),
+    [
+        ("No space left on device", "SPARK_LOCAL_DIRS"),
+        ("/t/part-0.parquet (Read-only file system)", "may write"),
+        ("/t/part-0.parquet (Permission denied)", "may write"),
+        ("other", "Spark's log"),
+    ],
+)
+def test_the_hint_fits_a_disk_that_cannot_be_written(reason: str, hint: str) -> None:
+    failed = translated(JavaError("java.io.IOException", message=reason), "x", FAILURES)
+    assert hint in failed.diagnostics[0].hint
+    assert reason in failed.diagnostics[0].detail
+
+
+@pytest.mark.parametrize(
     ("error", "kind"),
     [(LOST, CommitUnknown), (ValueError("no such column"), EngineError), (CONFLICT, CommitConflict)],
     ids=str,
