@@ -45,7 +45,8 @@ def find_project(start: Path) -> Path:
         if (folder / PROJECT_FILE).is_file():
             return folder
     message = f"no {PROJECT_FILE} in {start} or above it"
-    raise SpecError.of("ZL001", message, hint="run zlayout init to create one, or change to the folder of the project")
+    hint = "run zlayout init to create one, or name the folder of the project with --project"
+    raise SpecError.of("ZL001", message, hint=hint)
 
 
 def load_project(root_or_file: Path, environ: Mapping[str, str]) -> Project:

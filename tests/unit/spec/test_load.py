@@ -174,6 +174,7 @@ def test_find_project_walks_up(load: Load, tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         find_project(tmp_path / "a")
     assert caught.value.diagnostics[0].code == "ZL001"
+    assert "--project" in caught.value.diagnostics[0].hint
     with pytest.raises(SpecError) as caught:
         load_project(tmp_path, {})
     assert str(caught.value) == "ZL001 file zlayout.yaml does not exist (run zlayout init to create one)"
