@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -123,12 +123,13 @@ def instant_of(value: date) -> datetime:
     return utc(as_datetime(value))
 
 
-def depends_on_type(literal: Value, instant: date) -> bool:
-    """Return whether the value of a literal, parsed as `instant`, depends on whether the column is a date or timestamp.
+def depends_on_type(literal: Value) -> bool:
+    """Return whether the value of a literal depends on whether it is compared with a date or with a timestamp.
 
-    It does if the literal is a string with a time of day, which is ignored if the column is a date.
+    It does if the literal is a string with a time of day, which is ignored in the comparison with a date.
     """
-    return isinstance(literal, str) and instant_of(instant).time() != time()
+    found = instant_or_none(literal.strip()) if isinstance(literal, str) else None
+    return found is not None and instant_of(found) != as_datetime(found.date())
 
 
 def _as_number(literal: Value, like: Any) -> int | float | Decimal | None:

@@ -114,7 +114,7 @@ def _compared(fact: Fact, operator: Operator, literal: Value) -> TruthValues:
             return _compared_prefix(text, operator, literal)
         case Range(low, high, is_open):
             value = coerce(literal, low)
-            if value is None or (is_open and depends_on_type(literal, value)):
+            if value is None or (is_open and depends_on_type(literal)):
                 return EITHER
             return _compared_range(*aligned(low, high, value), is_open, operator)
 

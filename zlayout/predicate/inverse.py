@@ -14,6 +14,7 @@ from decimal import Decimal
 
 from sqlglot import exp
 
+from zlayout.predicate.coercion import depends_on_type
 from zlayout.predicate.constants import (
     INTEGER_TYPES,
     STRING_TYPES,
@@ -26,7 +27,7 @@ from zlayout.predicate.constants import (
     truncation_unit,
 )
 from zlayout.predicate.model import MIRRORED, And, Compare, Not, Operator, Predicate, Value, starts_with
-from zlayout.predicate.periods import MONTHS_PER_UNIT, as_datetime, end_of, shift, start_of, unit_named
+from zlayout.predicate.periods import DAYS_PER_UNIT, MONTHS_PER_UNIT, as_datetime, end_of, shift, start_of, unit_named
 from zlayout.predicate.sql_tree import is_column
 
 # Formats of date_format, as sqlglot writes them, whose results have the order of their dates; and the period of each.
@@ -138,13 +139,19 @@ def _year(column: str, operator: Operator, value: Value) -> Predicate | None:
 
 
 def _later(column: exp.Expr, amount: int, unit: str | None) -> Inverse | None:
-    """The column plus an interval. Months are not inverted: two days can become the same day of the next month."""
+    """The column plus an interval. Months are not inverted: two days can become the same day of the next month.
+
+    A date plus days is a date, with which Spark compares a string without its time of day. Because the type of the
+    column is unknown here, a comparison of days with such a string is not inverted.
+    """
     if unit is None or unit in MONTHS_PER_UNIT:
         return None
 
     def solve(name: str, operator: Operator, value: Value) -> Predicate | None:
         instant = shifted(as_instant(value), -amount, unit)
-        return None if instant is None else Compare(name, operator, instant)
+        if instant is None or (unit in DAYS_PER_UNIT and depends_on_type(value)):
+            return None
+        return Compare(name, operator, instant)
 
     return Inverse(column, solve)
 

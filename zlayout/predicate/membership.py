@@ -66,7 +66,7 @@ def _in_order(values: Sequence[Value], like: Any, is_open: bool) -> _Ordered:
     unknown = False
     for literal in values:
         value = coerce(literal, like)
-        if value is None or (is_open and depends_on_type(literal, value)):
+        if value is None or (is_open and depends_on_type(literal)):
             unknown = True
         elif isinstance(like, float) or isinstance(value, float):
             doubles.append(float(value))

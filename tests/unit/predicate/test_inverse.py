@@ -86,6 +86,22 @@ def test_hours_and_intervals(operator: str) -> None:
     assert matching(found, INSTANTS) == expected
 
 
+@pytest.mark.parametrize("amount", ["INTERVAL 1 DAY", "INTERVAL -1 WEEK"])
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_a_date_plus_days_is_a_date_and_a_timestamp_plus_days_is_a_timestamp(operator: str, amount: str) -> None:
+    days = {"INTERVAL 1 DAY": timedelta(days=1), "INTERVAL -1 WEEK": timedelta(days=-7)}[amount]
+    at = datetime(2026, 1, 5, 10)
+    for sql, compared in ((f"TIMESTAMP '{at}'", at), ("'2026-01-05'", datetime(2026, 1, 5))):
+        found = convert(f"c + {amount} {operator} {sql}")
+        assert matching(found, INSTANTS) == {v for v in INSTANTS if OPERATORS[operator](v + days, compared)}
+        midnights = {v: datetime(v.year, v.month, v.day) for v in DAYS}
+        assert matching(found, DAYS) == {v for v in DAYS if OPERATORS[operator](midnights[v] + days, compared)}
+    # Spark ignores the time of day of the string if the column is a date
+    for text in (str(at), f" {at}", "2026-01-05 14:00:00-10:00"):
+        with pytest.raises(UnusableError):
+            convert(f"c + {amount} {operator} '{text}'")
+
+
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_days_are_compared_with_timestamps_and_with_strings_as_dates(operator: str) -> None:
     at = datetime(2026, 1, 1, 10)
