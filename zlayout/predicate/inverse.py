@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
-from decimal import Decimal
+from decimal import Decimal, localcontext
 
 from sqlglot import exp
 
 from zlayout.predicate.coercion import depends_on_type
 from zlayout.predicate.constants import (
     INTEGER_TYPES,
+    MAX_DIGITS,
     STRING_TYPES,
     TIMESTAMP_TYPES,
     as_day,
@@ -219,12 +220,12 @@ def _cast(column: exp.Expr, to: exp.Expr) -> Inverse | None:
     if type_ in STRING_TYPES and not to.expressions:
         return Inverse(column, _as_string, exact=False)
     if type_ in INTEGER_TYPES:
-        return Inverse(column, _rounded(Decimal(1), open_=True), exact=False)
+        return Inverse(column, _rounded(Decimal(1)), exact=False)
     if type_ == "DOUBLE":
         return Inverse(column, _as_double, exact=False)
     if type_ == "DECIMAL":
         scale = to.expressions[1].name if len(to.expressions) > 1 else "0"
-        return Inverse(column, _rounded(Decimal(1).scaleb(-int(scale)), open_=False), exact=False)
+        return Inverse(column, _rounded(Decimal(1).scaleb(-int(scale))), exact=False)
     return None
 
 
@@ -244,15 +245,20 @@ def _as_double(column: str, operator: Operator, value: Value) -> Predicate | Non
     return Compare(column, operator, float(value))
 
 
-def _rounded(step: Decimal, *, open_: bool) -> Solve:
-    """Invert comparisons of a cast that changes a number by less than `step`, or by at most `step` if not `open_`."""
+def _rounded(step: Decimal) -> Solve:
+    """Invert comparisons of a cast that changes a number by less than `step`.
+
+    A limit is excluded only if it is a double: comparisons with a column of doubles round it, perhaps to a value that
+    matches.
+    """
 
     def solve(column: str, operator: Operator, value: Value) -> Predicate | None:
         if isinstance(value, bool) or not isinstance(value, int | Decimal):
             return None
-        low, high = Decimal(value) - step, Decimal(value) + step
-        above = Compare(column, ">" if open_ else ">=", low)
-        below = Compare(column, "<" if open_ else "<=", high)
+        with localcontext(prec=2 * MAX_DIGITS):
+            low, high = value - step, value + step
+        above = Compare(column, ">" if float(low) == low else ">=", low)
+        below = Compare(column, "<" if float(high) == high else "<=", high)
         match operator:
             case "=":
                 return And((above, below))

@@ -129,16 +129,29 @@ def test_in_and_between() -> None:
 
 @pytest.mark.parametrize("operator", ["=", "<", "<=", ">", ">="])
 @pytest.mark.parametrize(
-    ("type_", "function"),
-    [("BIGINT", int), ("DECIMAL(10, 0)", round), ("DOUBLE", float), ("DECIMAL(10, 2)", lambda v: v)],
-)
-def test_casts_keep_every_row_that_matches(type_: str, function: Any, operator: str) -> None:
+    ("type_", "function", "step"),
+    [
+        ("BIGINT", int, 1), ("DECIMAL", round, 1), ("DECIMAL(10)", round, 1), ("DECIMAL(10, 0)", round, 1),
+        ("DECIMAL(10, 1)", lambda v: round(v, 1), 0.1), ("DOUBLE", float, 0),
+    ],
+)  # fmt: skip
+def test_casts_keep_every_row_that_matches(type_: str, function: Any, step: float, operator: str) -> None:
     found = convert(f"CAST(c AS {type_}) {operator} 2")
     assert not found.exact
     every = {v for v in NUMBERS if OPERATORS[operator](function(v), 2)}
-    kept = matching(found, NUMBERS)
-    assert every <= kept
-    assert len(kept - every) <= 8  # one step to each side
+    assert matching(found, NUMBERS) == every | {v for v in NUMBERS if abs(v - 2) < step}
+
+
+@pytest.mark.parametrize("operator", ["=", "<=", ">="])
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        ("BIGINT", 1e18), ("DECIMAL(38, 2)", 1e18), ("DECIMAL(38, 20)", 0.1), ("DECIMAL(38, 2)", Decimal("9" * 34 + ".99")),
+    ],
+)  # fmt: skip
+def test_casts_keep_numbers_that_the_next_number_would_be_rounded_to(type_: str, value: Any, operator: str) -> None:
+    literal = str(value) if value == 0.1 else f"{Decimal(value):f}"
+    assert matching(convert(f"CAST(c AS {type_}) {operator} {literal}"), [value]) == {value}
 
 
 @pytest.mark.parametrize(
