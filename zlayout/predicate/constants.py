@@ -55,8 +55,7 @@ def _constant(node: exp.Expr) -> Value | None:
         case exp.LastDay():
             return shifted(shifted(_truncated(as_day(_constant(node.this)), "MONTH"), 1, "MONTH"), -1, "DAY")
         case exp.Anonymous() if str(node.this).lower() == "make_date" and len(node.expressions) == 3:
-            parts = [_constant(part) for part in node.expressions]
-            return date(*parts) if all(isinstance(part, int) for part in parts) else None  # type: ignore[arg-type]
+            return date(*map(_constant, node.expressions))  # type: ignore[arg-type]
         case exp.AddMonths():
             return shifted(as_day(_constant(node.this)), _constant(node.expression), "MONTH")
         case exp.Mul():
@@ -153,8 +152,7 @@ def shifted(value: Value | None, amount: object, unit: str) -> date | None:
 def truncation_unit(node: exp.Expr) -> str | None:
     """The unit of `trunc(x, unit)` or `date_trunc(unit, x)`; None if it is not constant or is unknown."""
     unit = node.args.get("unit")
-    name = unit.name if isinstance(unit, exp.Literal | exp.Var) else ""
-    return unit_named("WEEK" if name.upper().startswith("WEEK") else name)
+    return unit_named(unit.name) if isinstance(unit, exp.Literal | exp.Var) else None
 
 
 def _truncated(value: Value | None, unit: str | None) -> date | None:

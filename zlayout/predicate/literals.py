@@ -51,7 +51,7 @@ def number(text: str, type_: Callable[[str], Value] | None = None) -> Value:
     """Parse a number.
 
     Args:
-        text: the digits, without a suffix.
+        text: the digits, without a sign and a suffix.
         type_: the Python type; None for the type that Spark chooses: int for 1, Decimal for 1.5, float for 1e3. In both
             cases, an int of more than 64 bits becomes a Decimal.
 
@@ -66,7 +66,7 @@ def number(text: str, type_: Callable[[str], Value] | None = None) -> Value:
         raise RejectedError("ZL032", f"expected a number, found {quote_value(text)}") from None
     if isinstance(value, float) and not math.isfinite(value):
         raise RejectedError("ZL032", f"the number {quote_value(text)} is too large")
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+    if isinstance(value, int) and value >= 2**63:
         value = Decimal(value)
     if isinstance(value, Decimal) and (_is_long(value) or len(format(value, "f")) > MAX_DECIMAL_DIGITS + 2):
         found = f"found the number {quote_value(text)}"
