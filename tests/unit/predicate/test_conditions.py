@@ -9,7 +9,18 @@ import pytest
 from sqlglot import exp, parse_one
 
 from zlayout.predicate.conditions import MAX_IN_VALUES, Reason, UnusableError, condition
-from zlayout.predicate.model import And, Compare, In, Predicate, Value, columns, conjunction, rejects_null
+from zlayout.predicate.model import (
+    And,
+    Compare,
+    In,
+    Predicate,
+    TextOnly,
+    Value,
+    columns,
+    conjunction,
+    rejects_null,
+    starts_with,
+)
 from zlayout.predicate.prune import may_match
 from zlayout.table.state import ColumnBounds
 
@@ -64,12 +75,30 @@ def test_constant_expressions_are_computed(constant: str, value: Value) -> None:
         (f"a IN ({', '.join(map(str, range(MAX_IN_VALUES + 1)))})", Reason.NOT_CONSTANT),
         ("a NOT LIKE 'x%'", Reason.NEGATED),
         ("a LIKE '_x'", Reason.NO_PREFIX),
+        ("a LIKE 'x%' ESCAPE '//'", Reason.NO_PREFIX),
+        ("a LIKE b", Reason.TWO_COLUMNS),
         ("a RLIKE 'x'", Reason.NOT_SUPPORTED),
         ("a = (SELECT 1)", Reason.SUBQUERY),
     ],
 )
 def test_what_cannot_be_used_has_a_reason(sql: str, reason: Reason) -> None:
     assert why(sql) == reason
+
+
+@pytest.mark.parametrize(
+    ("sql", "predicate"),
+    [
+        ("a", Compare("a", "=", True)),
+        ("a LIKE 'x'", Compare("a", "=", TextOnly("x"))),
+        ("a LIKE 'x%'", starts_with("a", "x")),
+        ("startswith(a, 'x')", starts_with("a", "x")),
+        (r"a LIKE 'x\\_y_z'", starts_with("a", "x_y")),
+        ("a LIKE 'x/%y%z' ESCAPE '/'", starts_with("a", "x%y")),
+        ("a LIKE 'x/%y' ESCAPE '/'", Compare("a", "=", TextOnly("x%y"))),
+    ],
+)
+def test_conditions_on_text_and_booleans(sql: str, predicate: Predicate) -> None:
+    assert read(sql) == predicate
 
 
 def test_as_many_values_as_allowed_are_used() -> None:

@@ -128,6 +128,7 @@ def test_a_day_of_dates_is_one_date_if_the_column_is_known_to_be_one() -> None:
     assert ask("d <= '2026-01-31'", DAY, JAN_31, dates={"d"}) is True
     assert ask("d = DATE '2026-01-31'", DAY, JAN_31) is None
     assert ask("d <= DATE '2026-02-01'", DAY, JAN_31) is True
+    assert ask("d = DATE '2026-01-31'", PartitionField("d", "hour"), 24 * JAN_31, dates={"d"}) is None
 
 
 def test_other_transforms() -> None:

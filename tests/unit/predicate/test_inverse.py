@@ -58,6 +58,7 @@ def monday(value: date) -> date:
         ("date_add(c, 3)", lambda v: v.date() + timedelta(days=3), [date(2026, 1, 5)]),
         ("date_sub(c, 3)", lambda v: v.date() - timedelta(days=3), [date(2026, 1, 5)]),
         ("datediff('2026-01-10', c)", lambda v: (date(2026, 1, 10) - v.date()).days, [5]),
+        ("CAST(c AS TIMESTAMP)", lambda v: v, [datetime(2026, 1, 5, 10)]),
         ("datediff(c, '2026-01-10')", lambda v: (v.date() - date(2026, 1, 10)).days, [5]),
         ("date_format(c, 'yyyy-MM')", lambda v: v.strftime("%Y-%m"), ["2026-01"]),
         ("date_format(c, 'yyyyMMdd')", lambda v: v.strftime("%Y%m%d"), ["20260105"]),
@@ -79,8 +80,9 @@ def test_functions_of_dates(sql: str, function: Any, constants: list[Any], opera
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_hours_and_intervals(operator: str) -> None:
     at = datetime(2026, 1, 5, 10)
-    found = convert(f"c + INTERVAL 6 HOURS {operator} TIMESTAMP '{at}'")
-    assert matching(found, INSTANTS) == {v for v in INSTANTS if OPERATORS[operator](v + timedelta(hours=6), at)}
+    for sql, hours in (("c + INTERVAL 6 HOURS", 6), ("c - INTERVAL 6 HOURS", -6), ("dateadd(HOUR, 6, c)", 6)):
+        found = convert(f"{sql} {operator} TIMESTAMP '{at}'")
+        assert matching(found, INSTANTS) == {v for v in INSTANTS if OPERATORS[operator](v + timedelta(hours=hours), at)}
     found = convert(f"TIMESTAMP '{at}' {operator} date_trunc('hour', c)")
     expected = {v for v in INSTANTS if OPERATORS[operator](at, v.replace(minute=0, second=0))}
     assert matching(found, INSTANTS) == expected
@@ -125,6 +127,7 @@ def test_in_and_between() -> None:
     assert to_sql(convert("substr(c, 1, 2) IN ('ab', 'x')").predicate) == (
         "((`c` >= 'ab') AND (`c` < 'ac')) OR (`c` = 'x')"
     )
+    assert to_sql(convert("CAST(c AS STRING) = 'x'").predicate) == "`c` = 'x'"
 
 
 @pytest.mark.parametrize("operator", ["=", "<", "<=", ">", ">="])
@@ -146,7 +149,8 @@ def test_casts_keep_every_row_that_matches(type_: str, function: Any, step: floa
 @pytest.mark.parametrize(
     ("type_", "value"),
     [
-        ("BIGINT", 1e18), ("DECIMAL(38, 2)", 1e18), ("DECIMAL(38, 20)", 0.1), ("DECIMAL(38, 2)", Decimal("9" * 34 + ".99")),
+        ("BIGINT", 1e18), ("DECIMAL(38, 2)", 1e18), ("DECIMAL(38, 20)", 0.1),
+        ("DECIMAL(38, 2)", Decimal("9" * 34 + ".99")),
     ],
 )  # fmt: skip
 def test_casts_keep_numbers_that_the_next_number_would_be_rounded_to(type_: str, value: Any, operator: str) -> None:
@@ -160,7 +164,9 @@ def test_casts_keep_numbers_that_the_next_number_would_be_rounded_to(type_: str,
         "month(c) = 3", "CAST(c AS STRING) < '5'", "CAST(c AS FLOAT) = 0.1", "lower(c) = 'a'",
         "add_months(c, 1) > '2026-01-01'", "date_format(c, 'MM-yyyy') > '01-2026'", "date(c) = d",
         "date_format(c, 'yyyy-MM') > '2026-1'", "substr(c, 2, 1) = 'x'", "date_trunc('month', c) = 'soon'",
-        "CAST(c AS INT) <> 5", "year(c) = 99999", "to_date(c, 'yyyyMMdd') = '2026-01-01'",
+        "datediff(c, '2026-01-10') > 2.5", "datediff(c, '2026-01-10') = 'x'", "dateadd(MONTH, 1, c) > '2026-01-01'",
+        "dateadd(HOUR, n, c) > '2026-01-01'", "CAST(c AS INT) <> 5", "year(c) = 99999",
+        "to_date(c, 'yyyyMMdd') = '2026-01-01'",
     ],
 )  # fmt: skip
 def test_what_is_not_inverted(sql: str) -> None:

@@ -83,6 +83,7 @@ def test_nulls_differ_from_what_they_are_compared_with_null_safely() -> None:
 
 DAY = pa.array([date(1995, 6, 17), None], pa.date32())
 PRICE = pa.array([Decimal("0.05"), None], pa.decimal128(15, 2))
+TINY = pa.array([Decimal("1E-25"), None], pa.decimal128(38, 25))
 INSTANT = pa.array([datetime(2026, 1, 2, 12, tzinfo=UTC), None], pa.timestamp("us", "UTC"))
 CASES = [
     (DAY, Compare("c", "=", "1995-06-17"), True),
@@ -91,6 +92,8 @@ CASES = [
     (PRICE, Compare("c", ">=", Decimal("0.050")), True),
     (PRICE, Compare("c", ">", Decimal("0.0500000001")), False),
     (PRICE, Compare("c", "<", 1), True),
+    (TINY, Compare("c", "<=", Decimal("1E-25")), True),
+    (TINY, Compare("c", "<", Decimal("1E-25")), False),
     (PRICE, Compare("c", ">", 0.5), False),
     (INSTANT, Compare("c", ">", date(2026, 1, 2)), True),
     (INSTANT, Compare("c", "=", "2026-01-02 12:00:00"), True),
