@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from decimal import Context, Decimal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 EPOCH_YEAR = 1970
-_MICROSECONDS_PER_HOUR = 3_600_000_000
+_WIDE = Context(prec=80)  # Arrow's decimals have up to 76 digits
 
 
 def transformed(values: pa.Array, transform: str) -> pa.Array:
@@ -39,8 +40,7 @@ def transformed(values: pa.Array, transform: str) -> pa.Array:
         case "day":
             return values.cast(pa.date32(), safe=False).cast(pa.int32())
         case "hour":
-            hours = np.floor_divide(_microseconds(values).fill_null(0).to_numpy(), _MICROSECONDS_PER_HOUR)
-            return pa.array(hours, mask=_nulls(values))
+            return pc.hours_between(pa.scalar(0, values.type), values)
         case "truncate":
             return _truncated(values, width)
         case "bucket":
@@ -48,26 +48,19 @@ def transformed(values: pa.Array, transform: str) -> pa.Array:
     raise ValueError(f"expected a partition transform, found {transform!r}")
 
 
-def _microseconds(values: pa.Array) -> pa.Array:
-    if pa.types.is_timestamp(values.type):
-        return values.cast(pa.timestamp("us", values.type.tz), safe=False).cast(pa.int64())
-    return values.cast(pa.timestamp("us")).cast(pa.int64())
-
-
-def _nulls(values: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    return np.asarray(values.is_null().to_numpy(zero_copy_only=False), bool)
-
-
 def _truncated(values: pa.Array, width: int) -> pa.Array:
     if pa.types.is_integer(values.type):
         numbers = values.fill_null(0).to_numpy()
-        return pa.array(numbers - numbers % width, values.type, mask=_nulls(values))
+        nulls = np.asarray(values.is_null().to_numpy(zero_copy_only=False), bool)
+        return pa.array(numbers - numbers % width, values.type, mask=nulls)
     if pa.types.is_binary(values.type):
         return pc.binary_slice(values, 0, width)
     if pa.types.is_decimal(values.type):
-        step = width * 10.0**-values.type.scale
-        numbers = values.cast(pa.float64()).fill_null(0).to_numpy()
-        return pa.array(np.floor(numbers / step) * step, mask=_nulls(values))
+        scale, encoded = values.type.scale, values.dictionary_encode()
+        unscaled = (int(value.scaleb(scale, _WIDE)) for value in encoded.dictionary.to_pylist())
+        lower = [Decimal(number - number % width).scaleb(-scale, _WIDE) for number in unscaled]
+        # The truncated value of a negative number may have one digit more.
+        return pa.array(lower, pa.decimal256(values.type.precision + 1, scale)).take(encoded.indices)
     return pc.utf8_slice_codeunits(values, 0, width)
 
 
