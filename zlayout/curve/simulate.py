@@ -53,9 +53,9 @@ def simulated_bounds(
 def _extended(low: Int64, high: Int64, rows: Int64, limits: Int64) -> tuple[Int64, Int64]:
     """The ranges low..high of files with rows, extended within the limits. rows: int64[files], their sampled rows."""
     filled = high >= low
-    more = np.where(filled, np.rint((high - low) / np.maximum(rows - 1, 1)), 0).astype(np.int64)
-    lower = np.where(filled, np.minimum(np.maximum(low - more, limits[0]), low), low)
-    upper = np.where(filled, np.maximum(np.minimum(high + more, limits[1]), high), high)
+    more = np.rint((high - low) / np.maximum(rows - 1, 1)).astype(np.int64)
+    lower = np.where(filled, np.maximum(low - more, limits[0]), low)
+    upper = np.where(filled, np.minimum(high + more, limits[1]), high)
     return lower, upper
 
 
@@ -68,8 +68,11 @@ def file_limits(built: FileMap, ranked: list[Ranked]) -> Int64:
     """
     tree = built.tree
     last = np.array([len(r.distinct) - 1 for r in ranked], np.int64)
-    # The boundaries are values of the sample, so that each has an ordinal.
-    starts = [ordinals_among(r.distinct, edges) for r, edges in zip(ranked, built.boundaries, strict=True)]
+    # The lowest ordinal that is not below each boundary. A boundary of a declared cut need not occur in the sample.
+    starts = [
+        np.searchsorted(ordinals_among(edges, r.distinct), np.arange(len(edges)))
+        for r, edges in zip(ranked, built.boundaries, strict=True)
+    ]
     found = np.empty((len(ranked), 2, tree.files), np.int64)
     found[:, 0], found[:, 1] = last[:, None] + 1, -1
     boxes = [(0 if len(tree.column) else ~0, np.zeros_like(last), last)]
