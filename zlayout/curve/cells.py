@@ -161,7 +161,7 @@ def _file_cuts(begin: Int64, n_files: int, cell_size: Float64) -> Int64:
     cuts = []
     for first, end in pairwise(edges.tolist()):
         total = int(begin[end] - begin[first])
-        parts = 1 if end - first == 1 else max(1, round(total / target))
+        parts = max(1, round(total / target))
         cuts.append(first + _round_cuts(begin[first:end] - begin[first], total, parts, cell_size[first:end]))
     return np.concatenate(cuts)
 

@@ -38,7 +38,6 @@ class FileMap:
 
     Attributes:
         columns: The z-order columns.
-        curve: The curve.
         bits: The number of bits per column on the grid of zorder, hilbert or linear; empty if there is no grid.
         boundaries: The range boundaries of each column: distinct values, ascending.
         tree: A kd tree with range ids as thresholds.
@@ -46,7 +45,6 @@ class FileMap:
     """
 
     columns: tuple[str, ...]
-    curve: str
     bits: tuple[int, ...]
     boundaries: tuple[pa.Array, ...]
     tree: KdTree
@@ -127,7 +125,7 @@ def build(
         bits = tuple(g.width for g in grid)
     touched = tuple(_touched(tree, i, o) for i, o in enumerate(ordinals))
     boundaries, compact = keep_used(tree, [r.distinct for r in ranked])
-    return FileMap(tuple(sample), curve, bits, boundaries, compact, touched)
+    return FileMap(tuple(sample), bits, boundaries, compact, touched)
 
 
 def build_map(

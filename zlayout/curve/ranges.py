@@ -23,7 +23,7 @@ def snap_cuts(starts: Int64, total: int, parts: int) -> Int64:
     if len(starts) <= parts:
         return np.arange(len(starts), dtype=np.int64)
     wanted = np.arange(1, parts, dtype=np.int64) * total / parts
-    above = np.searchsorted(starts, wanted).clip(1, len(starts) - 1)
+    above = np.minimum(np.searchsorted(starts, wanted), len(starts) - 1)
     lower_is_nearer = wanted - starts[above - 1] <= starts[above] - wanted
     return np.unique(np.concatenate(([0], above - lower_is_nearer))).astype(np.int64)
 
@@ -38,7 +38,7 @@ def range_boundaries(ordinals: Int64, range_ids: int) -> Int64:
     counts = np.bincount(ordinals + 1)
     present = np.flatnonzero(counts)
     starts = np.cumsum(counts[present]) - counts[present]
-    first = snap_cuts(starts.astype(np.int64), len(ordinals), range_ids)
+    first = snap_cuts(starts, len(ordinals), range_ids)
     return present[first[1:]].astype(np.int64) - 1
 
 

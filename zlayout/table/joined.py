@@ -59,7 +59,7 @@ def replaced(files: FileTable, removed: Sequence[pa.Array], added: Sequence[File
         removed: The paths of the removed files, in one or several arrays.
         added: The new files, with the bounds of the same columns.
     """
-    gone = pa.concat_arrays([paths.cast(pa.large_string()) for paths in removed] or [pa.array([], pa.large_string())])
+    gone = pa.chunked_array([paths.cast(pa.large_string()) for paths in removed], pa.large_string())
     kept = pc.invert(pc.is_in(files.path.cast(pa.large_string()), value_set=gone)).to_numpy(zero_copy_only=False)
     number = {partition: at for at, partition in enumerate(files.partitions)}
     parts = [files.take(np.flatnonzero(kept))]

@@ -39,6 +39,7 @@ def _value(value: pa.Scalar) -> Any:
 
 
 def _iso(value: np.datetime64) -> str:
-    sign, text = ("-", str(value)[1:]) if value.astype("M8[Y]").astype(int) < -1970 else ("+", str(value))
-    year, _, rest = text.partition("-")
+    text = str(value)
+    sign = "-" if text.startswith("-") else "+"
+    year, _, rest = text.removeprefix("-").partition("-")
     return f"{sign}{int(year):04}-{rest}"
