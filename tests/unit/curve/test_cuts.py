@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zlayout.curve.cuts import MAX_FACTOR, first_on_the_right
+from zlayout.curve.cuts import MAX_FACTOR, divide_files, first_on_the_right
 from zlayout.curve.layout import FileMap, build
 from zlayout.predicate.model import Compare, Operator, Value
 
@@ -42,6 +42,27 @@ def test_no_file_is_on_both_sides_of_a_cut_that_leaves_whole_files(cuts: tuple[C
     assert all(len(found) == 1 for found in sides(layout, cuts[0]))
     rows = np.bincount(layout.locate(SAMPLE), minlength=FILES) / (ROWS / FILES)
     assert 1 / MAX_FACTOR <= rows.min() <= rows.max() <= MAX_FACTOR
+
+
+@pytest.mark.parametrize(
+    ("left", "rows", "files", "found", "valid"),
+    [
+        (100, 1000, 10, 1, True),
+        (900, 1000, 10, 9, True),
+        (340, 1000, 10, 3, True),
+        (67, 500, 5, 1, True),  # 67 * 1.5 >= 100
+        (66, 500, 5, 1, False),
+        (150, 200, 2, 1, False),  # 50 * 1.5 < 100
+        (150, 300, 2, 1, True),
+        (151, 302, 2, 1, False),
+        (499, 500, 5, 4, False),
+        (0, 500, 5, 1, False),
+        (0, 0, 2, 1, False),
+    ],
+)
+def test_files_are_divided_in_proportion_to_the_rows(left: int, rows: int, files: int, found: int, valid: bool) -> None:
+    number, is_whole = divide_files(np.array([left]), rows, files, file_rows=100.0)
+    assert (number.tolist(), is_whole.tolist()) == ([found], [valid])
 
 
 def test_quantiles_leave_files_on_both_sides() -> None:

@@ -182,12 +182,25 @@ def test_a_heavy_key(curve: str) -> None:
     assert max(used) - min(used) == 5
 
 
+@pytest.mark.parametrize(
+    ("rows", "others", "files", "spread"), [(200, 800, 10, 1), (201, 799, 10, 2), (200, 0, 2, 1), (200, 0, 3, 3)]
+)
+@pytest.mark.parametrize("curve", CURVES)
+def test_a_large_key_has_more_rows_than_two_files(curve: str, rows: int, others: int, files: int, spread: int) -> None:
+    key = pa.array(np.concatenate((np.zeros(rows, np.int64), np.arange(others) + 1)))
+    sample = {"a": key, "b": key}
+    assert len(build(sample, {}, curve, 1000, files, noise=False).tree.oversized) == (spread > 1)
+    found = build(sample, {}, curve, 1000, files, noise=True).tree.spread
+    assert found.tolist() == [spread] + [1] * (len(found) - 1)
+
+
 @pytest.mark.parametrize("curve", CURVES)
 def test_constants_and_no_rows_go_to_one_file(curve: str) -> None:
     sample = {"a": pa.array([None] * 10, pa.string()), "b": pa.array([3] * 10)}
     layout = build(sample, {}, curve, 10, 1, noise=False)
     assert layout.files == 1
     assert layout.predict_touched() == {"a": 0.0, "b": 1.0}
+    assert build(grid(4), {}, curve, 10, 1, noise=True).files == 1
     empty = build({n: v[:0] for n, v in sample.items()}, {}, curve, 10, 5, noise=True, depth_within=2)
     assert empty.files == 1
     assert empty.locate(sample).tolist() == [0] * 10

@@ -146,6 +146,13 @@ def test_a_table_of_one_box_and_leaves_within_files() -> None:
     assert rows.std() / rows.mean() < 0.05
 
 
+def test_a_column_of_nulls_is_not_touched() -> None:
+    keys = table(3000) | {"a": pa.nulls(3000, pa.float64())}
+    built = two_level_map(keys, 36, 80, coarse_share=1.0, chunks=1)
+    assert built.predict_touched() == {"a": 0.0, "b": pytest.approx(1.0, abs=0.02)}
+    assert built.tree.low.shape == built.tree.high.shape == (0, 2)
+
+
 def test_a_box_without_rows_of_the_second_sample_is_one_file() -> None:
     keys = table(5000)
     boxes: Boxes = build_boxes(keys, WEIGHTS, 4 * two_levels.FILES_PER_BOX)

@@ -40,6 +40,8 @@ def test_no_property_is_no_state(text: str | None) -> None:
         '{"v":1,"layouts":{"a":{"settings":{},"snapshots":7}}}',
         '{"v":1,"layouts":{"a":{"settings":{"files.target_size":Infinity},"snapshots":[7]}}}',
         '{"v":1,"layouts":{"a":{"settings":{"engine":[["native"]]},"snapshots":[7]}}}',
+        '{"v":1,"layouts":{"a":{"settings":{"engine":{"name":"native"}},"snapshots":[7]}}}',
+        '{"v":1,"layouts":{"a":{"settings":{"zorder.columns":[{"name":["a"]}]},"snapshots":[7]}}}',
         "[" * 100_000,
     ],
 )

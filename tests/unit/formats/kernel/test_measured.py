@@ -15,9 +15,10 @@ from zlayout.formats.kernel.measured import Measurement, baseline_of
 from zlayout.formats.run_metrics import ASKED, COST, TOUCHED, RunCost, parse_asked, parse_cost
 from zlayout.planner.forecasts import QueryCost
 from zlayout.spec.model import TableName
+from zlayout.table.baseline import Baseline
 from zlayout.table.joined import replaced
 from zlayout.table.partition import Partition, PartitionField
-from zlayout.table.state import FileTable
+from zlayout.table.state import FileTable, LayoutRecord
 
 LAYOUT = make_layout("a")
 FIELDS = (PartitionField("region"),)
@@ -112,10 +113,16 @@ def test_files_in_several_partitions_have_no_baseline() -> None:
     assert baseline_of(None, LAYOUT) is None
 
 
-def test_new_partitions_are_added() -> None:
+def test_new_partitions_are_added_and_layout_records_dropped() -> None:
     new = Partition(1, (), ("north",))
     added = replace(table_of((0, 1), (2, 3), name="new"), partitions=(new,), partition=np.zeros(2, np.int32))
-    after = replaced(files(), [pa.array(["old1", "old2"])], [added])
+    first = np.zeros(4, np.int32)
+    laid_out: dict[str, Any] = {"layouts": (LayoutRecord("a" * 16),), "layout": first, "group": first}
+    before = replace(files(), **laid_out, baselines={0: Baseline(4, (1.0,))})
+    after = replaced(before, [pa.array(["old1"]), pa.array(["old2"], pa.large_string())], [added])
     assert after.path.to_pylist() == ["old0", "old3", "new0", "new1"]
     assert [after.partitions[at] for at in after.partition] == [EAST, WEST, new, new]
     assert after.bounds["a"].upper.to_pylist() == [19, 19, 1, 3]
+    assert (after.layouts, after.layout.tolist(), after.group.tolist()) == ((), [-1] * 4, [-1] * 4)
+    assert not after.baselines
+    assert replaced(before, [], []).path.to_pylist() == before.path.to_pylist()
