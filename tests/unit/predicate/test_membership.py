@@ -19,6 +19,7 @@ PAIRS: list[tuple[str, Any]] = [
     *(("identity", v) for v in (3, BIG, 3.0, 0.1, NAN, Decimal("3.0"), Decimal(BIG), True, "3", "ab", b"ab", None)),
     *(("identity", v) for v in (date(2026, 1, 31), datetime(2026, 1, 31), datetime(2026, 1, 31, 10, tzinfo=UTC))),
     *(("truncate[10]", v) for v in (0, Decimal("0.0"), "ab", None)),
+    ("truncate[2]", "ab"),
     *(("month", v) for v in (56 * 12, 10**9)),
     ("day", 20484),
     ("bucket[4]", 1),
