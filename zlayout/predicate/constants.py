@@ -159,18 +159,18 @@ def _truncated(value: Value | None, unit: str | None) -> date | None:
     return start_of(value, unit) if isinstance(value, date) and unit else None
 
 
-def fix_current_time(tree: exp.Expr, now: datetime) -> int:
+def fix_current_time(tree: exp.Expr, now: datetime) -> bool:
     """Replace the current date and time in a tree, in place, by those of `now` (UTC, naive).
 
     Returns:
-        The number of replaced expressions.
+        Whether an expression was replaced.
     """
-    found = 0
+    found = False
     for node in list(tree.find_all(exp.CurrentDate, exp.CurrentTimestamp, exp.Localtimestamp, exp.Anonymous)):
         if isinstance(node, exp.Anonymous) and (str(node.this).lower() not in NOW_FUNCTIONS or node.expressions):
             continue
         day = isinstance(node, exp.CurrentDate)
         text = now.date().isoformat() if day else now.isoformat(sep=" ")
         node.replace(exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build("DATE" if day else "TIMESTAMP")))
-        found += 1
+        found = True
     return found

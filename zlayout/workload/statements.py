@@ -142,7 +142,7 @@ def read_query(query: Query, known: Mapping[str, Sequence[str]], now: datetime =
                 raise UnreadableError("not a query")
             if any(clause.args.get("recursive") for clause in tree.find_all(exp.With)):
                 raise UnreadableError("a recursive query")
-            uses_time = fix_current_time(tree, query.time or now) > 0
+            uses_time = fix_current_time(tree, query.time or now)
             reader.read(tree, {})
     except UnreadableError as error:
         text = " ".join(query.text[:400].split())[:MAX_TEXT]
