@@ -13,12 +13,16 @@ from zlayout.predicate.model import (
     And,
     Compare,
     In,
+    IsNull,
+    Not,
+    Or,
     Predicate,
     TextOnly,
     Value,
     columns,
     conjunction,
     rejects_null,
+    renamed,
     starts_with,
 )
 from zlayout.predicate.prune import may_match
@@ -113,6 +117,14 @@ def test_a_conjunction_is_flat_and_one_part_stays_as_it_is() -> None:
     assert conjunction([ONE, And((TWO, THREE))]) == And((ONE, TWO, THREE))
     assert columns(And((ONE, Compare("b", "=", 1)))) == {"a", "b"}
     assert rejects_null(And((ONE, TWO)))
+
+
+def test_all_columns_of_a_predicate_are_renamed() -> None:
+    predicate = And((ONE, Not(Or((In("a", (1,)), IsNull("b"))))))
+    expected = And((Compare("x", "=", 1), Not(Or((In("x", (1,)), IsNull("y"))))))
+    assert renamed(predicate, {"a": "x", "b": "y"}) == expected
+    with pytest.raises(KeyError):
+        renamed(predicate, {"a": "x"})
 
 
 @pytest.mark.parametrize("sql", ["a LIKE '5%'", "a LIKE '50'", "startswith(a, '5')", "substr(a, 1, 1) = '5'"])

@@ -49,7 +49,7 @@ def unused(workload: Workload) -> list[tuple[str, str, frozenset[str] | None]]:
     ],
 )
 def test_the_current_time_is_that_of_the_workload(sql: str, value: object, tmp_path: Path) -> None:
-    workload = read(tmp_path, f"SELECT * FROM t WHERE x >= {sql}")
+    workload = read(tmp_path, f"SELECT my_udf(y) FROM t WHERE x >= {sql}")
     assert scans(workload) == {"t": Compare("x", ">=", value)}
     assert workload.unused == ()
     assert workload.assumed_time == NOW
