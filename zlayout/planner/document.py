@@ -276,7 +276,7 @@ def _first_error(error: ValidationError) -> str:
     expected = _EXPECTED.get(first["type"]) or first["msg"].removeprefix("Input should be ")
     if first["type"] not in ("missing", "unexpected_keyword_argument"):
         expected += f", found {describe_value(first['input'])}"
-    return f"{key or 'the document'}: expected {expected}"
+    return f"{key}: expected {expected}"
 
 
 def _incoherence(document: Document) -> str:

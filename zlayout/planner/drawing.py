@@ -218,7 +218,7 @@ def _predict(
     names = [c.name for c in layout.columns[: len(axes)]]
     keys = {name: pa.array(p) for name, p in zip(names, points, strict=True)}
     to = build_map(keys, layout, targets).locate(keys)
-    order = np.argsort(to, kind="stable")
+    order = np.argsort(to)
     first = np.flatnonzero(np.diff(to[order], prepend=-1))
     lows = [np.minimum.reduceat(p[order], first) / _POINTS_PER_AXIS for p in points]
     highs = [np.maximum.reduceat(p[order], first) / _POINTS_PER_AXIS for p in points]

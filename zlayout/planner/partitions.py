@@ -147,7 +147,7 @@ def file_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
     in_layout = np.flatnonzero(laid)
     if len(in_layout):
         width = int(files.group.max()) + 2
-        key = files.partition[in_layout].astype(np.int64) * width + files.group[in_layout] + 1
+        key = files.partition[in_layout].astype(np.int64) * width + files.group[in_layout]
         group[in_layout], _ = dense((key,))
         if small.any():
             several = np.bincount(group[in_layout]) > 1
@@ -168,7 +168,7 @@ def _compaction_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
     index = np.flatnonzero(recorded(spec.layout, files))
     if len(index):
         width = int(files.group.max()) + 2
-        first = files.partition[index].astype(np.int64) * width + files.group[index] + 1
+        first = files.partition[index].astype(np.int64) * width + files.group[index]
         _, first_of, number = np.unique(first, return_index=True, return_inverse=True)
         group[index] = index[first_of][number]
         group, _ = dense((group,))

@@ -185,7 +185,7 @@ def unread_notes(
         executions: The number of executions with conditions that read each partition, by the name of the partition;
             empty if it is unknown.
     """
-    unread = [g for g in groups if g.reason in MAY_WAIT and executions.get(g.partition, 1.0) == 0]
+    unread = [g for g in groups if g.reason in MAY_WAIT and executions.get(g.partition) == 0]
     size, whole = (sum(group.bytes for group in some) for some in (unread, groups))
     if spec.tolerance.rarely_read is None and 2 * size > whole:
         what = _counted(len({group.partition_number for group in unread}), "decayed partition")
