@@ -164,6 +164,19 @@ def test_partition_by_counts_the_files_of_every_partition() -> None:
     assert forecast.columns[0].floor == pytest.approx(8)  # one file in each of the eight partitions
 
 
+@pytest.mark.parametrize("names", [("region",), ("region", "half")])
+def test_rows_without_a_partition_value_have_a_partition_of_their_own(names: tuple[str, ...]) -> None:
+    random = np.random.default_rng(2)
+    region, half = (pa.array(v, mask=v == 0) for v in (random.integers(0, 4, ROWS), random.integers(0, 2, ROWS)))
+    table = Table({"a": WIDE, "region": region, "half": half}, ("a",), partition_by=_fields(*names))
+    planned = table.plan()
+    forecast = table.sampled(planned).plan
+    measured = table.apply(planned)
+    assert forecast.files_after.predicted == table.plan().decision.plan.files
+    assert forecast.columns[0].floor == pytest.approx(4 ** len(names) / len(names))
+    assert forecast.columns[0].predicted == pytest.approx(measured[0].touched, abs=0.3)
+
+
 def test_the_floor_after_a_partitioning_change_counts_heavy_values_in_each_partition() -> None:
     # 40 files, half of the rows in region 0. Half of the rows of each region have the value 5.
     region = np.where(RNG.random(ROWS) < 0.5, 0, RNG.integers(1, 5, ROWS))

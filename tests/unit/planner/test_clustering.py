@@ -16,7 +16,7 @@ from unit.planner.plans import DELTA
 from zlayout.errors import CommitConflict
 from zlayout.planner import clustering
 from zlayout.planner.actions import ChangeClustering, Reason
-from zlayout.planner.clustering import rewritten_by_optimize, unclustered_hilbert
+from zlayout.planner.clustering import rewritten_by_optimize, unclustered_hilbert, undo_refusals
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.diff import decide, propose, settle
 from zlayout.planner.document import from_json, to_json
@@ -158,6 +158,27 @@ def test_a_plan_is_stale_once_the_clustering_columns_have_changed(
         work.require_planned(table.properties, table.partition_fields, now)
 
 
+@pytest.mark.parametrize(
+    ("has", "altered", "accepted"),
+    [
+        (("a",), False, True),  # as planned
+        (("a", "b"), False, True),  # as declared: another run was faster
+        (("c",), False, False),
+        (None, False, False),
+        (("a", "b"), True, True),
+        (("a",), True, False),  # another writer changed them back
+        (("c",), True, False),
+    ],
+)
+def test_optimize_runs_only_with_the_planned_clustering_columns(
+    has: tuple[str, ...] | None, altered: bool, accepted: bool
+) -> None:
+    """The plan changes the columns from (a) to (a, b)."""
+    work = decide(SPEC, state(*[File(0, 1)] * 3, columns=("a",)), DELTA).work(SPEC, "run")
+    with nullcontext() if accepted else pytest.raises(CommitConflict, match=r"ZL320 .* is clustered by"):
+        work.require_clustering(has, altered=altered)
+
+
 def test_other_columns_are_not_altered_without_budget_for_the_rewrite() -> None:
     """The first table uses up the budget."""
     first, second = state(*[File()] * 4), state(*[File(2, 1)] * 4, columns=("c",))
@@ -178,7 +199,13 @@ def test_other_columns_are_not_altered_without_budget_for_the_rewrite() -> None:
 def test_what_clustering_excludes_is_refused(spec: LayoutSpec, table: TableState, text: str) -> None:
     plan = decide(spec, table, DELTA, (), PlanOptions()).plan
     assert plan.status == "refused"
-    assert [text in d.message for d in plan.diagnostics if d.code == "ZL211"] == [True]
+    assert [(text in d.message, d.severity) for d in plan.diagnostics if d.code == "ZL211"] == [(True, "refused")]
+
+
+@pytest.mark.parametrize(("columns", "refused"), [(("a", "b"), True), ((), False), (None, False)])
+def test_no_run_of_a_clustered_table_is_rolled_back(columns: tuple[str, ...] | None, refused: bool) -> None:
+    found = [(d.code, d.severity, "a rollback" in d.message) for d in undo_refusals(state(File(), columns=columns))]
+    assert found == [("ZL211", "refused", True)] * refused
 
 
 @pytest.mark.parametrize(("columns", "codes"), [(("a", "b"), []), ((), ["ZL223"]), (None, ["ZL223"])])
@@ -186,7 +213,7 @@ def test_engine_native_orders_by_hilbert_in_clustered_tables_only(
     columns: tuple[str, ...] | None, codes: list[str]
 ) -> None:
     table = state(File(), File(), columns=columns)
-    assert [d.code for d in unclustered_hilbert(LAYOUT, table)] == codes
+    assert [(d.code, d.severity) for d in unclustered_hilbert(LAYOUT, table)] == [(code, "refused") for code in codes]
     assert unclustered_hilbert(replace(LAYOUT, curve="zorder"), table) == ()
 
 

@@ -86,7 +86,6 @@ def test_what_is_not_a_plan_is_refused_with_its_place(plan: Plan, change, code: 
             "tables.0.actions.0.rewrite_group.rows: expected a valid integer",
         ),
         (lambda t: t["actions"][0].update(kind="drop"), "tables.0.actions.0: "),
-        (lambda t: t["requirements"].append({"kind": "files_are"}), "files_are.group: expected a value, found nothing"),
         (lambda t: t.update(size_histogram=[["a", 1]] * 101), "tables.0.size_histogram: "),
         (lambda t: t.update({f"k{n}": n for n in range(50)}), "expected at most 40 keys in an object, found "),
         (lambda t: t.update(rows=2**63), "a number of more than 64 bits"),
@@ -97,6 +96,21 @@ def test_a_mistake_is_reported_with_its_place_and_what_was_expected(plan: Plan, 
     change(body["tables"][0])
     with pytest.raises(SpecError, match=re.escape(message)):
         document.from_json(json.dumps(body), "plan.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "end"),
+    [
+        (lambda t: t["requirements"].append({"kind": "files_are"}), "are.group: expected a value, found nothing"),
+        (lambda t: t.update(path="/etc"), "tables.0.path: expected no such key"),
+    ],
+)
+def test_a_missing_or_unknown_key_is_reported_without_a_value(plan: Plan, change, end: str) -> None:
+    body = json.loads(document.to_json(plan))
+    change(body["tables"][0])
+    with pytest.raises(SpecError) as caught:
+        document.from_json(json.dumps(body), "plan.json")
+    assert caught.value.diagnostics[0].message.endswith(end)
 
 
 def test_a_result_of_a_table_without_a_plan_is_refused(plan: Plan) -> None:

@@ -72,6 +72,19 @@ def test_a_range_too_thin_to_see_is_drawn_as_a_line() -> None:
     assert quads(boxes_of(SPEC, replace(given.files, bounds={"a": bounds}), ""))[0][:2] == (0, 500)
 
 
+def test_the_partition_with_most_files_is_drawn_if_the_named_one_is_gone() -> None:
+    given = state(File(0, 9, "a"), File(0, 9, "b"), File(0, 9, "b"))
+    assert [boxes_of(SPEC, given.files, f"region={name}").files for name in "abc"] == [1, 2, 2]
+
+
+def test_files_are_predicted_from_as_many_rows_as_they_have() -> None:
+    """Of 1000 rows, 900 are evenly distributed up to 100: two new files share a bound at the median, 55."""
+    given = flat_state(File(0, 100, rows=900), File(100, 1000))
+    after = draw(SPEC, given, (Group("g", given.files, 2),), predictable=True).after
+    (_, below), (above, _) = (box[:2] for box in quads(after))
+    assert (below, above) == (pytest.approx(500, abs=50), pytest.approx(500, abs=50))
+
+
 @pytest.mark.parametrize("curve", ["kd", "zorder", "hilbert", "linear"])
 def test_what_overlaps_now_is_predicted_apart(curve: str) -> None:
     spec, given = two_columns(64, curve)

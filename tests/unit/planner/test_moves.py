@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -84,6 +86,48 @@ def test_rows_that_would_make_their_partition_decay_take_the_files_that_restore_
     (paths,) = groups(decision)
     assert {f"f{100 + n}" for n in range(60)} <= set(paths)
     assert set(paths) - {f"f{100 + n}" for n in range(60)} == {f"f{40 + n}" for n in range(20)}
+
+
+def straggling(
+    fields: tuple[PartitionField, ...], values: Sequence[object], old: Partition, low: object, high: object, nulls: int
+) -> TableState:
+    """Twenty laid-out files in each of five partitions, and 60 of the whole range in an old one, with bounds of `d`."""
+    kind = pa.date32() if isinstance(low, date) else KIND
+    side = make_bounds([None] * 100 + [low] * 60, [None] * 100 + [high] * 60, kind)
+    made = make_file_table(
+        [100] * 160,
+        bytes=TARGET,
+        partition=[*np.repeat(np.arange(5), 20).tolist(), *[5] * 60],
+        partitions=[*(Partition(1, fields, (value, *[0] * len(fields[1:]))) for value in values), old],
+        layout=[0] * 100 + [-1] * 60,
+        layouts=[layout_record(SPEC.layout)],
+        group=[*np.repeat(np.arange(5), 20).tolist(), *[-1] * 60],
+        bounds={
+            "a": make_bounds([*range(0, 200, 10)] * 5 + [0] * 60, [*range(9, 200, 10)] * 5 + [199] * 60, KIND),
+            "d": replace(side, null_count=np.array([0] * 100 + [nulls] * 60, np.int64)),
+        },
+    )
+    columns = (Column("a", KIND, True), Column("b", KIND, True), Column("d", kind, True))
+    return make_state(made, format="iceberg", columns=columns, partition_fields=fields, spec_id=1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "values", "old", "bounds"),
+    [
+        ((DAY,), (0, 1, 2, 3, None), OLD, (2, 2, 0)),
+        ((DAY,), (0, 1, None, 3, 4), OLD, (None, None, 100)),
+        ((DAY, PartitionField("b")), range(5), Partition(0, (DAY,), (2,)), (None, None, -1)),
+        ((PartitionField("d", "month"),), range(5), OLD, (date(1970, 3, 1), date(1970, 3, 31), 0)),
+    ],
+    ids=["value", "null", "old partition", "month"],
+)
+def test_rows_are_merged_only_in_the_partitions_to_which_they_may_go(
+    fields: tuple[PartitionField, ...], values: Sequence[object], old: Partition, bounds: tuple[Any, Any, int]
+) -> None:
+    """These are known from the bounds of the source column, or from the partition that the rows were in."""
+    spec = replace(SPEC, partition_by=fields)
+    (paths,) = groups(decide(spec, straggling(fields, values, old, *bounds), ICEBERG))
+    assert set(paths) == {*(f"f{n}" for n in range(40, 60)), *(f"f{n}" for n in range(100, 160))}
 
 
 def test_decay_of_other_partitions_is_planned_beside_the_move() -> None:

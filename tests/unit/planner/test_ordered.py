@@ -77,7 +77,8 @@ def test_small_files_and_deleted_rows_count_as_in_tables_that_zlayout_laid_out()
 
 def test_small_files_that_no_rewrite_would_mend_are_no_reason() -> None:
     (lone,) = [replace(f, bytes=TARGET // 4) for f in SORTED[:1]]
-    assert decide(LINEAR, by_others(lone), DELTA).plan.status == "unchanged"
+    plan = decide(LINEAR, by_others(lone), DELTA).plan
+    assert (plan.status, plan.decay) == ("unchanged", ())
 
 
 def test_a_budget_chooses_among_them_too() -> None:

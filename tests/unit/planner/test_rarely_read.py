@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 
+from zlayout.planner.actions import Reason
 from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.diff import decide
 from zlayout.planner.model import Measure
-from zlayout.planner.waiting import least_read
+from zlayout.planner.waiting import least_read, unread_notes
 from zlayout.spec.model import LayoutSpec, Tolerance
 from zlayout.table.state import TableState
 
@@ -92,14 +93,12 @@ def test_drift_does_not_wait() -> None:
     assert regions(planned(state(*decayed("east"), *outdated))) == ["region=east", "region=west"]
 
 
-def test_deleted_rows_do_not_wait() -> None:
-    deleted = [replace(file, deleted=60) for file in decayed("west")]
-    assert regions(planned(state(*decayed("east"), *deleted))) == ["region=east", "region=west"]
-
-
-def test_deleted_rows_do_not_wait_in_a_partition_that_was_never_laid_out() -> None:
-    deleted = [File(0, 999, "west", deleted=60)] * 3
-    assert regions(planned(state(*decayed("east"), *deleted))) == ["region=east", "region=west"]
+@pytest.mark.parametrize("laid_out", [True, False])
+@pytest.mark.parametrize(("deleted", "waits"), [(5, True), (60, False)])
+def test_deleted_rows_above_the_tolerance_do_not_wait(deleted: int, waits: bool, laid_out: bool) -> None:
+    west = decayed("west") if laid_out else [File(0, 999, "west")] * 3
+    found = planned(state(*decayed("east"), *[replace(file, deleted=deleted) for file in west]))
+    assert regions(found) == ["region=east", "region=west"][: 1 if waits else 2]
 
 
 def test_small_files_wait_in_a_layout_without_order() -> None:
@@ -123,6 +122,26 @@ def test_what_is_rarely_read_is_not_hot() -> None:
     plan = planned(observed, hot_after=100).plan
     assert (plan.hot.partitions, plan.rarely_read.partitions) == (1, 1)
     assert plan.rarely_read.partition_numbers == (2,)
+
+
+@pytest.mark.parametrize(
+    ("executions", "more", "noted"),
+    [
+        ({"region=east": 0, "region=west": 0}, 0, True),
+        ({"region=east": 3, "region=west": 0}, 1, True),
+        ({"region=east": 3, "region=west": 0}, 0, False),  # half of the bytes
+        ({"region=east": 3, "region=west": 1}, 1, False),
+        ({"region=east": 3}, 1, False),  # it is unknown how often west is read
+    ],
+)
+def test_a_plan_notes_that_most_of_its_bytes_are_never_read(
+    executions: dict[str, float], more: int, noted: bool
+) -> None:
+    plan = planned(state(*decayed("east"), *decayed("west", appended=4 + more)), frozenset(), SPEC).plan
+    assert [d.code for d in unread_notes(SPEC, plan.groups, executions)] == ["ZL417"] * noted
+    assert list(unread_notes(WAITING, plan.groups, executions)) == []
+    drift = tuple(replace(group, reason=Reason.LAYOUT_CHANGED) for group in plan.groups)
+    assert list(unread_notes(SPEC, drift, executions)) == []
 
 
 @pytest.mark.parametrize(
