@@ -1,4 +1,4 @@
-# make demo, make test: nothing else is needed but Python 3.11+ and Java 17+.
+# make demo needs Python 3.11 or newer, and Java 17 or newer. CONTRIBUTING.md lists what else make test needs.
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
