@@ -252,11 +252,12 @@ def apply_table(
         forecast = sampled_in_time(planned.spec, planned.state, planned.decision, backend, timeout)
         applied.predicted = predictions(forecast.plan)
         for attempt in range(attempts):
+            is_last = attempt + 1 == attempts
             notify(Progress(applied.table, Stage.STARTING))
             failed, conflict = execute(current, backend, applied, notify, announce, verify, limit)
-            if conflict and attempt + 1 == attempts:
+            if conflict and is_last:
                 raise conflict
-            if failed or conflict:
+            if (failed or conflict) and not is_last:
                 time.sleep(uniform(0.5, 1.5) * RETRY_SECONDS * 2**attempt)  # concurrent runs retry at different times
             notify(Progress(applied.table, Stage.OBSERVING))
             after = plan_table_in_time(planned.spec, backend, replace(options, max_rewrite_bytes=None), timeout)
@@ -266,6 +267,8 @@ def apply_table(
             applied.forgotten |= forgets(current, failed, after)
             if not failed and not conflict:
                 applied.within_budget = planned.decision.plan.left_over is not None
+                break
+            if is_last:
                 break
             if options.max_rewrite_bytes is not None:
                 size = sum(int(g.files.bytes.sum()) for g in current.decision.groups if g.id in failed)

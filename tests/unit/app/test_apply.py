@@ -113,10 +113,13 @@ def test_a_table_that_took_the_place_of_the_planned_one_is_not_planned_again(
     assert (backend.runs, applied.commits, type(applied.error)) == (1, [], CommitConflict)
 
 
-def test_conflicts_without_end_are_given_up(table: MemoryTable) -> None:
+def test_conflicts_without_end_are_given_up(table: MemoryTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("zlayout.app.apply.time.sleep", waits.append)
     backend = Disturbed(table, conflicts=99)
     applied = run(backend)
     assert (backend.runs, applied.commits, applied.exit_code) == (3, [], 1)
+    assert len(waits) == 2, "there is no wait after the last attempt"
 
 
 def test_a_reviewed_plan_is_never_replaced_by_another(table: MemoryTable) -> None:
