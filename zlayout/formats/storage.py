@@ -52,14 +52,9 @@ _GCS_CONF = {
 # catalog chooses the FileIO of each table itself, and may give it credentials for this table alone.
 _FILE_IO = {"sql": S3_FILE_IO, "hive": RESOLVING_FILE_IO, "glue": RESOLVING_FILE_IO}
 # By default, deltalake repeats a request for three minutes if the store does not answer, and 10 times if the store
-# refuses the connection. It waits for a random time before each retry: first at most 0.5 s, then at most twice the
-# previous time. With `max_backoff` of 1 s, 10 waits last 2.5 to 10 s together; with the default of 15 s, up to 30 s.
-_LIMITS = {
-    "connect_timeout": "10s",
-    "retry_timeout": "30s",
-    "backoff_config.init_backoff": "250ms",
-    "backoff_config.max_backoff": "1s",
-}
+# refuses the connection or throttles. It waits for a random time before each retry: at most 0.5 s with this setting,
+# then at most twice the previous time, and at most 15 s. The waits last 8 to 30 s together, so that a store may restart.
+_LIMITS = {"connect_timeout": "10s", "retry_timeout": "30s", "backoff_config.init_backoff": "250ms"}
 # The options by which `deltalake_options` describes a store on S3.
 DELTALAKE_OPTIONS = frozenset({*_DELTALAKE_NAMES, *_LIMITS})
 # S3FileIO waits a random time of at most 0.1 s before its first retry, and of at most twice as long before each further

@@ -25,12 +25,7 @@ from zlayout.spec.model import CatalogConfig, Project, SparkConfig
 
 ENDPOINT = "https://minio.example.com:9000"
 STORAGE = {"endpoint": ENDPOINT, "region": "eu-central-1"}
-LIMITS = {
-    "connect_timeout": "10s",
-    "retry_timeout": "30s",
-    "backoff_config.init_backoff": "250ms",
-    "backoff_config.max_backoff": "1s",
-}
+LIMITS = {"connect_timeout": "10s", "retry_timeout": "30s", "backoff_config.init_backoff": "250ms"}
 EVERYWHERE = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_REGION": "us-west-2"}
 
 
