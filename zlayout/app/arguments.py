@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Iterable
 from datetime import timedelta
+from numbers import Integral, Real
 
 from zlayout.errors import SpecError
 from zlayout.message_text import quote_value
@@ -25,15 +26,22 @@ def require_project(project: object) -> None:
 
 
 def require_number(name: str, value: object) -> None:
-    """Raise SpecError ZL084 unless the argument `name` of the public API is a finite number that is not negative."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+    """Raise SpecError ZL084 unless the argument `name` of the public API is a number of at least 0; infinity is one."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not float(value) >= 0:
         message = f"expected a number of at least 0 for {name}, found {_found(value)}"
         raise SpecError.of("ZL084", message, hint=f"use for example {name}=60")
 
 
+def require_positive(name: str, value: object) -> None:
+    """Raise SpecError ZL084 unless the argument `name` of the public API is a finite number above 0."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
+        message = f"expected a number above 0 for {name}, found {_found(value)}"
+        raise SpecError.of("ZL084", message, hint=f"use for example {name}=7")
+
+
 def require_count(name: str, value: object) -> None:
     """Raise SpecError ZL084 unless the argument `name` of the public API is an integer above 0."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
         message = f"expected an integer above 0 for {name}, found {_found(value)}"
         raise SpecError.of("ZL084", message, hint=f"use for example {name}=8")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from zlayout.app.arguments import require_choice, require_count, require_number, require_project
+from zlayout.app.arguments import require_choice, require_count, require_positive, require_project
 from zlayout.app.files import write_result
 from zlayout.errors import SpecError
 from zlayout.spec.model import Project
@@ -71,7 +71,7 @@ def import_workload(
     require_choice("values", values, Values)
     require_count("bins", bins)
     if days is not None:
-        require_number("days", days)
+        require_positive("days", days)
     history = read_history(map(Path, paths))
     merged = merge(history, frozenset(project.catalogs), Values(values), bins)
     if not merged:

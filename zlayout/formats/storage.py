@@ -53,7 +53,8 @@ _GCS_CONF = {
 _FILE_IO = {"sql": S3_FILE_IO, "hive": RESOLVING_FILE_IO, "glue": RESOLVING_FILE_IO}
 # By default, deltalake repeats a request for three minutes if the store does not answer, and 10 times if the store
 # refuses the connection or throttles. It waits for a random time before each retry: at most 0.5 s with this setting,
-# then at most twice the previous time, and at most 15 s. The waits last 8 to 30 s together, so that a store may restart.
+# then at most twice the previous time, and at most 15 s. The waits last 8 to 30 s together, so that a store may
+# restart.
 _LIMITS = {"connect_timeout": "10s", "retry_timeout": "30s", "backoff_config.init_backoff": "250ms"}
 # The options by which `deltalake_options` describes a store on S3.
 DELTALAKE_OPTIONS = frozenset({*_DELTALAKE_NAMES, *_LIMITS})

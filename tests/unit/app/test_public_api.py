@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.projects import write_project
 
@@ -199,7 +200,7 @@ ARGUMENTS: list[tuple[Callable[[Any], object], str]] = [
     (lambda project: zlayout.drift(project, timeout=None), "for timeout, found NoneType (use for example timeout=60)"),  # type: ignore[arg-type]
     (lambda project: zlayout.inspect(project, "lake.db.orders", timeout=True), "for timeout, found True"),
     (lambda project: zlayout.read_plan(project, "p.json", timeout=-1), "for timeout, found -1"),
-    (lambda project: zlayout.import_layout(project, "lake.db.new", timeout=math.inf), "for timeout, found inf"),
+    (lambda project: zlayout.import_layout(project, "lake.db.new", timeout=math.nan), "for timeout, found nan"),
     (lambda project: zlayout.plan_rollback(project, "lake.db.orders", timeout="60"), "for timeout, found '60'"),  # type: ignore[arg-type]
     (lambda project: zlayout.plan_drop_trial(project, "lake.db.orders", clone="c", timeout="60"), "for timeout"),  # type: ignore[arg-type]
     (lambda project: zlayout.plan_trial(project, "lake.db.orders", clone="c", timeout="60"), "for timeout"),  # type: ignore[arg-type]
@@ -218,6 +219,10 @@ ARGUMENTS: list[tuple[Callable[[Any], object], str]] = [
     (lambda project: zlayout.import_workload(project, ["a.sql"], "all"), "expected keep or bin or omit for values"),
     (lambda project: zlayout.import_workload(project, ["a.sql"], bins="9"), "for bins, found '9'"),  # type: ignore[arg-type]
     (lambda project: zlayout.import_workload(project, ["a.sql"], days="9"), "for days, found '9'"),  # type: ignore[arg-type]
+    (
+        lambda project: zlayout.import_workload(project, ["a.sql"], days=0),
+        "expected a number above 0 for days, found 0",
+    ),
     (lambda project: zlayout.read_plan(project, "a\0"), "ZL040 cannot read the plan file: the path contains"),
     (lambda project: zlayout.write_plan(zlayout.plan(project), "a\0"), "ZL043 cannot write the plan to a"),
     (lambda _: zlayout.load_project("a\0"), "ZL001 file"),
@@ -231,6 +236,13 @@ def test_an_invalid_argument_is_an_error_with_a_code(call: Callable[[Any], objec
     with pytest.raises(SpecError) as error:
         call(zlayout.load_project())
     assert message in str(error.value)
+
+
+@pytest.mark.usefixtures("memory")
+def test_infinity_is_no_limit_and_numpy_has_numbers_too() -> None:
+    zlayout.StudyOptions(time_limit=math.inf, files=np.int64(8))  # type: ignore[arg-type]
+    project = zlayout.load_project()
+    assert zlayout.plan(project, timeout=math.inf, parallelism=np.int64(2)).document  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("memory")

@@ -15,12 +15,12 @@ from zlayout.errors import CommitConflict, CommitUnknown, EngineError
 MAX_CAUSES = 20
 MAX_LINE_CHARACTERS = 500
 JVM_LOST = "ZL305"
-_WRITE_HINT = "check that this user may write to the storage of the table"
+_ACCESS_HINT = "check that this user may read the storage of the table and write to it"
 # The hints for every format, by a string that the message of a cause contains.
 _HINTS = {
     "No space left on device": "free space on the disks of the table and of Spark's own files (SPARK_LOCAL_DIRS)",
-    "Read-only file system": _WRITE_HINT,
-    "Permission denied": _WRITE_HINT,
+    "Read-only file system": _ACCESS_HINT,
+    "Permission denied": _ACCESS_HINT,
 }
 _GONE = "does not exist in the JVM"  # the message of py4j after the JVM has died
 

@@ -135,8 +135,8 @@ def test_a_conflict_of_a_subclass_and_the_reason_that_a_hint_is_about() -> None:
     ("reason", "hint"),
     [
         ("No space left on device", "SPARK_LOCAL_DIRS"),
-        ("/t/part-0.parquet (Read-only file system)", "may write"),
-        ("/t/part-0.parquet (Permission denied)", "may write"),
+        ("/t/part-0.parquet (Read-only file system)", "write to it"),
+        ("/t/part-0.parquet (Permission denied)", "write to it"),
         ("other", "Spark's log"),
     ],
 )
