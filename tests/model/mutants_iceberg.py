@@ -16,7 +16,7 @@ from model.worlds import Scenario
 
 from zlayout.errors import CommitConflict, EngineError
 from zlayout.formats.iceberg.read import state_property as recorded
-from zlayout.formats.iceberg.write import commit, staging
+from zlayout.formats.iceberg.write import commit, prepared, staging
 from zlayout.formats.kernel import outcome
 from zlayout.formats.kernel.commits import new_files
 
@@ -124,9 +124,9 @@ def deleted_too(tasks: Iterable[Task]) -> tuple[Row, ...]:
     return tuple(row for task in tasks for row in task.data.rows)
 
 
-def unchecked(operations: Any, base: Any, transaction: Any) -> Any:  # noqa: ARG001
-    """The transaction itself, which Iceberg applies again to newer metadata."""
-    return transaction
+def unchecked(self: prepared.Swap) -> None:
+    """Iceberg applies the transaction again to newer metadata."""
+    self.transaction.commitTransaction()
 
 
 BELIEVED = (iceberg_backend, "is_exact", lambda _: False)
@@ -194,7 +194,7 @@ MUTANTS = (
         "commits again after a lost answer",
         ANSWERS,
         {"committed twice", "rows doubled", "rows revived", "rows changed"},
-        patched((commit, "settled", twice)),
+        patched((prepared, "settled", twice)),
     ),
     Mutant(
         "orphans-deleted",
@@ -278,6 +278,6 @@ MUTANTS = (
         "lets Iceberg apply the rewrite again after the branch was dropped",
         DROPPED,
         {"branch created again", "not refused"},
-        patched((commit, "Swap", unchecked)),
+        patched((prepared.Swap, "commitTransaction", unchecked)),
     ),
 )

@@ -17,8 +17,8 @@ from zlayout.app.plan import plan_table
 from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Commit, GroupFailed
 from zlayout.formats.iceberg.read import state_property
-from zlayout.formats.iceberg.write import snapshots as java
 from zlayout.formats.iceberg.write.commit import Committer
+from zlayout.formats.iceberg.write.prepared import Swap
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Status
 from zlayout.spec.model import LayoutSpec
@@ -145,14 +145,14 @@ def test_concurrent_changes_of_the_branch_conflict_and_those_of_main_do_not(main
 
 def during_send(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
     """Let something happen once, after a commit was prepared and before it is sent."""
-    send, waiting = java.Swap.commitTransaction, [change]
+    send, waiting = Swap.commitTransaction, [change]
 
-    def changed_and_sent(swap: java.Swap) -> None:
+    def changed_and_sent(swap: Swap) -> None:
         if waiting:
             waiting.pop()()
         send(swap)
 
-    monkeypatch.setattr(java.Swap, "commitTransaction", changed_and_sent)
+    monkeypatch.setattr(Swap, "commitTransaction", changed_and_sent)
 
 
 def test_a_commit_is_prepared_again_but_not_to_a_dropped_branch(
@@ -186,27 +186,27 @@ def test_a_commit_is_prepared_again_but_not_to_a_dropped_branch(
 
 def test_a_lost_answer_on_a_branch_is_settled_by_its_run(main: IcebergSubject, monkeypatch: pytest.MonkeyPatch) -> None:
     audit = main.on("audit")
-    state, send = audit.observe(), java.Swap.commitTransaction
+    state, send = audit.observe(), Swap.commitTransaction
     main.sql(f"insert into {audit} values (8888, 1, 1, 1)")  # which is no change of the planned files
     rows = audit.rows()
 
-    def answerless(swap: java.Swap) -> None:
+    def answerless(swap: Swap) -> None:
         send(swap)
         raise ConnectionResetError("no answer")
 
     with unchanged(main):
         with monkeypatch.context() as patch:
-            patch.setattr(java.Swap, "commitTransaction", answerless)
+            patch.setattr(Swap, "commitTransaction", answerless)
             (done,) = audit.run(state)
         assert isinstance(done, Commit)
         assert done.version == audit.observe().version
         assert audit.rows() == rows
 
-        def unsent(_: java.Swap) -> None:
+        def unsent(_: Swap) -> None:
             raise ConnectionResetError("no answer")
 
         with monkeypatch.context() as patch:
-            patch.setattr(java.Swap, "commitTransaction", unsent)
+            patch.setattr(Swap, "commitTransaction", unsent)
             with pytest.raises(EngineError, match="ZL331"):
                 audit.run(run_id="lost")
         assert audit.observe().version == done.version

@@ -22,6 +22,7 @@ from zlayout.formats.base import Commit
 from zlayout.formats.delta.write import outcome as delta_outcome
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.iceberg.read.state_property import PROPERTY
+from zlayout.formats.iceberg.write import prepared as iceberg_prepared
 from zlayout.formats.iceberg.write import rollback as iceberg_rollback
 from zlayout.formats.kernel.failures import Failures
 from zlayout.formats.kernel.outcome import settled
@@ -310,7 +311,7 @@ def test_a_lost_answer_is_settled_by_reading_the_table(
 
         return settled(doing, lost, look, failures)
 
-    for module in (iceberg_rollback, delta_outcome):
+    for module in (iceberg_prepared, delta_outcome):
         monkeypatch.setattr(module, "settled", answerless)
     if sent:
         assert roll_back(subject).version == subject.observe().version

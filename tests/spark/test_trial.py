@@ -13,7 +13,7 @@ from support.ranges import files_touched
 
 import zlayout
 from zlayout.errors import CommitConflict, CommitUnknown, Refused
-from zlayout.formats.iceberg.write import trial as iceberg_trial
+from zlayout.formats.iceberg.write import prepared
 from zlayout.planner import accepted
 from zlayout.planner.model import Status
 from zlayout.spec.model import MAIN, LayoutSpec, Project
@@ -83,14 +83,14 @@ def drop(project: Project, table: IcebergSubject, branch: str = "try") -> None:
 
 def before_sending(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
     """Let something happen once, after a commit was prepared and before it is sent."""
-    settled = iceberg_trial.settled
+    settled = prepared.settled
 
     def changed(doing: str, send: Callable[[], Any], look: Callable[[], Any], failures: Any) -> Any:
-        monkeypatch.setattr(iceberg_trial, "settled", settled)
+        monkeypatch.setattr(prepared, "settled", settled)
         change()
         return settled(doing, send, look, failures)
 
-    monkeypatch.setattr(iceberg_trial, "settled", changed)
+    monkeypatch.setattr(prepared, "settled", changed)
 
 
 def test_a_trial_is_measured_published_rolled_back_and_dropped(declared: Project, table: IcebergSubject) -> None:
@@ -184,7 +184,7 @@ def test_publish_loses_and_adds_no_row(
 
 def test_a_lost_answer_is_settled(declared: Project, table: IcebergSubject, monkeypatch: pytest.MonkeyPatch) -> None:
     tried(declared, table)
-    settled = iceberg_trial.settled
+    settled = prepared.settled
 
     def answerless(doing: str, send: Callable[[], Any], look: Callable[[], Any], failures: Any) -> Any:
         def lost() -> Any:
@@ -193,14 +193,14 @@ def test_a_lost_answer_is_settled(declared: Project, table: IcebergSubject, monk
 
         return settled(doing, lost, look, failures)
 
-    monkeypatch.setattr(iceberg_trial, "settled", answerless)
+    monkeypatch.setattr(prepared, "settled", answerless)
     publish(declared, table)
     assert refs(table)[MAIN] == refs(table)["try"]
 
     def unsent(doing: str, send: Callable[[], Any], look: Callable[[], Any], failures: Any) -> Any:  # noqa: ARG001
         return settled(doing, lambda: (_ for _ in ()).throw(ConnectionResetError("no answer")), look, failures)
 
-    monkeypatch.setattr(iceberg_trial, "settled", unsent)
+    monkeypatch.setattr(prepared, "settled", unsent)
     with pytest.raises(CommitUnknown, match="ZL331"):
         drop(declared, table)
     assert "try" in refs(table)

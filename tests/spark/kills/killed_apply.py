@@ -22,6 +22,7 @@ from zlayout.formats.delta.write import commit as delta_commit
 from zlayout.formats.delta.write import settings as delta_settings
 from zlayout.formats.delta.write.outcome import Log
 from zlayout.formats.iceberg.write import commit as iceberg_commit
+from zlayout.formats.iceberg.write import prepared
 from zlayout.formats.iceberg.write import settings as iceberg_settings
 from zlayout.formats.iceberg.write.staging import Staged
 from zlayout.rewrite import shards
@@ -34,7 +35,7 @@ _SAMPLE = ((shards, "take_sample"),)
 _PLACE = ((delta_commit, "place"), (iceberg_commit, "place"))
 _WRITE = ((delta_commit, "write_with_stats"), (Staged, "write"))
 _GATE = ((Gate, "check"),)
-_SEND = ((Log, "commit"), (iceberg_commit, "settled"))
+_SEND = ((Log, "commit"), (prepared, "settled"))
 _LOOK = ((applying, "plan_table_in_time"),)
 # name -> functions of either format, when, and at which call of them
 POINTS: dict[str, tuple[tuple[tuple[Any, str], ...], Moment, int]] = {

@@ -13,12 +13,13 @@ from spark.projects import DELTA, ICEBERG
 from zlayout.cli.main import main as zlayout
 from zlayout.formats.delta.write import rollback as delta
 from zlayout.formats.delta.write.outcome import Log
+from zlayout.formats.iceberg.write import prepared
 from zlayout.formats.iceberg.write import rollback as iceberg
 from zlayout.spark.session import SparkRuntime
 
 _READ = ((delta, "_adds"), (iceberg, "_require_current"))
 _PREPARE = ((delta, "_missing"), (iceberg, "_properties"))
-_SEND = ((Log, "commit"), (iceberg, "settled"))
+_SEND = ((Log, "commit"), (prepared, "settled"))
 _END = ((SparkRuntime, "committed"),)
 # name -> functions of either format, when, and at which call of them
 POINTS: dict[str, tuple[tuple[tuple[Any, str], ...], Moment, int]] = {

@@ -7,10 +7,8 @@ conflict. After a conflict, the groups are divided among several commits, so tha
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from random import uniform
 from typing import Any
 
 import numpy as np
@@ -25,14 +23,14 @@ from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import run_commits
 from zlayout.formats.iceberg.read.schema import argument, transform_name
 from zlayout.formats.iceberg.write.expressions import changes_partition_spec
-from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, java_errors
+from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
 from zlayout.formats.iceberg.write.new_bounds import written_files
+from zlayout.formats.iceberg.write.prepared import MAX_ATTEMPTS, Prepared, Swap, commit_prepared
 from zlayout.formats.iceberg.write.settings import current_fields, dead_snapshots, known_state
-from zlayout.formats.iceberg.write.snapshots import Swap, head, still_live, to_branch
+from zlayout.formats.iceberg.write.snapshots import head, still_live, to_branch
 from zlayout.formats.iceberg.write.staging import Staged, staged
-from zlayout.formats.kernel.commits import BusyTable, Rewritten, commit_apart, new_files, require_paths, rewrite_commit
+from zlayout.formats.kernel.commits import Rewritten, commit_apart, new_files, require_paths, rewrite_commit
 from zlayout.formats.kernel.measured import Measurement, baseline_of
-from zlayout.formats.kernel.outcome import settled
 from zlayout.formats.kernel.requirements import partitions_of
 from zlayout.planner import accepted
 from zlayout.planner.partitions import target_files
@@ -44,8 +42,7 @@ from zlayout.spec.model import CatalogConfig
 from zlayout.sql_text import quote_identifier
 from zlayout.table.state import FileTable
 
-# The limit of attempts to commit to a branch while other commits are made, and the mean pause between two attempts.
-MAX_SWAPS, SWAP_SECONDS = 8, 0.5
+PAUSE_SECONDS = 0.5  # the mean pause between two attempts to commit to a branch
 
 
 def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify, files: FileTable) -> Iterator[Event]:
@@ -124,33 +121,26 @@ class Committer:
             EngineError: ZL316.
             CommitUnknown: ZL331.
         """
-        commit = self._sent(some, MAX_SWAPS if self._work.table.branch else 1)
+
+        def prepare() -> Prepared[Commit]:
+            transaction, snapshot = self.prepare(some)
+            return transaction.commitTransaction, rewrite_commit(snapshot, some)
+
+        doing = f"committing run {self._work.run_id} to {self._work.table}"
+        attempts = MAX_ATTEMPTS if self._work.table.branch else 1  # to main, Iceberg itself applies the change again
+        commit = commit_prepared(doing, prepare, lambda _: self.finished(some), attempts=attempts, pause=PAUSE_SECONDS)
         self._committed += len(some)
         if self._measurement is not None:
             self._measurement.committed(some)
         return commit
 
-    def _sent(self, some: Sequence[Rewritten], attempts: int) -> Commit:
-        doing = f"committing run {self._work.run_id} to {self._work.table}"
-        with java_errors(doing):  # nothing is sent to the catalog here
-            transaction, snapshot = self.prepare(some)
-
-        def send() -> Commit:
-            transaction.commitTransaction()
-            return rewrite_commit(snapshot, some)
-
-        try:
-            return settled(doing, send, lambda: self.finished(some), FAILURES)
-        except CommitConflict as conflict:
-            if not self._work.table.branch:
-                raise
-            if attempts == 1:
-                raise BusyTable(*conflict.diagnostics) from conflict
-        time.sleep(uniform(0.5, 1.5) * SWAP_SECONDS)
-        return self._sent(some, attempts - 1)
-
     def prepare(self, some: Sequence[Rewritten]) -> tuple[Any, int]:
-        """Return a transaction to be committed, and the id of its snapshot. Raises the errors of `commit`."""
+        """Return a transaction to be committed (for a branch, a Swap) and the id of its snapshot.
+
+        Raises:
+            CommitConflict: ZL320, ZL321.
+            EngineError: ZL316.
+        """
         pinned, work, content = self._pinned, self._work, self._pinned.jvm.content
         groups, added = [each.group for each in some], new_files(some)
         new, old = pinned.handles_of(added), pinned.tasks_of(groups)
@@ -163,9 +153,8 @@ class Committer:
         if pinned.snapshot.firstRowId() is None and newest is not None and newest.firstRowId() is not None:
             # the rows of the pinned snapshot have no row ids, so they would get other ids than those of the table
             raise CommitConflict.of("ZL320", f"{work.table}: row ids were added since the plan", hint="plan again")
-        transaction = table.newTransaction()
-        operations = table.operations()
-        base = operations.current()
+        swap = Swap.of(table)
+        transaction = swap.transaction
         change = transaction.newRewrite().validateFromSnapshot(work.version)
         to_branch(change, table, work.table)
         if not changes_partition_spec(partitions_of(groups), int(pinned.table.spec().specId())):
@@ -179,7 +168,7 @@ class Committer:
             change.set(key, value)
         change.commit()
         snapshot = int(head(transaction.table(), work.table).snapshotId())
-        state = known_state(pinned.jvm, base)
+        state = known_state(pinned.jvm, swap.base)
         state = recorded.after(state, work.layout, [snapshot], self._dead, _baselines(snapshot, some, work))
         properties = transaction.updateProperties().set(recorded.PROPERTY, recorded.render(state))
         if pinned.table.specs().size() > 1:  # rows may move between partitions: see `zlayout.planner.accepted`
@@ -189,7 +178,7 @@ class Committer:
         properties.commit()
         if not work.table.branch:
             pinned.require_files(added, table.io())
-        return Swap(operations, base, transaction) if work.table.branch else transaction, snapshot
+        return swap if work.table.branch else transaction, snapshot
 
     def finished(self, some: Sequence[Rewritten]) -> Commit | None:
         """Read the table again. Return the commit of the run that completed these groups, None if there is none."""

@@ -13,10 +13,10 @@ from typing import Any
 from zlayout.errors import CommitConflict
 from zlayout.formats.base import Commit
 from zlayout.formats.iceberg.read import state_property as recorded
-from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, java_errors
+from zlayout.formats.iceberg.write.jvm import IcebergJvm
+from zlayout.formats.iceberg.write.prepared import Prepared, Swap, commit_prepared
 from zlayout.formats.iceberg.write.settings import known_state
 from zlayout.formats.kernel.execute import rollback_commit
-from zlayout.formats.kernel.outcome import settled
 from zlayout.formats.undo import ROLLBACK, Undo, changed_table
 from zlayout.planner import accepted
 from zlayout.spec.model import MAIN
@@ -35,34 +35,27 @@ def roll_back(jvm: IcebergJvm, undo: Undo, run_id: str) -> Commit:
         EngineError: ZL314.
         CommitUnknown: ZL331.
     """
-    doing = f"committing rollback {run_id} of {undo.table}"
-    with java_errors(doing):  # nothing is sent to the catalog here
+
+    def prepare() -> Prepared[Commit]:
         table = jvm.load(undo.table)
-        operations = table.operations()
-        transaction = table.newTransaction()
-        base = operations.current()
-        _require_current(base, undo)
-        manager = transaction.manageSnapshots().rollbackTo(undo.before)
+        swap = Swap.of(table)
+        _require_current(swap.base, undo)
+        manager = swap.transaction.manageSnapshots().rollbackTo(undo.before)
         for snapshot in undo.kept:
             manager.cherrypick(snapshot)
         manager.commit()
-        properties = transaction.updateProperties()
-        for key, value in _properties(jvm, base, table.io(), undo, run_id).items():
+        properties = swap.transaction.updateProperties()
+        for key, value in _properties(jvm, swap.base, table.io(), undo, run_id).items():
             properties.set(key, value) if value is not None else properties.remove(key)
         properties.commit()
-        wanted = transaction.table().operations().current()
-        done = rollback_commit(undo, int(wanted.currentSnapshot().snapshotId()))
+        return swap.commitTransaction, rollback_commit(undo, int(swap.wanted.currentSnapshot().snapshotId()))
 
-    def send() -> Commit:
-        operations.commit(base, wanted)
-        return done
-
-    def look() -> Commit | None:
+    def look(done: Commit) -> Commit | None:
         now = jvm.load(undo.table)
         found = any(entry.get("rollback") == run_id for entry in recorded.rollbacks(dict(now.properties())))
         return done if found else None
 
-    return settled(doing, send, look, FAILURES)
+    return commit_prepared(f"committing rollback {run_id} of {undo.table}", prepare, look)
 
 
 def _require_current(base: Any, undo: Undo) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from zlayout.errors import CommitConflict, TableError
@@ -17,11 +16,11 @@ from zlayout.formats.iceberg.read.history import live_snapshots
 from zlayout.formats.iceberg.read.observe import NO_SNAPSHOT
 from zlayout.formats.iceberg.write.expressions import term
 from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, java_errors
+from zlayout.formats.iceberg.write.prepared import MAX_ATTEMPTS, Prepared, commit_prepared
+from zlayout.formats.kernel.commits import BusyTable
 from zlayout.formats.kernel.outcome import settled
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.state import PartitionField
-
-MAX_ATTEMPTS = 8  # to change the layout records
 
 
 def change_settings(jvm: IcebergJvm, work: Work) -> Commit | None:
@@ -122,34 +121,30 @@ def write_state(jvm: IcebergJvm, name: TableName, change: Callable[[recorded.Sta
         CommitConflict: ZL323, if the table changes during each attempt.
         CommitUnknown: ZL331.
     """
-    for _ in range(MAX_ATTEMPTS):
+
+    def prepare() -> Prepared[str | None]:
         operations = jvm.load(name).operations()
-        doing = f"recording the layout of {name}"
-        with java_errors(doing):
-            base = operations.current()
-            wanted = recorded.render(change(known_state(jvm, base)))
-            if wanted == base.properties().get(recorded.PROPERTY):
-                return False
-            properties = jvm.java.util.HashMap(base.properties())
-            properties.put(recorded.PROPERTY, wanted)
-            changed = base.replaceProperties(properties)
-        try:
-            settled(doing, partial(_send, operations, base, changed), partial(_has, jvm, name, wanted), FAILURES)
-            return True
-        except CommitConflict:
-            continue
-    message = f"the layout of {name} could not be recorded: the table changed during each of {MAX_ATTEMPTS} attempts"
-    raise CommitConflict.of("ZL323", message, hint="apply again to record the layout; the rewrite is committed")
+        base = operations.current()
+        wanted = recorded.render(change(known_state(jvm, base)))
+        if wanted == base.properties().get(recorded.PROPERTY):
+            return lambda: None, None
+        properties = jvm.java.util.HashMap(base.properties())
+        properties.put(recorded.PROPERTY, wanted)
+        # Not by a transaction, which would refuse invalid properties that others have set: the rewrite is committed.
+        changed = base.replaceProperties(properties)
+        return lambda: operations.commit(base, changed), wanted
 
+    def look(wanted: str | None) -> str | None:
+        return wanted if jvm.load(name).properties().get(recorded.PROPERTY) == wanted else None
 
-def _send(operations: Any, base: Any, changed: Any) -> bool:
-    operations.commit(base, changed)
-    return True
-
-
-def _has(jvm: IcebergJvm, name: TableName, wanted: str) -> bool | None:
-    """Return True if the property has the wanted value, None if not."""
-    return wanted == jvm.load(name).properties().get(recorded.PROPERTY) or None
+    doing = f"recording the layout of {name}"
+    try:
+        return commit_prepared(doing, prepare, look, attempts=MAX_ATTEMPTS) is not None
+    except BusyTable as conflict:
+        failed = f"the layout of {name} could not be recorded"
+        message = f"{failed}: the table changed during each of {MAX_ATTEMPTS} attempts"
+        hint = "apply again to record the layout; the rewrite is committed"
+        raise CommitConflict.of("ZL323", message, hint=hint) from conflict
 
 
 def dead_snapshots(jvm: IcebergJvm, catalog: CatalogConfig, name: TableName, table: Any) -> frozenset[int]:

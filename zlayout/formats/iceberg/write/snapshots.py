@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -52,22 +51,6 @@ def require_native(jvm: IcebergJvm, name: TableName) -> None:
     if name.branch and jvm.load(name).currentSnapshot() is None:
         message = f"{name}: rewrite_data_files does nothing while main has no snapshot, so engine native cannot be used"
         raise Refused.of("ZL229", message, hint="use engine zlayout, or commit to main first")
-
-
-@dataclass(frozen=True)
-class Swap:
-    """A prepared transaction that is committed only if the table's metadata has not changed since it was prepared.
-
-    `Transaction.commitTransaction` applies a transaction again to changed metadata. If the branch was dropped in the
-    meantime, Iceberg would create it again, as a copy of main.
-    """
-
-    operations: Any
-    base: Any
-    transaction: Any
-
-    def commitTransaction(self) -> None:
-        self.operations.commit(self.base, self.transaction.table().operations().current())
 
 
 def tasks_of(jvm: IcebergJvm, table: Any, snapshot: int, paths: pa.Array) -> Any:

@@ -12,13 +12,11 @@ from typing import Any
 
 from zlayout.errors import CommitConflict
 from zlayout.formats.iceberg.read.snapshots import trial_property
-from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, java_errors
-from zlayout.formats.kernel.outcome import settled
+from zlayout.formats.iceberg.write.jvm import IcebergJvm
+from zlayout.formats.iceberg.write.prepared import MAX_ATTEMPTS, Prepared, Swap, commit_prepared
 from zlayout.formats.trial import Trial
 from zlayout.planner import accepted
 from zlayout.spec.model import MAIN, TableName
-
-MAX_ATTEMPTS = 8
 
 
 def begin(jvm: IcebergJvm, name: TableName, table_id: str, snapshot: int) -> None:
@@ -88,24 +86,15 @@ def _swap(
         change: Checks the metadata, and changes it in a transaction.
         done: Returns whether metadata that was read after an error has the change.
     """
-    for attempt in range(MAX_ATTEMPTS):
-        table = jvm.load(name)
-        with java_errors(doing):  # nothing is sent to the catalog here
-            operations, transaction = table.operations(), table.newTransaction()
-            base = operations.current()
-            change(base, transaction)
-            wanted = transaction.table().operations().current()
 
-        def send(operations: Any = operations, base: Any = base, wanted: Any = wanted) -> bool:
-            operations.commit(base, wanted)
-            return True
+    def prepare() -> Prepared[bool]:
+        swap = Swap.of(jvm.load(name))
+        change(swap.base, swap.transaction)
+        return swap.commitTransaction, True
 
-        try:
-            settled(doing, send, lambda: done(jvm.load(name).operations().current()) or None, FAILURES)
-            return
-        except CommitConflict:
-            if attempt + 1 == MAX_ATTEMPTS:
-                raise
+    commit_prepared(
+        doing, prepare, lambda _: done(jvm.load(name).operations().current()) or None, attempts=MAX_ATTEMPTS
+    )
 
 
 def _require_table(base: Any, name: TableName, table_id: str) -> None:
