@@ -22,4 +22,4 @@ def test_a_missing_jar_is_found_when_spark_reads_the_table(root: Path) -> None: 
     assert "read in Spark" in lines[-1][1]
     text = " ".join(done.stdout.split())  # without the line breaks, which depend on the length of the path
     assert "Spark lacks a jar" in text
-    assert "zlayout chooses them" in text
+    assert "so that zlayout requests the jars" in text
