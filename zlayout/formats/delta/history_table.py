@@ -68,7 +68,7 @@ class DeltaHistory:
         return table
 
     def _is_overdue(self, table: DeltaTable) -> bool:
-        """Return whether a file has records beyond `OVERDUE`, according to the statistics in the log."""
+        """Return whether the statistics of a file show records that are old enough to be removed: see `OVERDUE`."""
         files = table.get_add_actions(flatten=True)
         times = [time.as_py() for time in files.column("min.time")] if "min.time" in files.schema.names else []
         oldest = min((time for time in times if time is not None), default=None)

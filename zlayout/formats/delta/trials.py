@@ -95,7 +95,7 @@ class DeltaTrials:
 
         Raises:
             Refused: ZL256, if one location is inside the other.
-            EngineError: Delta failed.
+            EngineError: If Delta fails.
         """
         from zlayout.formats.delta.write.outcome import spark_errors
 
@@ -126,7 +126,7 @@ class DeltaTrials:
         Raises:
             Refused: ZL256, if the folder has files that are not part of the clone.
             CommitConflict: ZL320, if the clone has changed since it was read.
-            EngineError: ZL317, the folder could not be listed or removed.
+            EngineError: ZL317, if the folder cannot be listed or removed.
         """
         from zlayout.formats.delta.write.jvm import DeltaJvm
         from zlayout.formats.delta.write.outcome import spark_errors

@@ -17,7 +17,7 @@ from zlayout.table.state import ColumnBounds, FileTable, Int64, Partition
 
 
 class BusyTable(CommitConflict):
-    """A conflict with commits that change none of the files. A commit of fewer files would have the same conflict."""
+    """A conflict with commits that change none of this commit's files. A commit of fewer groups would fail as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class NewFiles:
     """New data files that are not committed yet.
 
     Attributes:
-        handles: A java.util.List (py4j) with the format's own objects of these files, and of other new files.
+        handles: A java.util.List (py4j) of the format's own objects. It may contain further new files.
         at: int64[files], the positions of these files in `handles`.
         path: string[files], the paths in the form that the format uses.
         bytes: int64[files], the sizes on storage.
@@ -42,24 +42,24 @@ class NewFiles:
         return len(self.at)
 
     def take(self, chosen: Int64) -> NewFiles:
-        """Return some of the files. chosen: int64, their positions among these files."""
+        """Return the files at the positions `chosen` (int64)."""
         chosen = np.asarray(chosen, np.int64)
         path = self.path.take(pa.array(chosen))
         return replace(self, at=self.at[chosen], path=path, bytes=self.bytes[chosen], rows=self.rows[chosen])
 
     def split(self, owner: Int64, count: int) -> list[NewFiles]:
-        """Divide the files among `count` owners. owner: int64[files], below `count`. Their order is kept."""
+        """Divide the files among `count` owners and keep their order. owner: int64[files], below `count`."""
         return [self.take(chosen) for chosen in positions(owner, count)]
 
 
 def positions(owner: Int64, count: int) -> list[Int64]:
-    """Return the positions of the items of each of `count` owners, ascending. owner: int64[items], below `count`."""
+    """Return the ascending positions of the items of each owner. owner: int64[items], the owners, below `count`."""
     ends = np.cumsum(np.bincount(owner, minlength=count))
     return np.split(np.argsort(owner, kind="stable"), ends[:-1])
 
 
 def positions_among(known: pa.Array, paths: pa.Array) -> Int64:
-    """Return the position of each path in `known`: int64[paths]. Raises ValueError if `known` does not have one."""
+    """Return the position of each path in `known`: int64[paths]. Raises ValueError if a path is not in `known`."""
     at = pc.index_in(paths, value_set=known)
     if at.null_count:
         raise ValueError(f"{at.null_count} of {len(paths)} files are unknown")
@@ -92,7 +92,7 @@ def spark_partitions(paths: pa.Array, name: FileName) -> Int64:
 
 
 def require_sizes(paths: pa.Array, recorded: Int64, stored: Int64) -> None:
-    """Check that each new file is on storage with its size. VACUUM or an orphan removal may have deleted it.
+    """Check that each new file is on storage with its recorded size. VACUUM or an orphan removal may have deleted it.
 
     Args:
         paths: string[files].
@@ -194,7 +194,7 @@ def file_table(
 
 
 def new_files(rewritten: Iterable[Rewritten]) -> NewFiles:
-    """Return the new files of all groups, of which there is at least one. All have the same `handles`."""
+    """Return the new files of at least one group. The files of all groups have the same `handles`."""
     parts = [each.added for each in rewritten]
     return NewFiles(
         parts[0].handles,

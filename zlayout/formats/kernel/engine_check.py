@@ -1,9 +1,9 @@
 """Checks before any write whether engine `zlayout` can run in the Spark session.
 
-Engine `zlayout` calls internal methods of Spark and of the format. It runs only with minor versions of the format that
-it was tested with, because a commit depends on what these methods do, and only if every method exists. With a Spark
-that it was not tested with, such as a vendor's build, a self-test must pass as well. If it cannot run, engine `native`
-is used instead. Engine `native` needs some of these methods too, for its layout records. If one of them is missing, or
+Engine `zlayout` calls internal methods of Spark and of the format. Every method must exist, and the minor version of
+the format must be a tested one, because a commit depends on what these methods do. With a Spark version that is not
+tested, such as a vendor's build, a self-test must pass as well. If engine `zlayout` cannot run, engine `native` is used
+instead. Engine `native` needs some of these methods too, for its layout records. If one of them is missing, or
 the session has no JVM, the work is refused.
 """
 
@@ -37,7 +37,7 @@ class Internals:
         version: A function that returns the version of the jar, given the JVM.
         shared: Methods that both engines call.
         engine: Methods that only engine zlayout calls.
-        either: Alternative methods, of which engine zlayout needs one element completely. Empty if there are none.
+        either: Alternatives. Engine zlayout needs all methods of at least one of them. Empty if there are none.
     """
 
     name: str
@@ -67,7 +67,7 @@ PLACEMENT: Calls = {
     f"{_CATALYST}.KnownNullable": ("new/1",),
     f"{_CATALYST}.UnscaledValue": ("new/1",),
 }
-# Further methods, which differ between Spark 4 and Spark 3.5 (`zlayout.spark.catalyst`). One element must exist.
+# Further methods, which differ between Spark 4 and Spark 3.5 (`zlayout.spark.catalyst`). One element must be complete.
 _OF_SPARK: tuple[Calls, ...] = (
     {
         "org.apache.spark.sql.classic.Dataset": ("ofRows/2",),

@@ -126,7 +126,7 @@ def checked_undo(steps: RollbackSteps, failures: Failures, shown: Undo) -> Undo:
         shown: The rollback that the user has seen.
 
     Raises:
-        Refused: ZL204, if this session lacks the methods of engine zlayout; or as `RollbackSteps.undo` raises it.
+        Refused: ZL204, if engine zlayout cannot run in this session; or as `RollbackSteps.undo` raises it.
         CommitConflict: ZL320, if the rollback would now change other files than were shown.
     """
     with java_errors(f"{shown.table}: checking the versions of Spark and {steps.internals.name}", failures):

@@ -30,12 +30,12 @@ class Failures:
     """How the library of a format reports that a commit failed.
 
     Attributes:
-        conflicts: The Java classes whose exceptions report a conflict, including those of subclasses.
+        conflicts: The Java exception classes, including their subclasses, that report a conflict.
         history: Where the user finds the commits of a run, for hints.
-        unknown: The Java classes whose exceptions report an unknown outcome, including those of subclasses.
+        unknown: The Java exception classes, including their subclasses, that report an unknown outcome.
         python_conflicts: The module of Python exceptions that report a conflict without the Java exception; '' if there
             are none.
-        hints: Hints. The key is a string that the message of a cause contains.
+        hints: The hint for each string that the message of a cause may contain.
         unsent: A function that returns whether the library refused a commit before it wrote any part of it.
         in_commit: A function that returns whether an error may have been raised during a commit.
     """
@@ -138,9 +138,9 @@ def java_causes(error: Exception) -> Iterator[Any]:
 
 
 def line_of(error: Exception) -> str:
-    """Return the class and the first line of an error; only the class if a JVM that has died has the message.
+    """Return the class and the first line of an error; only the class if the message was in a JVM that has died.
 
-    For an exception of Java, they are those of the Java exception. py4j has the same first line for all of these.
+    For a Java exception, both come from the JVM, because py4j's own message has the same first line for all of them.
     """
     try:
         thrown: Any = getattr(error, "java_exception", None)

@@ -28,7 +28,7 @@ from zlayout.table.metrics import layout_metrics
 from zlayout.table.reach import measure_baselines
 from zlayout.table.state import FileTable
 
-# If a measurement raises one of these errors, no metrics are stored. A rewrite must not fail because of them.
+# If measuring touched raises one of these errors, touched is not stored. A rewrite must not fail for this reason.
 _UNKNOWN = (ValueError, KeyError, TypeError, ArithmeticError, pa.ArrowException, ZlayoutError)
 
 
@@ -54,7 +54,7 @@ class Measurement:
         self._started = time.monotonic()
 
     def properties(self, some: Sequence[Rewritten]) -> dict[str, str]:
-        """Return the properties to store with the commit of these groups, which follows the commits so far."""
+        """Return the properties to store with the commit of these groups. They also cover the earlier commits."""
         touched = self._touched(some)
         size = sum(int(each.group.files.bytes.sum()) for each in (*self._done, *some))
         cost = render_cost(RunCost(size, time.monotonic() - self._started))

@@ -19,10 +19,10 @@ def require_allowed(state: TableState, changes: Iterable[Diagnostic]) -> None:
 
     Args:
         state: The table.
-        changes: The reasons why its partitioning cannot be changed as planned; empty if it can, or need not.
+        changes: Further reasons, which concern the planned change, for example of the partitioning.
 
     Raises:
-        Refused: With all reasons why it may not.
+        Refused: With all reasons against the rewrite.
     """
     if refusals := (*state.refusals, *changes):
         raise Refused(*refusals)
@@ -75,7 +75,7 @@ def changed_files(table: object, count: int | str, of: int) -> CommitConflict:
 
     Args:
         table: The table, for the message.
-        count: The number of these files, or a wording of it.
+        count: The number of these files, or a word such as "some".
         of: The number of all pinned files.
     """
     message = f"{table} changed since the plan: {count} of {of} planned files were removed or changed"

@@ -1,8 +1,8 @@
 """Reads how Delta itself clusters a table: its clustering columns, and by which columns each file is clustered.
 
-The clustering columns are in the domain metadata `delta.clustering`. OPTIMIZE marks the files that it clusters by the
-clustering provider `liquid`, and by the tags ZCUBE_ID and ZCUBE_ZORDER_BY (`ZCubeInfo` in the Delta source). Files with
-one ZCUBE_ID are a ZCube: one OPTIMIZE clustered them together.
+The clustering columns are in the domain metadata `delta.clustering`. A file that OPTIMIZE has clustered has the
+clustering provider `liquid` and the file tags ZCUBE_ID and ZCUBE_ZORDER_BY (`ZCubeInfo` in the Delta source). Files
+with the same ZCUBE_ID are a ZCube: one OPTIMIZE clustered them together.
 """
 
 from __future__ import annotations

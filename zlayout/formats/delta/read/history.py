@@ -19,7 +19,7 @@ from zlayout.formats.undo import ROLLBACK, Recorded
 from zlayout.reading import parse_json
 from zlayout.table.external import ExternalRewrite, Ordering, external_rewrites, instant_of_milliseconds
 
-# The number of commits older than every live file that are read to find the last rewrite by zlayout.
+# The maximum number of commits older than every live file that are read in search of the last rewrite by zlayout.
 MAX_OLDER_COMMITS = 100
 # In milliseconds. The times of files and commits are from the clocks of several writers, which may differ by a day.
 MAX_CLOCK_SKEW = 24 * 60 * 60 * 1000
@@ -180,7 +180,7 @@ def run_of(info: Mapping[str, Any]) -> str:
 
 
 def last_run(log: LogFiles, version: int) -> RunMetrics | None:
-    """Return the run metrics of the newest commit that stores some; None if no commit that is read has any.
+    """Return the newest run metrics that a commit stores; None if there are none, or if a commit cannot be read.
 
     Args:
         version: The version of the newest commit to read.

@@ -59,7 +59,7 @@ def delta_location(catalog: CatalogConfig, table: TableName) -> str:
 
 
 def decoded(location: str) -> str:
-    """Decode a file URI that has escapes, which Spark does not decode, to a path. Other locations are unchanged."""
+    """Convert a file URI with escapes to a path, because Spark does not decode escapes. Keep any other location."""
     return unquote(_LOCAL.sub("/", location, count=1)) if is_misread(location) and _LOCAL.match(location) else location
 
 

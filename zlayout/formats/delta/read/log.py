@@ -21,7 +21,7 @@ from zlayout.errors import TableError
 
 LOG = "_delta_log"
 SIDECARS = "_sidecars"
-HEAD_BYTES = 1 << 16  # the part of a commit that is kept: Spark writes the commitInfo first
+HEAD_BYTES = 1 << 16  # the start of each commit, which is kept in memory: Spark writes the commitInfo first
 MAX_CONCURRENT_READS = 16
 MAX_LINES_IN_PYTHON = 64  # up to this number of lines, the json module is faster than Arrow, which starts threads
 _JSON_BLOCK = 64 << 20
@@ -155,7 +155,7 @@ def log_segment(names: Iterable[str], version: int) -> LogSegment:
 
 
 def read_actions(content: bytes, schema: pa.Schema) -> pa.Table:
-    """Parse the lines of a commit or checkpoint that have an action of the schema, for the fields of the schema.
+    """Parse the actions in a commit or JSON checkpoint that the schema names. Other fields and actions are ignored.
 
     Args:
         content: Lines of JSON. Lines that contain no name of the schema are not parsed.
@@ -182,12 +182,12 @@ def read_actions(content: bytes, schema: pa.Schema) -> pa.Table:
 
 
 def json_sidecars(content: bytes) -> list[str]:
-    """Return the names of the sidecars of a checkpoint in JSON, below the folder of the log."""
+    """Return the paths of the sidecars of a JSON checkpoint, relative to the folder of the log."""
     return _names(read_actions(content, _SIDECAR)["sidecar"])
 
 
 def parquet_sidecars(file: pq.ParquetFile) -> list[str]:
-    """Return the names of the sidecars of a checkpoint in Parquet, below the folder of the log."""
+    """Return the paths of the sidecars of a Parquet checkpoint, relative to the folder of the log."""
     return _names(file.read(columns=["sidecar.path"])["sidecar"]) if "sidecar" in file.schema_arrow.names else []
 
 
@@ -197,7 +197,7 @@ def _names(sidecars: pa.ChunkedArray) -> list[str]:
 
 
 def _refuse_fraction(text: str) -> None:
-    """Raise ValueError. pyarrow would round a float to the integer of its field."""
+    """Raise ValueError, because pyarrow would round the number to an integer."""
     raise ValueError(f"expected an integer, found {text}")
 
 

@@ -55,13 +55,13 @@ def observe_delta(
 ) -> TableState:
     """Return the table state of the Delta table at a location.
 
+    If the catalog of the table owns its commits, the current version is the newest published version, and a warning
+    states this (ZL418).
+
     Args:
         columns: The columns whose bounds are read. Names of columns that do not exist are ignored.
         version: The version to observe, None for the current one.
         storage_options: The storage options of deltalake.
-
-    If the catalog of the table owns its commits, the current version is the newest published version, and a note states
-    this (ZL418).
 
     Raises:
         TableError: ZL110 if there is no Delta table, ZL111 if the log cannot be read, ZL112 if the version does not

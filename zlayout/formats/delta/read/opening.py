@@ -4,7 +4,7 @@ There are two such cases:
 
 - deltalake decodes the names of folders a second time, and would read another folder.
 - The catalog of the table owns the commits. Every commit in the log is a commit of the table, but the catalog may have
-  later commits that are not in the log. deltalake reads such a table only with the newest version that the catalog has.
+  later commits that are not in the log. deltalake reads such a table only if it is given the catalog's newest version.
   The copy contains the log up to its newest version (the published version), and one more commit: the protocol without
   the table features by which the catalog owns the commits.
 
@@ -40,7 +40,7 @@ class Opened(NamedTuple):
         delta: The table, or a copy of its log.
         version: The version of the table. A copy may have another version.
         location: The location of the table. It is a URI if `delta` is not a copy.
-        owned_by: The table features by which the catalog owns the commits, if the copy does not have them.
+        owned_by: The table features by which the catalog owns the commits, which were removed from the copy.
     """
 
     delta: DeltaTable

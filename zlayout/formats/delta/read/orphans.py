@@ -24,8 +24,8 @@ from zlayout.formats.storage import deltalake_options
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.sql_text import quote_identifier
 
-# The table property with the formats whose metadata Delta also writes. That of Iceberg is in the folder `metadata`,
-# which VACUUM ignores.
+# The table property that lists the other formats whose metadata Delta also writes. Iceberg metadata is in the folder
+# `metadata`, which VACUUM ignores.
 _UNIFORM = "delta.universalFormat.enabledFormats"
 _ACTIONS = ("add", "remove", "cdc")
 _VECTOR = ("storageType", "pathOrInlineDv")

@@ -59,7 +59,7 @@ def _contents(storage: pa_fs.FileSystem, after: int) -> Iterator[tuple[int, byte
 
 
 def _commit_info(content: bytes, mention: str) -> dict[str, Any]:
-    """Return the commitInfo of a commit; an empty one, without parsing it, if its line does not contain `mention`."""
+    """Return the commitInfo of a commit. If its line does not contain `mention`, return {} without parsing it."""
     line = next((line for line in content.split(b"\n") if line.startswith(b'{"commitInfo"')), b"")
     if mention.encode() not in line:
         return {}

@@ -116,10 +116,10 @@ def columns_of(
     """Return the columns of a table state, with the statistics that Delta collects for them.
 
     Args:
-        wanted: The names of the columns that need statistics. Those that lack them all have the same properties in
-            `enable_stats`, so that setting these properties enables the statistics of all. In other columns,
+        wanted: The names of the columns that need statistics. Every one of them without statistics has the same
+            properties in `enable_stats`, which enable the statistics of all of them. In any other column,
             `enable_stats` is empty.
-        recorded: Returns the names of the columns of which live files have min and max; None if the table has no files.
+        recorded: Returns the names of the columns of which some live file has a minimum; None if there are no files.
     """
     data = [leaf for leaf in all_leaves if leaf.path[0] not in partition_columns]
     collected = _collected(data, properties)
@@ -189,13 +189,13 @@ def _collected(data: Sequence[Leaf], properties: Mapping[str, str]) -> frozenset
 def _enabling(
     kept: Sequence[Leaf], missing: Sequence[Leaf], properties: Mapping[str, str]
 ) -> tuple[tuple[str, str], ...]:
-    """Return the properties with which writers also collect statistics of the missing columns, and of no others.
+    """Return the properties that enable statistics for the missing columns, and keep them for the columns in `kept`.
 
     `delta.dataSkippingNumIndexedCols` would enable all columns before a missing one, which may be hundreds.
 
     Args:
-        kept: The columns of which the table has statistics.
-        missing: The columns of which it needs statistics.
+        kept: The columns that have statistics.
+        missing: The columns that need statistics.
     """
     if not missing:
         return ()

@@ -87,7 +87,7 @@ def _statistic(adds: pa.Table, name: str, path: Sequence[str], type_: pa.DataTyp
 
 
 def _truncated(lower: pa.Array, upper: pa.Array, prefix: int) -> NDArray[np.bool_]:
-    """Return whether one of the two string bounds is truncated, for each file. See `_TIE_BREAKERS`."""
+    """Return for each file whether one of its two string bounds may be truncated. See `_TIE_BREAKERS`."""
     marked = pc.or_(pc.ends_with(upper, _TIE_BREAKERS[0]), pc.ends_with(upper, _TIE_BREAKERS[1]))
     parts = [marked, *(pc.equal(pc.binary_length(side), _PARQUET_LENGTH_BYTES) for side in (lower, upper))]
     if pc.any(marked).as_py():

@@ -33,7 +33,7 @@ from zlayout.table.baseline import Baseline, parse_baseline
 from zlayout.table.order import distinct_rows
 from zlayout.table.state import Int32, LayoutRecord, are_settings
 
-# Commits on this machine with fewer bytes in total are read without threads, because to start these takes longer.
+# Commits on this machine with fewer bytes in total are read without threads, because starting threads takes longer.
 MIN_BYTES_FOR_THREADS = 1 << 20
 LAYOUT_ID = "zlayout.layout_id"
 GROUP = "zlayout.group"

@@ -167,7 +167,7 @@ def require_fitting(table: TableName, before: TableState, now: TableState) -> No
 
 
 def _enabled(state: TableState) -> set[str]:
-    """Return the enabled properties that each file must satisfy. Files from before they were enabled may not."""
+    """Return the enabled properties that each file must satisfy. Files older than a property may violate it."""
     names = (name for name in state.properties if name == _ROW_TRACKING or name.startswith(_ICEBERG_COMPAT))
     return {name for name in names if state.properties[name].lower() == "true"}
 

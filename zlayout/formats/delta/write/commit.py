@@ -222,7 +222,7 @@ def _records_other_values(
 
 
 def _targets(delta: DeltaJvm, groups: Sequence[Group], uncounted: Source | None) -> list[GroupTarget]:
-    """Return the groups for `place`. uncounted: the rows, if the log lacks exact numbers of live rows."""
+    """Return the groups for `place`. uncounted: the rows to count if the log lacks exact row counts, else None."""
     base = delta.base_uri()
     uris = [file_uris(base, group.files.path.to_pylist()) for group in groups]
     rows = [int(group.files.live_rows.sum()) for group in groups]

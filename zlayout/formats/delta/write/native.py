@@ -130,7 +130,7 @@ def record(
 
 
 def layout_tags(layout: Layout) -> dict[str, str]:
-    """Return the file tags for a layout: its id, and its settings as canonical JSON, with which drift is explained."""
+    """Return the file tags for a layout: its id, and its settings as canonical JSON, from which drift is explained."""
     settings = json.dumps(layout.recorded_settings(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return {LAYOUT_ID: layout.layout_id, LAYOUT: settings}
 

@@ -1,4 +1,4 @@
-"""Refuses partition values that Delta would write to the log as another value than it read.
+"""Refuses partition values that Delta would change when it writes them to the log.
 
 The gate compares rows before and after the shuffle. It does not detect such a change, because partition values are
 converted to strings in the log after the gate.
@@ -62,10 +62,10 @@ def refuse_changing_values(delta: DeltaJvm, work: Work) -> None:
 
     Raises:
         Refused: ZL217 for an empty string, because Spark writes it as null. ZL218 for a timestamp without a time zone,
-            as Delta wrote it before version 3.3, unless the layout declares the time zone: each reader interprets it in
-            its own time zone, and a rewrite would store the instant that it is in the session's time zone. ZL218 also
-            for a timestamp in an hour that the session's time zone skips or repeats: Delta takes the value from the
-            name of a folder, which has no time zone.
+            as Delta wrote it before version 3.3, unless the layout declares the time zone. Each reader interprets such
+            a timestamp in its own time zone, but a rewrite would interpret it in that of the session and store the
+            instant. ZL218 also for a timestamp in an hour that the session's time zone skips or repeats: Delta takes
+            the value from the name of a folder, which has no time zone.
     """
     table = str(work.table)
     with spark_errors(table, "checking its partition values"):

@@ -82,7 +82,7 @@ def require_pinned(delta: DeltaJvm, adds: Any, table: str, paths: pa.Array, vect
         vectors: string[files], the unique ids of the deletion vectors, '' for none.
 
     Raises:
-        CommitConflict: ZL320, if a file is missing, or if there is another one.
+        CommitConflict: ZL320, if a file is missing, additional, duplicate, or has another deletion vector.
     """
     found = delta.files.paths(adds)
     at = pc.index_in(paths, value_set=found)

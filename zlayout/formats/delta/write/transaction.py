@@ -26,7 +26,7 @@ def begin(delta: DeltaJvm, snapshot: Any, adds: Any) -> Any:
 
 
 def require_no_silent_change(delta: DeltaJvm, transaction: Any, table: str, hint: str) -> None:
-    """Check for changes since the transaction's snapshot that exclude the commit, but are not conflicts for Delta.
+    """Check for changes since the transaction's snapshot that must prevent the commit, but are no conflicts for Delta.
 
     Call this directly before the commit. It checks three changes:
 

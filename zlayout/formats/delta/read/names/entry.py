@@ -12,7 +12,7 @@ from zlayout.errors import TableError
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.location import canonical
 
-# Spark stores a location with this ending for an external table of a data source. The actual one is the option `path`.
+# For an external table of a data source, Spark stores a location with this ending, and the actual one as `path`.
 _PLACEHOLDER = "-__PLACEHOLDER__"
 _PROVIDER = "spark.sql.sources.provider"
 _TABLE_TYPE = "table_type"

@@ -42,7 +42,7 @@ def list_folders(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]
 
 
 def _folders(storage: pa_fs.FileSystem, globs: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Return the paths of the folders that match the globs, of which each applies to one level."""
+    """Return the paths of the folders that match the globs, one glob for each level of folders."""
     found: list[tuple[str, ...]] = [()]
     for glob in globs:
         found = [
