@@ -207,7 +207,7 @@ class DeltaJvm:
         return not self._classes.missing(_STRING_PREFIX_OF_TABLE)
 
     def register_metrics(self, transaction: Any, metrics: Mapping[str, int]) -> None:
-        """Set the operation metrics of the transaction's commit. Delta drops metrics that the operation does not have."""
+        """Set the operation metrics of the transaction's commit. Delta drops metrics that the operation lacks."""
         spark = self.spark._jsparkSession
         sql_metrics = scala_object(self._jvm.org.apache.spark.sql.execution.metric, "SQLMetrics")
         created = {name: sql_metrics.createMetric(spark.sparkContext(), name) for name in metrics}
