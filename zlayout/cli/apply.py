@@ -137,7 +137,7 @@ def apply_command(
         request: The options of the plan. If SELECT is one file, this is the plan file.
         console: Where to write.
         auto_approve: Whether to apply without asking for approval.
-        stale: Whether a plan file accepts appends since the plan.
+        stale: `compatible` accepts a plan file after appends to its tables, `strict` does not.
         verify: Whether the new files are read back before the commit.
         reports: The reports to write.
         output: `text` or `json`.
@@ -148,8 +148,8 @@ def apply_command(
 
     Returns:
         The exit code: 0 if all tables are as declared, or as far as the budget and the time limit allow; 1 after a
-        failure; 3 if the plan was refused before any write; 4 if some tables were refused and others written; 130 if
-        the run was interrupted.
+        failure or without approval; 3 if the plan was refused before any write; 4 if some tables were refused and
+        others written; 130 if the run was interrupted.
     """
     with recording(Command.APPLY, console, reports) as reports:
         start = time.monotonic()

@@ -170,7 +170,7 @@ SECONDS_BETWEEN_LINES = 30.0
 
 
 class ReadingShown:
-    """A context manager that shows on stderr how many tables are read. Call it with this number and that of all."""
+    """A context manager that shows on stderr how many tables were read. Call it with this number and the total."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

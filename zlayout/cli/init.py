@@ -71,7 +71,7 @@ def _asked(given: Mapping[str, str], console: Console) -> dict[str, str]:
     need("columns", COLUMNS)
     of_uri = type_of_uri(format, answers["uri"]) if answers["uri"] else None
     if of_uri is None:
-        # If the type of the address is unknown, the type has no default.
+        # If an address is given that does not determine the type, the question for the type has no default.
         default = "" if answers["uri"] else next(iter(types))
         need("type", _type_question(format, default), partial(check_type, format), default)
     keys = types[answers["type"] or of_uri or next(iter(types))]

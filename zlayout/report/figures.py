@@ -22,7 +22,7 @@ _ILLUSTRATION = (
 def charts_of(table: TablePlan, result: TableResult | None, picture: Picture | None) -> list[Figure]:
     """Return the figures in the order of the page, with `svg` as markup and `alt` and `caption` as text.
 
-    A figure of kind `compare` has two maps instead of `svg`, `before` and `after`. The page has a slider between them.
+    A figure of kind `compare` has the maps `before` and `after` instead of `svg`. The page has a slider between them.
     """
     maps = [figure for figure in _maps(result, picture) if figure["svg"]]
     if len(maps) == 2 and picture is not None and (picture.sampled or (result and result.boxes)):

@@ -1,7 +1,8 @@
 """The parts that only the HTML page of many tables has: a list of the worst tables, a treemap, and compressed details.
 
-The details of a table are its section, which the page of few tables shows uncompressed. The sections of several tables
-are compressed together, because they share most of their markup. The script of the page expands such a chunk on demand.
+The details of a table are one section of markup. A page of few tables contains the sections uncompressed. In a page of
+many tables, a chunk of sections is compressed together, because they share most of their markup. The script of the page
+decompresses a chunk on demand.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Entry = Mapping[str, Any]  # a table in the form that the templates read, which 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The parts of the page that only many tables have.
+    """The parts that only the page of many tables has.
 
     Attributes:
         worst: The entries of the tables that need attention most.

@@ -24,7 +24,7 @@ MAX_TABLES = 10
 def render(shown: Plan | RunReport, max_bytes: int = MAX_BYTES, max_tables: int | None = MAX_TABLES) -> str:
     """Render a headline, a list of the tables that are not as declared, the worst first, and the text report of each.
 
-    Tables above `max_tables` (None for no limit), and those that do not fit into `max_bytes`, are left out and counted.
+    Tables after the first `max_tables` (None: no limit), and those that do not fit into `max_bytes`, are only counted.
     """
     report = RunReport.of(shown)
     tables = worst_first([t for t in report.plan.tables if not t.as_declared])

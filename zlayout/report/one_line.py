@@ -18,7 +18,7 @@ _KINDS = {Status.ERROR: "error", Status.REFUSED: "refused", Status.CHANGES: "rew
 
 
 def worst_first(tables: Sequence[TablePlan]) -> list[TablePlan]:
-    """Sort tables: those with errors, refused ones, changes with the most bytes to rewrite first, then the others."""
+    """Sort tables by status (errors, refused, changes, unchanged), then by bytes to rewrite, the most first."""
     return sorted(tables, key=lambda t: (_ORDER.index(t.status), t.as_declared, -t.rewrite_bytes, t.table))
 
 

@@ -165,7 +165,7 @@ def later_text(table: TablePlan) -> str:
 
 
 def left_over_text(left: DeferredGroups) -> str:
-    """Write what the budget defers, and what is known of touched after it is rewritten too."""
+    """Write what the budget defers, and what is known of touched after the deferred groups are rewritten too."""
     touched = "   ".join(f"{printable(c.column)} {text}" for c in left.columns if (text := touched_text(c)))
     then = f"; then touched {touched}" if touched else ""
     ranked = ", ranked by the workload" if left.ranked_by is RankedBy.WORKLOAD else ""

@@ -205,12 +205,12 @@ def _columns(table: TablePlan, width: int) -> Iterator[str]:
 
 
 def _by_column(label: str, values: Sequence[tuple[str, str, str]], limits: Sequence[str], width: int) -> Iterator[str]:
-    """Yield the present value, the value after apply and the limit of each column, in one line if they fit.
+    """Yield the present value, the value after apply and the floor of each column, in one line if they fit.
 
     Args:
         label: The label of the first line.
         values: The name, the present value and the value after apply of each column.
-        limits: The limit of each column, '' for none.
+        limits: The floor of each column as text, '' for none.
         width: The number of columns of the terminal.
     """
     if not values:

@@ -44,7 +44,7 @@ RESULT_STATUSES = {
     ResultStatus.UNKNOWN: "in an unknown state",
     ResultStatus.INTERRUPTED: "interrupted: not as declared",
 }
-# The largest error of a prediction, as a share of the prediction, with which reports show one number.
+# Reports show a prediction as one number if its error is at most this share of the prediction.
 MAX_ERROR = 0.2
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 

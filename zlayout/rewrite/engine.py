@@ -65,7 +65,7 @@ SESSION_CONF = {
     # a missing or corrupt source file must fail the job, not lose rows
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
-    # CHAR values are stored without padding, because readers that do not pad would read other values
+    # by default, Spark pads CHAR values when it reads them, and the rewrite would store the padding
     "spark.sql.readSideCharPadding": "false",
     # if a map stage runs again and its output differs, the stages that read it run again too
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
@@ -81,7 +81,7 @@ MIN_TASKS_PER_CORE = 4
 
 
 def min_tasks(session: SparkSession) -> int:
-    """Return the number of tasks into which the read of a source is split at least, if the source is large enough."""
+    """Return the minimum number of tasks for reading a source, if the source is large enough."""
     return MIN_TASKS_PER_CORE * session.sparkContext.defaultParallelism
 
 
@@ -201,7 +201,7 @@ def _frame(job: _Job) -> DataFrame:
 
 
 def _grouped(source: Source, index: FileIndex) -> tuple[DataFrame, Column]:
-    """Return the source's rows with additional columns, and the column with the number of the group of a row's file."""
+    """Return the source's rows with additional columns, and the column with the number of a row's group."""
     constants = Constants(source.frame.sparkSession, index_arrays(index))
     return with_origin(source.frame.select("*", *source_columns(source)), index, constants), F.col(GROUP)
 

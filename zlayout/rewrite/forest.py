@@ -20,9 +20,10 @@ from zlayout.curve.tree import Int32, Int64
 # Up to this number of combinations (shard, range id, range id, ...), a table of their leaves (4 MB) replaces the walk.
 MAX_GRID_CELLS = 1 << 20
 
-# A node is packed into one long. From the lowest bits: the position of its column's range id in a word (SHIFT_BITS),
-# the number of that word among the words of a row (WORD_BITS), the threshold (`Forest.id_bits`), and the left child.
-# A long has enough bits for 2^26 nodes, because there are fewer boundaries than nodes.
+# The range ids of a row are packed into longs, the words of the row. A node is packed into one long, too. It contains,
+# from the lowest bits, the bit at which the range id of its column begins in a word (SHIFT_BITS), the index of this word
+# (WORD_BITS), the threshold (`Forest.id_bits`), and the left child. This is enough for 2^26 nodes: the threshold then
+# needs at most 27 bits, because there are fewer boundaries than nodes, and 26 bits remain for the left child.
 SHIFT_BITS = 6
 WORD_BITS = 4
 ABOVE_ALL_RANGE_IDS = np.iinfo(np.int32).max

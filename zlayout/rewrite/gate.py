@@ -117,7 +117,7 @@ class Gate:
         """
         before, after = _observed(self._before), _accumulated(self._after)
         if before != after:
-            # if Spark repeated tasks before the shuffle after the loss of an executor, their rows were counted twice
+            # after the loss of an executor, Spark repeats tasks of the map stage, and their rows are counted twice
             before = self._count_again()
         if before != after:
             raise _differs("the rewrite changed the rows", before, after)
@@ -130,13 +130,13 @@ class Gate:
         return after
 
     def verify(self, written: DataFrame) -> Content:
-        """Compare the rows of the new files, read back, with the rows that were sent to the writer (`verify: full`).
+        """Compare the rows of the new files, read back, with the rows that were rewritten (`--verify full`).
 
         Raises:
             EngineError: ZL310, if they differ.
         """
         written = written.select(*[quote_identifier(c) for c in self._source.columns])
-        # if there are several groups, the accumulated hashes have seeds, which the rows of new files do not show
+        # With several groups, the accumulated hashes depend on the groups. The new files do not contain the groups.
         sent = content_of(self._source) if self._grouped else _accumulated(self._after)
         found = content_of(written)
         # a writer may change the bytes of a NaN or a variant, but not the value
@@ -221,7 +221,7 @@ def _row(columns: Sequence[str]) -> Column:
 def _content_columns(frame: DataFrame, group: Column | None) -> list[Column]:
     """Return the aggregates `rows` and `hash` of a frame with ROW. group: the number of a row's group, or None.
 
-    Rows are counted by the last column, which is marked as nullable. Without the mark, Spark would remove this column
+    Rows are counted by the last column, which is marked as nullable. If it were not, Spark would remove this column
     by a projection that copies each row.
     """
     jvm = jvm_of(frame.sparkSession)

@@ -55,7 +55,7 @@ def place_rows(frame: DataFrame, columns: Sequence[str], forest: Forest, constan
 
 
 def shard_arrays(keys: Sequence[int]) -> dict[str, pa.Array]:
-    """Return the arrays that `with_shard` reads from `Constants`. keys: the key of each shard, by its number."""
+    """Return the arrays that `with_shard` reads from `Constants`. keys: the key of each shard, in order."""
     values = np.array(keys, np.int64)
     by_key = np.argsort(values)
     return {"shard_key": pa.array(values[by_key]), "shard": pa.array(by_key.astype(np.int32))}

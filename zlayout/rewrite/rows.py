@@ -2,8 +2,8 @@
 
 The origin of a row is ORDINAL and POSITION. ORDINAL is the rank of the row's file among the files of the rewrite in the
 order of paths, so it is the same for copies of a table in different locations. POSITION is the index of the row in the
-file. Neither depends on how Spark splits the files into tasks. Whether a row is in the sample depends on that row
-alone. One Spark job samples all groups.
+file. Neither depends on how Spark splits the files into tasks. Whether a row is in the sample depends only on its
+origin and its group. One Spark job samples all groups.
 """
 
 from __future__ import annotations

@@ -198,8 +198,8 @@ def _chunks(drawn: Drawn, source: Source, forest: Forest, chunk_of_box: Int32) -
     if source.partition:
         frame = frame.where(~F.col(NOT_SAMPLED))
     frame = place_rows(frame, drawn.keys, forest, drawn.constants)
-    # This condition is always true, but Spark does not know this, and it is not deterministic. Therefore Spark does not
-    # push the filter down the levels of the tree, which would repeat its expression several times for each level.
+    # Spark treats this condition, which is always true, as nondeterministic. Therefore Spark does not push the filter
+    # below the projections of the tree walk. There, its expression would be repeated several times for each level.
     always = F.spark_partition_id() >= 0
     chunk_of_row = F.when(always, drawn.constants.at("chunk", F.col(FILE_ID))).otherwise(-1)
     frame = frame.withColumn(CHUNK, chunk_of_row).where(F.col(CHUNK) >= 0)

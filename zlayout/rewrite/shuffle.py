@@ -1,4 +1,4 @@
-"""Shuffles each row to the Spark partition whose number is a column, in every version of Spark."""
+"""Shuffles each row to the Spark partition whose number is in a column, in every version of Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def hash_of_ints(values: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def keys_of_partitions(count: int) -> NDArray[np.int32]:
-    """Return an int for each of `count` partitions that Spark's hash partitioning sends to this partition.
+    """Return, for each of `count` partitions, an int that Spark's hash partitioning sends to this partition.
 
     The search tries about `count` * (ln `count` + 1) ints.
 
@@ -50,8 +50,8 @@ def keys_of_partitions(count: int) -> NDArray[np.int32]:
 def to_partitions(frame: DataFrame, count: int, partition: Column) -> DataFrame:
     """Shuffle each row to the Spark partition whose number is in the column `partition` (int).
 
-    Since version 4.1, Spark can shuffle by such a number. Earlier versions always apply their hash function. They
-    shuffle by an int that the hash function sends to this partition. The result is the same.
+    Since version 4.1, Spark can shuffle by such a number. Earlier versions always apply their hash function. For
+    them, each row gets an int that the hash function sends to this partition. The result is the same.
     """
     if hasattr(DataFrame, "repartitionById"):
         return frame.repartitionById(count, partition)

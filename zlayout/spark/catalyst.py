@@ -121,5 +121,5 @@ def java_sessions(jvm: Any) -> Any:
 
 
 def _is_spark_4(jvm: Any) -> bool:
-    """Return whether Spark has an API apart from its implementation, which is in the package `classic`."""
+    """Return whether the implementation of Spark's API is in the package `classic`, as it is since Spark 4.0."""
     return has_class(jvm, "org.apache.spark.sql.classic.Dataset")

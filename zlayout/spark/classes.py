@@ -74,7 +74,7 @@ def _count(arguments: str) -> int:
 
 
 def java_object(session: SparkSession, name: str, source: str) -> Any:
-    """Return the only object of a class that is compiled for this Spark application. The class path stays unchanged.
+    """Return the only object of a class, which is compiled once per Spark application. The class path stays unchanged.
 
     Args:
         session: A session of the application.

@@ -13,7 +13,7 @@ from typing import TextIO
 
 @contextmanager
 def jvm_log() -> Iterator[Path]:
-    """Redirect the file descriptor of stderr to a new file during the block. A JVM that starts there inherits it.
+    """Redirect the file descriptor of stderr to a new file during the block. A JVM that starts in it inherits the file.
 
     `sys.stderr` itself is not redirected, so that progress stays visible.
 

@@ -21,7 +21,7 @@ from pathlib import Path
 CLASS_PATH = "spark.driver.extraClassPath"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 PACKAGES = "spark.jars.packages"
-# If the project sets one of these, the class path or the options of the JVM are its own, and this module is not used.
+# If the project sets one of these, it determines the class path or the options of the JVM, and this module is not used.
 _OWN_CLASS_PATH = {
     "spark.jars",
     CLASS_PATH,
@@ -59,7 +59,7 @@ class QuickStart:
         jars = self._jars()
         if not jars:
             return {}
-        provided = self.spark_home / "jars" / "*"  # first, so that Spark's own classes win, as with packages
+        provided = self.spark_home / "jars" / "*"  # first, so that Spark's own classes have precedence
         return {
             CLASS_PATH: os.pathsep.join(map(str, (provided, *jars))),
             JAVA_OPTIONS: " ".join(self._java_options(jars)),
@@ -100,7 +100,7 @@ class QuickStart:
         return paths if unchanged else ()
 
     def _java_options(self, jars: Iterable[Path]) -> list[str]:
-        # Java writes messages about its archives to standard error, because standard output belongs to the command.
+        # Make Java write messages about its archives to standard error. Standard output belongs to the command.
         options = ["-Xlog:disable", "-Xlog:all=warning:stderr"]
         if self.brief:
             options.append("-XX:TieredStopAtLevel=1")
@@ -157,7 +157,7 @@ def quick_start(
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path | None:
-    """Return the cache folder, None if no home folder is known.
+    """Return the cache folder, None if no home folder is known or if its path is relative.
 
     None also for a path with a space or a quote, which would split Java's options.
     """
@@ -170,7 +170,7 @@ def cache_folder(environ: Mapping[str, str]) -> Path | None:
 
 
 def _tidy(archive: Path) -> None:
-    """Give a complete archive its final name, and delete unfinished archives of dead processes and the oldest archives.
+    """Give a complete archive its final name, delete unfinished archives after a day, and keep only the newest ones.
 
     archive: the final name of the archive of this start.
     """

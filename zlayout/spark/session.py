@@ -159,7 +159,7 @@ class SparkRuntime:
 
         if pyspark.SparkContext._gateway is not None:
             return None
-        # For S3, a class is compiled (zlayout.spark.classes). Its class loader has the jars only if Ivy resolved them.
+        # For S3, zlayout adds a class (zlayout.spark.classes). Its class loader has the jars only if Ivy resolved them.
         if any(stores(catalog) for catalog in self._project.catalogs.values()):
             return None
         home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)

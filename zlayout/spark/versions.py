@@ -102,7 +102,7 @@ def installed() -> Release:
 
 
 def scala_of(home: Path) -> str | None:
-    """Return the minor version of Scala in a Spark distribution, None if it has no jars. Spark 3.5 exists with two."""
+    """Return the minor version of Scala in a Spark distribution, None if it has no jars. Spark 3.5 has two builds."""
     jar = next(home.glob("jars/scala-library-*.jar"), None)
     return minor(jar.stem.rpartition("-")[2]) if jar else None
 
