@@ -52,7 +52,7 @@ class BitOrder:
 
         Returns:
             int32[n], the column on which the halves differ; int64[n], the coordinate at which the half with the higher
-            coordinates begins; bool[n], whether the other half is the first one on the curve.
+            coordinates begins; bool[n], whether the half with the lower coordinates is the first one on the curve.
         """
         column = self.schedule[self.bits - 1 - bit]
         threshold = deinterleave(middle, self.widths, self.schedule)[column]
@@ -120,8 +120,8 @@ def build_on_curve(
     Args:
         curve: the curve.
         coordinates: int64[n] for each column, the grid coordinates of the sample rows, of which there is at least one.
-        thresholds: int64[2**width + 1] for each column, the lowest ordinal with at least each coordinate. The last
-            entry is not used.
+        thresholds: int64[2**width + 1] for each column, for each coordinate x the lowest ordinal whose coordinate
+            is at least x. The last entry is not used.
         ordinals: int64[n] for each column, the ordinals of the sample rows.
         n_files, noise, depth_within: as in `build_kd`. A position with more rows than two files counts as one key.
     """
@@ -195,8 +195,8 @@ class _Cells:
         base: The first position of the cell.
         first: The index of its first position in `Pieces.position`.
         end: The index after its last position.
-        link: The entry of the flat node table that refers to the cell: 4 * node + 2 (left) or 4 * node + 3 (right),
-            with the number of its parent node; -1 for the root.
+        link: The entry of the flat node table that refers to the cell: 4 * parent + 2 (left) or 4 * parent + 3
+            (right), with the number of the parent node; -1 for the root.
     """
 
     base: Int64

@@ -1,7 +1,7 @@
 """Build the default curve `kd`: split the sample at conditional quantiles until every part is one file.
 
-The curve is z-order with locally adaptive range ids. Z-order over quantile ranges also halves the data on one column
-after the other, but at quantiles of the whole table. If columns are correlated or skewed, its cells differ in rows, and
+The curve is z-order with quantiles that adapt to the data. Z-order over quantile ranges also halves the data on one column
+after the other, but at quantiles of the whole table. If columns are correlated or skewed, the cells have different numbers of rows, and
 the files have overlapping bounding boxes, because the curve is cut by rows. Splitting each part at the quantiles of
 this part results in files with disjoint boxes and equal numbers of rows.
 
@@ -13,7 +13,7 @@ Choice of the column: let p_i be the share of the queries on column i, and m_i t
 extent of a part on column i. A part of f files costs f * sum(p_i * m_i), and cutting column i into k slices divides its
 term by k. The part is therefore split on the column with the largest p_i * m_i. For independent columns the result is
 b_i = log2(k_i) = log2(N)/d + log2(p_i) - mean log2(p_j) bits, limited to 0..log2(NDV_i). For correlated columns the
-result is different, because m_i is measured in each part. Range ids are not used: thresholds are values of the sample.
+result is different, because m_i is measured in each part. There is no grid: thresholds are values of the sample.
 
 All parts of one level are split at once, by numpy: `zlayout.curve.sorted_parts` keeps the rows of each part sorted by
 every column, so that minimum, maximum and quantiles of a part are look-ups. Logarithms are those of `math`, because
@@ -44,12 +44,12 @@ MIN_FILES_FOR_EXTRA_LEVEL = 256
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """By what the splits of all parts are chosen.
+    """The criteria by which the splits of all parts are chosen.
 
     Attributes:
         weights: The weight of each column, above 0.
         marginals: The distribution of each column in the table.
-        large: The number of rows of two files. A key with more rows is oversized.
+        large: The number of rows of two files. A key with more rows goes to several files, or is oversized without noise.
         noise, depth_within, cuts: As in `build_kd`.
     """
 
@@ -187,7 +187,8 @@ def _divide(parts: _Parts, splits: _Splits) -> _Parts:
 def _choose(parts: _Parts, goal: Goal) -> _Splits:
     """Choose the split of each part: the first declared cut that divides it, else a quantile.
 
-    The quantile is that of the balanced split with the largest gain, or of the most balanced split if none is balanced.
+    The quantile is that of the balanced split on the column with the highest cost, or of the most balanced split if
+    none is balanced.
     A single key is not split.
     """
     found = _by_cuts(parts, goal)
@@ -230,7 +231,7 @@ def _costs(several: Bool, lowest: Int64, highest: Int64, goal: Goal) -> Float64:
     Args:
         several: bool[n, columns], whether the part has several values. Where it has not, the result is 0.
         lowest, highest: int64[n, columns], the extent as ordinals.
-        goal: by what splits are chosen.
+        goal: the criteria.
     """
     costs = np.zeros(several.shape)
     for i, (weight, rows) in enumerate(zip(goal.weights, goal.marginals, strict=True)):
@@ -287,7 +288,7 @@ def _split(parts: _Parts, at: Int64, column: Int64, wanted: Int64) -> _Splits:
 
 
 def _levels(pieces: Int64) -> Int64:
-    """int64[n]: log2 of the number of pieces, rounded up: the depth of a balanced tree with so many leaves."""
+    """int64[n]: log2 of the number of pieces, rounded up: the depth of a balanced tree with this number of leaves."""
     return np.frexp((pieces - 1).astype(np.float64))[1].astype(np.int64)
 
 

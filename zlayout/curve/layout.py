@@ -153,9 +153,9 @@ class _Axis:
         return scale(to_range_ids(ordinals, self.boundaries), len(self.boundaries) + 1, self.width)
 
     def thresholds(self) -> Int64:
-        """int64[2**width + 1]: the lowest ordinal with at least each coordinate.
+        """int64[2**width + 1]: for each coordinate x the lowest ordinal whose coordinate is at least x.
 
-        If no range has so high a coordinate, it is the lowest ordinal of the last range.
+        If no range has such a coordinate, it is the lowest ordinal of the last range.
         """
         ranges = len(self.boundaries) + 1
         starts = np.concatenate(([NULL], self.boundaries))
@@ -196,7 +196,7 @@ def _touched(tree: KdTree, column: int, ordinals: Int64) -> float:
 def join_trees(
     boundaries: Sequence[Sequence[pa.Array]], trees: Sequence[KdTree], roots: Sequence[Int32]
 ) -> tuple[tuple[Ranked, ...], KdTree, Int32]:
-    """Join the arrays of trees, one after another. Thresholds become range ids by the boundaries of all trees together.
+    """Concatenate the arrays of trees. Their thresholds become range ids among the boundaries of all trees.
 
     Args:
         boundaries: for each tree one array for each column, as in `FileMap`.
@@ -231,7 +231,7 @@ def join_trees(
 
 
 def keep_used(tree: KdTree, distinct: Sequence[pa.Array]) -> tuple[tuple[pa.Array, ...], KdTree]:
-    """The values that nodes compare with, as range boundaries; and the tree with range ids by them as thresholds.
+    """The values that nodes compare with, as range boundaries; and the tree with range ids as thresholds.
 
     Args:
         tree: a tree with ordinals as thresholds.

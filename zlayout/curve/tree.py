@@ -26,8 +26,8 @@ class KdTree:
         column: int32[nodes], the column that the node compares.
         threshold: int64[nodes], an ordinal of this column. A row goes left if its ordinal is below the threshold, so
             that null (-1) always goes left.
-        left: int32[nodes], where a row goes that goes left: a later node, or ~leaf, which is negative.
-        right: int32[nodes], where another row goes, likewise.
+        left: int32[nodes], the left child: a later node, or ~leaf, which is negative.
+        right: int32[nodes], the right child, in the same form.
         file: int32[leaves], the file of the leaf, or the first one of several.
         spread: int32[leaves], the number of consecutive files over which the rows of the leaf are distributed by a hash
             of the row. It is 1 unless noise is on and the leaf is one key with more rows than two files.

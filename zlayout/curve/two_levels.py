@@ -1,6 +1,6 @@
 """Build a file map of very many files in two levels: boxes from a sample, and files of each box from a larger sample.
 
-Only some boxes of the larger sample are in memory at a time. The boxes are the files of an ordinary kd tree, and each
+Of the larger sample, only the rows of some boxes are in memory at a time. The boxes are the files of an ordinary kd tree, and each
 is the root of a kd tree of its own. Boxes are disjoint, and so are the files of one box. All files are therefore
 disjoint, and the file of a row is a function of its keys.
 """
@@ -46,7 +46,7 @@ class Distribution:
     nulls: float
 
     def of(self, distinct: pa.Array) -> Marginal:
-        """The distribution of ordinals among these distinct values, estimated from the ranges that they are in."""
+        """The distribution of the column over these distinct values, estimated from the ranges that contain them."""
         joint = rank(pa.concat_arrays([self.starts, distinct])).ordinals
         at = np.searchsorted(joint[: len(self.starts)], joint[len(self.starts) :], side="right")
         below = np.maximum(self.below[at], self.nulls)
@@ -60,7 +60,7 @@ class Boxes:
     Attributes:
         map: A file map whose files are the boxes.
         distributions: The distribution of each key column.
-        touched: float64[boxes, columns], the share of the rows without nulls whose value is in the extent of the box.
+        touched: float64[boxes, columns], the share of the non-null rows whose value is in the extent of the box.
         file_rows: The number of rows of the sample for each wanted file.
     """
 
@@ -195,7 +195,7 @@ def _with_large_keys(tree: KdTree, leaf: Int32, rows: Float64, spread: Int32 | N
 
 
 def _touched(tree: KdTree, column: int, rows: Marginal) -> Float64:
-    """float64[files]: the share of the rows without nulls whose value is in the extent of each file."""
+    """float64[files]: the share of the non-null rows whose value is in the extent of each file."""
     inside = rows.between(tree.low[:, column], tree.high[:, column])
     return inside / rows.filled if rows.filled else inside
 

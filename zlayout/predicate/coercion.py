@@ -26,7 +26,7 @@ def coerce(literal: Value, like: Any) -> Any:
         like: any value of the column, from which its Python type is known.
 
     Returns:
-        The converted literal; None if it cannot be compared with the column, or not with a certain result.
+        The converted literal; None if it cannot be compared with the column, or the result would be uncertain.
     """
     if isinstance(literal, TextOnly) and not isinstance(like, str):
         return None
@@ -66,7 +66,7 @@ def arrow_aligned(lower: pa.Array, upper: pa.Array, value: Value) -> tuple[pa.Ar
         value: the literal of the predicate.
 
     Returns:
-        Lower bounds, upper bounds and literal; None if they cannot be compared, or not with a certain result.
+        Lower bounds, upper bounds and literal; None if they cannot be compared, or the result would be uncertain.
     """
     type_ = lower.type
     literal = coerce(value, _example(type_))
@@ -100,8 +100,8 @@ def coerced(literal: Value, type_: pa.DataType) -> Any:
 def from_printed(value: Value, type_: pa.DataType) -> Value:
     """Convert a literal that was parsed from a printed query plan to the type of its column.
 
-    Plans show dates as days and timestamps as microseconds since 1970, and the literals in event logs are strings. SQL
-    compares neither dates with numbers nor doubles with strings, so that the conversion is not ambiguous. A literal
+    Plans show dates as days and timestamps as microseconds since 1970, and the literals in event logs are strings. In
+    these forms, `coerce` cannot compare a literal with the column, so that the conversion is not ambiguous. A literal
     that cannot be converted is returned as it is.
     """
     try:

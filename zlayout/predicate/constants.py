@@ -1,6 +1,6 @@
 """Evaluate constant expressions: literals, casts of literals, dates plus intervals, and arithmetic on numbers.
 
-The current date and time are constants, too: `fix_current_time` replaces them in a tree by those of the workload.
+The current date and time are constants, too: `fix_current_time` replaces them in a tree by a given time.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def _test(predicate: Predicate) -> Callable[[Facts], TruthValues]:
             return lambda facts: negated(test(facts))
         case In(column, values):
             is_in = membership(values)
-            # A column without facts gets the fact None, because an empty list is false even for unknown values.
+            # A column without facts gets the fact None, because an IN without values is false even if nothing is known.
             return lambda facts: meet(map(is_in, facts.get(column, (None,))))
         case IsNull(column):
             return lambda facts: meet(map(_null_values, facts.get(column, ()))) & EITHER

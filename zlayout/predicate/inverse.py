@@ -1,7 +1,7 @@
 """Invert comparisons of a function of a column: `date(ts) = '2026-01-31'` becomes a range of ts.
 
-Only functions that keep the order of their argument are inverted: truncation to calendar periods, dates plus days,
-casts, and prefixes. The resulting predicate is true for each row for which the comparison is true. It is *exact* if it
+Only monotonic functions are inverted (truncation to calendar periods, dates plus days, differences of dates, casts,
+prefixes), and of casts to strings only comparisons by `=`. The resulting predicate is true for each row for which the comparison is true. It is *exact* if it
 is also false, and null, for the same rows as the comparison, so that it may be negated.
 """
 
@@ -94,7 +94,7 @@ def inverse_of(node: exp.Expr) -> Inverse | None:
 def _period(unit: str, read: Callable[[Value], date | None], days: int = 0) -> Solve:
     """Invert comparisons of the start of the period that contains the column, plus a number of days.
 
-    read: converts the constant. A timestamp is not converted by it, so that it is not rounded to a day.
+    read: converts the constant, unless this is a timestamp, which would be rounded to a day.
     """
 
     def solve(column: str, operator: Operator, value: Value) -> Predicate | None:
@@ -121,7 +121,7 @@ def compared_period(column: str, operator: Operator, low: Value, high: Value, *,
     match operator:
         case "=" if is_start:
             return And((Compare(column, ">=", low), Compare(column, "<", high)))
-        case "=":  # no period starts at the constant: a range without values, which is null for null
+        case "=":  # no period starts at the constant: an empty range, which is null for a null
             return And((Compare(column, ">=", high), Compare(column, "<", low)))
         case "!=":
             return Not(compared_period(column, "=", low, high, is_start=is_start))
@@ -143,7 +143,7 @@ def _later(column: exp.Expr, amount: int, unit: str | None) -> Inverse | None:
     """The column plus an interval. Months are not inverted: two days can become the same day of the next month.
 
     A date plus days is a date, with which Spark compares a string without its time of day. Because the type of the
-    column is unknown here, a comparison of days with such a string is not inverted.
+    column is unknown here, a comparison of the column plus days with such a string is not inverted.
     """
     if unit is None or unit in MONTHS_PER_UNIT:
         return None
@@ -211,7 +211,7 @@ def _prefix(column: exp.Expr, node: exp.Expr) -> Inverse | None:
 
 
 def _cast(column: exp.Expr, to: exp.Expr) -> Inverse | None:
-    """A cast. The type of the column is unknown here, so that the predicate must be true for columns of any type."""
+    """A cast. The type of the column is unknown here, so that the predicate must be correct for columns of any type."""
     type_ = to.this.name if isinstance(to, exp.DataType) else ""
     if type_ == "DATE":
         return Inverse(column, _period("DAY", as_day))
@@ -248,8 +248,8 @@ def _as_double(column: str, operator: Operator, value: Value) -> Predicate | Non
 def _rounded(step: Decimal) -> Solve:
     """Invert comparisons of a cast that changes a number by less than `step`.
 
-    A limit is excluded only if it is a double: comparisons with a column of doubles round it, perhaps to a value that
-    matches.
+    The limits are the constant plus and minus `step`. A limit is excluded only if a double represents it exactly: in a
+    comparison with a column of doubles Spark rounds it, perhaps to a value that matches.
     """
 
     def solve(column: str, operator: Operator, value: Value) -> Predicate | None:

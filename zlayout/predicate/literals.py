@@ -53,7 +53,7 @@ def number(text: str, type_: Callable[[str], Value] | None = None) -> Value:
     Args:
         text: the digits, without a sign and a suffix.
         type_: the Python type; None for the type that Spark chooses: int for 1, Decimal for 1.5, float for 1e3. In both
-            cases, an int of more than 64 bits becomes a Decimal.
+            cases, an int of 2**63 or more becomes a Decimal.
 
     Raises:
         RejectedError: ZL032 for an invalid or too large number.
@@ -80,7 +80,7 @@ def _is_long(value: Decimal) -> bool:
 
 
 def day(text: str) -> date:
-    """Parse the text of a literal DATE '...', of which Spark accepts more forms. Raises RejectedError ZL032."""
+    """Parse the text of a literal DATE '2026-01-31'. Other forms, which Spark accepts, raise RejectedError ZL032."""
     try:
         if _DATE.fullmatch(text):
             return date.fromisoformat(text)

@@ -116,7 +116,7 @@ def renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
 
 
 def rejects_null(predicate: Predicate) -> bool:
-    """Whether the predicate is certainly not true for a row whose columns are all null, such as an outer join adds."""
+    """Whether the predicate is certainly not true for a row whose columns are all null, as an outer join adds."""
     match predicate:
         case Compare() | In() | Not(Compare() | In() | IsNull()):
             return True

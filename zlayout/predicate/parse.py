@@ -94,7 +94,10 @@ def _parse(text: str) -> exp.Expr:
 
 
 def _check_tokens(text: str, tokens: list[Token]) -> None:
-    """Reject comments and casts, which are not in the tree, and deep nesting, in which the parser would recurse."""
+    """Reject tokens that are never allowed, and nesting so deep that the recursion of the parser would fail.
+
+    Comments, escapes and casts are rejected here because the tree does not show them: a cast looks like DATE '...'.
+    """
     from zlayout.predicate.where_rules import ALLOWED
 
     escape = next((e[0] for e in re.finditer(r"\\(.)", text, re.DOTALL) if e[1] not in "\\'\"nrt"), None)

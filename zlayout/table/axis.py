@@ -7,7 +7,7 @@
 | decimal beyond 64 bits | one int64, then uint64 |
 | string, binary | up to MAX_AXIS_WORDS uint64, from the bytes after the common prefix of all values |
 
-Numbers are not rounded: two of them have equal words only if they are equal. Long strings that differ only behind the
+Numbers are not rounded: two of them have equal words only if they are equal. Long strings that differ only after the
 words that are kept have equal words. Their distance is 0, but their ranks differ.
 """
 

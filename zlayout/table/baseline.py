@@ -32,7 +32,7 @@ class Baseline:
 
 
 def parse_baseline(text: object) -> Baseline | None:
-    """Parse a stored baseline. Return None for anything that `str(baseline)` cannot have written."""
+    """Parse a stored baseline. Return None for anything that is not a valid baseline."""
     if not isinstance(text, str) or len(text) > MAX_CHARACTERS or not text.isascii():
         return None
     first, *others = text.split(" ")

@@ -50,8 +50,8 @@ class ColumnMetrics:
         partitions: The number of partitions that have files.
         touched: The number of files that an equality query on this column opens, summed over the partitions.
         bytes_read: The size of these files.
-        floor: The lowest touched of any layout with as many files of these sizes; None if the bounds do not show how
-            often the values occur.
+        floor: The lowest touched of any layout with as many files of these sizes; None if it is unknown in some
+            partition (see `known_floor`).
         depth: The mean over the files that have a value.
         overlaps: The mean over the files that have a value.
         distinct: The estimated number of distinct values, the maximum over the partitions; infinity if unknown.
@@ -228,7 +228,7 @@ def known_floor(
     """float64[P]: the floor of each partition; NaN where it is unknown.
 
     Bounds show how often each value occurs if every file has a single value. The floor is also known where touched
-    equals the lowest floor that the partition can have: the present layout then proves that this floor is reached.
+    equals the lowest floor that the partition can have, because the floor is never below this or above touched.
 
     Args:
         segments: of M files.

@@ -94,7 +94,7 @@ class ByteOrder:
         """The D sorted distinct values as words: uint64[D] for each eight bytes after the common prefix.
 
         There are at most `limit` words, and no more than are needed to distinguish the values. Values that differ only
-        in trailing zero bytes, or only behind the last word, have equal words.
+        in trailing zero bytes, or only after the last word, have equal words.
         """
         first = self.order[self.fresh]
         return tuple(self._text.word(first, self._prefix + WORD * n) for n in range(min(self._words, limit)))
@@ -169,7 +169,7 @@ class Values:
         return Values(ends[:-1], np.diff(ends), bytes_)
 
     def between(self, start: int, stop: int) -> memoryview:
-        """The bytes of the values from `start` to `stop` - 1, of which there is at least one."""
+        """The bytes of the values from `start` to `stop` - 1. There must be at least one value."""
         return self.data[self.starts[start] : self.starts[stop - 1] + self.lengths[stop - 1]].data
 
     def word(self, rows: Int64, at: int) -> UInt64:

@@ -1,4 +1,4 @@
-"""Compute the reach of files: the share of the rows of its partition whose value is in the interval of a file.
+"""Compute the reach of files: the share of the partition's rows whose value is in the interval of the file.
 
 Touched is the sum of these shares. They follow from the density, the number of rows per segment, which is estimated
 from file bounds and row counts (docs/adr/0001-touched-estimator.md). First, the rows of each file are distributed over
@@ -56,7 +56,7 @@ class Reach:
     def between(self, partition: Int64, lo: Int64, hi: Int64) -> Float64:
         """float64[n]: the share of the rows of a partition whose values are from point `lo` to point `hi`, inclusive.
 
-        It is 0 if hi < lo. All arguments are int64[n], and both points are points of the partition.
+        All arguments are int64[n]. Where lo <= hi, both are points of the partition; elsewhere the share is 0.
         """
         share = self._between(partition, np.minimum(lo, self.points - 1), np.maximum(hi, 0))
         share[hi < lo] = 0.0
@@ -262,15 +262,18 @@ def _inside(files: Segments, rows: PerSegment) -> Float64:
 
 
 def _clip(rows: PerSegment, limits: PerSegment) -> None:
-    """Limit each segment, in place, to the rows of its files, which the sum of rounded rates can exceed."""
+    """Limit the rows of each segment, in place, to `limits`, the rows of the files that cover it.
+
+    Because of rounding, the rows can exceed this limit.
+    """
     for segment_rows, limit in zip(rows, limits, strict=True):
         np.clip(segment_rows, 0.0, limit, out=segment_rows)
 
 
 def _limit_points(rate: PerSegment) -> None:
-    """Limit the rate of each point, in place, to that of the denser gap beside it.
+    """Limit the rate of each point, in place, to the larger rate of the two gaps beside it.
 
-    Without the limit, every step would move more rows onto a value that is all that two files share.
+    Without the limit, every step would move more rows onto a point that is the only one that two files share.
     """
     points, gaps = rate
     np.minimum(points[:1], gaps[:1], out=points[:1])

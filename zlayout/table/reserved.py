@@ -15,7 +15,7 @@ PREFIX = "__zlayout_"
 def reserved_refusals(names: Iterable[str]) -> tuple[Diagnostic, ...]:
     """Return ZL260 if some of these columns have reserved names, in any letter case; empty if none has.
 
-    Spark could not distinguish such a column from that of zlayout.
+    Spark could not distinguish such a column from the one that zlayout adds.
     """
     if not (found := sorted({name for name in names if name.lower().startswith(PREFIX)})):
         return ()

@@ -185,7 +185,7 @@ def _counts(lo: Int64, hi: Int64, points: int) -> tuple[Int32, Int32]:
 
 
 def _apart(ranked: Ranked, file: Int64, owner: Int64, partitions: int) -> tuple[Int64, Int64, Axis, Int64]:
-    """Number the points of each partition on their own.
+    """Number the points of each partition separately.
 
     Args:
         ranked: the bounds of N files.
@@ -195,7 +195,7 @@ def _apart(ranked: Ranked, file: Int64, owner: Int64, partitions: int) -> tuple[
 
     Returns:
         `lo` and `hi` of `Segments`, the values of the points, and `start` of `Segments`. A point is a distinct key
-        owner * width + rank. A partition without any bound has one point, its first key.
+        owner * (number of ranks) + rank. A partition without any bound has one point, its first key.
     """
     lo, hi, open_lo, open_hi = (side[file] for side in (ranked.lo, ranked.hi, ranked.open_lo, ranked.open_hi))
     any_open = bool(open_lo.any() or open_hi.any())
