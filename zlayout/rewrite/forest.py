@@ -21,7 +21,7 @@ from zlayout.curve.tree import Int32, Int64
 MAX_GRID_CELLS = 1 << 20
 
 # The range ids of a row are packed into longs, the words of the row. A node is packed into one long, too. It contains,
-# from the lowest bits, the bit at which the range id of its column begins in a word (SHIFT_BITS), the index of this word
+# from the lowest bits, the bit at which the range id of its column begins in a word (SHIFT_BITS), the index of the word
 # (WORD_BITS), the threshold (`Forest.id_bits`), and the left child. This is enough for 2^26 nodes: the threshold then
 # needs at most 27 bits, because there are fewer boundaries than nodes, and 26 bits remain for the left child.
 SHIFT_BITS = 6

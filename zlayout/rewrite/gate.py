@@ -136,7 +136,7 @@ class Gate:
             EngineError: ZL310, if they differ.
         """
         written = written.select(*[quote_identifier(c) for c in self._source.columns])
-        # With several groups, the accumulated hashes depend on the groups. The new files do not contain the groups.
+        # with several groups, the accumulated hashes depend on the groups, which the new files do not contain
         sent = content_of(self._source) if self._grouped else _accumulated(self._after)
         found = content_of(written)
         # a writer may change the bytes of a NaN or a variant, but not the value
