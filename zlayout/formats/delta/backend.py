@@ -76,7 +76,7 @@ class DeltaBackend:
         return location
 
     def orphans(self, table: TableName) -> Orphans:
-        """See `zlayout.formats.base.Backend`. Raises TableError ZL110, ZL111."""
+        """See `zlayout.formats.base.Backend`. Raises TableError as `observe` does, and Refused ZL212."""
         from zlayout.formats.delta.read.orphans import delta_orphans
 
         return delta_orphans(self._names.located(table), table)
@@ -160,7 +160,7 @@ class DeltaBackend:
             refuse_partial(work, self._observe_at(state.location, work.table, (), work.version))
 
     def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
-        """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL217, ZL218, ZL220 before any write."""
+        """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL204, ZL217, ZL218, ZL220 before any write."""
         # Delta reads partition values without a time zone in the time zone of the session.
         zone = {TIME_ZONE: work.partition_timezone} if work.partition_timezone else {}
         with session_conf(self.runtime.session, zone):
@@ -206,7 +206,7 @@ class DeltaBackend:
             yield from run_zlayout(delta, log, snapshot, state, work, notify)
 
     def undo(self, table: TableName, run: str | None) -> Undo:
-        """See `zlayout.formats.base.Backend`. Raises Refused ZL211 to ZL213, ZL231 to ZL235; TableError."""
+        """See `zlayout.formats.base.Backend`. Raises Refused ZL211 to ZL213, ZL231 to ZL235, ZL260; TableError."""
         from zlayout.formats.delta.read.undo import undo_run
 
         state = self.observe(table, ())
@@ -215,7 +215,7 @@ class DeltaBackend:
         return undo_run(table, log, state, partial(self._observe_at, state.location, table, ()), run)
 
     def roll_back(self, undo: Undo, run_id: str, properties: Mapping[str, str], notify: Notify) -> Commit:
-        """See `zlayout.formats.base.Backend`. Raises Refused ZL204, ZL220, ZL231 to ZL235 before any write."""
+        """See `zlayout.formats.base.Backend`. Raises Refused ZL204, ZL220 and those of `undo` before any write."""
         from zlayout.formats.delta.write.outcome import FAILURES
         from zlayout.formats.delta.write.rollback import roll_back
         from zlayout.formats.kernel.execute import checked_undo
@@ -254,7 +254,7 @@ class DeltaBackend:
         If the table has changed since `state` was observed, the new state is checked in the same way.
 
         Raises:
-            Refused: ZL211 to ZL219, if zlayout must not change the table.
+            Refused: If zlayout must not change the table.
             CommitConflict: ZL320, if the table is no longer the planned one.
         """
         from zlayout.formats.delta.write.outcome import spark_errors

@@ -137,7 +137,7 @@ def _open_published(location: str, options: Mapping[str, str], version: int | No
         version: The version, None for the newest published version.
 
     Returns:
-        The table; None if no catalog owns the commits, or if the log has no complete segment for the version.
+        The table; None if no catalog owns the commits, or if the log cannot be read or lacks a commit.
 
     Raises:
         OSError, DeltaError: If the copy cannot be made or read.

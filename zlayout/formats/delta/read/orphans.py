@@ -38,7 +38,7 @@ _UUID_LENGTH = 20
 
 
 def delta_orphans(catalog: CatalogConfig, table: TableName) -> Orphans:
-    """See `zlayout.formats.base.Backend.orphans`. Raises TableError ZL110, ZL111; Refused ZL212."""
+    """See `zlayout.formats.base.Backend.orphans`. Raises TableError ZL101, ZL110 to ZL114; Refused ZL212."""
     location, options = delta_location(catalog, table), deltalake_options(catalog)
     state = observe_delta(table, location, (), None, options)
     require_own_commits(state, "so files that the log does not name may be live")

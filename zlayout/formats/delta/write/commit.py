@@ -68,7 +68,7 @@ def run_zlayout(
         notify: Called with each stage.
 
     Raises:
-        EngineError: ZL310 to ZL314, ZL316, ZL318. Nothing was committed.
+        EngineError: ZL310 to ZL314, ZL316, ZL318. Only the commits that were yielded were made.
         CommitUnknown: ZL331.
     """
     table = str(work.table)
@@ -117,7 +117,7 @@ class Committer:
 
         Raises:
             CommitConflict: ZL321.
-            EngineError: ZL316.
+            EngineError: ZL310, ZL314, ZL316.
             CommitUnknown: ZL331.
         """
         new = new_files(some)
