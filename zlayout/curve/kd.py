@@ -1,9 +1,9 @@
 """Build the default curve `kd`: split the sample at conditional quantiles until every part is one file.
 
-The curve is z-order with quantiles that adapt to the data. Z-order over quantile ranges also halves the data on one column
-after the other, but at quantiles of the whole table. If columns are correlated or skewed, the cells have different numbers of rows, and
-the files have overlapping bounding boxes, because the curve is cut by rows. Splitting each part at the quantiles of
-this part results in files with disjoint boxes and equal numbers of rows.
+The curve is z-order with quantiles that adapt to the data. Z-order over quantile ranges also halves the data on one
+column after the other, but at quantiles of the whole table. If columns are correlated or skewed, the cells have
+different numbers of rows, and the files have overlapping bounding boxes, because the curve is cut by rows. Splitting
+each part at the quantiles of this part results in files with disjoint boxes and equal numbers of rows.
 
 Bound: N disjoint boxes over d independent columns that cut column i into k_i slices have prod k_i = N, and an equality
 query on column i opens N / k_i files. With equal weights the mean is minimal for k_i = N^(1/d): N^((d-1)/d) files. In
@@ -49,7 +49,7 @@ class Goal:
     Attributes:
         weights: The weight of each column, above 0.
         marginals: The distribution of each column in the table.
-        large: The number of rows of two files. A key with more rows goes to several files, or is oversized without noise.
+        large: The number of rows of two files. A key with more rows is spread over files or oversized.
         noise, depth_within, cuts: As in `build_kd`.
     """
 

@@ -1,8 +1,8 @@
 """Build a file map of very many files in two levels: boxes from a sample, and files of each box from a larger sample.
 
-Of the larger sample, only the rows of some boxes are in memory at a time. The boxes are the files of an ordinary kd tree, and each
-is the root of a kd tree of its own. Boxes are disjoint, and so are the files of one box. All files are therefore
-disjoint, and the file of a row is a function of its keys.
+Of the larger sample, only the rows of some boxes are in memory at a time. The boxes are the files of an ordinary kd
+tree, and each is the root of a kd tree of its own. Boxes are disjoint, and so are the files of one box. All files are
+therefore disjoint, and the file of a row is a function of its keys.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def _halve(found: _Ranges, bit: int) -> _Ranges:
 
 
 def _drop_small_gaps(found: _Ranges, limit: int, size: int) -> _Ranges:
-    """Join ranges over gaps that cannot be among the `limit` - 1 largest ones, and no longer halve cells between such gaps.
+    """Join ranges over gaps that cannot be among the `limit` - 1 largest, and stop halving the cells between such gaps.
 
     When cells are halved, a gap between them grows by less than one cell at each end, and a gap that appears inside a
     cell is smaller than the cell. A cell that is partly in the box never disappears. size: z-addresses per cell.

@@ -1,8 +1,9 @@
 """Invert comparisons of a function of a column: `date(ts) = '2026-01-31'` becomes a range of ts.
 
 Only monotonic functions are inverted (truncation to calendar periods, dates plus days, differences of dates, casts,
-prefixes), and of casts to strings only comparisons by `=`. The resulting predicate is true for each row for which the comparison is true. It is *exact* if it
-is also false, and null, for the same rows as the comparison, so that it may be negated.
+prefixes), and of casts to strings only comparisons by `=`. The resulting predicate is true for each row for which the
+comparison is true. It is *exact* if it is also false, and null, for the same rows as the comparison, so that it may be
+negated.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The joint optimum: touched of each column in a perfect layout by all z-order columns, if these are independent.
 
-It is a reference for decisions and not a floor: touched of correlated columns can be lower. With frequent
-values, perhaps no layout reaches it.
+It is a reference for decisions and not a floor: touched of correlated columns can be lower. With
+frequent values, perhaps no layout reaches it.
 """
 
 from __future__ import annotations

@@ -278,7 +278,7 @@ class TableState:
     last_written: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def columns_of(self, names: Iterable[str]) -> tuple[Column, ...]:
-        """The columns of these names. KeyError for an unknown one; `zlayout.spec.semantics` reports these first."""
+        """The columns of these names. Raises KeyError for an unknown one; `zlayout.spec.semantics` finds it first."""
         known = {column.name: column for column in self.columns}
         return tuple(known[name] for name in names)
 
