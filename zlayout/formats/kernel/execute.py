@@ -46,7 +46,7 @@ class Steps(Protocol):
         ...
 
     def refuse_native(self, work: Work, state: TableState, *, declared: bool) -> None:
-        """Check that engine native can do the work and would rewrite no other files.
+        """Check that engine native can do the work and would rewrite the planned files only.
 
         Args:
             work: The work order.

@@ -1,6 +1,7 @@
 """Reads the bounds and the row counts of files from Delta statistics.
 
-Bounds have the meaning that they have for Spark's file skipping. Row counts that the log lacks are completed.
+Bounds have the meaning that they have for Spark's file skipping. Row counts that the log lacks are read from Parquet
+footers or, for many files, estimated.
 """
 
 from __future__ import annotations
