@@ -5,7 +5,7 @@
     |- TableError           ZL1xx  a table cannot be found or read            exit 1
     |- Refused              ZL2xx  stale, unsupported; nothing was written    exit 3
     `- EngineError          ZL3xx  Java, Spark, a rewrite that failed         exit 1
-       |- CommitConflict    ZL32x  another writer changed the same files      exit 1
+       |- CommitConflict    ZL32x  another writer made a conflicting change   exit 1
        `- CommitUnknown     ZL33x  the commit outcome is unknown              exit 1
 
 ZL4xx are never raised: they are codes of notes and warnings, for example about a setting without effect.
@@ -114,7 +114,7 @@ class EngineError(ZlayoutError):
 
 
 class CommitConflict(EngineError):
-    """Another writer changed the files of this rewrite. The rewrite was discarded, and the other change remains."""
+    """Another writer committed a change that this commit must not override. This commit was not made."""
 
 
 class CommitUnknown(EngineError):

@@ -24,8 +24,9 @@ _SECRET_NAME = re.compile(
 _PUBLIC_NAME = re.compile(
     r"(?:provider(?:\.type)?|impl|class|endpoint|uri|url|region|file|path|server|expires.*)$", re.I
 )
-# scheme://user:password@host. A number and a slash after the colon are a port. In an http URI a user without a password
-# is a token. All quantifiers are bounded or possessive, so that matching takes linear time.
+# scheme://user:password@host. A number after the colon is a port if a slash or the end of the text follows it. In an
+# http URI a user without a password is a token. All quantifiers but that of the port are bounded or possessive, so that
+# matching takes linear time.
 _USER = re.compile(
     r"""://(?:[^\s/@:'"]{0,200}+:(?!\d+(?:/|\Z))(?P<password>[^\s'"]{0,300})@"""
     r"""|(?<=(?:http|ttps)://)(?P<token>[^\s/@:'"]{1,300}+)@)"""

@@ -194,7 +194,7 @@ def _empty_spec(name: TableName, state: TableState) -> LayoutSpec:
 
 
 def _columns(queries: Sequence[QueryPredicates], layouts: Sequence[Layout], state: TableState) -> tuple[str, ...]:
-    """Return the columns to sample: those of the given layouts, and those that most queries filter on."""
+    """Return the columns to sample: those of the given layouts, and those that the most executions filter on."""
     given = [c.name for layout in layouts for c in layout.columns]
     filtered = list(column_shares(queries))[:MAX_SAMPLE_COLUMNS]
     partitioned = {f.source for f in state.partition_fields if f.transform == "identity"}
@@ -257,7 +257,7 @@ def sources_of(given: Sequence[str | Path], spec: LayoutSpec) -> list[Path]:
 
 
 def on_table_of(workload: Workload, name: TableName, state: TableState) -> TableWorkload:
-    """Return the part of the workload on the table. Raises SpecError ZL073 if no query of it can skip files."""
+    """Return the queries on the table. Raises SpecError ZL073 if none of them can skip files."""
     found = queries_on(workload, name, state)
     if found.queries:
         return found

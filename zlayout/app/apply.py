@@ -89,8 +89,9 @@ def apply(
         all_or_nothing: Whether to write nothing if a table of the plan is refused or cannot be planned.
         concurrent_tables: The number of tables that are rewritten at the same time. Each has a clone of the session and
             its own scheduler pool. Spark shares the executors among the pools if `spark.scheduler.mode` is FAIR.
-        max_minutes: No rewrite is started that is expected to end later than this many minutes after the call. What is
-            deferred is in `TableResult.deferred_groups`. A running rewrite is not stopped. Default: no limit.
+        max_minutes: No rewrite is started that is expected to end later than this many minutes after the call.
+            `TableResult.deferred_groups` is the number of groups that are left for a later run. A running rewrite is
+            not stopped. Default: no limit.
         ignore_window: Whether to ignore the maintenance windows of the project. Otherwise the end of the present window
             limits the time as `max_minutes` does, and nothing is rewritten outside of all windows.
 

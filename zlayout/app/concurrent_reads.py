@@ -101,8 +101,8 @@ def read_all(
     Args:
         lanes: The catalog of each table.
         read: Reads the table with this number, in a thread. Its exceptions are raised in the calling thread.
-        late: Makes the result for a table that could not be read within the time limit. If no table of its catalog was
-            read since the last one that was late, the waiting tables of that catalog are late too.
+        late: Makes the result for a table that could not be read within the time limit. If no table of the same catalog
+            was read since the start or the previous late table, its tables that wait for a thread are late too.
         reading: The limits. `on_read` is not called.
         on_done: Called in the calling thread with the number of each table that was read or is late, and the seconds.
 
@@ -131,7 +131,7 @@ def read_one(read: Callable[[], Result], table: TableName, timeout: float = TIME
 def is_waiting() -> bool:
     """Return whether a thread still reads a table that is late.
 
-    A library in it may have started threads of its own, for which Python would wait at the end of the process.
+    The library that reads may have started threads of its own, for which Python would wait at the end of the process.
     """
     return any(thread.name == _READER for thread in threading.enumerate())
 
@@ -228,7 +228,7 @@ class _Run(Generic[Result]):
             late += lane.waiting
             lane.waiting.clear()
         if late:
-            lane.answered = False  # if the service has stopped answering, its other tables wait for one more limit only
+            lane.answered = False  # if no table is read before the next late one, all that wait then are late too
         for number in late:
             begun = lane.running.pop(number, None) is not None
             self._found[number] = self._late(number)

@@ -19,7 +19,9 @@ def fields(schedule: str) -> list[str]:
 
 
 def quartz_fields(schedule: str) -> tuple[str, str, str, str, str]:
-    """Return the fields as Quartz and AWS expect them: days of the week by name, and ? for the field of days not used.
+    """Return the fields as Quartz and AWS expect them.
+
+    Days of the week have names. Of the fields for the day of the month and of the week, the one that is not used is ?.
 
     Raises:
         SpecError: ZL080, the schedule is invalid, or Quartz has no form for it.

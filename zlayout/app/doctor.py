@@ -29,7 +29,7 @@ SAMPLE_BYTES = 1  # one row group, the smallest sample
 
 
 class Step(StrEnum):
-    """A step of the check of a catalog, in the order of the steps."""
+    """The steps of the check of a catalog, in their order."""
 
     RESOLVE = "resolve"
     CONNECT = "connect"

@@ -149,8 +149,8 @@ def _file_name(table: TableName) -> str:
 def recorded_settings(state: TableState) -> Mapping[str, Any] | None:
     """Return the settings of the layout record that covers most bytes; None if there is no layout record.
 
-    Incomplete records, which other programs may have changed, are ignored, and so are records with columns that the
-    table no longer has.
+    Three kinds of records are ignored: those of compaction alone, incomplete ones, which other programs may have
+    changed, and those with columns that the table no longer has.
     """
     names = frozenset(column.name for column in state.columns)
     known = [n for n, record in enumerate(state.files.layouts) if _is_usable(record.settings, names)]
@@ -161,7 +161,7 @@ def recorded_settings(state: TableState) -> Mapping[str, Any] | None:
 
 
 def _is_usable(settings: Mapping[str, Any], names: Container[str]) -> bool:
-    """Return whether settings have what every layout has, and name only known columns."""
+    """Return whether settings have a target size and z-order columns, and all of these columns are known."""
     columns, size = settings.get("zorder.columns"), settings.get("files.target_size")
     if not isinstance(columns, list) or type(size) is not int:
         return False
@@ -178,8 +178,8 @@ def settings_from(state: TableState, ordering: Ordering) -> dict[str, Any]:
 def target_size(state: TableState) -> int:
     """Return the target size in bytes: the table property, or the present size of a typical file.
 
-    The typical size is the one below which files have half of the bytes. It is rounded to a power of two from 1 MiB to
-    1 GiB. With fewer than 4 files, the result is DEFAULT_SIZE.
+    Files up to the typical size contain half of the bytes of the table. The size is rounded to a power of two from
+    1 MiB to 1 GiB. With fewer than 4 files, the result is DEFAULT_SIZE.
     """
     text = state.properties.get(FORMATS[state.format].traits.target_size_property, "")
     if (size := _java_size(text)) > 0:
@@ -253,8 +253,8 @@ def import_tables(
         reading: The limits on reading the tables.
 
     Returns:
-        For each matching name, sorted, its layout or the reason why it was not imported: the name is not of a table of
-        the format, the table has a layout already, it has no known ordering, or it cannot be read.
+        For each matching name, sorted, its layout or the reason why it was not imported: it is not the name of a table
+        of the format, or the table has a layout already, has no known ordering, or cannot be read.
 
     Raises:
         SpecError: ZL020 (invalid pattern), ZL021 (unknown catalog), ZL038 (no table matches).

@@ -56,8 +56,8 @@ def init(folder: Path, answers: Mapping[str, str], *, workflows: bool = True) ->
     Args:
         folder: The folder of the project; created if it does not exist.
         answers: Values by the keys of `DEFAULTS`. Missing and empty values get the default. The default of `type` is
-            the catalog type that the scheme of the uri belongs to. A warehouse has a default only if a catalog of this
-            type needs one.
+            the catalog type that the scheme of the uri belongs to. The default uri is used only for the catalog type
+            that its scheme belongs to, and the default warehouse only if a catalog of this type needs one.
         workflows: Whether to write the workflows.
 
     Returns:

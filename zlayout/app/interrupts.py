@@ -68,7 +68,10 @@ class Interrupts:
 
 
 def ending(interrupts: Interrupts, on_event: OnEvent) -> OnEvent:
-    """Return `on_event` that also ends the run after Ctrl-C, at events where that is safe: never during a commit."""
+    """Return a function that calls `on_event`, and raises KeyboardInterrupt after Ctrl-C at events where that is safe.
+
+    It is not safe during a commit.
+    """
 
     def follow(event: ApplyEvent) -> None:
         if isinstance(event, Progress):

@@ -17,7 +17,7 @@ _OF_CLIENT_MODE = r"spark\.driver\.(?:host|bindAddress|port|blockManager\.port)|
 
 
 def spark_conf(project: Project, *, on_kubernetes: bool, with_catalogs: bool) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the Spark configuration of the project, and the names in it whose values must not be written to a job.
+    """Return the Spark configuration for a job, and the names of the settings that must not be written to it.
 
     A value with a variable depends on the machine. Where the job runs, zlayout replaces the variable itself.
 

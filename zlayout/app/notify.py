@@ -23,7 +23,7 @@ from zlayout.spec.model import Project
 MAX_TABLES = 20  # in a message
 MAX_TEMPLATE_BYTES = 64 * 1024
 ATTEMPTS = 3
-SECONDS = 10.0  # the limit of an attempt, once for the connection and once for the answer
+SECONDS = 10.0  # the limit for connecting, and again for the answer, in each attempt
 FIRST_PAUSE = 0.5  # seconds before the second attempt; doubled for each further one, and varied randomly by half
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
@@ -37,7 +37,7 @@ def notify(
         project: The project, with `notify` in `zlayout.yaml`.
         found: The result of `drift`.
         environ: The environment variables; the one that `notify` names has the URL of the webhook.
-        seconds: The time limit of an attempt.
+        seconds: The time limit, as SECONDS.
 
     Returns:
         A warning, ZL451, if the notification was not sent. It does not contain the URL.

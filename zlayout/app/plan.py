@@ -1,4 +1,7 @@
-"""Plan: observe tables and decide what to do to each of them. Reads metadata only and starts no JVM."""
+"""Plan: observe tables and decide what to do to each of them. Starts no JVM.
+
+Metadata is read, and for forecasts from a sample also columns of some row groups.
+"""
 
 from __future__ import annotations
 
@@ -103,12 +106,12 @@ def plan(
             the largest gain per rewritten byte are chosen first. The gain is the number of bytes that the queries of
             the workload no longer read; for tables without a workload, the decrease of touched. Default: no limit.
         sample: Whether to read columns of randomly chosen row groups for forecasts: at most about 16 MiB of each table
-            that is rewritten, and up to twice as much in addition of each table with a workload. Default:
-            `defaults.sample` of the project.
+            that is rewritten, and up to about 32 MiB more of each table with a workload. Default: `defaults.sample` of
+            the project.
         branch: The branch of all tables. Default: `ref` of each layout. Tables of formats without branches are refused.
         avoid_hot: A partition waits if another writer wrote to it within this duration, a timedelta or a string such as
             "1h". Default: that of the project.
-        include_rarely_read: Whether to rewrite the decayed partitions too that would wait by `tolerance.rarely_read`.
+        include_rarely_read: Whether to rewrite also the decayed partitions that `tolerance.rarely_read` allows to wait.
         parallelism: The number of tables of one catalog to read at the same time.
         timeout: The limit on reading one table, in seconds. A table that exceeds it has the status ERROR (ZL105).
         on_progress: Called in this thread with the number of tables that were read, and the number of all tables.
@@ -170,7 +173,7 @@ def plan_specs(
 ) -> ProjectPlan:
     """Plan the given layouts of a project.
 
-    workloads: Whether the workloads decide which decayed partitions wait, and forecasts of their queries are added.
+    workloads: Whether the workloads decide which decayed partitions wait, and plans get forecasts of their queries.
     """
     start = time.monotonic()
     backends = backends_of(project, SparkRuntime(project), declared.layouts)

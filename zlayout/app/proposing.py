@@ -28,15 +28,15 @@ class Planned:
 
     @property
     def identity(self) -> tuple[str, str] | None:
-        """The id of the table and its location, which a copy does not have; None if it could not be read."""
+        """The id and the location of the table; None if it could not be read. A copy has another location."""
         return None if self.state is None else (self.state.table_id, self.state.location)
 
 
 # The spec with the column names of the table, the state (None if it could not be read), and the changes.
 Observed = tuple[LayoutSpec, TableState | None, Proposal | Decision]
 
-# Tables of at most this number of files are proposed one at a time. Each takes milliseconds, in which numpy and Arrow
-# release the interpreter lock so often that several threads take longer than one.
+# Only one thread at a time finds the changes of a table with at most this number of files. That takes milliseconds, in
+# which numpy and Arrow release the interpreter lock so often that several threads take longer than one.
 MAX_FILES_IN_TURN = 10_000
 _IN_TURN = Lock()
 

@@ -1,6 +1,7 @@
 """Find trials, publish the branch of a trial, and drop trials.
 
-Both are planned from metadata first, and then committed.
+A caller first reads from metadata what will be done (`plan_publish`, `plan_drop_trial`), and then carries it out
+(`publish`, `drop_trial`).
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ def place_of(project: Project, table: str, branch: str | None, clone: str | None
     """Return where a trial is.
 
     Raises:
-        SpecError: ZL020, ZL021, ZL054; ZL059 (not exactly the one of `branch` and `clone` that the format has is given,
-            or it cannot be a trial); ZL084.
+        SpecError: ZL020, ZL021, ZL054, ZL084; ZL059: the argument that the format needs, `branch` or `clone`, is
+            missing, the other one is given too, or the value cannot be a trial.
     """
     name = known_table(project, table)
     catalog = project.catalogs[name.catalog]

@@ -92,7 +92,7 @@ class TrialReport:
         return QueryCost(files, round(size))
 
 
-# The names of the metrics of a scan, its number of files and their size: of a Delta scan, and of an Iceberg scan.
+# The names of two metrics of a scan, the number of its files and their total size: first on Delta, then on Iceberg.
 _METRICS = (("numFiles", "filesSize"), ("resultDataFiles", "totalDataFileSize"))
 
 

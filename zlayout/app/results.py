@@ -232,7 +232,10 @@ def recorded(applied: Applied, planned: Planned) -> Iterator[None]:
 
 
 def reporting(on_event: OnEvent, applied: Applied, planned: Planned) -> OnEvent:
-    """Return `on_event` that raises its unexpected exceptions as ZL307, so that they are not treated as Spark's."""
+    """Return a function that calls `on_event`, and converts its unexpected exceptions to EngineError ZL307.
+
+    Without this, they would be treated as errors of Spark.
+    """
 
     def report(event: ApplyEvent) -> None:
         try:

@@ -51,7 +51,10 @@ def _stored_rate(planned: Planned, backend: Backend, timeout: float) -> float | 
 
 
 def forgets(before: Planned, failed: frozenset[str], after: Planned) -> bool:
-    """Return whether a failed group needs longer bounds, and one of its live files is in no group of the new plan."""
+    """Return whether a failed group needs longer bounds, and one of its live files is in no group of the new plan.
+
+    `Applied.forgotten` states how that happens.
+    """
     indistinct = {g.id for g in before.decision.plan.groups if g.reason is Reason.BOUNDS_TRUNCATED} & failed
     if not indistinct or after.state is None:
         return False
@@ -75,8 +78,8 @@ def execute(
     """Carry out the decision as far as the time limit allows.
 
     Returns:
-        The ids of the groups that failed, and a conflict that concerns the whole table, such as a changed partitioning.
-        After such a conflict no further group is carried out. None if there was none.
+        The ids of the groups that failed; and the conflict, if one concerns the whole table, such as a changed
+        partitioning, else None. After such a conflict no further group is carried out.
     """
     whole = planned.decision.work(planned.spec, applied.run_id, verify, applied.predicted)
     failed: frozenset[str] = frozenset()

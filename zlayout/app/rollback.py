@@ -42,7 +42,7 @@ def plan_rollback(project: Project, table: str, run: str | None = None, *, timeo
     Args:
         project: The project with the table's catalog.
         table: `catalog.namespace.table`; it needs no layout spec.
-        run: The id of the run. Default: the newest run in effect that rewrote files of the table.
+        run: The id of the run. Default: the newest run that rewrote files of the table and was not rolled back.
         timeout: The limit on reading the table, in seconds.
 
     Raises:
@@ -93,7 +93,10 @@ def roll_back(project: Project, undo: Undo, runtime: SparkRuntime, notify: Notif
 
 
 def _armed(interrupts: Interrupts, notify: Notify) -> Notify:
-    """Return `notify` that also installs the handler of Ctrl-C again, because pyspark replaces it with its session."""
+    """Return a function that calls `notify`, or raises KeyboardInterrupt if Ctrl-C was pressed.
+
+    It also installs the handler of Ctrl-C again, because pyspark replaces it when a session starts.
+    """
 
     def notified(progress: Progress) -> None:
         interrupts.arm()

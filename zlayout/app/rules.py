@@ -20,8 +20,8 @@ from zlayout.spec.names import parse_table
 from zlayout.spec.rules import holds, matches, rule_of, within
 from zlayout.table.state import TableState
 
-# Errors of names that a catalog lists, although they are tables of other formats, or folders and not tables. Rules do
-# not apply to them.
+# The codes of the errors for listed names that are not tables of the catalog's format: tables of other formats, and
+# folders. Rules do not apply to these names.
 _OTHER_FORMATS = ("ZL110", "ZL135")
 _BRANCH_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}")  # as `ref` in the JSON Schema of layouts
 MAX_NAMES_SHOWN = 3
@@ -210,7 +210,7 @@ def _remarks(rule: LayoutRule, names: Sequence[TableName], listed: Sequence[List
 
 
 def on_branch(project: Project, declared: Declared, branch: str | None) -> Declared:
-    """Return the layouts with the branch of each table: `branch`, or the declared one if that is None.
+    """Return the layouts with the branch of each table: `branch`, or the declared one if `branch` is None.
 
     Tables of a format without branches get the error ZL237, unless the branch is main.
 

@@ -1,4 +1,4 @@
-"""Decide which rewrites a run may still start, and divide the work order of a table by the time that is left."""
+"""Decide which rewrites a run may still start, and divide a work order into parts that fit the time that is left."""
 
 from __future__ import annotations
 

@@ -242,7 +242,8 @@ def _plan(place: Place, spec: LayoutSpec, timeout: float) -> ProjectPlan:
 def _plan_from(place: Place, own: ProjectPlan, main: Planned) -> ProjectPlan:
     """Plan a trial that does not exist yet, from the version of the table from which it will be made.
 
-    The document is that of the plan for the table itself, which has forecasts, under the name of the trial.
+    The document is made from `main`, the plan for the table itself, because only that has forecasts. It contains the
+    name of the trial.
     """
     assert main.state is not None
     spec = replace(main.spec, table=place.name)
@@ -253,7 +254,7 @@ def _plan_from(place: Place, own: ProjectPlan, main: Planned) -> ProjectPlan:
 
 
 def _readable(planned: Planned) -> TableState:
-    """Return the observed table. Raises Refused or TableError with the diagnostics of a plan that has no changes."""
+    """Return the observed table. Raises Refused or TableError if the status of its plan is REFUSED or ERROR."""
     status, found = planned.decision.plan.status, planned.decision.plan.diagnostics
     if status is Status.REFUSED:
         raise Refused(*([d for d in found if d.severity == "refused"] or found))

@@ -29,7 +29,7 @@ def with_queries(
     late: Callable[[Proposal], Made],
     reading: Reading,
 ) -> list[Made]:
-    """Replace some proposals of tables with a workload. Raises the errors of `read_workload`.
+    """Make new proposals for some of the tables that have a workload. Raises the errors of `read_workload`.
 
     Args:
         is_wanted: Whether a proposal is to be replaced.
@@ -54,8 +54,8 @@ def with_rarely_read(
     """Return the proposals without the decayed partitions that `tolerance.rarely_read` allows to wait.
 
     Nothing is read for a table without this tolerance, without a workload, or without decayed partitions. A table keeps
-    its proposal if no query of its workload can skip its files. If the bounds of the columns of the queries cannot be
-    read, the table has the status ERROR, because its plan would rewrite partitions that should wait.
+    its proposal if no query of its workload can skip its files. If the bounds of the queried columns cannot be read,
+    the table has the status ERROR, because its plan would rewrite partitions that should wait.
 
     backends: By catalog name. Raises the errors of `read_workload`.
     """
@@ -87,7 +87,7 @@ def with_rarely_read(
 def _waiting(proposal: Proposal, workload: Workload, backend: Backend, options: PlanOptions) -> Made:
     """Propose again, without the partitions that are rarely read."""
     spec, state = proposal.spec, proposal.state
-    if proposal.selection.moves:  # rows that move to a partition are rewritten together with its files
+    if proposal.selection.moves:  # the files of a partition are rewritten together with the rows that move to it
         return _without_effect(
             proposal, "files are moved to the declared partitioning", "nothing to do; later runs use it"
         )

@@ -36,9 +36,9 @@ from zlayout.workload import Query, Workload, read_workload
 def with_workloads(
     planned: Sequence[Planned], project: Project, backends: Mapping[str, Backend], max_bytes: int, reading: Reading
 ) -> tuple[Planned, ...]:
-    """Return the plans with the cost of the queries on each table. A table that no query reads keeps its plan.
+    """Return the plans with the cost of the queries on each table. Raises the errors of `read_workload`.
 
-    A table whose files cannot be read gets a warning (ZL414). Raises the errors of `read_workload`.
+    A table keeps its plan if no query can skip its files. It gets a warning (ZL414) if its files cannot be read.
 
     Args:
         planned: The plans.
@@ -72,7 +72,7 @@ def with_workloads(
 
 @dataclass(slots=True)
 class Workloads:
-    """The workloads of tables. Each set of files is read once. tables: The specs and observed states of the tables."""
+    """The workloads of tables. Each set of workload files is read once. tables: The specs and the observed states."""
 
     tables: Sequence[tuple[LayoutSpec, TableState | None]]
     _read: dict[tuple[Path, ...], Workload] = field(default_factory=dict)
@@ -128,7 +128,10 @@ class Asked:
 
     @staticmethod
     def of(spec: LayoutSpec, state: TableState, workload: Workload, backend: Backend) -> Asked | None:
-        """Return the queries that can skip files; None if there are none. Reads metadata of the version of `state`."""
+        """Return the queries that can skip files; None if there are none, or if the table has no files.
+
+        Reads metadata of the version of `state`.
+        """
         on_table = queries_on(workload, spec.table, state)
         if not on_table.queries or not len(state.files):
             return None
@@ -159,7 +162,7 @@ class Asked:
         chosen = np.asarray(files, np.int64)
         columns = query_costs.queried_columns(spec, self.queries, self.state)
         if any(partition.spec_id != self.state.spec_id for partition in self.state.files.partitions):
-            # the values show to which partitions the rows of files of another partition spec move
+            # a rewrite moves the rows of files of other partition specs to the partitions that these values determine
             columns = tuple(dict.fromkeys((*columns, *columns_to_sample(spec, self.state.partition_fields))))
         return backend.sample_keys(spec.table, self.state, chosen, columns, max_bytes, SEED)
 
@@ -170,7 +173,7 @@ def _bounds(spec: LayoutSpec, queries: Sequence[QueryPredicates]) -> tuple[str, 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the queries of a workload open of one table, each query and their mean.
+    """What the queries of a workload open of one table, for each query and on average.
 
     Attributes:
         queries: The queries that can skip files.
@@ -200,7 +203,7 @@ def _with_workload(planned: Planned, workload: Workload, project: Project, backe
 def expected(
     planned: Planned, workload: Workload, project: Project, backend: Backend, max_bytes: int
 ) -> Expected | None:
-    """Forecast what the queries of a workload open; None if no query on the table can skip files.
+    """Forecast what the queries of a workload open; None if no query can skip files, or the table has none.
 
     max_bytes: As in `with_workloads`. Raises TableError, and any exception of a reader.
     """

@@ -28,7 +28,8 @@ SCHEMA = pa.schema(
 )
 # The number of times that one append is tried. Each attempt but the last can end in a conflict with another process.
 MAX_ATTEMPTS = 12
-# Records are removed when they are older than `keep_days` times this factor, because each removal rewrites files.
+# Records older than `keep_days` are removed only when one of them is older than `keep_days` times this factor, because
+# each removal rewrites files.
 OVERDUE = 1.05
 
 
@@ -50,7 +51,7 @@ def require_history(names: Iterable[str]) -> None:
 
 
 def oldest_kept(keep_days: int, factor: float = 1.0) -> datetime:
-    """Return the time that lies `keep_days` times `factor` before now. Records before it are removed."""
+    """Return the time that lies `keep_days` times `factor` before now."""
     return datetime.now(UTC) - timedelta(days=keep_days * factor)
 
 

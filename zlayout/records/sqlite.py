@@ -66,7 +66,8 @@ class SqliteStore:
     def _writing(self, database: sqlite3.Connection) -> Iterator[None]:
         """Open a transaction that waits for other writers.
 
-        SQLite itself does not wait for them when it changes the journal mode, so that is repeated until it succeeds.
+        SQLite itself does not wait for them when it changes the journal mode, so this statement is repeated until it
+        succeeds or `max_wait` has passed.
         """
         until = time.monotonic() + self._max_wait
         while True:

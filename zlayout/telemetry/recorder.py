@@ -31,7 +31,7 @@ def start(command: str, environ: Mapping[str, str]) -> tuple[Recorder | None, tu
 
     Returns:
         The recorder, and the notes and warnings (ZL452) about requested signals that are not sent. The recorder is None
-        if neither the application nor the environment requests traces or metrics.
+        if neither the application nor the environment requests traces or metrics, or if none of them can be recorded.
     """
     given = frozenset(signal for signal in Signal if _is_configured(signal))
     signals, problems = requested(environ)
