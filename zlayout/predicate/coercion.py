@@ -100,9 +100,9 @@ def coerced(literal: Value, type_: pa.DataType) -> Any:
 def from_printed(value: Value, type_: pa.DataType) -> Value:
     """Convert a literal that was parsed from a printed query plan to the type of its column.
 
-    Plans show dates as days and timestamps as microseconds since 1970, and the literals in event logs are strings. In
-    these forms, `coerce` cannot compare a literal with the column, so that the conversion is not ambiguous. A literal
-    that cannot be converted is returned as it is.
+    Plans show dates as days and timestamps as microseconds since 1970, and event logs show doubles and booleans as
+    strings. `coerce` compares none of these with the column, so that the conversion is not ambiguous. A literal that
+    cannot be converted is returned as it is.
     """
     try:
         if type(value) is int and pt.is_date(type_):

@@ -80,7 +80,7 @@ def _is_long(value: Decimal) -> bool:
 
 
 def day(text: str) -> date:
-    """Parse the text of a literal DATE '2026-01-31'. Other forms, which Spark accepts, raise RejectedError ZL032."""
+    """Parse the text of a literal DATE '2026-01-31'. Any other form, even one of Spark, raises RejectedError ZL032."""
     try:
         if _DATE.fullmatch(text):
             return date.fromisoformat(text)
