@@ -32,13 +32,13 @@ def better_layout(
     sample: RowGroupSample,
     capabilities: Capabilities,
 ) -> BetterLayout | None:
-    """Search for a layout by which the queries read less than by the declared one, by more than `tolerance.workload`.
+    """Search for a layout with which the queries read less than with the declared one, by more than the tolerance.
 
     Both layouts are simulated on the same rows. If these are not all rows of the table, the other layout must also be
     better by more than the tolerance on each half of the row groups.
 
     Args:
-        spec: The layout spec of the table.
+        spec: The layout spec of the table, with `tolerance.workload`.
         state: The observed table, with the bounds of the columns of the queries.
         queries: The queries on the table.
         sample: Rows of the whole table.

@@ -1,4 +1,7 @@
-"""The gain of each cut of a part: the rows that the queries no longer read, by the bounding boxes of both sides."""
+"""Find the best cut of a part of the sample.
+
+The gain of a cut is the number of rows that the queries no longer read, according to the bounding boxes of both sides.
+"""
 
 from __future__ import annotations
 
@@ -50,13 +53,16 @@ class CutGains:
     weights: Float64
 
     def best(self, ordinals: Int64, files: int, partition: int, file_rows: float) -> BestCut | None:
-        """Return the cut after which the queries read the fewest rows of a part; None if no cut leaves whole files.
+        """Return the cut after which the queries read the fewest rows of a part.
 
         Args:
             ordinals: int64[columns, n], the sampled rows of the part.
             files: The number of files of the part.
             partition: The partition of the part.
             file_rows: The number of sampled rows of an average file.
+
+        Returns:
+            The cut; None if no cut leaves enough rows for whole files on both sides.
         """
         count = ordinals.shape[1]
         none = np.zeros(0, np.int64)

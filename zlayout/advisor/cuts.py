@@ -25,13 +25,14 @@ from zlayout.predicate.model import Compare, In, IsNull, Leaf, Operator, Predica
 from zlayout.report.words import plural
 from zlayout.spec.layout import WORKLOAD_CURVE, Layout, ZorderColumn
 
-# Share that a cut must save in one part, of the rows that all queries would read without skipping.
+# In one part, a cut must save at least this share of the rows that all queries would read of the sample if they skipped
+# none.
 MIN_GAIN = 0.001
-# The number of cuts and of characters of a string in a cut are limited, because each table stores them in its records.
+# The number of cuts and the length of a string in a cut are limited, because layout records contain the cuts.
 MAX_CUTS, MAX_TEXT_OF_CUT = 64, 100
-# Share of the bytes that cuts must save the held-out queries, compared with the best layout without cuts.
+# Cuts must save at least this share of the bytes that the held-out queries read in the best layout without cuts.
 MIN_SAVING_OF_CUTS = 0.05
-# A shorter list of cuts is preferred if the queries read at most this many times the bytes.
+# A shorter list of cuts is preferred if the bytes that the queries read are at most the lowest times this factor.
 SHORTER = 1.01
 # Only the candidates and the predicates with the largest weights are used, so that the search ends in seconds.
 MAX_CANDIDATES = 1_000

@@ -20,7 +20,7 @@ def to_json(study: Study) -> str:
 
 
 def to_document(study: Study) -> dict[str, Any]:
-    """Return a study as JSON values. Costs are weighted means over the queries, and below `queries` of one query."""
+    """Return a study as JSON values. Costs are weighted means over the queries; below `queries`, those of one query."""
     shown = compare.shown_choice(study)
     return {
         "format_version": FORMAT_VERSION,

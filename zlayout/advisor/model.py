@@ -140,10 +140,10 @@ class TableWorkload:
     Attributes:
         queries: The queries with conditions that can be used.
         coverage: The number and the weight of all queries on the table.
-        unused: The other conditions of the queries on the table, and those that cannot be parsed.
+        unused: The unused conditions of the queries on the table, and the statements that cannot be parsed.
         inverted: The conditions on a function of a column that are used as conditions on the column.
-        unknown: The queries that may read any file of the table: they cannot be parsed, or have a scan without a
-            condition that can be used. Other scans of such a query may have one.
+        unknown: The queries that may or may not read every file of the table: they cannot be parsed, or have an unused
+            condition and a scan without any other condition. By another scan, such a query can be in `queries` too.
     """
 
     queries: tuple[QueryPredicates, ...]
@@ -188,7 +188,7 @@ class Costs:
 
     @property
     def mean_bytes(self) -> float:
-        """The mean size of these files, weighted in the same way."""
+        """The mean number of bytes, weighted by the weights of the queries."""
         return float(np.average(self.bytes, weights=self.weights))
 
 

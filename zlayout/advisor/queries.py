@@ -52,7 +52,7 @@ def queries_on(workload: Workload, table: TableName, state: TableState) -> Table
     for query, own in scans.items():
         predicates = []
         for scan in own:
-            if scan.predicate is None:  # The scan reads every file in any layout.
+            if scan.predicate is None:  # The scan has no condition that can be used.
                 continue
             predicate, left = usable(scan.predicate, known_columns)
             predicates += [] if predicate is None else [predicate]

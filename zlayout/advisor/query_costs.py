@@ -32,7 +32,7 @@ SECONDS_PER_HOUR = 3600
 
 
 def queried_columns(spec: LayoutSpec, queries: Sequence[TableQuery], state: TableState) -> tuple[str, ...]:
-    """Return the z-order columns, then the columns with bounds that most queries filter on, at most MAX_COLUMNS."""
+    """Return the z-order columns, then at most MAX_COLUMNS columns with bounds, those that most queries filter on."""
     partitioned = {f.source for f in state.partition_fields if f.transform == "identity"}
     known = {c.name for c in state.columns if c.orderable and c.name not in partitioned} & state.files.bounds.keys()
     filtered = [name for name in column_shares(queries) if name in known]
@@ -150,7 +150,7 @@ def key_sample(state: TableState, sample: RowGroupSample) -> KeySample:
 
 
 def _cost(values: Floats) -> QueryCost:
-    """Return the cost of float64[2]: files and bytes."""
+    """Return a cost. values: float64[2], the number of files and of bytes."""
     return QueryCost(float(values[0]), round(float(values[1])))
 
 
@@ -170,7 +170,7 @@ def payback(
     """Return the pay-back of a rewrite.
 
     A rewrite reads and writes its files once. It has paid back when the queries have saved as many bytes. If the error
-    range of the forecast includes that they save nothing, the result does not state when this is.
+    range of the forecast includes that they save nothing, the result does not state when the rewrite has paid back.
 
     Args:
         forecast: What the queries open now and after the rewrite.

@@ -93,7 +93,7 @@ class Search:
         return [layout for layout in layouts if self._pairs(layout) <= self._pairs(self.best.layout)]
 
     def choose(self, measured: Sequence[Choice]) -> Choice:
-        """Return the simplest of the measured finalists that cost at most MIN_SAVING_OF_REFINEMENT above the lowest."""
+        """Return the simplest measured finalist whose cost exceeds the lowest by at most MIN_SAVING_OF_REFINEMENT."""
         lowest = min(map(_cost, measured))
         good = [c for c in measured if _cost(c) <= (1 + MIN_SAVING_OF_REFINEMENT) * lowest]
         return min(good, key=lambda c: (self._pairs(c.layout), len(c.layout.columns), _cost(c)))

@@ -1,9 +1,9 @@
-"""Predict how many bytes fewer the queries of a workload open after each group of files is rewritten.
+"""Predict how many fewer bytes the queries of a workload open after each group of files is rewritten.
 
-Only metadata is read. Of the present files, a query opens those whose bounds do not exclude it. Of the new files, it is
-predicted to open a share for each z-order column, and the shares are multiplied. A z-order column has m slices, where
-1 / m is touched of the new files divided by their number. A condition for a range with the share s of the rows leaves
-the share s + 1 / m of the files. Conditions on other columns exclude no new file.
+Only metadata is read. Of the present files, a query opens those whose bounds do not exclude it. Of the new files, the
+conditions on each z-order column leave a share, and the query is predicted to open the product of these shares. A
+z-order column has m slices, where 1 / m is touched of the new files divided by their number. A condition for a range
+with the share s of the rows leaves the share s + 1 / m of the files. Conditions on other columns exclude no new file.
 
 The result ranks groups. It does not determine which files are selected (docs/adr/0033-worth.md).
 """
@@ -56,7 +56,7 @@ def worth(
         queries: The queries on the table.
 
     Returns:
-        The bytes that all executions of the queries save by each group, and the number of executions.
+        For each group, the bytes that all executions of the queries no longer open; and the number of executions.
     """
     saves, executions = np.zeros(len(groups)), sum(query.weight for query in queries)
     if not any(len(group.files) for group in groups):
@@ -132,7 +132,7 @@ class _Axis:
         return _Axis(column, rows, partition, dict(zip(values, points, strict=True)), first, last)
 
     def opened(self, predicate: Predicate, slices: Float64) -> Float64:
-        """Return the share of the new files of each group that a query opens by its conditions on this column.
+        """Return the share of the new files of each group that the conditions of a query on this column leave.
 
         Args:
             predicate: The predicate of the query.

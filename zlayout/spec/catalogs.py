@@ -65,7 +65,7 @@ def check_catalog(name: str, data: Mapping[str, Any], environ: Mapping[str, str]
 
 
 def catalog(name: str, data: Mapping[str, Any], root: Path, location: Location) -> CatalogConfig:
-    """Return the configuration of a catalog whose data `check_catalog` accepted.
+    """Return the configuration of a catalog whose data conforms to the schema.
 
     Args:
         name: The name of the catalog.

@@ -22,7 +22,7 @@ DEFAULTS: Mapping[str, Any] = {
     "engine": "zlayout",
 }
 DEFAULT_CURVE: Mapping[str, str] = {"zlayout": "kd", "native": "zorder"}
-# The curve of a layout without z-order columns, whose rows stay in one linear order.
+# The curve of a layout without z-order columns. Its rewrites keep the order of the rows.
 CURVE_OF_COMPACTION = "linear"
 
 

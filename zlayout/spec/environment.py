@@ -31,8 +31,8 @@ _WITH_VARIABLES = (
 _WEBHOOK = ("notify", "webhook")  # its variable is replaced only when a notification is sent
 
 KeyPath = tuple[str, ...]
-# The number of characters from which the value of a variable is treated as a secret, if it is a whole catalog property
-# or Spark setting, whatever the names are.
+# A catalog property or a Spark setting that consists of one variable is treated as a secret if its value has at least
+# this number of characters, even if neither name suggests a secret.
 MIN_UNNAMED_LENGTH = 8
 
 
@@ -67,7 +67,7 @@ def substitute(data: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dic
 
 
 def written_secrets(document: Document) -> Iterator[Violation]:
-    """Yield ZL042 for each password, key and token that `zlayout.yaml` contains instead of a variable."""
+    """Yield ZL042 for each secret that `zlayout.yaml` contains instead of a variable, or would store in commits."""
     hint = "replace it with ${NAME} and set NAME in the environment, or use a profile or the role of the machine"
     for path, key, text, is_name in _strings(document.data):
         if is_name:
@@ -81,7 +81,7 @@ def written_secrets(document: Document) -> Iterator[Violation]:
                 hint_of_url = "write ${NAME}, and set NAME in the environment to the URL"
                 yield key, Diagnostic("ZL042", f"{quote_value(key)} must be ${{NAME}} alone", hint=hint_of_url)
         elif _may_have_variables(path) and "storage" not in path and text.lower() not in ("true", "false"):
-            # ZL037 reports a storage with credentials.
+            # ZL037 reports credentials in `storage.endpoint`.
             literal = _VARIABLE.sub(lambda m: m["text"] if m["how"] == ":-" else "", text)
             has_variable = any(m["how"] != ":-" for m in _VARIABLE.finditer(text))
             if passwords(literal) or (is_secret(path[-1]) and literal and not has_variable):

@@ -26,8 +26,8 @@ COLUMN_IDS = "column_ids"
 # The only setting in the layout record of a file that the format itself clustered: the clustering columns.
 CLUSTERED_BY = "clustered_by"
 CLUSTERING_CURVE = "hilbert"  # the curve of liquid clustering
-# A target size that differs from the recorded one by at most this share of it is no drift. File sizes vary as much
-# within one rewrite.
+# A target size counts as unchanged if it differs from the recorded one by at most this share of the recorded one. File
+# sizes vary as much within one rewrite.
 SIMILAR_SIZE = 0.25
 _NOWHERE = Location("")
 
@@ -118,7 +118,7 @@ class Layout:
         }
 
     def recorded_settings(self) -> dict[str, Any]:
-        """Return the layout settings as a layout record contains them: with column ids, which renames do not change."""
+        """Return the layout settings as a layout record contains them: with the column ids, if all are known."""
         ids = [column.id for column in self.columns]
         return {**self.settings(), **({COLUMN_IDS: ids} if ids and all(ids) else {})}
 
@@ -142,9 +142,9 @@ class Layout:
     def covers(self, layout_id: str, settings: Mapping[str, Any]) -> bool:
         """Return whether files with a layout record count as laid out by this layout.
 
-        They do if the layout id of this layout is the recorded one, or would be with the recorded target size if that
-        is similar (SIMILAR_SIZE). Files that the format itself clustered count as laid out by engine native if their
-        clustering columns are the z-order columns, in any order.
+        They do if the layout id of this layout equals the recorded one. They also do if the target sizes are similar
+        (SIMILAR_SIZE) and the layout ids would be equal with the same target size. Files that the format itself
+        clustered count as laid out by engine native if their clustering columns are the z-order columns, in any order.
 
         Args:
             layout_id, settings: Those of the layout record.
@@ -184,12 +184,16 @@ def parsed_cuts(recorded: Any) -> tuple[Compare, ...] | None:
 
 
 def cut_problems(layout: Layout, locations: dict[str, Location], location: Location) -> Iterator[Diagnostic]:
-    """Yield ZL058 for cuts and curve `workload` without each other, duplicate cuts, and cuts of other columns.
+    """Check the cuts of a layout.
 
     Args:
         layout: The layout.
-        locations: The location of each dotted key. The defaults of a project have no cuts.
-        location: The location to report if the layout has neither cuts nor a curve.
+        locations: The location of each dotted key in the spec or in the defaults of the project.
+        location: The location to report if neither cuts nor a curve are declared.
+
+    Yields:
+        ZL058 for cuts without curve `workload`, for this curve without cuts, for duplicate cuts, and for cuts of
+        columns that are not z-order columns.
     """
     place = locations.get("zorder.cuts") or locations.get("zorder.curve") or location
     if layout.cuts and layout.curve != WORKLOAD_CURVE:

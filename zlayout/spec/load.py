@@ -73,7 +73,7 @@ def load_project(root_or_file: Path, environ: Mapping[str, str]) -> Project:
 def shown(path: Path) -> str:
     """Return a path as messages show it.
 
-    It is relative to the working directory, except if the two have only the root folder in common.
+    The path is relative to the working directory, unless the two have only the root folder in common.
     """
     here = os.getcwd()
     relative = os.path.relpath(path, here)
@@ -247,7 +247,7 @@ class _Loading:
 
     @cached_property
     def _workloads(self) -> tuple[Path, ...]:
-        """The workload files of layout specs that declare none. The folder is searched once for all of them."""
+        """The workload files of the project, for layout specs that declare none. They are searched only once."""
         return self._workload_files((pattern, Location(shown(self.path), 1, 1)) for pattern in WORKLOAD_PATTERNS)
 
     def _workload_files(self, patterns: Iterable[tuple[str, Location]]) -> tuple[Path, ...]:

@@ -23,7 +23,7 @@ class Window:
 
     Attributes:
         days: The days on which it begins; 0 is Monday.
-        start, end: Its limits in minutes after midnight of that day. An end above 1440 is on the next day.
+        start, end: Its limits in minutes after midnight of its first day. An end above 1440 is on the next day.
     """
 
     days: frozenset[int]
@@ -97,8 +97,8 @@ def maintenance_of(entry: Mapping[str, Any]) -> Maintenance:
         entry: The value of `maintenance:`, which conforms to the schema.
 
     Raises:
-        ValueError: A window or the time zone is invalid. The arguments of the error are the key below `maintenance` and
-            its value.
+        ValueError: A window, the time zone or `avoid_hot` is invalid. The arguments of the error are the key below
+            `maintenance` and its value.
     """
     timezone = entry.get("timezone", "UTC")
     try:
@@ -144,7 +144,7 @@ def _window(number: int, text: str) -> Window:
 
 
 def _days(text: str | None) -> frozenset[int]:
-    """Return the days of `Mon-Fri,Sun`, 0 for Monday; all days for None. A range may include the turn of the week."""
+    """Return the days of `Mon-Fri,Sun`, 0 for Monday; all days for None. Ranges such as Sat-Mon are valid."""
     if text is None:
         return frozenset(range(7))
     days: set[int] = set()

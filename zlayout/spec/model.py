@@ -53,15 +53,15 @@ COMMIT_BYTES = 256 * 2**30
 class Tolerance:
     """The limits of the decay measures, and two limits that concern the workload.
 
-    The latter two are not part of `repr`, of which `zlayout.planner.accepted.acceptance` makes a digest: accepted
-    partitions stay accepted if only these limits change.
+    `repr` omits these two limits. `zlayout.planner.accepted.acceptance` makes a digest of it, so that accepted
+    partitions stay accepted if only these two change.
 
     Attributes:
         unclustered: The largest share of rows in files that are not laid out, 0 to 1.
         touched: The largest touched ratio, at least 1.
         small_files: The largest share of small files, 0 to 1.
         deleted_rows: The largest share of deleted rows, 0 to 1.
-        workload: The largest share of the bytes read by the queries that another layout may save, 0 to 1.
+        workload: Of the bytes that the queries read, the largest share that another layout may save, 0 to 1.
         rarely_read: The largest share of the executions of the workload that may read decayed partitions which wait
             (`zlayout.planner.waiting`), 0 to 1; None if no partition waits.
     """

@@ -87,7 +87,8 @@ def within(inner: TableName, outer: TableName) -> bool:
     """Return whether the pattern `outer` matches every name that the pattern `inner` matches."""
     parts = list(zip(inner.identifier, outer.identifier, strict=False))
     same = inner.catalog == outer.catalog and len(inner.identifier) == len(outer.identifier)
-    # The outer glob must match the inner one with each ? as one character, and each * as none and as two characters.
+    # The outer glob must match the inner one with each ? replaced by one character and each * by none, and then with
+    # each * replaced by two.
     return same and all(
         fnmatchcase(part.replace("?", _ANY).replace("*", characters), glob)
         for part, glob in parts
@@ -96,7 +97,7 @@ def within(inner: TableName, outer: TableName) -> bool:
 
 
 def _narrower(one: LayoutRule, other: LayoutRule) -> bool:
-    """Return whether a rule is narrower: by its pattern, or with the same pattern because only it has conditions."""
+    """Return whether `one` has a narrower pattern, or the same pattern and conditions while `other` has none."""
     if not within(one.pattern, other.pattern):
         return False
     return not within(other.pattern, one.pattern) or (one.only is not None and other.only is None)

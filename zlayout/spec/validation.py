@@ -84,7 +84,7 @@ def _regex(pattern: str) -> re.Pattern[str]:
 
 
 def _violations(error: ValidationError) -> Iterator[Violation]:
-    """Yield the violations that an error of jsonschema consists of, in the words of this project."""
+    """Convert an error of jsonschema to violations with messages of zlayout."""
     value: Any = error.instance
     schema: Any = error.schema
     key = _key(error.absolute_path)
@@ -124,7 +124,7 @@ def _key(path: Iterable[str | int]) -> str:
 
 
 def _map_violations(error: ValidationError) -> list[ValidationError]:
-    """Return the violations of that alternative of an `anyOf` which is a map, because they name the invalid key."""
+    """Return the errors of the alternative of an `anyOf` that is a map. Only these errors name the invalid key."""
     alternatives: Any = error.validator_value
     is_map = [part.get("type") == "object" for part in alternatives]
     return [inner for inner in error.context or () if is_map[int(inner.relative_schema_path[0])]]

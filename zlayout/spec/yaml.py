@@ -259,8 +259,9 @@ class _Builder:
 def plain_value(text: str) -> Any:
     """Return the value of an unquoted scalar.
 
-    It is that of the core schema of YAML 1.2, except that numbers with leading zeros, hexadecimal, octal, infinite and
-    very long ones are strings. As in YAML 1.2, dates, 1_000 and 1:30 are strings too.
+    The value is that of the core schema of YAML 1.2, except that numbers with leading zeros, hexadecimal and octal
+    numbers, infinity and NaN are strings. An integer of more than 30 digits is a float, or a string if it is too large
+    for one. As in YAML 1.2, dates, 1_000 and 1:30 are strings too.
     """
     if text in _KEYWORDS:
         return _KEYWORDS[text]

@@ -120,7 +120,7 @@ def _parts(path: Path) -> list[Path]:
 
 
 def _events(path: Path, on_broken: Callable[[int], None]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number, event) for the start of each execution. The lines of a rolling log are numbered in order."""
+    """Yield (line number, event) for the start of each execution. A rolling log is numbered across its files."""
     number = 1
     try:
         for part in _parts(path):
@@ -151,7 +151,7 @@ def _object(line: bytes) -> dict[str, Any] | None:
 
 
 def _nodes(root: Any) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
-    """Yield each node of a plan with the descriptions of the filters above it that apply to its rows alone."""
+    """Yield each node of a plan with the descriptions of the Filter nodes above it that filter only its rows."""
     stack: list[tuple[Any, tuple[str, ...]]] = [(root, ())]
     for _ in range(MAX_NODES):
         if not stack:

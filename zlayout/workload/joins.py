@@ -121,7 +121,7 @@ def limited_sources(left: list[Source], right: Source, side: str, kind: str) -> 
 
 
 def spread(keys: Sequence[JoinKey], found: dict[Source, list[Predicate]], rejecting: Collection[Source]) -> None:
-    """Add to each source the predicates that it has by join keys, because joined sources have them.
+    """Add to each source the predicates that join keys imply for it from the predicates on other sources.
 
     Each predicate passes each key at most once.
 

@@ -40,8 +40,9 @@ class Scan:
     Attributes:
         query: The query.
         table: The dotted name as written, in lower case, or the storage location as written.
-        predicate: True for every row that the query needs from this table; None if it needs all rows. Literals have the
-            type in which they are written: a string that is compared with a date column is a string.
+        predicate: A condition that is true for every row that the query needs from this table; None if the query has no
+            such condition that can be used. Literals have the type in which they are written: a string that is compared
+            with a date column is a string.
     """
 
     query: Query

@@ -1,9 +1,8 @@
 """The query histories of engines: the fields of a record in which they store text, state and session of a query.
 
 A record is a row of a CSV file or a JSON object. Its fields are named in lower case, those of nested objects by their
-keys joined by dots. The known histories are the event listener of Trino and its table system.runtime.queries,
-Databricks system.query.history, Snowflake QUERY_HISTORY, Athena batch-get-query-execution, BigQuery
-INFORMATION_SCHEMA.JOBS and the job resource of its REST API.
+keys joined by dots. KNOWN_HISTORIES lists the known histories, of which "Athena" is the output of
+batch-get-query-execution, and "BigQuery jobs" the job resource of the REST API.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class History:
     Attributes:
         executed: The statements and scans.
         problems: The records that cannot be read.
-        left_out: The number of the records that are no part of a workload, by what they are, such as failed queries.
+        left_out: The number of ignored records by type, such as failed queries.
     """
 
     executed: list[Executed] = field(default_factory=list)
@@ -163,7 +162,7 @@ def add(record: Mapping[str, object], known: KnownHistory, location: Location, h
         record: The values by field.
         known: The history that the record belongs to.
         location: The location of the record.
-        history: The records until now.
+        history: The history that the record is added to.
 
     Raises:
         ValueError: The record cannot be read, for the reason in the message.

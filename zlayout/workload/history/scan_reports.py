@@ -108,7 +108,7 @@ def _value(value: Any) -> str:
 
 
 def _kernel(text: str) -> str:
-    """Return a filter that Delta Kernel printed as SQL, with quotes around strings. Raises ValueError."""
+    """Convert a filter as Delta Kernel prints it to SQL, with each value as a string. Raises ValueError."""
     columns: Sequence[str] = _DELTA.findall(text)
     if "?" in text or len(columns) > MAX_COLUMNS:
         raise ValueError("the filter cannot be read")
