@@ -29,15 +29,15 @@ class Cause:
     hint: str
 
 
-# The addresses at which a machine requests the credentials of its role. Libraries try them last, so that an error with
-# such an address means that there are no other credentials.
+# The addresses at which a machine requests the credentials of its role. Libraries try them last. Therefore an error
+# with such an address means that there are no other credentials.
 _METADATA_SERVICE = re.compile(r"169\.254\.169\.254|metadata\.google\.internal")
 _NO_CREDENTIALS = Cause(
     "no credentials were found", "set them in the environment or a profile, or give the machine a role"
 )
 DENIED = Cause("access is denied", "allow these credentials to list and to read the location")
 _PATH = re.compile(r"[^\s<>]*/[^\s<>]*")
-# The first pattern that is found anywhere in the chain counts, so that specific patterns precede general ones.
+# The first pattern that is found anywhere in the chain counts. Therefore specific patterns precede general ones.
 _CAUSES = tuple(
     (re.compile(pattern, re.IGNORECASE), Cause(reason, hint))
     for pattern, reason, hint in (
@@ -124,7 +124,7 @@ _CAUSES = tuple(
             "correct the host name, or check DNS",
         ),
         (
-            r"(?<!retry)(?<!retry_)timed? ?out|ReadTimeout|ConnectTimeout|deadline",  # deltalake states retry_timeout
+            r"(?<!retry)(?<!retry_)timed? ?out|ReadTimeout|ConnectTimeout|deadline",  # deltalake names retry_timeout
             "the service did not answer in time",
             "check that the service answers, and that no firewall drops the connection",
         ),
@@ -139,7 +139,7 @@ _CAUSES = tuple(
 
 
 def cause_of(error: BaseException) -> Cause | None:
-    """Return why a service could not be reached; None if the error has another or an unknown reason."""
+    """Return why a service could not be reached; None if the error matches no known cause."""
     text = "\n".join(f"{type(e).__name__}: {e}" for e in _chain(error))
     if _METADATA_SERVICE.search(text):
         return _NO_CREDENTIALS

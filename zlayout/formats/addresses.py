@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from zlayout.formats.storage import Store, gcs_endpoint, s3_access, stores
 from zlayout.spec.model import CatalogConfig
 
-# The port of a URL that states none, by its scheme.
+# The default port of each URL scheme.
 _PORTS = {"http": 80, "https": 443, "thrift": 9083, "postgresql": 5432, "mysql": 3306}
 
 
@@ -31,7 +31,7 @@ class Address:
 
 
 def addresses(catalog: CatalogConfig) -> tuple[Address, ...]:
-    """Return the addresses of the catalog and of its S3 or GCS store, as far as they are services with known ports."""
+    """Return the addresses of the catalog and of its S3 or GCS store, except URLs without a host or a known port."""
     url = _catalog_url(catalog)
     # The uri of a catalog of type hive may list several metastores that serve the same tables.
     found = [_address("catalog", one.strip()) for one in (url.split(",") if catalog.type == "hive" else [url])]

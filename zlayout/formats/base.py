@@ -34,7 +34,8 @@ class Commit:
     Attributes:
         kind: What the commit did: it changed properties or the partitioning ("settings"), replaced files ("rewrite"),
             stored layout records ("record"), or undid a run ("rollback").
-        version: The version of the table that the commit made.
+        version: The version that the commit made. For a commit on Iceberg that makes no snapshot, the id of one that
+            exists.
         groups: The ids of the groups that the commit completed.
         files_removed: The number of data files that the commit removed.
         files_added: The number of data files that the commit added.
@@ -72,7 +73,7 @@ Event = Commit | GroupFailed | Notice
 
 
 class Stage(StrEnum):
-    """The phase of the work on a table. A rewrite may be abandoned. A commit must not be."""
+    """The phase of the work on a table. When a user stops a run, a rewrite is abandoned, and a commit is completed."""
 
     SAMPLING = "sampling"
     STARTING_SPARK = "starting_spark"
@@ -87,7 +88,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the work on a table is.
+    """The progress of the work on a table.
 
     Attributes:
         table: The name of the table.
@@ -172,7 +173,7 @@ class Backend(Protocol):
         ...
 
     def last_run(self, table: TableName, state: TableState) -> RunMetrics | None:
-        """Return the metrics that the newest run stored with a commit, without a JVM; None if no commit has any.
+        """Return the newest metrics that a run stored with a commit, read without a JVM; None if no commit has any.
 
         Raises:
             TableError: If the metadata of the table cannot be read.
@@ -183,7 +184,7 @@ class Backend(Protocol):
         """Determine the rollback of a run without a JVM.
 
         Args:
-            run: The id of the run; None for the newest run in effect that rewrote files.
+            run: The id of the run; None for the newest run that rewrote files and was not rolled back.
 
         Raises:
             Refused: If there is no such run, or if the rollback would lose or change rows.
@@ -192,7 +193,7 @@ class Backend(Protocol):
         ...
 
     def roll_back(self, undo: Undo, run_id: str, properties: Mapping[str, str], notify: Notify) -> Commit:
-        """Undo a run in one commit, which fails if another writer changes one of these files concurrently.
+        """Undo a run in one commit, which fails if another writer concurrently changes a file of the rollback.
 
         Args:
             undo: The rollback.
@@ -201,9 +202,9 @@ class Backend(Protocol):
             notify: Called with each stage.
 
         Raises:
-            Refused: If the rollback is not allowed, or no longer. Nothing has been written.
+            Refused: If the rollback is not allowed, or no longer allowed. Nothing has been written.
             CommitUnknown: If it is unknown whether the commit was made.
-            EngineError: Of another type, if the commit failed.
+            EngineError: If the commit failed for another reason.
         """
         ...
 
@@ -242,7 +243,7 @@ class Backend(Protocol):
         ...
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
-        """Return ZL401 for each layout setting that engine native does not support."""
+        """Return ZL401 or ZL223 for each part of the layout that engine native does not support."""
         ...
 
     def partition_diagnostics(self, fields: tuple[PartitionField, ...], state: TableState) -> tuple[Diagnostic, ...]:

@@ -55,7 +55,7 @@ class Traits:
         cleanup: When replaced files are removed from storage, as the end of a sentence with "until".
         spark_extension: The class of the Spark session extension, '' for none.
         spark_package: A function that returns the Maven coordinates of the format's jar for a release of Spark, or
-            None if there is no jar for it. None if the format needs no jar.
+            None if there is no jar for this release. The attribute itself is None if the format needs no jar.
         spark_conf: Spark configuration for every session.
         local_spark_conf: Additional Spark configuration for a local master.
         branches: Whether a table has branches.
@@ -93,7 +93,7 @@ class Format(Protocol):
         ...
 
     def history_table(self, catalog: CatalogConfig, table: TableName, keep_days: int) -> HistoryStore:
-        """Return the history in one table of the catalog, without connecting to the catalog."""
+        """Return the history that one table of the catalog stores, without connecting to the catalog."""
         ...
 
     def session_started(self, session: Any, catalogs: Iterable[CatalogConfig]) -> None:

@@ -33,7 +33,7 @@ class Orphans:
 
     Attributes:
         files: The orphans, oldest first.
-        remedy: The SQL statement by which the format removes orphans.
+        remedy: The SQL statement of the format that removes orphans, as a dry run.
     """
 
     files: tuple[Orphan, ...]
@@ -49,8 +49,8 @@ def find_orphans(
         storage: The file system of `folder`.
         folder: The table's location in `storage`.
         referenced: The paths that some version refers to, relative to `folder`.
-        remedy: The SQL statement by which the format removes orphans.
-        hidden: Names of files and folders that are hidden, in addition to those that are in every table.
+        remedy: The SQL statement of the format that removes orphans, as a dry run.
+        hidden: Names of files and folders that are hidden in this table, in addition to those of `_hidden`.
     """
     root, found = folder.strip("/"), []
     for info in storage.get_file_info(pa_fs.FileSelector(folder, recursive=True, allow_not_found=True)):
@@ -62,7 +62,7 @@ def find_orphans(
 
 
 def _hidden(part: str) -> bool:
-    """Return whether a file or folder of this name is hidden, so that VACUUM ignores it.
+    """Return whether a file or folder of this name is hidden. VACUUM ignores hidden files.
 
     Logs, markers and checksums are hidden: their names begin with `_` or `.`. Folders of change data are not hidden,
     nor are folders of partitions, even if the name of the partition column begins with `_`.

@@ -1,7 +1,7 @@
 """Reads key columns of randomly chosen row groups of Parquet files, without a JVM, up to a limit in bytes.
 
-The files are divided into strata: consecutive files that have equal numbers of rows together. Row groups are read from
-all strata in turn, so that every part of a table that is clustered by time or partition is represented.
+Consecutive files form strata, which all have about the same number of rows. Row groups are read from all strata in
+turn, so that every part of a table that is clustered by time or partition is represented.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from zlayout.table.key_sample import RowGroups, RowGroupSample
 from zlayout.table.state import Column, ColumnBounds, FileTable, Int64
 
 MAX_STRATA = 64
-# Row groups are chosen from different files as far as possible, and each file needs a request for its footer.
+# Limits the requests: row groups are chosen from different files if possible, and the footer of each file needs one.
 MAX_ROW_GROUPS = 512
 READER_THREADS = 8
 
@@ -32,10 +32,10 @@ class KeyFiles:
 
     Attributes:
         open: Opens a file, given its path as in the file table.
-        leaf: Finds a column, given its dotted name, in the Arrow schema of a file. Returns its path of names in the
-            file; None if the file does not have the column.
-        constant: Returns the value that a column has in all rows of a file without this column, given the dotted name
-            and the index of the file in the file table.
+        leaf: Returns the path of names of a column in a file, given the dotted name of the column and the Arrow schema
+            of the file; None if the file does not have the column.
+        constant: Returns the value of a column that a file does not contain, for example a partition value, given the
+            dotted name of the column and the index of the file in the file table.
     """
 
     open: Callable[[str], pa.NativeFile]
@@ -65,9 +65,9 @@ class _Read:
 def sample_row_groups(
     source: KeyFiles, files: FileTable, chosen: Int64, columns: Sequence[Column], max_bytes: int, seed: int
 ) -> RowGroupSample:
-    """Read key columns of row groups until the size of the column chunks reaches `max_bytes`.
+    """Read key columns of row groups until their column chunks reach `max_bytes`, or until MAX_ROW_GROUPS are read.
 
-    The row groups that are read last may exceed the limit.
+    The last row groups that are read may exceed the limits.
 
     Args:
         source: Access to the files.
@@ -205,7 +205,7 @@ def _bounds(statistics: Sequence[pq.Statistics | None], type_: pa.DataType) -> C
 
 
 def _limits(statistics: pq.Statistics | None, type_: pa.DataType) -> tuple[Any, Any]:
-    """Return min and max as scalars of the type; None twice if the footer has none, or none that can be converted."""
+    """Return min and max as scalars of the type; (None, None) if the footer has none, or if one cannot be converted."""
     if statistics is None or not statistics.has_min_max:
         return None, None
     try:
@@ -252,7 +252,10 @@ def _joined(
 
 
 def by_name(paths: Mapping[str, tuple[str, ...]]) -> Callable[[str, pa.Schema], tuple[str, ...] | None]:
-    """Return a function for `KeyFiles.leaf` that finds columns by name. paths: the path of names in data files."""
+    """Return a function for `KeyFiles.leaf` that finds columns by name.
+
+    paths: the path of names of each column in data files, by its dotted name.
+    """
 
     def leaf(column: str, schema: pa.Schema) -> tuple[str, ...] | None:
         path = paths[column]

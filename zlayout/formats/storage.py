@@ -56,7 +56,7 @@ _FILE_IO = {"sql": S3_FILE_IO, "hive": RESOLVING_FILE_IO, "glue": RESOLVING_FILE
 # then at most twice the previous time, and at most 15 s. The waits last 8 to 30 s together, so that a store may
 # restart.
 _LIMITS = {"connect_timeout": "10s", "retry_timeout": "30s", "backoff_config.init_backoff": "250ms"}
-# The options by which `deltalake_options` describes a store on S3.
+# The names of the options that `deltalake_options` derives for S3. `properties` of the catalog may add others.
 DELTALAKE_OPTIONS = frozenset({*_DELTALAKE_NAMES, *_LIMITS})
 # S3FileIO waits a random time of at most 0.1 s before its first retry, and of at most twice as long before each further
 # one, up to 20 s. By default, it retries 5 times, which lasts 1.6 s on average. 14 retries last 73 s on average, and at
@@ -191,7 +191,7 @@ def _iceberg(catalog: CatalogConfig, style_key: str, style_is_path: bool, enviro
 
 
 def gcs_endpoint(catalog: CatalogConfig) -> str:
-    """Return the declared URL of GCS; '' for that of Google, and for a catalog without tables on GCS."""
+    """Return the declared URL of GCS; '' if none is declared, or if the catalog has no tables on GCS."""
     declared = catalog.options.get("storage", {}) if Store.GCS in stores(catalog) else {}
     return str(declared.get("endpoint", "")).rstrip("/")
 

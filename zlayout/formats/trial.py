@@ -55,12 +55,12 @@ class Trial:
         table_id: The id of the table, or that of the clone.
         location: The location of the clone; '' for a branch.
         marked: Whether zlayout made the branch or the clone.
-        main: The newest snapshot of main; -1 for a clone.
+        main: The newest snapshot of main; -1 for a clone, or if main has none.
         version: The newest version of the trial.
         commits: The commits of the trial that main does not have, the oldest first.
         moved: The commits of main that the branch does not have, the oldest first; empty for a clone, for which they
             are unknown.
-        known: Whether the version from which the trial was made is known. It may have expired.
+        known: Whether the version from which the trial was made is known. It is unknown after it has expired.
     """
 
     table: TableName
@@ -115,7 +115,7 @@ class Trials(Protocol):
         Raises:
             Refused: If the branch or the location of the clone cannot be used. Nothing was written.
             CommitUnknown: If it is unknown whether the commit was made.
-            EngineError: Of another type, if the commit failed.
+            EngineError: If the commit failed for another reason.
         """
         ...
 
@@ -125,7 +125,7 @@ class Trials(Protocol):
         Raises:
             Refused: If the format has no branches.
             CommitUnknown: If it is unknown whether the commit was made.
-            EngineError: Of another type, if the commit failed.
+            EngineError: If the commit failed for another reason.
         """
         ...
 
@@ -135,7 +135,7 @@ class Trials(Protocol):
         Raises:
             Refused: If the clone has files of other writers. Nothing was removed.
             CommitUnknown: If it is unknown whether the commit was made.
-            EngineError: Of another type, if the commit failed.
+            EngineError: If the commit failed for another reason.
         """
         ...
 

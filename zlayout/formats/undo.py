@@ -133,7 +133,7 @@ def file_rows(state: TableState, chosen: Iterable[Identity]) -> tuple[pa.Table, 
     """Find files in a table state.
 
     Returns:
-        The files that are live in the state, with the columns of FILES, and those that are not.
+        Of the chosen files, those that are live in the state, with the columns of FILES, and the identities of others.
     """
     at = {identity: number for number, identity in enumerate(identities_of(state.files))}
     wanted = list(chosen)
@@ -161,9 +161,9 @@ def _identities(files: pa.Table) -> set[Identity]:
 
 
 def runs_in_effect(newest_first: Iterable[Recorded]) -> dict[str, list[int]]:
-    """Return the versions of each run, the newest run first and the newest version first.
+    """Return the versions that each run in effect committed, the newest run first and the newest version first.
 
-    A rollback is not a run that can be undone. A run that was rolled back is no longer in effect.
+    Rollbacks, and runs that were rolled back, are not in effect.
     """
     undone: set[str] = set()
     runs: dict[str, list[int]] = {}

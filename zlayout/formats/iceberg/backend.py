@@ -30,7 +30,7 @@ from zlayout.sql_text import quote_path
 from zlayout.table.key_sample import NotParquetError, RowGroupSample
 from zlayout.table.state import Int64, PartitionField, TableState
 
-DRAW_BITS = 31  # of the random number of a row
+DRAW_BITS = 31  # number of bits in the random number of a row
 # An entry in the summary of a replace snapshot. It permits Apache Polaris to undo the snapshot if a commit of another
 # writer conflicts with it (`CatalogHandlerUtils`).
 YIELDS = {"polaris.internal.conflict-resolution.by-operation-type.replace": "rollback"}
@@ -77,7 +77,7 @@ class IcebergBackend:
         return undo_run(self._catalog, table, partial(self.observe, table, ()), run)
 
     def roll_back(self, undo: Undo, run_id: str, properties: Mapping[str, str], notify: Notify) -> Commit:  # noqa: ARG002
-        """See `zlayout.formats.base.Backend`. Ignores the commit properties, because a rollback makes no snapshot."""
+        """See `zlayout.formats.base.Backend`. Ignores commit properties: a rollback has no snapshot of its own."""
         from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm
         from zlayout.formats.iceberg.write.rollback import roll_back
         from zlayout.formats.kernel.execute import checked_undo
@@ -132,7 +132,7 @@ class IcebergBackend:
         return sample_row_groups(source, files, chosen, wanted, max_bytes, seed)
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
-        """Return ZL401 for each layout setting, and ZL223 for each column type, that engine native does not support."""
+        """Return ZL401 for each layout setting that engine native does not support; ZL223 as `unordered_columns`."""
         from zlayout.formats.iceberg.write.native import unordered_columns
 
         return self.unsupported_settings(layout, state) + tuple(unordered_columns(layout, state))
@@ -173,7 +173,7 @@ class IcebergBackend:
         """See `zlayout.formats.kernel.execute.Steps`.
 
         Raises:
-            Refused: ZL225, ZL227 or ZL229, before any write; ZL228, before any data file is written.
+            Refused: ZL227 or ZL229, before any write; ZL225 or ZL228, before any data file is written.
         """
         from zlayout.formats.iceberg.write import commit
         from zlayout.formats.iceberg.write import native as by_iceberg
@@ -189,7 +189,7 @@ class IcebergBackend:
         if work.groups and has_row_ids_in_orc(state):
             require_row_ids_of_orc(jvm, work.table)
         with session_conf(jvm.session, {VECTORIZED: "false"} if needs_row_reader(state) else {}):
-            if native:  # engine zlayout drops the groups whose files have changed, and rewrites the others
+            if native:  # engine zlayout needs no such check: it drops the groups whose files have changed
                 require_native(jvm, work.table)
                 by_iceberg.require_appends_only(jvm.load(work.table), work)
             changes = work.properties or work.partition_by is not None

@@ -46,7 +46,7 @@ INTERNALS = Internals(
     version=lambda jvm: jvm.org.apache.iceberg.IcebergBuild.version(),
     shared=_methods(_SHARED),
     engine={**_methods(_ENGINE), **COMPILER, **PLACEMENT},
-    # Iceberg recognizes staged files by one of these (see `write.staging`). Without both, a write would append them.
+    # Iceberg recognizes staged files by one of these (see `write.staging`). With neither, a write would append them.
     either=(
         _methods({"spark.source.SparkRewriteTable": ""}),
         _methods({"spark.SparkReadConf": "scanTaskSetId/0", "spark.SparkWriteConf": "rewrittenFileSetId/0"}),

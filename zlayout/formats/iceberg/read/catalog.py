@@ -39,7 +39,7 @@ _METADATA_IO = {"py-io-impl": "zlayout.formats.iceberg.read.unread_types.Metadat
 
 
 class S3Retries(AwsStandardS3RetryStrategy):  # type: ignore[misc]
-    """The S3 retries of pyiceberg, which are as many as for Delta tables.
+    """The S3 retries of pyiceberg. Their number is the same as for Delta tables.
 
     Arrow's default of 3 attempts would end within 3 seconds.
     """

@@ -28,7 +28,7 @@ class Deletes:
 
     Attributes:
         rows: int64[files], the number of deleted rows.
-        by_position: int64[files], those of `rows` that are deleted by position; the others are an estimate.
+        by_position: int64[files], those of `rows` that are deleted by position. The others are deleted by equality.
         shared: bool[files], whether a delete file of the data file also applies to other data files.
         key: string[files], a key of the set of delete files that apply, empty for none.
     """
@@ -39,10 +39,11 @@ class Deletes:
     key: pa.Array
 
     def plausible(self, stored: Int64) -> Int64:
-        """Return the numbers of deleted rows, int64[files], with each estimate limited to half of the rows of its file.
+        """Return the numbers of deleted rows, int64[files], with a limit on those that are deleted by equality.
 
-        An equality delete file may match no row at all. If the estimate were not limited, the plan could treat a full
-        file as an empty one, and its rewrite would write files that are too large.
+        The limit is half of the rows that are not deleted by position. An equality delete file may match no row at
+        all. Without the limit, the plan could treat a full file as an empty one, and its rewrite would write files
+        that are too large.
 
         Args:
             stored: int64[files], the numbers of rows of the data files.

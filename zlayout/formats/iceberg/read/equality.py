@@ -2,7 +2,7 @@
 
 An equality delete file applies to older data files of its partition, unless the null counts or the bounds of a column
 show that they have no value in common (`canContainEqDeletesForFile` in `org.apache.iceberg.DeleteFileIndex`). If its
-partition spec has no fields, it applies to older data files of the whole table, which then is the partition here.
+partition spec has no fields, it applies to older data files of the whole table, which then count as one partition.
 
 The metadata does not state how many rows a delete file matches. This module assumes that each row of a delete file
 deletes one row, and that the deleted rows are distributed over the data files to which the delete file may apply, in
@@ -29,7 +29,8 @@ from zlayout.table.state import Int64
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
-# The limit of compared pairs of a delete file and a data file. Delete files beyond it count as if they had no bounds.
+# The limit of compared pairs of a delete file and a data file, for each partition and each set of equality columns.
+# Delete files beyond it count as if they had no bounds.
 MAX_PAIRS = 50_000_000
 
 
@@ -55,7 +56,7 @@ def estimate(
     Returns:
         float64[N], the estimated number of deleted rows, which may exceed the number of rows of a data file.
         bool[N], whether a delete file that may apply to the data file may also apply to another one.
-        One key per data file, which identifies the delete files of the partition that are newer; '' for none.
+        One key per data file, which identifies the delete files of the partition that are newer than it; '' for none.
     """
     partition = _DataFiles(data, index)
     ordered = sorted(deletes, key=lambda delete: (delete.sequence, delete.key))
@@ -75,7 +76,7 @@ def _digest(after: str, key: str) -> str:
 
 
 class _DataFiles:
-    """The data files of one partition, with the estimated deletes that were added to them."""
+    """The data files of one partition, and the sum of the deletes that were estimated so far for each."""
 
     def __init__(self, data: DataColumns, index: Int64) -> None:
         self.rows = data.int64("rows")[index]
@@ -88,7 +89,7 @@ class _DataFiles:
         return np.searchsorted([delete.sequence for delete in ordered], self.sequence, side="right")
 
     def apply_by_age(self, deletes: Sequence[DeleteFile]) -> None:
-        """Add the deletes of files without usable bounds, which may apply to all older data files."""
+        """Add the deletes of delete files without usable bounds, which may apply to all older data files."""
         if not deletes:
             return
         ordered = sorted(deletes, key=lambda delete: (delete.sequence, delete.key))
@@ -106,7 +107,7 @@ class _DataFiles:
     def apply_within_bounds(
         self, fields: Mapping[int, EqualityField], deletes: Sequence[DeleteFile]
     ) -> list[DeleteFile]:
-        """Add the deletes of files with these equality columns. Return the delete files beyond MAX_PAIRS."""
+        """Add the deletes of delete files with these equality columns. Return those beyond MAX_PAIRS."""
         columns = [self._column(field_id, field, deletes) for field_id, field in fields.items()]
         order, ends = columns[0].order, columns[0].slices()
         left, beyond = MAX_PAIRS, []
@@ -146,9 +147,12 @@ class _Column:
     """
 
     def __init__(self, sides: Sequence[pa.Array], nulls: Sequence[Bools], of_deletes: Sequence[Bools]) -> None:
-        """Store the ranks of the bounds and two results of `_nulls`.
+        """Store the ranks of the bounds.
 
-        sides: lower and upper bounds of the data files, then of the delete files.
+        Args:
+            sides: Lower and upper bounds of the data files, then of the delete files.
+            nulls: The result of `_nulls` for the data files.
+            of_deletes: The result of `_nulls` for the delete files.
         """
         self._low, self._high, self._from, self._to = _ranks(sides)
         self._has_null, self._no_null, self._all_null = nulls
@@ -156,7 +160,7 @@ class _Column:
         self.order = np.argsort(self._low, kind="stable")
 
     def slices(self) -> tuple[Int64, Int64]:
-        """Return start and stop of the positions in `order` that may have values of each delete file: int64[E] each."""
+        """Return start and stop of a slice of `order` for each delete file, with all its matches: int64[E] each."""
         start = np.searchsorted(np.maximum.accumulate(self._high[self.order]), self._from, side="left")
         stop = np.searchsorted(self._low[self.order], self._to, side="right")
         return np.where(self._of_null, 0, start), np.where(self._of_null, len(self.order), stop)

@@ -84,7 +84,7 @@ class DataColumns:
     """The live data files in the order of the manifests, one list per field, and the delete files.
 
     Attributes:
-        sequence: The data sequence numbers. A rewrite may give its new files that of the snapshot it has read.
+        sequence: The data sequence numbers. A rewrite may give its new files the number of the snapshot it has read.
         written: The file sequence numbers, which are those of the commits that added the files.
         snapshot: The ids of the snapshots that added the files.
         partition: The number of each file's partition in `partitions`.
@@ -263,7 +263,10 @@ def _sequence(entry: Record, manifest: ManifestFile) -> int:
 
 
 def _written(entry: Record, manifest: ManifestFile) -> int:
-    """Return the file sequence number. New entries inherit it from the manifest. Old writers may omit it in others."""
+    """Return the file sequence number. New entries inherit it from the manifest.
+
+    Old writers may omit it in other entries. For these, the data sequence number is returned.
+    """
     if (own := entry[_WRITTEN]) is not None:
         return int(own)
     return int(manifest.sequence_number or 0) if entry[_STATUS] == ADDED else _sequence(entry, manifest)

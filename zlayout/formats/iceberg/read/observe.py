@@ -111,7 +111,7 @@ def observe_table(table: Table, name: TableName, columns: Sequence[str], version
 
 
 def _properties(metadata: TableMetadata, name: TableName, data: DataColumns) -> dict[str, str]:
-    """Return the table properties, without the one that accepts partitions if its run was undone."""
+    """Return the table properties. The one with the acceptance gets its value from `accepted.in_effect`."""
     properties, key = dict(metadata.properties), accepted.property_of(name)
     if key in properties:
         properties[key] = accepted.in_effect(properties[key], set(data.snapshot))
@@ -121,7 +121,8 @@ def _properties(metadata: TableMetadata, name: TableName, data: DataColumns) -> 
 def _sources_of_moves(manifests: Sequence[ManifestFile], spec: PartitionSpec, schema: Schema) -> frozenset[str]:
     """Return the source columns of the current partition spec if the table has files of other specs, else none.
 
-    A rewrite moves the rows of these files to partitions of the current spec. The bounds of the columns show to which.
+    A rewrite moves the rows of these files to partitions of the current spec. The bounds of these columns
+    show to which partitions.
     """
     if all(m.partition_spec_id == spec.spec_id for m in manifests):
         return frozenset()

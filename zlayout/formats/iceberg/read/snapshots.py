@@ -1,4 +1,4 @@
-"""Reads the snapshots of an Iceberg table: its branches, and what other writers than zlayout did."""
+"""Reads the snapshots of an Iceberg table: its branches, and the changes of other writers."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def operation_of(snapshot: Snapshot) -> str:
 
 
 def trial_property(table: TableName) -> str:
-    """Return the name of the property that marks the branch of a trial. Its value is the snapshot it was created at."""
+    """Return the table property that marks the branch of a trial, for the snapshot at which the branch was created."""
     return f"{TRIAL}.{table.branch}"
 
 

@@ -114,7 +114,7 @@ def partition_digest(partition: Partition) -> str:
 
 
 def drop_dead(state: State, dead: frozenset[int]) -> State:
-    """Return the state without dead snapshots, which added no live file, and without layouts that have no others.
+    """Return the state without dead snapshots, which added no live file, and without layouts that have only these.
 
     Without dead snapshots, the property has at most one snapshot id per live file.
     """

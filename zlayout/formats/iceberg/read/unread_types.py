@@ -184,7 +184,7 @@ def _can_parse(field: dict[str, Any]) -> bool:
     """Return whether pyiceberg can parse a field with its default values, and write it again."""
     try:
         NestedField(**field).model_dump_json()
-    except Exception:  # the types have no common base: ValueError, pyiceberg's ValidationError, TypeError and others
+    except Exception:  # the errors have no common base: ValueError, pyiceberg's ValidationError, TypeError and others
         return False
     return True
 

@@ -118,7 +118,7 @@ class Committer:
 
         Raises:
             CommitConflict: ZL320, ZL321. On a branch, BusyTable if other commits were made during each attempt.
-            EngineError: ZL316.
+            EngineError: ZL314, ZL316.
             CommitUnknown: ZL331.
         """
 
@@ -146,7 +146,7 @@ class Committer:
         new, old = pinned.handles_of(added), pinned.tasks_of(groups)
         require_paths(work.table, some, content.paths(new), content.paths(content.files(old)))
         table = pinned.jvm.load(work.table)
-        if work.table.branch:  # before the table is read, because a commit during the check would cost an attempt
+        if work.table.branch:  # check before the final read: a commit during the check would cost an attempt
             pinned.require_files(added, table.io())
             table = pinned.jvm.load(work.table)
         newest = head(table, work.table)
@@ -223,7 +223,7 @@ def _target(group: Group, live: int, files: int) -> GroupTarget:
 
 
 def _output_partition(pinned: Staged, work: Work) -> tuple[Column, ...]:
-    """Return the values of a row's output partition, nothing if every group is in one output partition.
+    """Return the columns of a row's output partition values, none if every group is in one output partition.
 
     A group may have several output partitions if its files have an older partition spec than the current one.
     """

@@ -32,7 +32,7 @@ def selected(partition: Partition, chosen: Iterable[Partition]) -> bool:
 def also_selected(partitions: Sequence[Partition], chosen: Sequence[Partition]) -> list[int]:
     """Return the indexes of all `partitions` that `partition_filter(chosen)` selects."""
     exact = {(p.fields, p.values) for p in chosen}
-    # of the chosen partitions with the fields of a partition, only an equal one selects it
+    # a chosen partition with the same fields as a partition selects it only if the values are equal too
     others = {fields: [p for p in chosen if p.fields != fields] for fields in {p.fields for p in chosen}}
     return [
         index

@@ -125,7 +125,7 @@ class ContentFiles:
         return self._java.files(tasks)
 
     def same_deletes(self, before: Any, after: Any) -> NDArray[np.bool_]:
-        """Return whether both lists have a task for a path with the same delete files: bool[paths]."""
+        """Return for each path whether both lists have a task with the same delete files: bool[paths]."""
         return from_bytes(self._java.sameDeletes(before, after)).astype(np.bool_)
 
     def have_only_vectors(self, tasks: Any) -> bool:
@@ -180,7 +180,7 @@ class ContentFiles:
         """Add to a Java RewriteFiles the removal of the tasks' files, and the added files.
 
         Args:
-            deletes: Whether to remove delete files that apply to one of the removed files only.
+            deletes: Whether to remove also the delete files that apply to a single data file, if it is a removed one.
         """
         self._java.replace(change, removed, added, deletes)
 

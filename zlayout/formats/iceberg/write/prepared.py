@@ -2,7 +2,7 @@
 
 Rewrites by engine zlayout, layout records, trials and rollbacks are committed here. `Transaction.commitTransaction`
 applies a transaction again to metadata that another commit has changed, after Iceberg's own validation. Where that does
-not suffice, metadata is compared and set, mostly by a `Swap`.
+not suffice, the commit succeeds only if the metadata is unchanged (compare and set), mostly by a `Swap`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ Prepared = tuple[Callable[[], object], Made]
 class Swap:
     """A Java transaction that is committed only if the table still has the metadata `base` (compare and set).
 
-    Applied again to metadata without the branch, a commit to a branch would create the branch, as a copy of main.
+    Iceberg's own retry applies the change to newer metadata. If the branch was dropped there, the retry would create it
+    again, as a copy of main.
     A REST catalog compares only the id of the table and the branches that the commit sets.
     """
 
@@ -63,7 +64,8 @@ def commit_prepared(
 
     Args:
         doing: The operation, the table and the run, for messages.
-        prepare: Reads and checks the table, and prepares the commit. Sends nothing. Its conflicts are not tried again.
+        prepare: Reads and checks the table, and prepares the commit. Sends nothing. A conflict that it
+            raises ends the attempts.
         look: Reads the table again after an error. Returns the result, None if the commit is not in the table.
         attempts: How often the commit is prepared and sent if another commit succeeds first each time.
         pause: The mean pause between two attempts in seconds.

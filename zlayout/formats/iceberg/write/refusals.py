@@ -59,9 +59,9 @@ def require_row_ids_of_orc(jvm: IcebergJvm, table: TableName) -> None:
 def require_sequence_numbers(jvm: IcebergJvm, name: TableName, table: Any, tasks: Any) -> None:
     """Check that Iceberg reads the right sequence number for the last update of each row.
 
-    Rows without a stored number inherit that of their file. Before version 1.12, Iceberg uses the file sequence number
-    instead of the data sequence number. The two differ in files of an earlier rewrite. If the table had row ids then,
-    the rewrite stored the numbers of the rows. For some files of a very old table, the file sequence number is unknown.
+    Rows without a stored number inherit the data sequence number of their file. Before version 1.12, Iceberg uses the
+    file sequence number instead. The two differ in files of an earlier rewrite. This has no effect if the table
+    had row ids at that time, because the rewrite then stored the numbers of the rows.
 
     Args:
         name: The name for messages.
@@ -70,7 +70,7 @@ def require_sequence_numbers(jvm: IcebergJvm, name: TableName, table: Any, tasks
 
     Raises:
         Refused: ZL228, if the two numbers of a file differ, and no known snapshot shows that the table had row ids when
-            the file was added.
+            the file was added. An unknown file sequence number (-1) counts as different.
     """
     found = versions.minor(str(jvm.iceberg.IcebergBuild.version()))
     if versions.numbers(found) >= (1, 12):

@@ -68,12 +68,15 @@ def _require_current(base: Any, undo: Undo) -> None:
 
 
 def _properties(jvm: IcebergJvm, base: Any, io: Any, undo: Undo, run_id: str) -> dict[str, str | None]:
-    """Return the properties to set, with the layout records before the run and the rollback; None to remove one."""
+    """Return the table properties that a rollback sets (None: removes).
+
+    Layout records and acceptance become those from before the run, and the rollback is added to `zlayout.rollback`.
+    """
     now = dict(base.properties())
     # the records of other branches stay; a branch may contain snapshots of the run
     others = recorded.drop_dead(known_state(jvm, base), frozenset(undo.commits) - _on_branches(jvm, base))
     found = _properties_at(jvm, base, io, undo.before)
-    if found is None:  # without this file, the records of the run are removed, and those that it dropped stay lost
+    if found is None:  # metadata files are missing: the records that the run dropped stay lost
         before = {recorded.PROPERTY: recorded.render(others)} if others else {}
     else:
         before = dict(found)
@@ -94,7 +97,7 @@ def _properties(jvm: IcebergJvm, base: Any, io: Any, undo: Undo, run_id: str) ->
 
 def _on_branches(jvm: IcebergJvm, base: Any) -> frozenset[int]:
     """Return the ids of the snapshots of all branches but main."""
-    document = json.loads(jvm.iceberg.TableMetadataParser.toJson(base))  # one call of the JVM instead of one for each
+    document = json.loads(jvm.iceberg.TableMetadataParser.toJson(base))  # one call of the JVM, not one per snapshot
     parents = {one["snapshot-id"]: one.get("parent-snapshot-id") for one in document["snapshots"]}
     found: set[int] = set()
     for name, ref in document["refs"].items():

@@ -1,6 +1,7 @@
 """Changes table metadata alone: the settings in one transaction, and the layout records.
 
-The table property `zlayout.state` stores the layout records. A change of the property keeps those of concurrent runs.
+The table property `zlayout.state` stores the layout records. A change of the property keeps the records
+of concurrent runs.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ def write_state(jvm: IcebergJvm, name: TableName, change: Callable[[recorded.Sta
             return lambda: None, None
         properties = jvm.java.util.HashMap(base.properties())
         properties.put(recorded.PROPERTY, wanted)
-        # Not by a transaction, which would refuse invalid properties that others have set: the rewrite is committed.
+        # A transaction would reject invalid properties of other writers, but the rewrite is committed already.
         changed = base.replaceProperties(properties)
         return lambda: operations.commit(base, changed), wanted
 
@@ -151,7 +152,7 @@ def dead_snapshots(jvm: IcebergJvm, catalog: CatalogConfig, name: TableName, tab
     """Return the snapshots in the layout records of a loaded Java table that added no live file.
 
     Snapshots that were recorded after the table was loaded do not count as dead. If the manifests of a branch cannot be
-    read, no snapshot counts as dead: the rewrite continues, and the records of dead snapshots stay until a later one.
+    read, no snapshot counts as dead: the rewrite continues, and a later one removes the records of dead snapshots.
     """
     with java_errors(f"reading the layout records of {name}"):
         known = recorded.listed(known_state(jvm, table.operations().current()))

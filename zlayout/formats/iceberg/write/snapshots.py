@@ -42,7 +42,7 @@ def require_native(jvm: IcebergJvm, name: TableName) -> None:
     """Check that `rewrite_data_files` of the session's Iceberg can rewrite the branch of `name`.
 
     Raises:
-        Refused: ZL229, if it rewrites main only, or if main has no snapshot. It then rewrites nothing.
+        Refused: ZL229, if it rewrites main only, or if main has no snapshot, in which case it rewrites nothing.
     """
     if name.branch and "toBranch/1" not in (JavaClasses(jvm.session.sparkContext).find(_ACTION) or ()):
         found = jvm.iceberg.IcebergBuild.version()

@@ -108,7 +108,7 @@ class Staged:
             frame.write.format("iceberg").options(**options).mode("append").save(self.id)
 
     def new_files(self) -> tuple[NDArray[np.int64], NewFiles]:
-        """Return the new files with the number of the Spark partition that wrote each of them, in that order."""
+        """Return the number of the Spark partition that wrote each new file, and the files, ordered by this number."""
         coordinator = self.jvm.iceberg.spark.FileRewriteCoordinator.get()
         with java_errors(f"collecting new files of {self.table.name()}"):
             handles = self.jvm.java.util.ArrayList(coordinator.fetchNewFiles(self.table, self.id))

@@ -79,7 +79,7 @@ def drop(jvm: IcebergJvm, trial: Trial) -> None:
 def _swap(
     jvm: IcebergJvm, doing: str, name: TableName, change: Callable[[Any, Any], None], done: Callable[[Any], bool]
 ) -> None:
-    """Commit a change to the metadata that it was prepared from, and prepare it again if the metadata has changed.
+    """Prepare and commit a change. If the metadata has changed before the commit, prepare the change again.
 
     Args:
         doing: The operation, for messages.
