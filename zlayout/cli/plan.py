@@ -117,7 +117,7 @@ def drift_command(request: PlanRequest, console: Console, output: str, reports: 
     """Print the tables that are not as declared, or whose layout no longer fits the workload.
 
     Returns:
-        1 if a table cannot be planned, else 2 if a table is printed for one of these reasons, else 0.
+        1 if a table cannot be planned; else 2 if a table is not as declared or its layout no longer fits; else 0.
     """
     with recording(Command.DRIFT, console, reports) as reports:
         with ReadingShown(console) as shown:

@@ -50,7 +50,10 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def state(table: TablePlan) -> str:
-    """Return the state of a table before apply in words. A change is a first layout, drift, decay or another change."""
+    """Return the state of a table before apply in words.
+
+    A change waits, or is a first layout, drift, decay or another change.
+    """
     if table.status is Status.UNCHANGED:
         return "matches no partition" if table.selects_nothing else "as declared"
     if table.status is not Status.CHANGES:

@@ -25,7 +25,7 @@ SESSION_CONF = {
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
 }
-# Spark's default, and `credential`: Spark would write the credential of a REST catalog to its event log.
+# Spark's default and `credential`. By default, Spark writes the credential of a REST catalog to its event log.
 REDACTED = "(?i)secret|password|token|access[.]?key|credential"
 MIB = 2**20
 MIN_MEMORY = 1024 * MIB  # Spark's default
