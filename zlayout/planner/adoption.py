@@ -1,13 +1,13 @@
 """Adopt files without a layout record whose bounds are already as a rewrite would leave them. Pure functions.
 
 A table that other writers sorted needs no rewrite. Each plan computes from the metadata which files are adopted, and
-nothing is stored. An adopted file remains adopted when other files are rewritten, because the share of the rows of its
-partition in its interval does not change.
+nothing is stored. An adopted file remains adopted when other files are rewritten, because this does not change how
+many rows of the partition are in its interval.
 
 The files of a partition without a layout record are all adopted if the partition is within the tolerance. If not, or if
 the partition has layout records, each file is examined on its own, and later appends are merged with the adopted files
-as with laid-out files. The adopted files must then have at least half of the rows of the partition. A few new files in
-order beside laid-out files are therefore not adopted: they are an append.
+as with laid-out files. The adopted files must then have at least half of the rows of the partition. A few new files
+beside laid-out files are therefore not adopted, even if they are in order: they are an append.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from zlayout.table.state import FileTable
 from zlayout.table.sums import counts, sums
 
 # A query must be able to skip at least this share of the files that it could skip in a perfect layout. With few files,
-# touched of any layout is within the tolerance, and only this condition distinguishes an order from none.
+# touched is within the tolerance even without an order, and only this condition shows that the files are in order.
 MIN_SHARE_EXCLUDED = 0.5
 # The share of the rows of a partition that its adopted files must have, if not all are adopted.
 MIN_SHARE_ADOPTED = 0.5
-# The number of files of a partition that must be adopted, if not all are. Estimates for fewer files are not stable.
+# The minimum number of adopted files of a partition, if not all are adopted. Estimates for fewer files are not stable.
 MIN_FILES_ADOPTED = 8
 # Rounding errors of sums up to this size do not decide whether a file is adopted.
 _ROUNDING = 1e-9
@@ -106,7 +106,10 @@ def _excluded(touched: Floats, files: Index) -> Floats:
 
 
 def _in_order(spec: LayoutSpec, files: FileTable, fit: Bools, part: Bools, perfect: Floats, now: Measured) -> Bools:
-    """Return the files to adopt: those that add no more to touched than the tolerance allows for a mean new file.
+    """Return the files to adopt: those that add to touched at most `tolerance.touched` times as much as a new file.
+
+    A file adds the share of the rows in its interval, and a new file the lowest touched by theory divided by the number
+    of new files. The mean over the columns counts. Queries must also skip the file often enough (MIN_SHARE_EXCLUDED).
 
     Args:
         fit: bool[N], the files that may be adopted.

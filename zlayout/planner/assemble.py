@@ -63,7 +63,7 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
     all_chosen = left_over is None or all(c.action.reason is not Reason.BOUNDS_TRUNCATED for c in left)
     lengthens = all_chosen and not lengthens_later(selection)
     truncated, not_longer = (proposal.truncated, ()) if lengthens else ((), proposal.truncated)
-    # They are compared by name, because a column without statistics may need the same property.
+    # Properties are compared by name, because a column without statistics may need the same property.
     later = {name for bounds in not_longer for name, _ in properties_for_longer(state, bounds)}
     properties = tuple(change for change in proposal.properties if change.name not in later and not proposal.waits)
     status = Status.REFUSED if choice.refusal else proposal.status

@@ -1,7 +1,7 @@
 """Determine from a sample the bound length that string columns need, and set it in a plan.
 
 Without a sample, a plan sets `LONG_BOUND`, which is enough for nearly all values and more than most values need. A note
-states by how much the metadata grows at most through statistics that the plan enables or makes longer.
+states an upper limit of how much the metadata grows because the plan enables statistics or makes them longer.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.order import common_length
 from zlayout.table.state import Column, TableState, is_text
 
-# The number of sampled values that are compared with their neighbours: for each new file, and in all. Each file has two
-# bounds. The values between those that are sampled may be nearer to each other, so that more are compared.
+# The number of sampled values that are compared with their neighbours: per new file, and at most in total. These are
+# more than the two bounds of each file, because values that are not in the sample may be nearer to each other.
 VALUES_PER_FILE, MAX_VALUES = 4, 4096
 # The share of neighbouring values that must differ within the length. Some values may be nearly equal in any length.
 MIN_SHARE_DISTINGUISHED = 0.99
-# The number of characters that is added to what the sample needs, and the number of which lengths are multiples.
+# The number of characters that is added to the length that the sample needs. Lengths are rounded up to a multiple of
+# STEP.
 MARGIN, STEP = 16, 16
-# Parquet writers omit bounds of about 2 KB.
+# Parquet writers omit bounds that are longer than about 2 KB.
 MAX_LENGTH = 1024
 # The maximum number of characters of a minimum or maximum in the metadata, for a number and for a timestamp.
 NUMBER_CHARACTERS, TIMESTAMP_CHARACTERS = 20, 30
-# The statistics of a column in one file also have a null count, and the name or id of the column with separators in the
-# minimum, the maximum and the null count. These are the numbers of characters of the count and of all separators.
+# The statistics of a column in one file also have a null count. The minimum, the maximum and the null count each have
+# the name or id of the column and separators. These are the numbers of characters of the count and of all separators.
 COUNT_CHARACTERS, SEPARATORS = 10, 12
 _LENGTH = re.compile(r"\d+")
 
@@ -48,7 +49,7 @@ def needed_length(values: pa.Array, files: int) -> int:
 
     Args:
         values: Sampled values of a string or binary column, with nulls.
-        files: The number of files that a rewrite makes of them.
+        files: The number of files that the rewrite writes.
 
     Returns:
         A multiple of STEP, at most MAX_LENGTH; 0 if there are fewer than two different values.
@@ -67,7 +68,7 @@ def needed_length(values: pa.Array, files: int) -> int:
 
 
 def needed_values(state: TableState, plan: TablePlan, sample: RowGroupSample) -> dict[str, str | None]:
-    """Return the values that properties which set a bound length must have according to the sample, by name.
+    """Return the values that the sample requires of the properties of the plan that set a bound length, by name.
 
     The value is None for a property that need not be set, because the present bounds are long enough.
     """
@@ -122,8 +123,8 @@ def saved_values(saved: TablePlan, again: TablePlan) -> dict[str, str | None]:
 
     Args:
         saved: The plan from the file. If it was made without a sample, nothing is returned.
-        again: The plan that was made again, without a sample. Properties that it sets and `saved` does not have the
-            value None.
+        again: The plan that was made again, without a sample. The value is None for a property that it sets and `saved`
+            does not set.
     """
     if saved.sample is None:
         return {}

@@ -123,9 +123,9 @@ def _together(candidates: Sequence[Candidate]) -> list[list[int]]:
     distinguished from files that need no longer bounds (docs/adr/0004-cut-bounds.md), so that a later run would not
     select groups that are deferred now.
 
-    Groups that replace one file by one file are left out if their partition has other candidates. The new file would
-    overlap the same files as before. It would count as laid out, so that the next plan would find less to rewrite
-    although nothing has improved.
+    A group that replaces one file by one file, and not because of deleted rows, is left out if its partition has other
+    candidates. The new file would overlap the same files as before. It would count as laid out, so that the next plan
+    would find less to rewrite although nothing has improved.
     """
     in_partition = Counter(candidate.partition for candidate in candidates)
     alone, indistinct = [], []

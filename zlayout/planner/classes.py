@@ -12,7 +12,7 @@ from zlayout.planner.partitions import Bools, Floats, Index
 from zlayout.table.order import order_of
 from zlayout.table.reach import NO_POINT
 
-# The lower end of the hull of a class without files. It is above every point.
+# The lower end of the hull of a class without points. It is above every point.
 NO_LOWER_BOUND = np.iinfo(np.int64).max // 4
 
 

@@ -21,8 +21,8 @@ from zlayout.table.sums import counts, sums
 # No lower touched is expected of a rewrite, unless theory is lower. If 1 were expected, the smallest additional group
 # would exceed any tolerance, and every append would cause a rewrite of the whole partition.
 MIN_ACHIEVABLE = 2.0
-# Touched counts as equal to theory if its multiple of theory, as the mean over the columns, is at most NEAR_THEORY and
-# at least its reciprocal, and no column is below MIN_NEAR_THEORY. Files do not divide evenly among the columns: 128
+# Touched counts as equal to theory if the ratio of touched to theory is from 1 / NEAR_THEORY to NEAR_THEORY in the mean
+# over the columns, and at least MIN_NEAR_THEORY for each column. Files do not divide evenly among the columns: 128
 # files in 8 by 16 slices have 1.41 and 0.71 times the theoretical touched.
 NEAR_THEORY, MIN_NEAR_THEORY = 1.1, 0.6
 # A group without a stored baseline may have lost files. A touched below theory among its live files counts only if the
@@ -45,9 +45,9 @@ class Decayed:
         reaches: The reach of the files, one per z-order column.
         touched: float64[P, d], the present touched.
         theory: float64[P, d], the lowest touched that a rewrite of the whole partition reaches by theory.
-        worst: float64[P, d], the highest factor by which a rewrite with a stored baseline missed theory; at least
+        worst: float64[P, d], the highest ratio of touched to theory after any rewrite with a stored baseline; at least
             `factor`.
-        factor: float64[P, d], the factor by which the next rewrite is expected to miss theory.
+        factor: float64[P, d], the ratio of touched to theory that is expected after the next rewrite.
         targets: int64[P], the number of files after a rewrite of the whole partition.
         distinct: float64[P, d], the number of distinct values; infinity if unknown.
     """
@@ -76,10 +76,10 @@ class Decayed:
         return touched_ratio(self.touched, self.achievable)
 
     def accepting(self, settled: Bools) -> Decayed:
-        """Return the same metrics, where the partitions in `settled` (bool[P]) are expected to miss theory by `worst`.
+        """Return the same metrics, but with `worst` as the expected ratio of the partitions in `settled` (bool[P]).
 
-        These partitions have no pending files, so that the last run left their touched. If one of its rewrites left
-        more than its prediction, the next rewrite must not be expected to leave less.
+        These partitions have no pending files, so that their touched is what the last run left. If one of its rewrites
+        left more than was predicted, the next rewrite must not be expected to leave less.
         """
         return replace(self, factor=np.where(settled[:, None], self.worst, self.factor))
 
@@ -213,8 +213,9 @@ def calibrate(
 ) -> tuple[Floats, Floats]:
     """Compare the touched that earlier rewrites left in N files of P partitions with theory.
 
-    The next rewrite of a partition is expected to miss theory as the largest rewrite did that still has live files. The
-    size of a rewrite is that of its live files, scaled to the number of files in its baseline.
+    The next rewrite of a partition is expected to have the same ratio of touched to theory as the largest earlier one
+    that still has live files. The size of a rewrite is that of its live files, scaled to the number of files in its
+    baseline.
 
     Args:
         files: The N files.
@@ -225,8 +226,8 @@ def calibrate(
         reaches: The reaches of the files, one per z-order column.
 
     Returns:
-        The factor by which the largest rewrite missed the theoretical touched, and the highest factor of any rewrite
-        with a stored baseline, at least the first one: float64[P, d] each, 1 if rewrites are close to theory.
+        Two ratios of touched to theory, float64[P, d] each: that of the largest rewrite, and the highest of this one
+        and all rewrites with a stored baseline. A ratio close to 1 is returned as 1.
     """
     groups = int(facts.group.max(initial=-1)) + 1
     if not groups:
@@ -255,13 +256,13 @@ def calibrate(
 
 
 def _factors(touched: Floats, number: Index, distinct: Floats, may_be_below: Bools, spec: LayoutSpec) -> Floats:
-    """Return by which factor the touched of each of G groups differs from theory.
+    """Return the ratio of touched to theory of each of G groups.
 
     Args:
         touched: float64[G, d], the touched among the files of each group.
         number: int64[G], the number of these files.
         distinct: float64[G, d], the number of distinct values; infinity if unknown.
-        may_be_below: bool[G], whether a factor below 1 counts.
+        may_be_below: bool[G], whether a ratio below 1 counts. If not, it is returned as 1.
         spec: The layout spec.
 
     Returns:

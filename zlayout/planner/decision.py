@@ -48,8 +48,9 @@ class Decision:
         plan: The plan of the table.
         pinned: The files of each `RewriteGroup`, by group id; empty unless the status of the plan is `changes`.
         column_ids: The column id of each z-order column, see `Column`; empty if one of them has none.
-        after: The partition that a picture shows, as its files are after the rewrite, simulated with sampled rows; None
-            without a sample. The files have bounds of the columns of the picture.
+        after: The files of the partition that a picture shows, as a simulation on a sample predicts them after the
+            rewrite; None without a sample, or if some of them could not be simulated. They have bounds of only the
+            columns of the picture.
         rarely_read: The names of the partitions that wait because they are rarely read. Later plans of the same run get
             them in `PlanOptions.rarely_read`, so that the same partitions wait.
         truncated: The columns whose bounds the properties of the plan make longer.
@@ -93,8 +94,8 @@ class Decision:
             requirements=self.plan.requirements,
             pinned=self.pinned,
             declared=spec.partition_by or (),
-            # Engine native rewrites a covered table without a filter, and so with files that were added since. With
-            # `where`, these may be out of scope.
+            # If this is true, engine native rewrites the table without a filter, including files that were added after
+            # the plan. If the spec has `where`, such files may be out of scope.
             covers_table=spec.where is None and sum(map(len, self.pinned.values())) == self.plan.files,
             verify=verify,
             predicted=predicted,

@@ -206,9 +206,9 @@ def _adapter() -> TypeAdapter[Document]:
 def _reader() -> SchemaValidator:
     """Return a validator of parsed JSON that does not convert numbers, strings and booleans into each other.
 
-    The strict mode of pydantic would also reject lists for tuples and objects for dataclasses, unless pydantic parses
-    the JSON itself, and then it copies the rejected input into every error. Therefore only scalars are validated in
-    strict mode.
+    The strict mode of pydantic would also reject lists for tuples and objects for dataclasses. It accepts them only if
+    pydantic parses the JSON itself, but then every error contains a copy of the rejected input. Therefore only scalars
+    are validated in strict mode.
     """
     from pydantic_core import SchemaValidator
 

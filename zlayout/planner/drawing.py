@@ -27,7 +27,7 @@ from zlayout.table.sums import counts
 # Readers cannot distinguish more boxes, and the page would become large.
 MAX_BOXES = 400
 MAX_STRIP_BINS = 120
-# The number of rows that are drawn for each predicted file, and the number of different positions on a column.
+# The number of random rows for each predicted file, and the number of different values that they have on a column.
 POINTS_PER_FILE = 24
 _POINTS_PER_AXIS = 2**30
 
@@ -49,7 +49,8 @@ def draw(
     rewritten = pc.is_in(files.identity(), identities([g.files for g in groups])).to_numpy(zero_copy_only=False)
     partition = most_interesting(files, rewritten)
     sampled = predictable and after is not None
-    # Without a sample, rows are drawn from intervals. They have no values that declared cuts could be compared with.
+    # Without a sample, random rows in the intervals of the files are used. They have no values that could be compared
+    # with declared cuts.
     illustrated = predictable and not sampled and not spec.layout.cuts
     before, then = _boxes(spec, files, partition, rewritten, groups if illustrated else ())
     if sampled and after is not None:
@@ -114,7 +115,7 @@ def most_interesting(files: FileTable, rewritten: Bools) -> int:
 def _sizes_after(
     spec: LayoutSpec, files: FileTable, rewritten: Bools, groups: Sequence[Group]
 ) -> tuple[tuple[str, int], ...]:
-    """Return the size histogram after the rewrite, in which the files of a group have equal sizes."""
+    """Return the size histogram after the rewrite. The new files of a group are assumed to have equal sizes."""
     if not groups:
         return ()
     kept, new = files.bytes[~rewritten], np.array([g.target_files for g in groups])
@@ -200,8 +201,8 @@ def _predict(
 ) -> list[Int64]:
     """Return the new files after a rewrite, as positions on each column: int64[n, 2] each.
 
-    The curve is applied to rows that are drawn with a fixed seed from the intervals of the files, for each column
-    independently.
+    The curve is applied to random rows with a fixed seed. Their values are in the intervals of the files, and those of
+    different columns are independent.
 
     Args:
         axes: The intervals on each drawn column.

@@ -40,7 +40,7 @@ class Measured:
 
     Attributes:
         metrics: The present metrics, one per column.
-        ratio: float64[P], see `touched_ratio` of the present touched and the lowest touched by theory.
+        ratio: float64[P], the `touched_ratio` of the present touched to the lowest touched by theory.
         touched: float64[P, d], the present touched.
         ideal: float64[P, d], the mean touched by theory after a rewrite of the whole partition.
         distinct: float64[P, d], the number of distinct values.

@@ -10,8 +10,8 @@ from enum import StrEnum
 
 from zlayout.planner.fields import Count, Histogram, Milliseconds
 
-# Bytes read count as more only above this multiple, because the present ones are an estimate (docs/metrics.md, "bytes
-# read").
+# Bytes read after a rewrite count as more only above this multiple of the present ones, because these are an estimate
+# (docs/metrics.md, "bytes read").
 SAME_READS = 1.1
 
 

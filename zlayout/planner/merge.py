@@ -21,7 +21,7 @@ from zlayout.table.reach import Reach
 from zlayout.table.side_by_side import side_by_side
 from zlayout.table.sums import counts, sums
 
-# The share of `tolerance.touched` above 1 that a rewrite must leave unused, for later appends and prediction errors.
+# The share of `tolerance.touched` - 1 that a rewrite must leave unused, for later appends and prediction errors.
 UNUSED_SHARE_OF_TOLERANCE = 0.1
 # A candidate that does not restore the tolerance gets a score multiplied by this factor, so that it is worse than every
 # candidate that does.
@@ -143,7 +143,7 @@ def _small_files_left_alone(
     candidate = np.concatenate((laid_out.without[laid_out.partition], laid_out.candidate))
 
     def alone(left: Bools) -> Floats:
-        """Return 1 for each group of which only one file is left, and that file is spared, else 0: float64[U]."""
+        """Return 1 for each group with only one file left, if that file now counts as small, else 0: float64[U]."""
         weights = sums(facts.group[left], groups, weight[left])[laid_out.group]
         return np.where(weights == 1, 1.0, 0.0)
 

@@ -182,7 +182,7 @@ class TablePlan:
 
     @property
     def is_first(self) -> bool:
-        """Whether the plan is a first layout of everything that it rewrites."""
+        """Whether the plan is a first layout: nothing has drift, and all groups have the reason NOT_LAID_OUT."""
         return not self.drift and {group.reason for group in self.groups} == {Reason.NOT_LAID_OUT}
 
     @property
@@ -192,7 +192,7 @@ class TablePlan:
 
     @property
     def fits(self) -> bool:
-        """Whether no layout is known by which the workload would read less, by more than `tolerance.workload`."""
+        """Whether the declared layout fits the workload, as far as is known: see `WorkloadForecast.better`."""
         return self.workload is None or self.workload.better is None
 
     @property
@@ -220,7 +220,7 @@ class Plan:
 
     @property
     def not_as_declared(self) -> tuple[TablePlan, ...]:
-        """The tables with drift, or with decay above the tolerance, or whose `where` matches no partition."""
+        """The tables that the plan changes or refuses, or whose `where` matches no partition."""
         return tuple(t for t in self.tables if not t.as_declared and t.status is not Status.ERROR)
 
     @property

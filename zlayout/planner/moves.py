@@ -28,7 +28,8 @@ from zlayout.table.baseline import Baseline
 from zlayout.table.joined import joined
 from zlayout.table.state import ColumnBounds, FileTable, LayoutRecord, Partition, PartitionField, TableState
 
-# The limit of pairs of a group and a partition. Only a move of most of a table has more. Its groups are moved alone.
+# The maximum number of pairs of a moved group and a partition. Only a move of most of a table has more, and then the
+# groups are moved alone.
 MAX_ARRIVALS = 100_000
 
 
@@ -65,8 +66,9 @@ class Arrivals:
     def with_new_files(self, selected: Sequence[SelectedFiles], laid: Bools) -> list[SelectedFiles]:
         """Return the groups, with one more for each partition that has new files and gets rows, but has no group yet.
 
-        The group merges the new files with the moved rows. If they stayed, the partition would have pending files, and
-        the next plan would not accept errors of the prediction (see `EXTRA_TOLERANCE` in `zlayout.planner.select`).
+        This group merges the new files with the moved rows. If the new files stayed, the partition would have pending
+        files, and the next plan would not accept errors of the prediction (`EXTRA_TOLERANCE` in
+        `zlayout.planner.select`).
 
         Args:
             selected: The groups of the plan of `state`.
@@ -136,7 +138,7 @@ def arrivals(
         state: The observed table.
         fields: The partitioning to reach.
         moved: The groups of files to move.
-        current: bool[P], the partitions that have the partition fields to reach, and files.
+        current: bool[P], the partitions that have files and the partition fields to reach.
         in_scope: bool[P], the partitions in scope.
     """
     files = state.files
@@ -212,7 +214,7 @@ def arriving_files(
         moved: G groups of files.
         group: int64[A], the number of the group of each pair.
         partition: int64[A], the partition of each pair.
-        share: float64[G], the share of its rows that a group has in each partition that it may have rows of.
+        share: float64[G], the share of the rows of a group that is assumed for each partition that they may go to.
 
     Returns:
         The M files, at least one of each pair, and int64[M], the number of the group of each file.

@@ -45,7 +45,7 @@ def as_declared(spec: LayoutSpec, state: TableState) -> bool:
 
 
 def decay(spec: LayoutSpec, state: TableState, now: Measured) -> tuple[Decay, ...]:
-    """Return the decay measures except for `unclustered`, each of the partition in scope where it is highest."""
+    """Return the decay measures except `unclustered`, each with its highest value in any partition in scope."""
     facts, _ = partition_facts(spec, state, state.partition_fields, file_facts(spec, state.files))
     scope, tolerance = facts.in_scope, spec.tolerance
     measures = (

@@ -54,8 +54,8 @@ def pack(
     owner = files.partition.astype(np.int64)
     deleted = exceeds[owner] & (much | shared(files, owner, len(exceeds), much, spec))
     small = each_file.small & (planned & (facts.small > spec.tolerance.small_files))[owner]
-    # The new file of a file with deleted rows may be small. The next plan would combine it with any other small file,
-    # so that these are rewritten with it.
+    # The file that replaces one with deleted rows may be small. The next plan would combine it with other small files
+    # of the partition. Therefore this plan already does.
     small |= (files.bytes < SMALL_BELOW * spec.layout.target_size) & (counts(owner[deleted], len(exceeds)) > 0)[owner]
     groups = []
     for partition, index in each_partition(files, np.flatnonzero(deleted | small)):
@@ -66,9 +66,10 @@ def pack(
 
 
 def shared(files: FileTable, partition: Index, count: int, pending: Bools, spec: LayoutSpec) -> Bools:
-    """Return the files with shared delete files whose partition would still exceed the tolerance for deleted rows.
+    """Return the files with shared delete files, in partitions that would still exceed the tolerance for deleted rows.
 
-    Their deleted rows remain after the pending files are rewritten, so that the next plan would rewrite them.
+    After the pending files are rewritten, the deleted rows of such files still count (see `FileTable.shared_deletes`),
+    so that the next plan would rewrite these files.
 
     Args:
         files: N files.

@@ -135,8 +135,8 @@ def file_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
     """Compute the facts of each file.
 
     Files below half of the target size do not count as small in two cases. The first is a file of a laid-out group with
-    several files: its rewrite used the target size and could not make it larger. The second is a file beside which
-    its partition has only laid-out files that are not small: to make it larger, another rewrite would have to rewrite
+    several files: its rewrite used the target size and could not make it larger. The second is a file whose
+    partition has besides it only laid-out files that are not small: to make it larger, a rewrite would have to include
     files that already have the declared size.
     """
     if not spec.layout.orders:
@@ -160,9 +160,9 @@ def file_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
 def _compaction_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
     """Compute the facts of each file for a layout without z-order columns.
 
-    Files below half of the target size count as small if those of their partition come from several groups. The files
-    that one rewrite by this layout wrote are one group, because it could not make them larger. Every other file is a
-    group of its own.
+    Files below half of the target size count as small if at least two groups of their partition have such files. The
+    files that one rewrite by this layout wrote are one group, because it could not make them larger. Every other file
+    is a group of its own.
     """
     group = np.arange(len(files), dtype=np.int64)
     index = np.flatnonzero(recorded(spec.layout, files))

@@ -49,7 +49,7 @@ class Proposal:
         selection: The files to rewrite.
         candidates: The groups of the selection with pinned files, in the same order.
         predictable: Whether the order that the engine writes can be simulated on a sample of the rows.
-        checked: The diagnostics of the spec, which was compared with the table.
+        checked: The diagnostics that were found by checking the spec against the table.
         refusals: The reasons why the table must not be changed.
         notes: The diagnostics of the backend that are no refusals.
         whole: The totals of everything that should be rewritten; None without a budget.
@@ -81,12 +81,12 @@ class Proposal:
 
     @property
     def provable(self) -> bool:
-        """Whether metadata limits the metrics after a rewrite: engine zlayout makes it, and no rows are moved."""
+        """Whether metadata limits the metrics after the rewrite: the engine is zlayout, and no rows are moved."""
         return self.spec.layout.engine == "zlayout" and not self.selection.moves
 
     @property
     def moves(self) -> bool:
-        """Whether engine zlayout rewrites, and moves rows to other partitions."""
+        """Whether the engine is zlayout, and rows are moved to other partitions."""
         return self.spec.layout.engine == "zlayout" and self.selection.moves
 
     @property

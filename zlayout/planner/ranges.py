@@ -216,8 +216,8 @@ def _max_among_new(spec: LayoutSpec, state: TableState, column: Column, rewrites
     """Return the largest possible touched among the new files of each group alone, float64[G].
 
     At most as many files are opened as there are rows with a value, because a file without a value is not opened. Files
-    in the order of the only z-order column share no value, with these exceptions: noise distributes keys with more rows
-    than two files, which do not exist if nearly all values are distinct. Bounds may be less exact than the values:
+    in the order of the only z-order column share no value, with three exceptions. Noise distributes a key that has more
+    rows than two files; there is none if nearly all values are distinct. Bounds may be less exact than the values:
     strings are truncated and timestamps are rounded. A file with NaN may have no bounds.
     """
     files, nulls = state.files, state.files.bounds[column.name].null_count

@@ -42,14 +42,14 @@ class RunReport:
         return shown if isinstance(shown, RunReport) else cls(shown)
 
     def is_open(self, table: TablePlan) -> bool:
-        """Return whether the table is not known to be as declared: after apply, if apply worked on the table."""
+        """Return whether the table is not known to be as declared. Its result decides, or without one its plan."""
         if (result := self.results.get(table.table)) is not None:
             return not result.succeeded
         return not table.as_declared
 
     @property
     def failed(self) -> Mapping[str, tuple[Diagnostic, ...]]:
-        """The problems of each table for which `is_open` is true, by table name. A result counts before the plan."""
+        """The problems of each table for which `is_open` is true: those of its result, or without one of its plan."""
         found = {}
         for table in filter(self.is_open, self.plan.tables):
             result = self.results.get(table.table)

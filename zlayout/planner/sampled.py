@@ -87,7 +87,7 @@ def with_sample(
 
 
 def _files_to_draw(spec: LayoutSpec, rewrite: Rewrite, found: Simulation) -> FileTable | None:
-    """Return the files after the rewrite of the partition that a picture shows; None if they are not all known."""
+    """Return the files that the partition in a picture has after the rewrite; None if they are not all known."""
     files, group, sample = rewrite.files, rewrite.group, rewrite.sample
     partition = most_interesting(files, group >= 0)
     inside = files.partition == partition
@@ -244,7 +244,7 @@ def _bytes_in_row_groups(files: FileTable, sampled: Bools, groups: RowGroups, co
 
 
 def _as_files(files: FileTable, groups: RowGroups, column: str) -> FileTable:
-    """Return row groups as files. If a footer has no bounds of a row group, it gets those of its file."""
+    """Return row groups as files. A row group without bounds in the footer gets the bounds of its file."""
     owner = files.take(groups.file)
     per_file = np.bincount(groups.file, groups.bytes)[groups.file]
     size = np.divide(groups.bytes, per_file, out=np.ones(len(groups)), where=per_file > 0) * owner.bytes

@@ -58,7 +58,7 @@ def select(
         indistinct: bool[P], the partitions whose bounds are indistinct and become longer in rewritten files.
         max_bytes: The limit of a group in bytes; None for no limit. A group of one file may be larger.
         adopts: Whether files without a layout record may be adopted.
-        arriving: bool[N], the files that stand for moved rows, see `zlayout.planner.moves`. They count as laid out, and
+        arriving: bool[N], the files that represent moved rows, see `zlayout.planner.moves`. They count as laid out, and
             as added since the last run. None for none.
         rarely_read: bool[P], the partitions whose decay waits unless files are moved; None for none.
     """
@@ -69,8 +69,8 @@ def select(
     planned = recorded.current & recorded.in_scope
     adopted = adopt(spec, files, each_file, recorded, planned & ~indistinct & adopts, now)
     facts = adopted.partitions
-    # Adopted files do not count here, because they may have been added since the run that accepted the table. Without
-    # z-order columns, nothing is settled: all files count as laid out, so that added files are not known.
+    # Here adopted files do not count as laid out, because they may have been added since the run that accepted the
+    # table. Without z-order columns, nothing is settled: all files count as laid out, so added files are not recognized.
     settled = (recorded.laid == recorded.files) & (facts.deleted <= spec.tolerance.deleted_rows)
     settled &= is_accepted(spec, state.properties) & (counts(files.partition[added], len(settled)) == 0)
     settled &= spec.layout.orders
@@ -79,7 +79,7 @@ def select(
     if moves and spec.layout.engine == "zlayout":
         return _with_moves(spec, state, fields, adopted, old, indistinct, max_bytes, adopts)
     if moves:
-        # The formats' own rewrites cannot move files and leave those of the declared partitioning as they are.
+        # The formats' own rewrites cannot move some files without also rewriting those of the declared partitioning.
         everything = np.flatnonzero(facts.in_scope[files.partition])
         groups = [moved_group(files, everything)]
         chosen, ratio = facts.in_scope[files.partition], now.ratio
@@ -160,7 +160,7 @@ def _choose(
     Args:
         adopted: The facts of the N files and of the P partitions.
         planned: bool[P], the partitions that may be rewritten.
-        settled: bool[P], the partitions without added files that the last run accepted.
+        settled: bool[P], the partitions that the last run accepted and to which no files were added since.
         added: bool[N], the laid-out files that were added since the last run.
         max_bytes: The limit of one rewrite in bytes; infinity for no limit. See `select` for the other arguments.
 
@@ -208,7 +208,7 @@ def _too_few_remain(files: FileTable, adopted: Adopted, chosen: Bools, partition
 
 
 def _worst(facts: PartitionFacts, touched: Floats, known: Bools, settled: Bools, spec: LayoutSpec) -> tuple[Decay, ...]:
-    """Return the decay measures, each of the partition where it is highest.
+    """Return the decay measures, each with its highest value in any partition.
 
     Args:
         facts: The facts of the P partitions.
@@ -227,7 +227,7 @@ def _worst(facts: PartitionFacts, touched: Floats, known: Bools, settled: Bools,
 
 
 def worst_of(measures: Iterable[tuple[Measure, Floats, Bools, float]], settled: Bools) -> tuple[Decay, ...]:
-    """Return the decay measures, each of the partition where it is highest, without those that are 0 everywhere.
+    """Return the decay measures that are above 0, each with its highest value in any partition.
 
     Args:
         measures: Each measure with its value in each partition, the partitions that count (bool[P]), and its tolerance.

@@ -51,7 +51,7 @@ class FileSelection:
 
     Attributes:
         groups: The groups of files.
-        decay: The decay measures, each of the partition where it is highest.
+        decay: The decay measures, each with its highest value in any partition.
         out_of_scope: The number of partitions that are out of scope.
         partially_matched: The number of these that are partially matched.
         moves: Whether files of another partitioning are rewritten, so that rows change their partition.
@@ -125,7 +125,8 @@ def divided(group: SelectedFiles, files: FileTable, spec: LayoutSpec, max_bytes:
 def first_column_rank(spec: LayoutSpec, files: FileTable, index: Index) -> Index:
     """Return the rank of each file at `index` by its lower bound of the first z-order column, int64.
 
-    Files without a bound are last. Without z-order columns, files are ranked by path, as a rewrite combines them.
+    Files without a bound are last. Without z-order columns, files are ranked by path, the order in which a rewrite
+    combines them.
     """
     by = files.bounds[spec.column_names[0]].lower if spec.layout.orders else files.path
     rank = np.empty(len(index), np.int64)
@@ -148,7 +149,7 @@ def _reason(partition: int, facts: PartitionFacts, spec: LayoutSpec, indistinct:
     if facts.outdated[partition]:
         return Reason.LAYOUT_CHANGED
     if facts.laid[partition] == 0:
-        # If other partitions have layout records, a partition without laid-out files is decay and no first layout.
+        # If other partitions have layout records, a partition without laid-out files is decay, and not a first layout.
         return Reason.PARTITION_NOT_LAID_OUT if has_layout else Reason.NOT_LAID_OUT
     if indistinct[partition]:
         return Reason.BOUNDS_TRUNCATED

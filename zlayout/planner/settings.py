@@ -38,7 +38,7 @@ def compare_partitioning(spec: LayoutSpec, state: TableState, capabilities: Capa
 def compare_properties(
     spec: LayoutSpec, state: TableState, truncated: Sequence[TruncatedBounds]
 ) -> tuple[PropertyChange, ...]:
-    """Return the table properties to set so that writers collect bounds that distinguish files for each z-order column.
+    """Return the table properties to set so that writers store bounds of every z-order column, and long enough ones.
 
     Args:
         spec: The layout spec.

@@ -174,7 +174,7 @@ def _limits(built: FileMap, ranked: list[Ranked], cut: int) -> Index:
 
 
 def _stored(found: ColumnBounds, nulls: Index, *, bounded: bool) -> ColumnBounds:
-    """Return the bounds with other null counts; all of them missing if writers store none (`bounded`)."""
+    """Return the bounds with the null counts `nulls`. Both are missing if writers store none (`bounded`)."""
     if bounded:
         return ColumnBounds(found.lower, found.upper, nulls, found.truncated)
     none = pa.nulls(len(nulls), found.lower.type)
@@ -188,7 +188,7 @@ def together(kept: FileTable, new: Sequence[Simulated], names: Sequence[str], pa
         kept: The files that stay.
         new: The simulated files.
         names: The columns whose bounds the table has.
-        partitions: The number of partitions. Their values are not meaningful.
+        partitions: The number of partitions. Partition values in the result are not meaningful.
     """
     rows = np.concatenate([kept.live_rows, *(s.rows for s in new)]).astype(np.int64)
     count = len(rows)

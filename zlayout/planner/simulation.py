@@ -70,7 +70,8 @@ class NewFiles(NamedTuple):
 
     Attributes:
         new: The new files.
-        unknown: The numbers of the groups without sampled rows.
+        unknown: The numbers of the groups that were not simulated: those without sampled rows, and those after
+            MAX_GROUPS.
         partition: int64[n], the partition of each sampled row after the rewrite; -1 for rows that are not rewritten.
         partitions: The number of partitions afterwards.
     """
@@ -259,7 +260,7 @@ def _floor(rewrite: Rewrite, weights: Floats, found: NewFiles, column: str, afte
 
 
 def _extrapolated(touched: Floats, files: Index, missing: Bools, rewrite: Rewrite, unknown: Sequence[int]) -> Floats:
-    """Return touched with values for partitions without a sample (`missing`), extrapolated from the other partitions.
+    """Return touched, with values extrapolated from the other partitions for those that were not simulated (`missing`).
 
     It is assumed that (touched - 1) / (files - 1) is the same in all partitions. files: int64[P], the number of files
     of each partition, without the new files of the groups `unknown`.

@@ -50,7 +50,7 @@ def staleness(
     Args:
         saved: The plan from the file.
         spec: The present layout spec.
-        again: The decision made again now, from the version of the table that was planned from.
+        again: The decision made again with the present layout spec, from the table version of the saved plan.
         now: The present table.
         mode: `compatible` accepts appends since the plan, `strict` does not. Neither of them accepts another layout,
             schema or partitioning, or a change of the pinned files.
@@ -74,7 +74,7 @@ def staleness(
         reasons = [f"expected table version {version}, found {now.version}" for version in versions]
     elif gone := _changed_files([group.files for group in again.groups], now):
         reasons = [f"{gone:,} pinned {'file was' if gone == 1 else 'files were'} changed or removed"]
-    elif _settings(saved.actions) != _settings(again.plan.actions):  # some settings do not belong to a table version
+    elif _settings(saved.actions) != _settings(again.plan.actions):  # a table version does not include all settings
         reasons = ["the plan would change other settings now"]
     else:
         broken = violated((*saved.requirements, *again.plan.requirements), observed)

@@ -21,9 +21,11 @@ from zlayout.table.state import Bools, Column, ColumnBounds, FileTable, Int64, T
 
 # Truncation prevents skipping if at least this share of the files has equal truncated bounds.
 MIN_SHARE_EQUAL = 0.25
-# If the common prefix of all bounds is at least this share of a bound, too few are left to distinguish files.
+# If the common prefix of all bounds has at least this share of the length of a bound, too few characters are left to
+# distinguish files.
 MIN_SHARE_COMMON_PREFIX = 0.25
-# A layout by d columns gives equal bounds to N^((d-1)/d) of N files. Only above this multiple is truncation the cause.
+# A layout by d columns gives equal bounds to N^((d-1)/d) of N files. Only above this multiple of that number is
+# truncation the cause.
 MAX_FACTOR_OF_LAYOUT = 1.5
 
 
@@ -112,8 +114,9 @@ def _columns(spec: LayoutSpec, state: TableState) -> list[Column]:
 def _indistinct(files: FileTable, column: str, keys: int) -> Bools:
     """Return the partitions, bool[P], in which too many files have the same truncated prefix as both bounds.
 
-    With `keys` z-order columns, a layout leaves equal bounds in some files. Files count if their prefix occurs in more
-    than MAX_FACTOR_OF_LAYOUT times as many. They are too many if they are at least MIN_SHARE_EQUAL of the files.
+    A layout by several z-order columns (their number is `keys`) gives some files equal bounds even without truncation.
+    Therefore a prefix counts only if more files have it than MAX_FACTOR_OF_LAYOUT allows. The files with such prefixes
+    are too many if they are at least MIN_SHARE_EQUAL of the files of the partition.
     """
     bounds = files.bounds[column]
     count = len(files.partitions)
@@ -129,7 +132,7 @@ def _indistinct(files: FileTable, column: str, keys: int) -> Bools:
 
 
 def _one_prefix(bounds: ColumnBounds) -> Bools:
-    """Return the files, bool[N], whose two bounds are the same truncated prefix up to its last character."""
+    """Return the files, bool[N], whose two truncated bounds are equal before the last character of the lower bound."""
     one = np.zeros(len(bounds.lower), bool)
     truncated = _truncated(bounds)
     lengths = _length(bounds.lower)
@@ -143,7 +146,7 @@ def _one_prefix(bounds: ColumnBounds) -> Bools:
 
 
 def _truncated(bounds: ColumnBounds) -> Bools:
-    """Return the files, bool[N], with a truncated bound. If both bounds are equal, they are a value as a whole."""
+    """Return the files, bool[N], with a truncated bound. Bounds that are equal to each other are not truncated."""
     if not is_text(bounds.lower.type):
         return np.zeros(len(bounds.lower), bool)
     differ = pc.fill_null(pc.not_equal(bounds.lower, bounds.upper), True).to_numpy(zero_copy_only=False)

@@ -142,8 +142,8 @@ def _may_wait(spec: LayoutSpec, groups: Sequence[SelectedFiles], files: FileTabl
     """Return the groups of the partitions in which all groups may wait."""
     columns = np.minimum(files.deleted, files.rows), files.rows
     deleted, rows = (sums(files.partition, len(files.partitions), column) for column in columns)
-    # The reason of a group does not show this: a partition without laid-out files has another reason, whether or not it
-    # exceeds the tolerance for deleted rows.
+    # The reason of a group does not show whether its partition exceeds the tolerance for deleted rows: if the partition
+    # has no laid-out files, that is the reason of the group.
     must = set(np.flatnonzero(deleted > spec.tolerance.deleted_rows * rows).tolist())
     must |= {group.partition_in(files) for group in groups if group.reason not in MAY_WAIT}
     return [group for group in groups if group.partition_in(files) not in must]

@@ -103,7 +103,8 @@ class Work:
             plan leaves groups for a later run.
         commit_properties: `commit.properties` of the project, which are stored with each commit for audits.
         asked: The predicted cost of a query of the workload after the whole plan; None if there is none.
-        partition_timezone: The time zone of timestamps in partition values without one; empty if it is not declared.
+        partition_timezone: The time zone of timestamps that partition values store without one; empty if it is not
+            declared.
     """
 
     table: TableName
@@ -196,8 +197,8 @@ class Work:
 
         Args:
             has: The present clustering columns; None if the format does not cluster the table.
-            altered: Whether the action that changes them has been carried out. Before, the columns to change to are
-                accepted as well as the planned ones; afterwards, no others are.
+            altered: Whether the action that changes them has been carried out. Before it, the columns that the plan was
+                made with and those to change to are accepted; after it, only the latter.
 
         Raises:
             CommitConflict: ZL320, if another writer changed them.
