@@ -70,7 +70,7 @@ def select(
     adopted = adopt(spec, files, each_file, recorded, planned & ~indistinct & adopts, now)
     facts = adopted.partitions
     # Here adopted files do not count as laid out, because they may have been added since the run that accepted the
-    # table. Without z-order columns, nothing is settled: all files count as laid out, so added files are not recognized.
+    # table. Without z-order columns, nothing is settled, since added files also count as laid out.
     settled = (recorded.laid == recorded.files) & (facts.deleted <= spec.tolerance.deleted_rows)
     settled &= is_accepted(spec, state.properties) & (counts(files.partition[added], len(settled)) == 0)
     settled &= spec.layout.orders
