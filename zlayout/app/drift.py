@@ -37,7 +37,7 @@ class DriftReport:
 
     @property
     def drifted(self) -> tuple[TablePlan, ...]:
-        """Tables with drift, or with decay above its tolerance, or whose `where` matches no partition."""
+        """Tables that are refused, have drift or decay above its tolerance, or whose `where` matches no partition."""
         return self.plan.not_as_declared
 
     @property
@@ -63,7 +63,7 @@ def drift(
 ) -> DriftReport:
     """Find tables that are not laid out as declared, or whose layout no longer fits the workload.
 
-    Reads metadata, and with `sample` key columns.
+    Reads metadata, and with `sample` columns of some row groups.
 
     Args:
         project: The project, from `load_project`.

@@ -22,7 +22,7 @@ class ImportedWorkload:
     Attributes:
         text: The workload file: SQL statements with weights.
         statements: The number of its statements.
-        executions: The number of executions that they stand for.
+        executions: The number of executions of these statements.
         problems: The records that could not be read, with their locations.
         left_out: The number of records that are not part of the workload, by the reason.
     """

@@ -36,8 +36,8 @@ class Applied:
         again: The observed table and the decision of `after`.
         within_budget: Whether everything that the budget allows is done.
         interrupted: Whether a person ended the run at this table.
-        forgotten: Whether a failed group needs longer bounds that the planner no longer detects, because the property
-            that makes bounds longer is already set (docs/adr/0004-cut-bounds.md).
+        forgotten: Whether a failed group needs longer bounds, and the planner can no longer detect this, because the
+            property that makes bounds longer is already set (docs/adr/0004-cut-bounds.md).
         predicted: The forecast of touched by z-order column, from the sample of the plan that was carried out.
         deferred: The groups for which the time limit of the run left no time.
         begun: Whether the run started with the table; false if the time limit left no time for any part of it.
