@@ -109,7 +109,7 @@ def _on_branches(jvm: IcebergJvm, base: Any) -> frozenset[int]:
 
 
 def _properties_at(jvm: IcebergJvm, base: Any, io: Any, snapshot: int) -> Mapping[str, str] | None:
-    """Return the table properties from when a snapshot was last the current one.
+    """Return the table properties of the newest metadata file in which a snapshot is the current one.
 
     None if a metadata file that is needed to find them does not exist any more.
     """
