@@ -37,9 +37,9 @@ def check_catalog(name: str, data: Mapping[str, Any], environ: Mapping[str, str]
         environ: The environment variables. Their S3 endpoint is checked if the catalog declares none.
 
     Yields:
-        ZL029 for a key that is missing or not allowed for the catalog type, and for a warehouse or an address that does
-        not suit the type; ZL037 for `storage` that does not suit the tables, an endpoint that is no URL, and an address
-        to which data is sent without encryption.
+        ZL029 for a type that the format does not have, for a key that is missing or not allowed for the type, and for a
+        warehouse, an address or a property that does not suit the type; ZL037 for `storage` that does not suit the
+        tables, an endpoint that is no URL, and an address to which data is sent without encryption.
     """
     key = f"catalogs.{name}"
     types = FORMATS[data["format"]].traits.catalog_types
@@ -110,7 +110,7 @@ def _type(data: Mapping[str, Any]) -> str | None:
 
 
 def _warehouse(value: str, root: Path, scheme: str, type_: str) -> str:
-    """Return a warehouse with a relative folder resolved. scheme: the prefix of local paths for the format."""
+    """Return a warehouse, with a local path resolved if the type has local paths. scheme: the prefix of such a path."""
     if type_ in (*_NAMED, "glue"):
         return value
     return value if _URL.match(value) else scheme + _local(value, root)

@@ -54,7 +54,7 @@ def select(table: str, condition: str) -> str:
 
 
 def _iceberg(node: Any, depth: int) -> str:
-    """Return an expression in the JSON of Iceberg as SQL. Raises ValueError. depth: the number of those around it."""
+    """Return an expression in the JSON of Iceberg as SQL. Raises ValueError. depth: its level."""
     if depth > MAX_DEPTH:
         raise ValueError(f"expected a filter of at most {MAX_DEPTH} levels")
     if isinstance(node, bool):
