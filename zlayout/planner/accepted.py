@@ -1,10 +1,10 @@
 """Accept partitions as the last complete run left them, until files are added to them.
 
-A plan cannot predict everything that a rewrite leaves. To which partitions the rows of a moved file go, and the sizes
-of the files that they become there, are known only after the rewrite. If a run did everything that its plan contained,
-a partition without new files is therefore accepted, even if it now exceeds a tolerance. It is measured again when files
-are added to it. The table stores a digest of the settings under which it was accepted. With other settings, all
-partitions are measured again.
+A plan cannot predict everything that a rewrite leaves. Only the rewrite shows to which partitions the rows of a moved
+file go, and how large the new files there are. If a run did everything that its plan contained, a partition without new
+files is therefore accepted, even if it now exceeds a tolerance. It is measured again when files are added to it. The
+table stores a digest of the settings under which it was accepted. With other settings, all partitions are measured
+again.
 """
 
 from __future__ import annotations

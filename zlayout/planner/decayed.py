@@ -18,8 +18,8 @@ from zlayout.table.side_by_side import side_by_side
 from zlayout.table.state import FileTable
 from zlayout.table.sums import counts, sums
 
-# No lower touched is expected of a rewrite, unless theory is lower. If 1 were expected, the smallest additional group
-# would exceed any tolerance, and every append would cause a rewrite of the whole partition.
+# A rewrite is not expected to reach a lower touched than this, unless theory is lower. If 1 were expected, even the
+# smallest additional group would exceed any tolerance, and every append would cause a rewrite of the whole partition.
 MIN_ACHIEVABLE = 2.0
 # Touched counts as equal to theory if the ratio of touched to theory is from 1 / NEAR_THEORY to NEAR_THEORY in the mean
 # over the columns, and at least MIN_NEAR_THEORY for each column. Files do not divide evenly among the columns: 128

@@ -214,7 +214,7 @@ def arriving_files(
         moved: G groups of files.
         group: int64[A], the number of the group of each pair.
         partition: int64[A], the partition of each pair.
-        share: float64[G], the share of the rows of a group that is assumed for each partition that they may go to.
+        share: float64[G], the share of the rows of a group that each partition of its pairs is assumed to get.
 
     Returns:
         The M files, at least one of each pair, and int64[M], the number of the group of each file.

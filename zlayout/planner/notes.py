@@ -199,7 +199,7 @@ def small_partition_files(spec: LayoutSpec, after: FilesAfter, partitions: int) 
 MIB, GIB = 2**20, 2**30
 # Smaller files cost more to open than to read. Larger files are too large to be skipped often.
 MIN_TARGET_SIZE, MAX_TARGET_SIZE = MIB, 16 * GIB
-# A small target size is not reported if the table has at most this number of files more than partitions.
+# A small target size is reported only if the table has more than this number of files besides one for each partition.
 MAX_FEW_FILES = 100
 
 
