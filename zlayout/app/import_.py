@@ -113,7 +113,7 @@ def layout_from(project: Project, name: TableName, backend: Backend, columns: Se
         if ordering is None:
             raise SpecError.of(
                 "ZL065",
-                f"expected a layout record or an external ordering, found none in {name}",
+                f"expected a layout record with z-order columns, or an external ordering, found neither in {name}",
                 hint="use --columns a,b with the columns that queries filter on",
             )
         require_usable(ordering.columns, state, None)

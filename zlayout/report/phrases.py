@@ -93,8 +93,8 @@ def partitions_text(groups: tuple[RewriteGroup, ...], limit: int | None) -> str:
 
 
 def reasons_text(groups: tuple[RewriteGroup, ...]) -> str:
-    """Write why groups are rewritten, with the number of groups per reason if reasons differ."""
-    counts = Counter(group.reason for group in groups)
+    """Write why groups are rewritten, with the number of partitions per reason if reasons differ."""
+    counts = Counter(reason for reason, _ in dict.fromkeys((group.reason, group.partition_number) for group in groups))
     if len(counts) == 1:
         return REASONS[next(iter(counts))]
     return ", ".join(f"{REASONS[reason]} ({plural(n, 'partition')})" for reason, n in counts.items())

@@ -5,6 +5,7 @@ from unit.report.sample_plans import BROKEN, EVENTS, ORDERS, REFUSED, UNCHANGED,
 
 from zlayout.planner.actions import ChangeClustering, Reason
 from zlayout.planner.model import TablePlan
+from zlayout.report.phrases import reasons_text
 from zlayout.report.words import number, plural, printable, setting, share, size, state
 
 
@@ -74,3 +75,10 @@ def test_no_name_is_a_command_to_the_log_of_a_workflow(text: str, shown: str) ->
 )
 def test_the_state_says_why_a_table_changes(table: TablePlan, words: str) -> None:
     assert state(table) == words
+
+
+def test_reasons_count_partitions_and_not_their_groups() -> None:
+    first, other = EVENTS.groups[0], EVENTS.groups[-1]
+    assert first.reason != other.reason
+    text = reasons_text((first, replace(first, id="second"), other))
+    assert text == "not laid out yet (1 partition), decayed (1 partition)"
