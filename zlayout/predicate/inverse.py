@@ -221,12 +221,12 @@ def _cast(column: exp.Expr, to: exp.Expr) -> Inverse | None:
     if type_ in STRING_TYPES and not to.expressions:
         return Inverse(column, _as_string, exact=False)
     if type_ in INTEGER_TYPES:
-        return Inverse(column, _rounded(Decimal(1)), exact=False)
+        return Inverse(column, _rounded(Decimal(1), exclusive=True), exact=False)
     if type_ == "DOUBLE":
         return Inverse(column, _as_double, exact=False)
     if type_ == "DECIMAL":
         scale = to.expressions[1].name if len(to.expressions) > 1 else "0"
-        return Inverse(column, _rounded(Decimal(1).scaleb(-int(scale))), exact=False)
+        return Inverse(column, _rounded(Decimal(1).scaleb(-int(scale)), exclusive=False), exact=False)
     return None
 
 
@@ -246,8 +246,8 @@ def _as_double(column: str, operator: Operator, value: Value) -> Predicate | Non
     return Compare(column, operator, float(value))
 
 
-def _rounded(step: Decimal) -> Solve:
-    """Invert comparisons of a cast that changes a number by less than `step`.
+def _rounded(step: Decimal, *, exclusive: bool) -> Solve:
+    """Invert comparisons of a cast that changes a number by less than `step`, or by `step` if not `exclusive`.
 
     The limits are the constant plus and minus `step`. A limit is excluded only if a double represents it exactly: in a
     comparison with a column of doubles Spark rounds it, perhaps to a value that matches.
@@ -258,8 +258,8 @@ def _rounded(step: Decimal) -> Solve:
             return None
         with localcontext(prec=2 * MAX_DIGITS):
             low, high = value - step, value + step
-        above = Compare(column, ">" if float(low) == low else ">=", low)
-        below = Compare(column, "<" if float(high) == high else "<=", high)
+        above = Compare(column, ">" if exclusive and float(low) == low else ">=", low)
+        below = Compare(column, "<" if exclusive and float(high) == high else "<=", high)
         match operator:
             case "=":
                 return And((above, below))

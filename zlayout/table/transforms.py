@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 EPOCH_YEAR = 1970
-_WIDE = Context(prec=80)  # Arrow's decimals have up to 76 digits
+_MAX_DIGITS = 76  # of Arrow's decimals
+_WIDE = Context(prec=_MAX_DIGITS + 4)
 
 
 def transformed(values: pa.Array, transform: str) -> pa.Array:
@@ -59,8 +60,8 @@ def _truncated(values: pa.Array, width: int) -> pa.Array:
         scale, encoded = values.type.scale, values.dictionary_encode()
         unscaled = (int(value.scaleb(scale, _WIDE)) for value in encoded.dictionary.to_pylist())
         lower = [Decimal(number - number % width).scaleb(-scale, _WIDE) for number in unscaled]
-        # The truncated value of a negative number may have one digit more.
-        return pa.array(lower, pa.decimal256(values.type.precision + 1, scale)).take(encoded.indices)
+        # A negative number may become one with more digits: width -100 is the lower end of -1.
+        return pa.array(lower, pa.decimal256(_MAX_DIGITS, scale)).take(encoded.indices)
     return pc.utf8_slice_codeunits(values, 0, width)
 
 

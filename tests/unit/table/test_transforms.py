@@ -23,6 +23,7 @@ TRANSFORMS: dict[str, transforms.Transform[Any, Any]] = {
     "truncate[3]": transforms.TruncateTransform(3),
     "truncate[10]": transforms.TruncateTransform(10),
     "truncate[50]": transforms.TruncateTransform(50),
+    "truncate[100000]": transforms.TruncateTransform(100_000),
     "identity": transforms.IdentityTransform(),
     "void": transforms.VoidTransform(),
 }
@@ -37,6 +38,7 @@ TRANSFORMS: dict[str, transforms.Transform[Any, Any]] = {
         (("truncate[3]", "truncate[10]", "identity"), types.IntegerType(), pa.int32(), NUMBERS),
         (("truncate[10]", "void"), types.LongType(), pa.int64(), [*NUMBERS, 2**62, -(2**62)]),
         (("truncate[10]", "truncate[50]"), types.DecimalType(4, 2), pa.decimal128(4, 2), AMOUNTS),
+        (("truncate[100000]",), types.DecimalType(2, 0), pa.decimal128(2, 0), [Decimal(-99), Decimal(99)]),
         (
             ("truncate[50]",),
             types.DecimalType(38, 2),
