@@ -27,14 +27,14 @@ def require_project(project: object) -> None:
 
 def require_number(name: str, value: object) -> None:
     """Raise SpecError ZL084 unless the argument `name` of the public API is a number of at least 0; infinity is one."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not float(value) >= 0:
+    if not _as_float(value) >= 0:
         message = f"expected a number of at least 0 for {name}, found {_found(value)}"
         raise SpecError.of("ZL084", message, hint=f"use for example {name}=60")
 
 
 def require_positive(name: str, value: object) -> None:
     """Raise SpecError ZL084 unless the argument `name` of the public API is a finite number above 0."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
+    if not 0 < _as_float(value) < math.inf:
         message = f"expected a number above 0 for {name}, found {_found(value)}"
         raise SpecError.of("ZL084", message, hint=f"use for example {name}=7")
 
@@ -51,6 +51,16 @@ def require_choice(name: str, value: object, choices: Iterable[str]) -> None:
     if value not in (known := tuple(choices)):
         message = f"expected {' or '.join(known)} for {name}, found {_found(value)}"
         raise SpecError.of("ZL084", message, hint=f"use for example {name}={known[0]!r}")
+
+
+def _as_float(value: object) -> float:
+    """Return a number as a float; NaN for other objects and for integers that no float can represent."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
 
 
 def _found(value: object) -> str:

@@ -201,6 +201,7 @@ ARGUMENTS: list[tuple[Callable[[Any], object], str]] = [
     (lambda project: zlayout.inspect(project, "lake.db.orders", timeout=True), "for timeout, found True"),
     (lambda project: zlayout.read_plan(project, "p.json", timeout=-1), "for timeout, found -1"),
     (lambda project: zlayout.import_layout(project, "lake.db.new", timeout=math.nan), "for timeout, found nan"),
+    (lambda project: zlayout.drift(project, timeout=10**400), "for timeout, found 1000"),
     (lambda project: zlayout.plan_rollback(project, "lake.db.orders", timeout="60"), "for timeout, found '60'"),  # type: ignore[arg-type]
     (lambda project: zlayout.plan_drop_trial(project, "lake.db.orders", clone="c", timeout="60"), "for timeout"),  # type: ignore[arg-type]
     (lambda project: zlayout.plan_trial(project, "lake.db.orders", clone="c", timeout="60"), "for timeout"),  # type: ignore[arg-type]
