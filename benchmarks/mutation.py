@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-# The mutants of a function are numbered from its first line to its last. This is every tenth of them.
+# The mutants of a function are numbered from its first line to its last. This is a tenth of those of long functions.
 SAMPLE = "zlayout.*__mutmut_*7"
 MUTMUT = str(Path(sys.executable).with_name("mutmut"))
 
@@ -38,6 +38,7 @@ def check_out(tree: Path) -> None:
     if tree.exists():
         subprocess.run(["git", "checkout", "--quiet", "--detach", head.strip()], cwd=tree, check=True)
     else:
+        subprocess.run(["git", "worktree", "prune"], cwd=ROOT, check=True)  # `make clean` deletes the folder only
         subprocess.run(["git", "worktree", "add", "--detach", str(tree), head.strip()], cwd=ROOT, check=True)
 
 

@@ -53,8 +53,7 @@ _GCS_CONF = {
 _FILE_IO = {"sql": S3_FILE_IO, "hive": RESOLVING_FILE_IO, "glue": RESOLVING_FILE_IO}
 # By default, deltalake repeats a request for three minutes if the store does not answer, and 10 times if the store
 # refuses the connection or throttles. It waits for a random time before each retry: at most 0.5 s with this setting,
-# then at most twice the previous time, and at most 15 s. The waits last 8 to 30 s together, so that a store may
-# restart.
+# then at most twice the previous time, and at most 15 s. The waits last 3 to 30 s together, mostly less than 8.
 _LIMITS = {"connect_timeout": "10s", "retry_timeout": "30s", "backoff_config.init_backoff": "250ms"}
 # The names of the options that `deltalake_options` derives for S3. `properties` of the catalog may add others.
 DELTALAKE_OPTIONS = frozenset({*_DELTALAKE_NAMES, *_LIMITS})
