@@ -162,7 +162,10 @@ def test_groups_that_need_longer_bounds_are_rewritten_together_or_not_at_all(
     assert len(backend.parts) == done
 
 
-def test_groups_of_a_conflict_are_left_if_no_time_is_left_to_try_again(backend: Slow) -> None:
+def test_groups_of_a_conflict_are_left_if_no_time_is_left_to_try_again(
+    backend: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zlayout.app.apply.RETRY_SECONDS", 0.0)
     planned = planned_on(backend)
     stored = backend.stored_table
     stored.append(make_rows(9, start=1000))

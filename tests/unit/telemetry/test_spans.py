@@ -125,6 +125,7 @@ def test_a_group_that_conflicts_is_an_error_of_its_stage_alone(
     memory: Scripted, cli: Cli, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, runs = memory.execute, []
+    monkeypatch.setattr("zlayout.app.apply.RETRY_SECONDS", 0.0)
 
     def execute(work: object, notify: object) -> object:
         runs.append(work)
