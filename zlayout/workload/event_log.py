@@ -22,6 +22,7 @@ from urllib.parse import unquote
 from zlayout.errors import Location, SpecError
 from zlayout.predicate.model import And, IsNull, Not, Predicate, conjunction
 from zlayout.reading import open_file
+from zlayout.table.external import MAX_MILLISECONDS
 from zlayout.workload.event_log_filters import Unread, not_pushed, partition_filters, pushed_filters, sql_filters
 from zlayout.workload.model import MAX_TEXT, Query, Scan, Unused
 
@@ -37,7 +38,6 @@ _END = re.compile(r", (?:runtimeFilters|RuntimeFilters|groupedBy)")
 
 _SQL = re.compile(r"\s*(?:--[^\n]*\n\s*)*(?:SELECT|WITH|INSERT|CREATE|MERGE|UPDATE|DELETE|TABLE|FROM)\b", re.IGNORECASE)
 _TRANSPARENT = ("WholeStageCodegen", "InputAdapter", "ColumnarToRow", "Project", "AdaptiveSparkPlan", "Photon")
-MAX_MILLISECONDS = 253_402_300_799_000  # the end of the year 9999
 
 # A scan: its table, its predicate, and the text and the reason of each unused filter.
 Found = tuple[str, Predicate | None, Unread]
