@@ -1,6 +1,8 @@
-"""User-supplied values quoted and escaped for messages."""
+"""User-supplied values and lists for messages, quoted, escaped and shortened."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 MAX_QUOTED_LENGTH = 60  # characters
 
@@ -9,6 +11,11 @@ def quote_value(text: str) -> str:
     """The text in single quotes, shortened to MAX_QUOTED_LENGTH characters and escaped."""
     shown = text if len(text) <= MAX_QUOTED_LENGTH else text[: MAX_QUOTED_LENGTH - 3] + "..."
     return f"'{escape_unprintable(shown)}'"
+
+
+def first_of(texts: Sequence[str], limit: int) -> str:
+    """Return the first `limit` texts, separated by commas, and how many more there are."""
+    return ", ".join(texts[:limit]) + (f" and {len(texts) - limit:,} more" if len(texts) > limit else "")
 
 
 def escape_unprintable(text: str) -> str:

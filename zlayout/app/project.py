@@ -10,7 +10,7 @@ from pathlib import Path
 
 from zlayout.app.arguments import require_project
 from zlayout.errors import Location, SpecError
-from zlayout.message_text import quote_value
+from zlayout.message_text import first_of, quote_value
 from zlayout.spec.load import find_project
 from zlayout.spec.load import load_project as load
 from zlayout.spec.model import CatalogConfig, LayoutSpec, Project, TableName
@@ -112,9 +112,8 @@ def select_layouts(
         if not any(_matches(spec, pattern) for spec in layouts):
             names = [str(spec.table) for spec in layouts]
             close = difflib.get_close_matches(pattern, names, 1)
-            listed = ", ".join(names[:MAX_NAMES_SHOWN])
-            listed += f" and {len(names) - MAX_NAMES_SHOWN:,} more" * (len(names) > MAX_NAMES_SHOWN)
-            hint = f"did you mean {close[0]}?" if close else f"tables with a layout: {listed}"
+            known = f"tables with a layout: {first_of(names, MAX_NAMES_SHOWN)}"
+            hint = f"did you mean {close[0]}?" if close else known
             if pattern.endswith(".json"):
                 hint = "this file does not exist; write a plan file with `zlayout plan --out FILE`"
             raise SpecError.of("ZL045", f"no layout matches {pattern!r}", hint=hint)

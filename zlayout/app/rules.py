@@ -13,7 +13,7 @@ from zlayout.app.project import is_name, select_layouts
 from zlayout.errors import Diagnostic, Location, Refused, SpecError, ZlayoutError
 from zlayout.formats.base import Backend, Listed
 from zlayout.formats.registry import FORMATS, backend_for
-from zlayout.message_text import quote_value
+from zlayout.message_text import first_of, quote_value
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, LayoutRule, LayoutSpec, Project, TableName
 from zlayout.spec.names import parse_table
@@ -199,12 +199,8 @@ def _remarks(rule: LayoutRule, names: Sequence[TableName], listed: Sequence[List
         return [Diagnostic("ZL444", message, severity="warning", hint=hint, location=rule.spec.location)]
     if not other:
         return []
-    shown = ", ".join(other[:MAX_NAMES_SHOWN]) + (
-        f" and {len(other) - MAX_NAMES_SHOWN} more" * (len(other) > MAX_NAMES_SHOWN)
-    )
-    message = (
-        f"the rule {quote_value(rule.spec.rule)} leaves out names that are not tables of the catalog's format: {shown}"
-    )
+    left_out = f"names that are not tables of the catalog's format: {first_of(other, MAX_NAMES_SHOWN)}"
+    message = f"the rule {quote_value(rule.spec.rule)} leaves out {left_out}"
     hint = "nothing needs to be done; exclude these names to remove this note"
     return [Diagnostic("ZL445", message, severity="note", hint=hint, location=rule.spec.location)]
 

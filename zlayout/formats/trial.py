@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from zlayout.errors import Refused
+from zlayout.message_text import first_of
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.state import TableState
 
@@ -209,5 +210,4 @@ def _by_hand(trial: Trial) -> str:
 
 
 def _listed(commits: Sequence[TrialCommit]) -> str:
-    shown = ", ".join(map(str, commits[:MAX_NAMED]))
-    return shown + (f" and {len(commits) - MAX_NAMED} more" if len(commits) > MAX_NAMED else "")
+    return first_of([str(commit) for commit in commits], MAX_NAMED)

@@ -11,7 +11,7 @@ from zlayout.errors import Refused
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, DataColumns
 from zlayout.formats.trial import TRIAL
-from zlayout.message_text import quote_value
+from zlayout.message_text import first_of, quote_value
 from zlayout.spec.model import MAIN, TableName
 from zlayout.table.external import ExternalRewrite, external_rewrites, instant_of_milliseconds
 from zlayout.table.state import Int64
@@ -41,9 +41,8 @@ def head(metadata: TableMetadata, name: TableName) -> Snapshot | None:
     if ref is None or not is_branch(ref):
         found = "no such branch" if ref is None else "a tag of this name"
         branches = [MAIN, *sorted(other for other, it in metadata.refs.items() if other != MAIN and is_branch(it))]
-        more = f" and {len(branches) - MAX_NAMED} more" if len(branches) > MAX_NAMED else ""
         message = f"expected branch {quote_value(name.branch)} of {name.on('')}, found {found}"
-        raise Refused.of("ZL238", message, hint=f"use a branch of the table: {', '.join(branches[:MAX_NAMED])}{more}")
+        raise Refused.of("ZL238", message, hint=f"use a branch of the table: {first_of(branches, MAX_NAMED)}")
     return metadata.snapshot_by_id(ref.snapshot_id)
 
 
