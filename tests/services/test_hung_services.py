@@ -91,7 +91,7 @@ def test_the_good_table_is_planned_and_the_process_ends_within_the_limit(root: P
     text = " ".join(out.split())
     assert "lake.db.orders" in text
     assert "1 failed" in text
-    assert f"ZL105 other.db.t could not be read within {LIMIT:g} s: catalog other or its object store" in text
+    assert f"ZL105 other.db.t could not be read within {LIMIT:g} s: catalog other or its storage" in text
     assert "damaged" not in text
     assert "Traceback" not in err
 
