@@ -75,6 +75,23 @@ def test_the_other_columns_are_read(path: Path, config: CatalogConfig) -> None:
     assert PROPERTY not in load_table(config, NAME).io.properties
 
 
+def test_statistics_of_types_that_only_one_engine_knows(path: Path, config: CatalogConfig) -> None:
+    """Presto's ANALYZE stores sizes and histograms in blobs of its own types."""
+    types = ("presto-sum-data-size-bytes-v1", "apache-datasketches-theta-v1", "presto-kll-sketch-bytes-v1")
+
+    def edit(metadata: dict[str, Any]) -> None:
+        at = {"snapshot-id": metadata["current-snapshot-id"], "sequence-number": 1}
+        blobs = [{"type": kind, **at, "fields": [1], "properties": {"ndv": "2"}} for kind in types]
+        sizes = {"file-size-in-bytes": 9, "file-footer-size-in-bytes": 1}
+        path = {"snapshot-id": at["snapshot-id"], "statistics-path": "stats.puffin"}
+        metadata["statistics"] = [{**path, **sizes, "blob-metadata": blobs}]
+
+    change(path, edit)
+    state = observe(config, NAME, ["id"])
+    assert {c.name: c.distinct for c in state.columns if c.distinct is not None} == {"id": 2}
+    assert state.files.rows.tolist() == [2]
+
+
 def test_a_plan_depends_on_the_type(path: Path, config: CatalogConfig) -> None:
     digests = set()
     for kind in ("variant", "geometry(OGC:CRS84)", "unknown"):

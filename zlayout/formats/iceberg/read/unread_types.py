@@ -1,9 +1,10 @@
 """Reads table metadata with types that pyiceberg does not know, such as `variant` in pyiceberg 0.12.
 
-pyiceberg rejects the whole metadata of a table if it does not know the type of one column, or cannot parse one default
-value. Therefore the JSON of the metadata is changed before pyiceberg parses it: such a type becomes `unknown`, such a
-default value is removed, and a table property gets the types by field id. After pyiceberg has loaded the table,
-`restore` removes this property and puts an `UnreadType` into each schema. What pyiceberg can parse is not changed.
+pyiceberg rejects the whole metadata of a table if it does not know the type of one column or of one statistics blob, or
+cannot parse one default value. Therefore the JSON of the metadata is changed before pyiceberg parses it: such a type
+becomes `unknown`, such a blob or default value is removed, and a table property gets the types by field id. After
+pyiceberg has loaded the table, `restore` removes this property and puts an `UnreadType` into each schema. What
+pyiceberg can parse is not changed.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, load_file_i
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import Compressor
 from pyiceberg.table import Table
+from pyiceberg.table.statistics import BlobMetadata
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, PrimitiveType, StructType, UnknownType
 
 if TYPE_CHECKING:
@@ -139,6 +141,8 @@ def readable(data: bytes) -> bytes:
     with suppress(AttributeError, KeyError, TypeError):  # of invalid metadata, which pyiceberg reports
         for schema in (metadata.get("schema"), *metadata.get("schemas", ())):  # `schema` is a key of format version 1
             _replace(schema, unread)
+        for statistics in metadata.get("statistics", ()):
+            statistics["blob-metadata"] = [blob for blob in statistics["blob-metadata"] if _is_known_blob(blob)]
         properties = {k: v for k, v in metadata.get("properties", {}).items() if k != PROPERTY}
         metadata["properties"] = properties | ({PROPERTY: json.dumps(unread)} if unread else {})
     return json.dumps(document).encode()
@@ -185,6 +189,15 @@ def _can_parse(field: dict[str, Any]) -> bool:
     try:
         NestedField(**field).model_dump_json()
     except Exception:  # the errors have no common base: ValueError, pyiceberg's ValidationError, TypeError and others
+        return False
+    return True
+
+
+def _is_known_blob(blob: dict[str, Any]) -> bool:
+    """Return whether pyiceberg can parse an entry of a statistics file. It knows the types of the Puffin spec only."""
+    try:
+        BlobMetadata(**blob)
+    except ValueError:
         return False
     return True
 
