@@ -265,30 +265,30 @@ def by_name(paths: Mapping[str, tuple[str, ...]]) -> Callable[[str, pa.Schema], 
 
 
 def by_field_id(
-    ids: Mapping[str, int], names: Mapping[str, tuple[str, ...]]
+    ids: Mapping[str, int], mapped: Mapping[str, int]
 ) -> Callable[[str, pa.Schema], tuple[str, ...] | None]:
-    """Return a function for `KeyFiles.leaf` that finds columns by field id, or by name in files without field ids.
+    """Return a function for `KeyFiles.leaf` that finds columns by field id.
 
     Args:
         ids: The field id of each column, by its dotted name.
-        names: The path of names of each column in data files, by its dotted name.
+        mapped: The field id of each name that a column has in files without field ids, by its dotted name.
     """
 
     def leaf(column: str, schema: pa.Schema) -> tuple[str, ...] | None:
-        paths = dict(_field_ids(schema, ()))
-        if not paths:
-            return by_name(names)(column, schema)
-        return paths.get(ids[column])
+        fields = list(_fields(schema, ()))
+        found = {id: path for id, path in fields if id is not None}
+        if not found:
+            found = {mapped[name]: path for _, path in fields if (name := ".".join(path)) in mapped}
+        return found.get(ids[column])
 
     return leaf
 
 
-def _field_ids(fields: Any, above: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield the field id and the path of names of each field below the path `above`."""
+def _fields(fields: Any, above: tuple[str, ...]) -> Iterator[tuple[int | None, tuple[str, ...]]]:
+    """Yield the field id, None if it has none, and the path of names of each field below the path `above`."""
     for field in fields:
         path = (*above, field.name)
         id = (field.metadata or {}).get(b"PARQUET:field_id")
-        if id is not None:
-            yield int(id), path
+        yield None if id is None else int(id), path
         if pa.types.is_struct(field.type):
-            yield from _field_ids(list(field.type), path)
+            yield from _fields(list(field.type), path)

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField, StringType, TimestampType
+from pyiceberg.types import LongType, NestedField, StringType, StructType, TimestampType
 
 from zlayout.errors import Location
 from zlayout.formats.delta.backend import DeltaBackend
@@ -179,3 +180,46 @@ def test_other_files_than_parquet_are_named(catalog: Catalog, config: CatalogCon
     object.__setattr__(state.files, "path", pa.array(["s3://bucket/data/00000.orc"]))
     with pytest.raises(ValueError, match="only Parquet files can be sampled, found ORC files"):
         backend.sample_keys(NAME, state, np.arange(1), ("id",), 10**6, 1)
+
+
+def test_old_files_without_field_ids_are_read_by_the_name_mapping(
+    catalog: Catalog, config: CatalogConfig, tmp_path: Path
+) -> None:
+    """As after `migrate` or `add_files`, and a rename since."""
+    pq.write_table(pa.table({"id": [3, 1], "city": ["a", "b"], "s": [{"n": 7}, {"n": 8}]}), tmp_path / "0.parquet")
+    schema = Schema(*SCHEMA.fields[:2], NestedField(5, "s", StructType(NestedField(6, "n", LongType()))))
+    table = catalog.create_table("db.t", schema)
+    table.add_files([f"file://{tmp_path}/0.parquet"])
+    with table.update_schema() as update:
+        update.rename_column("city", "town").rename_column("s.n", "m")
+    with table.update_schema() as update:
+        update.add_column("n", LongType())
+    _, found = sample(IcebergBackend(config, runtime(config, tmp_path)), "id", "town", "s.m", "n")
+    assert {name: values.to_pylist() for name, values in found.keys.items()} == {
+        "id": [3, 1],
+        "town": ["a", "b"],
+        "s.m": [7, 8],
+        "n": [None, None],
+    }
+
+
+def test_columns_that_old_files_lack_have_their_default_value(
+    catalog: Catalog, config: CatalogConfig, tmp_path: Path
+) -> None:
+    table = catalog.create_table("db.t", SCHEMA)
+    table.append(ROWS.slice(0, 2))
+    metadata = Path(catalog.load_table("db.t").metadata_location.removeprefix("file://"))
+    document = json.loads(metadata.read_text())
+    added = {"n": ("long", 5), "day": ("date", "2024-02-29"), "none": ("long", None), "cost": ("decimal(9, 2)", "1.50")}
+    document["schemas"][0]["fields"] += [
+        {"id": id, "name": name, "required": False, "type": kind, "initial-default": value}
+        for id, (name, (kind, value)) in enumerate(added.items(), 10)
+    ]
+    metadata.write_text(json.dumps(document | {"format-version": 3, "next-row-id": 0, "last-column-id": 20}))
+    _, found = sample(IcebergBackend(config, runtime(config, tmp_path)), *added)
+    assert {name: values.to_pylist() for name, values in found.keys.items()} == {
+        "n": [5, 5],
+        "day": [datetime.date(2024, 2, 29)] * 2,
+        "none": [None, None],
+        "cost": [Decimal("1.50")] * 2,
+    }

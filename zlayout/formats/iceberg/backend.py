@@ -15,7 +15,7 @@ from zlayout.formats.iceberg.internals import INTERNALS
 from zlayout.formats.iceberg.read.catalog import list_tables, list_warehouse, load_table
 from zlayout.formats.iceberg.read.history import last_run
 from zlayout.formats.iceberg.read.observe import NO_SNAPSHOT, observe
-from zlayout.formats.iceberg.read.schema import leaf_fields
+from zlayout.formats.iceberg.read.schema import leaf_fields, mapped_names
 from zlayout.formats.iceberg.read.support import has_row_ids_in_orc, needs_row_reader, partition_refusals
 from zlayout.formats.kernel.requirements import require_allowed, require_no_settings, require_table
 from zlayout.formats.orphans import Orphans
@@ -121,13 +121,15 @@ class IcebergBackend:
             # A PythonFile seeks to the end of the file to find its size, and GCS reports an error there.
             return opened if isinstance(opened, pa.NativeFile) else pa.PythonFile(opened, mode="r")
 
+        leaves = dict(leaf_fields(loaded.schema().fields))
+
         def constant(column: str, file: int) -> Any:
             partition = files.partitions[files.partition[file]]
             values = {str(field): value for field, value in zip(partition.fields, partition.values, strict=True)}
-            return values.get(column)
+            return values.get(column, leaves[column].initial_default)
 
-        fields = {leaf: field.field_id for leaf, field in leaf_fields(loaded.schema().fields)}
-        source = KeyFiles(open_file, by_field_id(fields, {leaf: tuple(leaf.split(".")) for leaf in fields}), constant)
+        ids = {leaf: field.field_id for leaf, field in leaves.items()}
+        source = KeyFiles(open_file, by_field_id(ids, mapped_names(loaded) or ids), constant)
         wanted = [column for column in state.columns if column.name in columns]
         return sample_row_groups(source, files, chosen, wanted, max_bytes, seed)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionField as SpecField
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.types import IcebergType, NestedField
 
@@ -76,6 +77,17 @@ def leaf_fields(fields: Iterable[NestedField], prefix: str = "") -> Iterator[tup
             yield from leaf_fields(field.field_type.fields, f"{name}.")
         else:
             yield name, field
+
+
+def mapped_names(table: Table) -> dict[str, int]:
+    """Return the field ids of the names that columns have in files without field ids, from the table's name mapping.
+
+    The names are dotted. A column that was renamed has several names. Without a name mapping, there are none.
+    """
+    mapping = table.name_mapping()
+    if mapping is None:
+        return {}
+    return {name: field.field_id for name, field in mapping._field_by_name.items() if field.field_id is not None}
 
 
 def schema_with(field_id: int, schema: Schema, metadata: TableMetadata) -> Schema | None:
