@@ -17,9 +17,9 @@ def _ignore(*_: Any) -> None:
 
 
 def apply_planned(planned: Planned, backend: Backend, options: PlanOptions = OPTIONS, **settings: Any) -> Applied:
-    """Apply a plan and return the run, failed or not. settings: `verify` and `attempts` of `apply_table`."""
+    """Apply a plan and return the run, failed or not. settings: `verify`, `attempts` and `notify`."""
     applied = new_run(planned)
-    apply_table(planned, backend, options, applied, _ignore, _ignore, **settings)
+    apply_table(planned, backend, options, applied, settings.pop("notify", _ignore), _ignore, **settings)
     return applied
 
 

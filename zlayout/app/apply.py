@@ -28,7 +28,7 @@ from zlayout.app.results import (
     with_results,
 )
 from zlayout.app.rewrites import Announce, Verify, execute, forgets, limit_of
-from zlayout.app.sampling import sampled_in_time
+from zlayout.app.sampling import begin_predictions
 from zlayout.app.telemetry import telemetry_of
 from zlayout.app.time_limit import TableLimit, TimeLimit, left_of_window
 from zlayout.errors import Refused, TableError
@@ -36,7 +36,6 @@ from zlayout.formats.base import Backend, Commit, Event, Notify, Progress, Stage
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Status
 from zlayout.planner.run_report import RunReport
-from zlayout.planner.sampled import predictions
 from zlayout.records.model import Command
 from zlayout.spark.live import runtime_for
 from zlayout.spark.session import SparkRuntime
@@ -249,9 +248,7 @@ def apply_table(
     if hot := planned.decision.plan.hot:
         options = replace(options, hot_after=hot.after)
     with recorded(applied, planned):
-        notify(Progress(applied.table, Stage.SAMPLING))
-        forecast = sampled_in_time(planned.spec, planned.state, planned.decision, backend, timeout)
-        applied.predicted = predictions(forecast.plan)
+        applied.predictions = begin_predictions(planned.spec, planned.state, planned.decision, backend, timeout)
         for attempt in range(attempts):
             is_last = attempt + 1 == attempts
             notify(Progress(applied.table, Stage.STARTING))

@@ -12,11 +12,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from enum import StrEnum
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from zlayout.app.arguments import require_count, require_number
 from zlayout.errors import Location, TableError
@@ -120,11 +121,33 @@ def read_one(read: Callable[[], Result], table: TableName, timeout: float = TIME
         TableError: ZL105, `read` did not return within `timeout` seconds.
         BaseException: The exception of `read`.
     """
+    return begin_read(read, table, timeout)()
 
-    def late(_number: int) -> NoReturn:
-        raise no_answer(table, timeout)
 
-    (result,) = read_all([table.catalog], lambda _number: read(), late, Reading(1, timeout))
+def begin_read(read: Callable[[], Result], table: TableName, timeout: float = TIMEOUT) -> Callable[[], Result]:
+    """Begin `read` in a thread, and return a function that waits for its result.
+
+    The function has the results and exceptions of `read_one`. The time limit begins now.
+
+    Raises:
+        SpecError: ZL084, the timeout is invalid.
+    """
+    require_number("timeout", timeout)
+    begun, until = Future[Result](), time.monotonic() + timeout
+
+    def work() -> None:
+        try:
+            begun.set_result(read())
+        except BaseException as error:  # libraries in Rust raise PanicException, which is not an Exception
+            begun.set_exception(error)
+
+    def result() -> Result:
+        wait([begun], min(max(until - time.monotonic(), 0.0), threading.TIMEOUT_MAX))
+        if not begun.done():
+            raise no_answer(table, timeout)
+        return begun.result()
+
+    Thread(target=work, name=_READER, daemon=True).start()
     return result
 
 

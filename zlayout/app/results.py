@@ -38,7 +38,8 @@ class Applied:
         interrupted: Whether a person ended the run at this table.
         forgotten: Whether a failed group needs longer bounds, and the planner can no longer detect this, because the
             property that makes bounds longer is already set (docs/adr/0004-cut-bounds.md).
-        predicted: The forecast of touched by z-order column, from the sample of the plan that was carried out.
+        predictions: Waits for the forecast of touched by z-order column, from a sample for the plan that was carried
+            out.
         deferred: The groups for which the time limit of the run left no time.
         begun: Whether the run started with the table; false if the time limit left no time for any part of it.
     """
@@ -55,7 +56,7 @@ class Applied:
     within_budget: bool = False
     interrupted: bool = False
     forgotten: bool = False
-    predicted: Mapping[str, float] = field(default_factory=dict)
+    predictions: Callable[[], Mapping[str, float]] = dict
     deferred: tuple[RewriteGroup, ...] = ()
     begun: bool = True
 
@@ -98,6 +99,7 @@ def result_of(applied: Applied) -> TableResult:
     """Make the result of one table, with its metrics after the run."""
     rewrites = [c for c in applied.commits if c.kind == "rewrite"]
     after = applied.after
+    predicted = applied.predictions() if after else {}
     return TableResult(
         run_id=applied.run_id,
         outcome=_result_status(applied),
@@ -114,7 +116,7 @@ def result_of(applied: Applied) -> TableResult:
                 c.depth,
                 c.overlaps,
                 c.depth_histogram,
-                applied.predicted.get(c.column),
+                predicted.get(c.column),
                 c.bytes_read.now,
             )
             for c in (after.columns if after else ())

@@ -81,7 +81,7 @@ def execute(
         The ids of the groups that failed; and the conflict, if one concerns the whole table, such as a changed
         partitioning, else None. After such a conflict no further group is carried out.
     """
-    whole = planned.decision.work(planned.spec, applied.run_id, verify, applied.predicted)
+    whole = planned.decision.work(planned.spec, applied.run_id, verify, applied.predictions)
     failed: frozenset[str] = frozenset()
     applied.deferred = ()
     give_back_freed_memory()  # the JVM of Spark needs the memory

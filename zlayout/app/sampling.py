@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from zlayout.app.concurrent_reads import TIMEOUT, read_one
+from collections.abc import Callable, Mapping
+
+from zlayout.app.concurrent_reads import TIMEOUT, begin_read
 from zlayout.errors import Diagnostic, TableError, first_line
 from zlayout.formats.base import Backend
 from zlayout.planner.bound_need import needed_values, with_values
 from zlayout.planner.decision import Decision
 from zlayout.planner.model import Status
-from zlayout.planner.sampled import columns_to_sample, files_to_sample, with_sample
+from zlayout.planner.sampled import columns_to_sample, files_to_sample, predictions, with_sample
 from zlayout.planner.settings import partitioning
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.key_sample import NotParquetError
 from zlayout.table.state import TableState
+from zlayout.tuning import give_back_freed_memory
 
 # The limit on the size of the column chunks that are read for one sample, in bytes.
 SAMPLE_BYTES = 16 * 2**20
@@ -78,16 +81,30 @@ def _not_sampled(spec: LayoutSpec, decision: Decision, reason: str, hint: str = 
     return decision.noting(warning)
 
 
-def sampled_in_time(
+def begin_predictions(
     spec: LayoutSpec, state: TableState | None, decision: Decision, backend: Backend, timeout: float = TIMEOUT
-) -> Decision:
-    """Call `sampled`, and add a warning (ZL410) instead if it takes longer than `timeout` seconds."""
-    if state is None:
-        return decision
-    try:
-        return read_one(lambda: sampled(spec, state, decision, backend, SAMPLE_BYTES), spec.table, timeout)
-    except TableError:
-        return sampled_late(spec, decision, timeout)
+) -> Callable[[], Mapping[str, float]]:
+    """Begin to sample the rows in a thread, and return a function that waits for the predictions of touched.
+
+    The rewrite does not depend on the predictions, so that Spark can work meanwhile. The function returns the predicted
+    touched of each z-order column after the whole plan, without columns that have none. If the rows cannot be sampled
+    within `timeout` seconds from now, these are the predictions from metadata.
+    """
+
+    def predict() -> Mapping[str, float]:
+        found = predictions(sampled(spec, state, decision, backend, SAMPLE_BYTES).plan)
+        give_back_freed_memory()  # the JVM of Spark needs the memory
+        return found
+
+    begun = begin_read(predict, spec.table, timeout)
+
+    def predicted() -> Mapping[str, float]:
+        try:
+            return begun()
+        except TableError:
+            return predictions(decision.plan)
+
+    return predicted
 
 
 def sampled_late(spec: LayoutSpec, decision: Decision, timeout: float) -> Decision:

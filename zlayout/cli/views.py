@@ -43,7 +43,6 @@ class Moment:
 
 
 _STAGES = {
-    Stage.SAMPLING: "sampling rows",
     Stage.STARTING_SPARK: "starting Spark",
     Stage.STARTING: "starting",
     Stage.CHANGING_SETTINGS: "changing settings",

@@ -75,7 +75,6 @@ Event = Commit | GroupFailed | Notice
 class Stage(StrEnum):
     """The phase of the work on a table. When a user stops a run, a rewrite is abandoned, and a commit is completed."""
 
-    SAMPLING = "sampling"
     STARTING_SPARK = "starting_spark"
     STARTING = "starting"
     CHANGING_SETTINGS = "changing_settings"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Literal
 
 from zlayout.errors import Diagnostic
@@ -78,13 +77,13 @@ class Decision:
         spec: LayoutSpec,
         run_id: str,
         verify: Literal["gate", "full"] = "gate",
-        predicted: Mapping[str, float] = MappingProxyType({}),
+        predictions: Callable[[], Mapping[str, float]] = dict,
     ) -> Work:
         """Return the work order that carries out the decision.
 
         Args:
             spec: The layout spec of the table.
-            run_id, verify, predicted: See `Work`.
+            run_id, verify, predictions: See `Work`.
         """
         return Work(
             table=spec.table,
@@ -98,7 +97,7 @@ class Decision:
             # the plan. If the spec has `where`, such files may be out of scope.
             covers_table=spec.where is None and sum(map(len, self.pinned.values())) == self.plan.files,
             verify=verify,
-            predicted=predicted,
+            predictions=predictions,
             accepts=acceptance(spec) if self.plan.is_whole else "",
             commit_properties=spec.commit_properties,
             partition_timezone=spec.partition_timezone,

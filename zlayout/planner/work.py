@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -98,7 +98,8 @@ class Work:
         declared: The declared partition fields, which a `ChangePartitioning` changes to.
         covers_table: Whether the groups contain all files of the table, and no `where` is declared.
         verify: `full` if the written files are read back before the commit.
-        predicted: The predicted touched after the whole plan, by z-order column; without columns that have none.
+        predictions: Returns the predicted touched after the whole plan, by z-order column; without columns that have
+            none. It may wait for a sample of the rows.
         accepts: The acceptance to store after all groups are committed (see `zlayout.planner.accepted`); empty if the
             plan leaves groups for a later run.
         commit_properties: `commit.properties` of the project, which are stored with each commit for audits.
@@ -116,7 +117,7 @@ class Work:
     declared: tuple[PartitionField, ...]
     covers_table: bool
     verify: Literal["gate", "full"] = "gate"
-    predicted: Mapping[str, float] = field(default_factory=dict)
+    predictions: Callable[[], Mapping[str, float]] = dict
     accepts: str = ""
     commit_properties: Mapping[str, str] = field(default_factory=dict)
     asked: QueryCost | None = None

@@ -44,10 +44,7 @@ class MemoryBackend:
 
     def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
         stored = self._catalog.load(table.identifier)
-        log = {v.number: v for v in stored.log}
-        at = stored.current if version is None else log.get(version)
-        if at is None:
-            raise TableError.of("ZL103", f"table {table} has no version {version}")
+        at = self._version(table, stored.current.number if version is None else version)
         return TableState(
             table=str(table),
             format="memory",
@@ -83,11 +80,17 @@ class MemoryBackend:
     def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
         raise NotImplementedError
 
+    def _version(self, table: TableName, number: int) -> Version:
+        for version in self._catalog.load(table.identifier).log:
+            if version.number == number:
+                return version
+        raise TableError.of("ZL103", f"table {table} has no version {number}")
+
     def sample_keys(
         self, table: TableName, state: TableState, chosen: Int64, columns: Sequence[str], max_bytes: int, seed: int
     ) -> RowGroupSample:
         """A file is one row group."""
-        stored = self._catalog.load(table.identifier).current
+        stored = self._version(table, state.version)
         random, kinds = np.random.default_rng(seed), {c.name: c.type for c in state.columns}
         read: list[tuple[int, pa.Table]] = []
         for file in random.permutation(chosen).tolist():
@@ -138,8 +141,8 @@ class MemoryBackend:
                 properties = {accepted.PROPERTY: accepts} if len(table.specs) > 1 else {}
                 commit = _rewrite(table, pinned, work, group, properties)
                 if number == len(groups) - 1:
-                    found = layout_metrics(_file_table(table.current, keys), keys)
-                    columns = tuple(RunColumn(m.column, work.predicted.get(m.column), m.touched) for m in found)
+                    predicted, found = work.predictions(), layout_metrics(_file_table(table.current, keys), keys)
+                    columns = tuple(RunColumn(m.column, predicted.get(m.column), m.touched) for m in found)
                     table.last_run = RunMetrics(work.run_id, commit.version, columns)
                 yield commit
             except CommitConflict as conflict:

@@ -92,7 +92,7 @@ class TestUse:
         assert (result.outcome, result.files_removed) == (zlayout.ResultStatus.AS_DECLARED, 4)
         assert result.rollback == f"zlayout rollback lake.db.orders --run {result.run_id}"
         stages = [e.stage for e in events if isinstance(e, zlayout.Progress)]
-        assert stages == ["sampling", "starting_spark", "rewriting", "observing"]
+        assert stages == ["starting_spark", "rewriting", "observing"]
         kinds = [type(e).__name__ for e in events if not isinstance(e, zlayout.Progress)]
         assert kinds == ["TableStarted", "TableEvent", "TableFinished"]
         assert not zlayout.plan(plan.project).has_changes

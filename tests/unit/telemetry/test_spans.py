@@ -38,7 +38,7 @@ def test_apply_has_a_span_for_each_table_and_for_each_thing_that_is_done_to_it(
     assert tree(collector) == {
         "": ["zlayout apply"],
         "zlayout apply": [f"table {TABLE}"],
-        f"table {TABLE}": ["observing", "sampling", "starting_spark", "rewriting", "observing"],
+        f"table {TABLE}": ["observing", "starting_spark", "rewriting", "observing"],
     }
     (event,) = named(collector, "rewriting").events
     assert event.name == "commit"
@@ -70,7 +70,7 @@ def test_a_span_lies_within_the_span_above_it(cli: Cli, collector: Collector) ->
     cli("apply", "--auto-approve")
     spans = {span.span_id: span for span in collector.spans()}
     below = [span for span in spans.values() if span.parent_span_id]
-    assert len(below) == 6
+    assert len(below) == 5
     for span in below:
         above = spans[span.parent_span_id]
         assert above.start_time_unix_nano <= span.start_time_unix_nano <= span.end_time_unix_nano
@@ -169,7 +169,7 @@ def test_an_interrupt_ends_all_spans(collector: Collector) -> None:
     with pytest.raises(KeyboardInterrupt):
         zlayout.apply(plan, on_event=interrupt)
     assert tree(collector)["zlayout apply"] == [f"table {TABLE}"]
-    assert tree(collector)[f"table {TABLE}"] == ["observing", "sampling", "starting_spark", "rewriting"]
+    assert tree(collector)[f"table {TABLE}"] == ["observing", "starting_spark", "rewriting"]
     assert named(collector, "zlayout apply").status.message == "KeyboardInterrupt"
     table = [span for span in collector.spans() if span.name == f"table {TABLE}"][-1]
     assert values(table.attributes)["zlayout.outcome"] == "interrupted"

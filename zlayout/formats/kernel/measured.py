@@ -71,7 +71,7 @@ class Measurement:
             or any(c.name not in self._files.bounds for c in self._work.layout.columns)
         ):
             return None
-        predicted = self._work.predicted
+        predicted = self._work.predictions()
         try:
             files = replaced(self._files, [each.group.files.path for each in done], written)
             found = layout_metrics(files, self._work.layout.weights)

@@ -55,7 +55,7 @@ def rewritten(partition: int, *intervals: tuple[int, int], **changes: Any) -> Re
 
 def measurement(predicted: dict[str, float]) -> Measurement:
     work = make_work(LAYOUT, TableName("lake", ("db",), "t"), groups=(group_of(0), group_of(1)))
-    return Measurement(files(), replace(work, predicted=predicted))
+    return Measurement(files(), replace(work, predictions=lambda: predicted))
 
 
 def test_touched_is_that_of_the_table_after_the_commits() -> None:
