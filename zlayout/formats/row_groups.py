@@ -258,8 +258,13 @@ def by_name(paths: Mapping[str, tuple[str, ...]]) -> Callable[[str, pa.Schema], 
     """
 
     def leaf(column: str, schema: pa.Schema) -> tuple[str, ...] | None:
-        path = paths[column]
-        return path if path[0] in schema.names else None
+        fields: Any = schema
+        for name in paths[column]:  # a file may have a struct without a field that was added to it later
+            at = fields.get_field_index(name) if isinstance(fields, pa.Schema | pa.StructType) else -1
+            if at < 0:
+                return None
+            fields = fields.field(at).type
+        return paths[column]
 
     return leaf
 

@@ -106,6 +106,16 @@ def test_the_sample_is_bounded_spread_and_repeatable(tmp_path: Path, delta: Delt
     assert sample(delta, "id", max_bytes=6000, seed=2)[1].keys["id"] != found.keys["id"]
 
 
+def test_a_field_that_was_added_to_a_struct_is_null_in_older_files(tmp_path: Path, delta: DeltaBackend) -> None:
+    where = str(tmp_path / "db" / "t")
+    write_deltalake(where, pa.table({"s": [{"x": 1}, {"x": 2}]}))
+    write_deltalake(where, pa.table({"s": [{"x": 3, "y": 4}, None]}), mode="append", schema_mode="merge")
+    _, found = sample(delta, "s.x", "s.y")
+    rows = zip(found.keys["s.x"].to_pylist(), found.keys["s.y"].to_pylist(), strict=True)
+    assert sorted(rows, key=repr) == [(1, None), (2, None), (3, 4), (None, None)]
+    assert found.footers.bounds["s.y"].lower.null_count == 1
+
+
 def test_delta_columns_are_read_by_physical_name(tmp_path: Path, delta: DeltaBackend) -> None:
     where = tmp_path / "db" / "t"
     (where / "_delta_log").mkdir(parents=True)
