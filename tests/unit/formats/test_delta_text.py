@@ -81,13 +81,19 @@ def test_nothing_gets_out_of_a_string_literal() -> None:
 
 
 def test_file_uris_are_those_that_java_makes() -> None:
-    """Java keeps non-ASCII letters and +=&, and writes a literal percent sign as %25."""
+    """Java keeps non-ASCII letters and +=&, escapes the spaces of all scripts, and writes a percent sign as %25."""
     base = "file:/base%20x/t"
-    logged = ["p=1%20%2525ü+=/a.parquet", "file:/else%20where/b.parquet", "s3://bucket/c%23.parquet"]
+    logged = [
+        "p=1%20%2525ü+=/a.parquet",
+        "file:/else%20where/b.parquet",
+        "s3://bucket/c%23.parquet",
+        "p=東京%E3%80%80駅%C2%A0/d.parquet",
+    ]
     expected = [
         "file:/base%20x/t/p=1%20%25" + "25ü+=/a.parquet",
         "file:/else%20where/b.parquet",
         "s3://bucket/c%23.parquet",
+        "file:/base%20x/t/p=東京%E3%80%80駅%C2%A0/d.parquet",
     ]
     assert file_uris(base, logged).to_pylist() == expected
 

@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
 # Up to this number, paths are sent to the JVM as literals in a filter. More paths are sent as a table for a join.
 _MAX_PATH_LITERALS = 1000
-# Characters that java.net.URI escapes in a path. `_metadata.file_path` is such a URI as a string.
-_QUOTED_IN_URI = re.compile(r"[^A-Za-z0-9_\-!.~'()*/@&=+$,;:\u00a1-\U0010ffff]")
+# Characters that java.net.URI escapes in a path. `_metadata.file_path` is such a URI as a string. Of the characters
+# after U+00A0, these are the spaces.
+_QUOTED_IN_URI = re.compile(
+    r"[^A-Za-z0-9_\-!.~'()*/@&=+$,;:\u00a1-\U0010ffff]|[\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
