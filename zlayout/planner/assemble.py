@@ -69,10 +69,8 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
     status = Status.REFUSED if choice.refusal else proposal.status
     columns, files = _forecast(proposal, choice)
     waiting = None if proposal.refusals else rarely_read_groups(selection, state)
-    plan = describe(
-        spec,
-        state,
-        status,
+    plan = replace(
+        describe(spec, state, status),
         actions=(
             *((SetProperties(properties),) if properties else ()),
             *(action for action in (change, clustering) if action),
@@ -103,8 +101,8 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
     )
 
 
-def describe(spec: LayoutSpec, state: TableState, status: Status, **parts: object) -> TablePlan:
-    """Return the plan of a table: its name, layout and size from the spec and the state, other fields from `parts`."""
+def describe(spec: LayoutSpec, state: TableState, status: Status) -> TablePlan:
+    """Return a plan without actions, which has the name, the layout and the size of a table."""
     files = state.files
     return TablePlan(
         table=str(spec.table),
@@ -119,7 +117,6 @@ def describe(spec: LayoutSpec, state: TableState, status: Status, **parts: objec
         rule=spec.rule,
         commit_bytes=spec.commit_bytes,
         size_histogram=tuple((b.label, b.files) for b in size_histogram(files.bytes, spec.layout.target_size)),
-        **parts,  # type: ignore[arg-type]
     )
 
 

@@ -61,7 +61,7 @@ def propose(
     """
     checked = check(spec, state)
     if any(d.severity == "error" for d in checked):
-        return Decision(describe(spec, state, Status.ERROR, diagnostics=checked))
+        return Decision(replace(describe(spec, state, Status.ERROR), diagnostics=checked))
     change = compare_partitioning(spec, state, capabilities)
     now = forecast.measure(state.files, spec)
     budget, after = options.max_rewrite_bytes, options.hot_after
