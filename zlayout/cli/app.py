@@ -13,7 +13,7 @@ import typer
 import zlayout
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.cli import options
-from zlayout.cli.console import Color, Console
+from zlayout.cli.console import Approval, Color, Console
 from zlayout.cli.group import Commands
 from zlayout.cli.job import job
 from zlayout.cli.study_commands import advise, simulate
@@ -172,7 +172,7 @@ def apply(
     select: options.Select = None,
     exclude: options.Exclude = None,
     branch: options.Branch = None,
-    auto_approve: Annotated[bool, typer.Option("--auto-approve", help="Apply without asking for approval.")] = False,
+    auto_approve: options.AutoApprove = False,
     stale: options.Stale = "compatible",
     verify: options.Verify = "gate",
     all_or_nothing: options.AllOrNothing = False,
@@ -210,7 +210,7 @@ def apply(
     return apply_command(
         request,
         console,
-        auto_approve,
+        Approval(console, auto_approve),
         stale,
         verify,
         reports,

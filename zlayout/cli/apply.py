@@ -22,7 +22,7 @@ from zlayout.app.results import (
 from zlayout.app.rewrites import Verify
 from zlayout.app.telemetry import Telemetry
 from zlayout.app.time_limit import NOTHING_LEFT, TimeLimit, left_of_window
-from zlayout.cli.console import Console, name_log
+from zlayout.cli.console import Approval, Console, name_log
 from zlayout.cli.events import Events
 from zlayout.cli.plan import PlanRequest, add_to_history, heading, run_report
 from zlayout.cli.reports import Reports, recording
@@ -38,7 +38,7 @@ from zlayout.report import closing, text
 from zlayout.report.phrases import result_text
 from zlayout.report.text import TextOptions
 from zlayout.report.words import plural, printable, size, wrapped
-from zlayout.spark.session import SparkRuntime, check_engine, check_pyspark
+from zlayout.spark.session import SparkRuntime, check_pyspark
 from zlayout.spec.maintenance import Maintenance
 
 
@@ -121,7 +121,7 @@ _STOPPING = "Stopping: a running commit is completed, a running rewrite is aband
 def apply_command(
     request: PlanRequest,
     console: Console,
-    auto_approve: bool,
+    approval: Approval,
     stale: Staleness,
     verify: Verify,
     reports: Reports,
@@ -136,7 +136,7 @@ def apply_command(
     Args:
         request: The options of the plan. If SELECT is one file, this is the plan file.
         console: Where to write.
-        auto_approve: Whether to apply without asking for approval.
+        approval: Asks whether to apply the plan.
         stale: `compatible` accepts a plan file after appends to its tables, `strict` does not.
         verify: Whether the new files are read back before the commit.
         reports: The reports to write.
@@ -155,12 +155,7 @@ def apply_command(
         start = time.monotonic()
         as_events = output == "json" and not reports.take_stdout
         shown = JsonShown(console, reports) if as_events else TextShown(console, reports)
-        if not auto_approve and not console.interactive:
-            raise SpecError.of(
-                "ZL046",
-                "expected a terminal on which apply can ask for approval, found none",
-                hint="use --auto-approve",
-            )
+        approval.require_possible("apply")
         if len(request.select) == 1 and Path(request.select[0]).is_file():
             _refuse_options_of_plan(request)
             saved = document.read(Path(request.select[0]))
@@ -186,12 +181,11 @@ def apply_command(
         if left_out := plan.with_status(Status.REFUSED, Status.ERROR):
             console.say(f"{plural(len(left_out), 'table')} left unchanged because of the problems above.", "error")
         maintenance = None if ignore_window else planned.project.maintenance
-        check_pyspark() if auto_approve else check_engine()
+        check_pyspark()
         if maintenance and left_of_window(maintenance) == NOTHING_LEFT:
             console.say(_outside(maintenance))
-        elif not auto_approve and console.ask("\nApply these changes? Only 'yes' is accepted: ") != "yes":
-            console.say("Not approved: nothing was written.")
-            return shown.end(report, 1)
+        elif (code := approval.declined("Apply these changes?")) is not None:
+            return shown.end(report, code)
         limit = TimeLimit.of(max_minutes, start, left_of_window(maintenance))
         runtime = SparkRuntime(planned.project, brief=summary(plan.tables).rewrite_bytes <= BRIEF_BYTES)
         run = _carry_out(planned, runtime, shown, reports.telemetry, verify, concurrent_tables, limit)

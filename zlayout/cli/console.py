@@ -220,11 +220,14 @@ def print_logs() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Asks for the approval of a command, unless `--auto-approve` or `--dry-run` is given."""
+    """Asks for the approval of a command, unless `--auto-approve` or `--dry-run` is given.
+
+    dry_run: None if the command has no such option.
+    """
 
     console: Console
     auto_approve: bool
-    dry_run: bool
+    dry_run: bool | None = None
 
     def require_possible(self, command: str) -> None:
         """Check that somebody can approve, before anything is read. Raises SpecError ZL046."""
@@ -232,7 +235,7 @@ class Approval:
             raise SpecError.of(
                 "ZL046",
                 f"expected a terminal on which {command} can ask for approval, found none",
-                hint="use --auto-approve, or --dry-run",
+                hint="use --auto-approve" if self.dry_run is None else "use --auto-approve, or --dry-run",
             )
 
     def declined(self, question: str) -> int | None:
@@ -249,7 +252,7 @@ class Approval:
             return 0
         if not self.auto_approve:
             check_engine()
-        if not self.auto_approve and self.console.ask(f"\n{question} Only 'yes' is accepted: ") != "yes":
-            self.console.say("Not approved: nothing was written.")
-            return 1
+            if self.console.ask(f"\n{question} Only 'yes' is accepted: ") != "yes":
+                self.console.say("Not approved: nothing was written.")
+                return 1
         return None

@@ -96,6 +96,7 @@ class TestApply:
         out, err = cli("apply", code=1)
         assert out == ""
         assert "ZL046" in err
+        assert "(use --auto-approve)" in err  # apply has no --dry-run
 
     def test_a_stale_plan_is_refused_with_3(self, root: Path, cli: Cli) -> None:
         cli("plan", "--out", "plan.json")
