@@ -1,4 +1,4 @@
-"""User-supplied values and lists for messages, quoted, escaped and shortened."""
+"""Counts for messages; values and lists of users for messages, quoted, escaped and shortened."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ def quote_value(text: str) -> str:
 def first_of(texts: Sequence[str], limit: int) -> str:
     """Return the first `limit` texts, separated by commas, and how many more there are."""
     return ", ".join(texts[:limit]) + (f" and {len(texts) - limit:,} more" if len(texts) > limit else "")
+
+
+def plural(count: int, noun: str) -> str:
+    """Write a count with its noun, for example `1 file`, `2,000 files` or `3 queries`."""
+    if count != 1:
+        noun = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
+    return f"{count:,} {noun}"
 
 
 def escape_unprintable(text: str) -> str:

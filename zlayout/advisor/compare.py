@@ -10,6 +10,7 @@ from typing import Any
 
 from zlayout.advisor.model import Choice, Costs, Study, TableQuery, Use
 from zlayout.errors import Diagnostic
+from zlayout.message_text import plural
 from zlayout.predicate.parse import to_sql
 from zlayout.report.words import printable
 from zlayout.spec.layout import Layout, cut_texts
@@ -164,7 +165,7 @@ def column_notes(study: Study) -> Iterator[tuple[str, str]]:
 
 def _values(distinct: int, sampled: int) -> str:
     # If more than a third of the sampled values are distinct, the table probably has more distinct values.
-    return f"{'more than ' if distinct * 3 > sampled else ''}{distinct:,} value{'' if distinct == 1 else 's'}"
+    return f"{'more than ' if distinct * 3 > sampled else ''}{plural(distinct, 'value')}"
 
 
 def warning(study: Study) -> Diagnostic | None:
@@ -192,7 +193,7 @@ def other_queries(study: Study) -> Iterator[str]:
     """Yield one sentence for each class of queries on the table that is not simulated."""
     for use, (one, many) in _PARTS.items():
         if count := study.coverage.queries.get(use, 0):
-            text = f"1 query {one}" if count == 1 else f"{count:,} queries {many}"
+            text = f"{plural(count, 'query')} {one if count == 1 else many}"
             yield f"{text} ({study.coverage.share(use):.0%} of the weight)"
 
 

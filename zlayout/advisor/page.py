@@ -7,10 +7,11 @@ from typing import Any
 
 from zlayout.advisor import compare
 from zlayout.advisor.model import Study
+from zlayout.message_text import plural
 from zlayout.report import charts
 from zlayout.report.formats import check_available
 from zlayout.report.html import environment, source_hash
-from zlayout.report.words import number, plural, printable, size
+from zlayout.report.words import number, printable, size
 
 WORKLOAD = "the workload"
 MAX_QUERY_LENGTH = 160  # characters

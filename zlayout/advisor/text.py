@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from zlayout.advisor import compare
 from zlayout.advisor.model import Choice, Study
-from zlayout.report.words import number, plural, printable, size
+from zlayout.message_text import plural
+from zlayout.report.words import number, printable, size
 from zlayout.workload.model import Unused
 
 MAX_QUERIES_PER_GROUP = 20

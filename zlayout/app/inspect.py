@@ -14,8 +14,9 @@ from zlayout.errors import SpecError
 from zlayout.formats.orphans import Orphans
 from zlayout.formats.registry import backend_for
 from zlayout.formats.run_metrics import RunMetrics
+from zlayout.message_text import plural
 from zlayout.planner.forecasts import QueryCost
-from zlayout.report.words import plural, size, version_word
+from zlayout.report.words import size, version_word
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.histogram import SizeBucket, size_histogram

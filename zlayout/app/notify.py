@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 
 from zlayout.app.drift import DriftReport
 from zlayout.errors import Diagnostic, first_line
+from zlayout.message_text import plural
 from zlayout.planner.model import TablePlan
 from zlayout.reading import read_at_most
 from zlayout.report.one_line import table_lines, worst_first
-from zlayout.report.words import plural
 from zlayout.secrets import remember
 from zlayout.spec.model import Project
 

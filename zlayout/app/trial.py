@@ -21,6 +21,7 @@ from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused, Spe
 from zlayout.formats.base import Backend, Progress, Stage
 from zlayout.formats.registry import FORMATS, backend_for
 from zlayout.formats.trial import Trial, require_marked
+from zlayout.message_text import plural
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.diff import propose, settle
 from zlayout.planner.forecasts import QueryCost
@@ -280,6 +281,6 @@ def _warnings(place: Place, trial: Trial, different: Sequence[ReplayedQuery]) ->
         hint = "one of the two has changed since the trial was made; make the trial again to compare the same rows"
         yield Diagnostic("ZL460", f"{place.table}: {message}", "warning", hint)
     if trial.moved:
-        message = f"{place.table}: main has {len(trial.moved)} snapshots that branch {place.where} does not have"
+        message = f"main has {plural(len(trial.moved), 'snapshot')} that branch {place.where} does not have"
         hint = "publish will be refused; drop the trial and make it again, or apply to main"
-        yield Diagnostic("ZL461", message, "warning", hint)
+        yield Diagnostic("ZL461", f"{place.table}: {message}", "warning", hint)

@@ -108,7 +108,7 @@ def validate_(
 ) -> int:
     """Check zlayout.yaml and the layouts for errors. Reads no table."""
     from zlayout.app.project import validate
-    from zlayout.report.words import plural
+    from zlayout.message_text import plural
 
     Console(color).result(f"{plural(len(validate(project, paths or ())), 'layout')} valid\n")
     return 0

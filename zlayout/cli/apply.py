@@ -28,6 +28,7 @@ from zlayout.cli.plan import PlanRequest, add_to_history, heading, run_report
 from zlayout.cli.reports import Reports, recording
 from zlayout.cli.views import ApplyProgress, Bars, Lines, View
 from zlayout.errors import Diagnostic, SpecError
+from zlayout.message_text import plural
 from zlayout.planner import document
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Status, summary
@@ -37,7 +38,7 @@ from zlayout.records.model import Command
 from zlayout.report import closing, text
 from zlayout.report.phrases import result_text
 from zlayout.report.text import TextOptions
-from zlayout.report.words import plural, printable, size, wrapped
+from zlayout.report.words import printable, size, wrapped
 from zlayout.spark.session import SparkRuntime, check_pyspark
 from zlayout.spec.maintenance import Maintenance
 

@@ -16,8 +16,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from zlayout.errors import Diagnostic, SpecError, first_line
+from zlayout.message_text import plural
 from zlayout.report.text import TextOptions
-from zlayout.report.words import plural, printable, wrapped
+from zlayout.report.words import printable, wrapped
 from zlayout.secrets import without_secrets
 from zlayout.spark.session import check_engine
 

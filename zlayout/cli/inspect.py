@@ -14,9 +14,10 @@ from zlayout.app.project import load_project
 from zlayout.cli.console import Console
 from zlayout.formats.orphans import Orphans
 from zlayout.formats.run_metrics import RunMetrics
+from zlayout.message_text import plural
 from zlayout.planner.forecasts import QueryCost
 from zlayout.report.phrases import cost_text
-from zlayout.report.words import duration, number, plural, printable, setting, size, version_word
+from zlayout.report.words import duration, number, printable, setting, size, version_word
 from zlayout.secrets import without_secrets
 from zlayout.spec.layout import CLUSTERED_BY
 from zlayout.table.metrics import ColumnMetrics

@@ -20,11 +20,11 @@ from zlayout.app.telemetry import Telemetry
 from zlayout.cli.console import Console, ReadingShown
 from zlayout.cli.options import HERE
 from zlayout.cli.reports import Reports, recording
+from zlayout.message_text import plural
 from zlayout.planner import document
 from zlayout.planner.run_report import RunReport
 from zlayout.records.model import Command
 from zlayout.report import text
-from zlayout.report.words import plural
 
 CHANGES = 2
 WORSE = 5

@@ -10,7 +10,8 @@ from zlayout.app.project import known_table, load_project
 from zlayout.app.publish import commit_drop, commit_publish, plan_drop_trial, plan_publish
 from zlayout.cli.console import Approval, Console, spark_of
 from zlayout.formats.trial import Trial
-from zlayout.report.words import plural, printable, version_word
+from zlayout.message_text import plural
+from zlayout.report.words import printable, version_word
 from zlayout.spec.model import TableName
 
 

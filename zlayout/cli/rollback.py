@@ -13,7 +13,8 @@ from zlayout.app.rollback import RolledBack, plan_rollback, roll_back
 from zlayout.cli.console import Approval, Console, spark_of
 from zlayout.cli.views import stage_text
 from zlayout.formats.undo import Undo, total
-from zlayout.report.words import number, plural, printable, size, version_word
+from zlayout.message_text import plural
+from zlayout.report.words import number, printable, size, version_word
 
 MAX_LISTED_FILES = 10
 

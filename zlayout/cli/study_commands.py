@@ -10,7 +10,8 @@ import typer
 
 from zlayout.cli import options
 from zlayout.cli.console import Color, Console, spark_of
-from zlayout.report.words import number, plural, printable
+from zlayout.message_text import plural
+from zlayout.report.words import number, printable
 
 if TYPE_CHECKING:
     from zlayout.advisor.model import Study

@@ -15,9 +15,10 @@ from zlayout.cli.console import Approval, Console, spark_of
 from zlayout.cli.plan import heading
 from zlayout.cli.views import describe, stage_text
 from zlayout.formats.base import Progress
+from zlayout.message_text import plural
 from zlayout.planner.forecasts import QueryCost
 from zlayout.report import text
-from zlayout.report.words import number, plural, printable, size, version_word
+from zlayout.report.words import number, printable, size, version_word
 
 MAX_LISTED_QUERIES = 10
 MAX_NAME_WIDTH = 40

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from zlayout.app.results import Applied, ApplyEvent, TableEvent, TableFinished, TableStarted
 from zlayout.cli.console import Console
 from zlayout.formats.base import Event, GroupFailed, Notice, Progress, Stage
-from zlayout.report.words import plural, printable, size, wrapped
+from zlayout.message_text import plural
+from zlayout.report.words import printable, size, wrapped
 from zlayout.spark.session import SparkRuntime
 
 if TYPE_CHECKING:

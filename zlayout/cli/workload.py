@@ -48,7 +48,8 @@ def import_(
     from zlayout.app.import_workload import import_workload
     from zlayout.app.project import load_project
     from zlayout.errors import SpecError
-    from zlayout.report.words import plural, printable
+    from zlayout.message_text import plural
+    from zlayout.report.words import printable
     from zlayout.spec.load import find_project, shown
 
     if no_values and keep_values:

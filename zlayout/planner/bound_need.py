@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.errors import Diagnostic
+from zlayout.message_text import plural
 from zlayout.planner.actions import PropertyChange, PropertyReason, Reason, SetProperties
 from zlayout.planner.decision import Decision
 from zlayout.planner.model import TablePlan
@@ -152,10 +153,9 @@ def growth_notes(spec: LayoutSpec, state: TableState, properties: Sequence[Prope
     growth, files = log_growth(spec, state, properties), len(state.files)
     if not (per_file := sum(growth.values())):
         return
-    columns = "1 column" if len(growth) == 1 else f"{len(growth):,} columns"
     message = (
-        f"statistics of {columns} grow by at most {per_file:,} characters per file, {per_file * files:,} bytes of "
-        f"metadata for {files:,} {'file' if files == 1 else 'files'} if the text is ASCII"
+        f"statistics of {plural(len(growth), 'column')} grow by at most {per_file:,} characters per file, "
+        f"{per_file * files:,} bytes of metadata for {plural(files, 'file')} if the text is ASCII"
     )
     yield Diagnostic("ZL432", message, "note", location=spec.location_of("zorder.columns"))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from zlayout.errors import Diagnostic
+from zlayout.message_text import plural
 from zlayout.planner.actions import ChangePartitioning, PropertyChange, TruncatedBounds, truncation_text
 from zlayout.planner.forecasts import SAME_READS, ColumnForecast, FilesAfter
 from zlayout.planner.model import READS_MORE
@@ -89,8 +90,8 @@ def scope_notes(spec: LayoutSpec, selection: FileSelection, partitions: int) -> 
     """
     location = spec.location_of("where")
     if matched := selection.partially_matched:
-        what, are = ("1 partition matches", "is") if matched == 1 else (f"{matched:,} partitions match", "are")
-        message = f"{what} `where` only in part, and {are} not changed"
+        match, are = ("matches", "is") if matched == 1 else ("match", "are")
+        message = f"{plural(matched, 'partition')} {match} `where` only in part, and {are} not changed"
         yield Diagnostic("ZL403", message, "note", "change `where` to a partition boundary to include them", location)
     if partitions and selection.out_of_scope == partitions:
         message = f"`where` matches none of the {partitions:,} partitions, so that nothing is laid out"
@@ -110,9 +111,9 @@ def adoption_notes(spec: LayoutSpec, selection: FileSelection) -> Iterator[Diagn
         hint = "nothing to do; they count as laid out while they are within the tolerance"
         yield Diagnostic("ZL420", message, "note", hint, spec.location_of("zorder.columns"))
     if selection.left_out:
-        groups, files = len(selection.left_out), sum(len(group.files) for group in selection.left_out)
-        what = "1 group" if groups == 1 else f"{groups:,} groups"
-        message = f"no budget is spent on {what} with {files:,} files, whose rewrite would gain nothing"
+        groups = plural(len(selection.left_out), "group")
+        files_left_out = plural(sum(len(group.files) for group in selection.left_out), "file")
+        message = f"no budget is spent on {groups} with {files_left_out}, whose rewrite would gain nothing"
         hint = "plan without --max-rewrite-bytes to rewrite them too"
         yield Diagnostic("ZL422", message, "note", hint, spec.location)
 

@@ -9,6 +9,7 @@ from typing import Literal
 import pyarrow.compute as pc
 
 from zlayout.errors import Diagnostic
+from zlayout.message_text import plural
 from zlayout.planner.actions import Action, ChangeClustering, ChangePartitioning, RewriteGroup
 from zlayout.planner.decision import Decision
 from zlayout.planner.model import TablePlan
@@ -73,7 +74,7 @@ def staleness(
     elif versions:
         reasons = [f"expected table version {version}, found {now.version}" for version in versions]
     elif gone := _changed_files([group.files for group in again.groups], now):
-        reasons = [f"{gone:,} pinned {'file was' if gone == 1 else 'files were'} changed or removed"]
+        reasons = [f"{plural(gone, 'pinned file')} {'was' if gone == 1 else 'were'} changed or removed"]
     elif _settings(saved.actions) != _settings(again.plan.actions):  # a table version does not include all settings
         reasons = ["the plan would change other settings now"]
     else:

@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from zlayout.errors import Diagnostic
+from zlayout.message_text import plural
 from zlayout.planner.actions import Reason, RewriteGroup
 from zlayout.planner.forecasts import HotGroups, RarelyReadGroups
 from zlayout.planner.partition_text import partition_names, partition_text
@@ -165,7 +166,7 @@ def rarely_read_names(selection: FileSelection, files: FileTable) -> frozenset[s
 
 def rarely_read_note(spec: LayoutSpec, waiting: RarelyReadGroups) -> Diagnostic:
     """Return ZL416: partitions have decayed and are not rewritten."""
-    what, files = _counted(waiting.partitions, "partition"), _counted(waiting.files, "file")
+    what, files = plural(waiting.partitions, "partition"), plural(waiting.files, "file")
     message = (
         f"decay of {what} is tolerated: {files} of {waiting.bytes:,} bytes wait, because the queries of the workload "
         "rarely read them"
@@ -188,11 +189,7 @@ def unread_notes(
     unread = [g for g in groups if g.reason in MAY_WAIT and executions.get(g.partition) == 0]
     size, whole = (sum(group.bytes for group in some) for some in (unread, groups))
     if spec.tolerance.rarely_read is None and 2 * size > whole:
-        what = _counted(len({group.partition_number for group in unread}), "decayed partition")
+        what = plural(len({group.partition_number for group in unread}), "decayed partition")
         message = f"{size:,} of {whole:,} bytes are rewritten in {what} that no query with conditions reads"
         hint = "if the workload has nearly all queries, declare `tolerance: {rarely_read: 0%}`, so that they wait"
         yield Diagnostic("ZL417", message, "note", hint, spec.location_of("tolerance"))
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

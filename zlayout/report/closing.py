@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from zlayout.message_text import plural
 from zlayout.planner.model import Plan, Status, Summary, summary
 from zlayout.planner.run_report import RunReport
-from zlayout.report.words import RESULT_STATUSES, plural, size
+from zlayout.report.words import RESULT_STATUSES, size
 
 
 def last_line(shown: Plan | RunReport) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from zlayout.message_text import plural
 from zlayout.planner.model import TablePlan
 from zlayout.planner.picture import Boxes, Picture
 from zlayout.planner.result import TableResult
 from zlayout.report import charts
-from zlayout.report.words import plural
 
 Figure = dict[str, Any]
 Histogram = Sequence[tuple[str, int]]

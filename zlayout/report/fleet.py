@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from zlayout.message_text import plural
 from zlayout.planner.model import TablePlan, summary
 from zlayout.planner.run_report import RunReport
 from zlayout.report import words
@@ -117,5 +118,5 @@ def _saving(entries: Sequence[Entry]) -> str:
     now, after = (sum(e["most_read"] for e in known), sum(e["after"]["most_read"] for e in known))
     return (
         f"A query for one value of the worst column reads {words.size(now)} now and {words.size(after)} after "
-        f"(forecast; the upper end where it is a range), over {words.plural(len(known), 'table')}."
+        f"(forecast; the upper end where it is a range), over {plural(len(known), 'table')}."
     )

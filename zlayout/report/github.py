@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from zlayout.message_text import plural
 from zlayout.planner.model import Plan
 from zlayout.planner.run_report import RunReport
 from zlayout.report.findings import RULES, Finding, findings
-from zlayout.report.words import plural, printable
+from zlayout.report.words import printable
 
 # GitHub shows at most this many errors of one step.
 MAX_ANNOTATIONS = 10

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from zlayout.message_text import plural
 from zlayout.planner.run_report import Trend
 from zlayout.records.model import ColumnRecord, Record
 from zlayout.records.trend import Growth
 from zlayout.report.phrases import measure_text
-from zlayout.report.words import number, plural, printable, size
+from zlayout.report.words import number, printable, size
 
 _BARS = "▁▂▃▄▅▆▇█"
 

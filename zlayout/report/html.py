@@ -8,6 +8,7 @@ from collections.abc import Callable
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from zlayout.message_text import plural
 from zlayout.planner.actions import ChangeClustering, ChangePartitioning, SetProperties
 from zlayout.planner.forecasts import BytesRead, ColumnForecast
 from zlayout.planner.model import Plan, TablePlan, summary
@@ -27,7 +28,7 @@ MAX_GROUPS_PER_TABLE = 200
 _FILTERS: dict[str, Callable[..., Any]] = {
     "size": words.size,
     "number": words.number,
-    "plural": words.plural,
+    "plural": plural,
     "version_word": words.version_word,
     "decay": phrases.decay_text,
     "reason": words.REASONS.__getitem__,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from zlayout.message_text import plural
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
@@ -11,7 +12,7 @@ from zlayout.report.closing import last_line, title
 from zlayout.report.one_line import states_text, worst_first
 from zlayout.report.phrases import bytes_text, touched_text, written_text
 from zlayout.report.text import TextOptions, render_table
-from zlayout.report.words import RESULT_STATUSES, number, plural, printable, size, state
+from zlayout.report.words import RESULT_STATUSES, number, printable, size, state
 
 # The first line of every comment, by which the next run finds the comment.
 MARKER = "<!-- zlayout-report -->"

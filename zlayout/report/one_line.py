@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from zlayout.message_text import plural
 from zlayout.planner.model import Status, TablePlan
 from zlayout.report.phrases import touched_text
-from zlayout.report.words import number, plural, printable, size, state
+from zlayout.report.words import number, printable, size, state
 
 MIN_NAME_WIDTH = 20
 # Without --verbose, a plan shows at most MAX_TABLES tables in full, and at most MAX_LINES others in one line each.

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from zlayout.message_text import plural
 from zlayout.planner.actions import RewriteGroup, parts_of
 from zlayout.planner.forecasts import (
     BytesRead,
@@ -28,7 +29,6 @@ from zlayout.report.words import (
     duration,
     known,
     number,
-    plural,
     printable,
     setting,
     share,

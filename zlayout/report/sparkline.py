@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from zlayout.message_text import plural
 from zlayout.planner.run_report import ColumnTrend, Trend
 from zlayout.report.charts import markup
-from zlayout.report.words import number, plural
+from zlayout.report.words import number
 
 if TYPE_CHECKING:
     import markupsafe

@@ -126,13 +126,6 @@ def property_reason(change: PropertyChange) -> str:
     return printable(f"no min/max statistics on {change.column}")
 
 
-def plural(count: int, noun: str) -> str:
-    """Write a count with its noun, for example `1 file`, `2,000 files` or `3 queries`."""
-    if count != 1:
-        noun = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
-    return f"{count:,} {noun}"
-
-
 def setting(value: Any) -> str:
     """Write a value as in a layout spec, for example `[a, b]` or `true`. Sizes are not converted."""
     if value is None:

@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from zlayout.errors import Diagnostic, Refused
+from zlayout.message_text import plural
 from zlayout.rewrite.constants import Constants
 from zlayout.rewrite.forest import Forest, build_forest
 from zlayout.rewrite.gate import Gate
@@ -130,7 +131,7 @@ class Placed:
         """Return a note (ZL402) if files are oversized."""
         if not self.oversized:
             return ()
-        files = "1 new file is" if self.oversized == 1 else f"{self.oversized:,} new files are"
+        files = f"{plural(self.oversized, 'new file')} {'is' if self.oversized == 1 else 'are'}"
         message = f"{table}: {files} more than twice as large as the others, with rows of one key only"
         return (Diagnostic("ZL402", message, "note", "use zorder.noise: true to distribute them over several files"),)
 

@@ -6,7 +6,7 @@ from unit.report.sample_plans import BROKEN, EVENTS, ORDERS, REFUSED, UNCHANGED,
 from zlayout.planner.actions import ChangeClustering, Reason
 from zlayout.planner.model import TablePlan
 from zlayout.report.phrases import reasons_text
-from zlayout.report.words import number, plural, printable, setting, share, size, state
+from zlayout.report.words import number, printable, setting, share, size, state
 
 
 @pytest.mark.parametrize(
@@ -28,12 +28,6 @@ def test_number(value: float, text: str) -> None:
 @pytest.mark.parametrize(("value", "text"), [(0.0, "0%"), (0.0123, "1.2%"), (0.5, "50%")])
 def test_share(value: float, text: str) -> None:
     assert share(value) == text
-
-
-def test_a_count_with_its_noun() -> None:
-    assert [plural(n, "file") for n in (0, 1, 2000)] == ["0 files", "1 file", "2,000 files"]
-    assert [plural(n, "query") for n in (1, 2)] == ["1 query", "2 queries"]
-    assert plural(2, "day") == "2 days"
 
 
 def test_settings_read_as_in_a_spec() -> None:
