@@ -9,8 +9,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from zlayout.advisor.columns import column_uses, correlated_pairs
-from zlayout.advisor.cuts import Measure, note_on_cuts, search_cuts
-from zlayout.advisor.model import Choice, Coverage, FileSet, KeySample, Study, TableQuery, TableWorkload, Target, Use
+from zlayout.advisor.cuts import note_on_cuts, search_cuts
+from zlayout.advisor.model import (
+    Choice,
+    Costs,
+    Coverage,
+    FileSet,
+    KeySample,
+    Study,
+    TableQuery,
+    TableWorkload,
+    Target,
+    Use,
+)
 from zlayout.advisor.queries import column_shares
 from zlayout.advisor.search import Progress, Search
 from zlayout.advisor.simulate import Ranks, costs, lowest, rank_sample, simulate
@@ -101,44 +112,17 @@ def study(
         TableError: ZL109 for a column type without an order.
     """
     started = time.monotonic()
-    limit = started + question.seconds
-    ranks = rank_sample(sample, bound_lengths, len(target.files))
-    shares = {name: s for name, s in column_shares(queries).items() if name in ranks.columns}
-    measure = _measure_on(sample, ranks, target)
-    choices = [measure(layout, queries) for layout in question.layouts]
-    declared = measure(question.declared, queries) if question.declared is not None else None
-    steps: tuple[Choice, ...] = ()
-    notes: tuple[str, ...] = ()
-    tried, interrupted = len(choices), False
+    ranked = RankedSample.of(sample, target, bound_lengths)
+    shares = {name: s for name, s in column_shares(queries).items() if name in ranked.ranks.columns}
+    given = [ranked.measure(layout, queries) for layout in question.layouts]
+    declared = ranked.measure(question.declared, queries) if question.declared is not None else None
+    found = _Found()
     if question.search and shares:
-        few = _thinned(sample, int(target.files.sum()))
-        few_ranks = ranks if few is sample else rank_sample(few, bound_lengths, len(target.files))
-        quick = measure if few is sample else _measure_on(few, few_ranks, target)
-        deadline = started + SEARCH_TIME_SHARE * question.seconds
-        pairs = correlated_pairs(few_ranks)
-        search = Search(lambda layout: quick(layout, queries), question.base, deadline, on_progress, pairs)
-        search.run(shares, (question.curve,) if question.curve else CURVES)
-        finals = search.finalists()
-        layouts = [*finals, *(step.layout for step in search.steps)]
-        again = search.known.__getitem__ if few is sample else lambda layout: measure(layout, queries)
-        measured = _measured(layouts, again, limit)
-        # A step that was not measured again before the time limit keeps its result on fewer rows.
-        steps = tuple(measured.get(step.layout, step) for step in search.steps)
-        tried, interrupted = tried + len(search.known), search.interrupted or not measured.keys() >= set(finals)
-        if finals:
-            choices.append(search.choose([measured[layout] for layout in finals if layout in measured]))
-            # Cuts are chosen by the rows of the search, and measured on all rows.
-            checked = search_cuts(choices[-1].layout, queries, few, target, measure, limit) if question.cuts else None
-            if checked is not None and checked.is_better:
-                notes = (note_on_cuts(checked),)
-                choices.append(measure(checked.layout, queries))
+        found = _search(ranked, queries, shares, question, started, on_progress)
+    choices = (*given, *found.choices)
     now = costs(queries, present_files(state))
     lowest_choice = min(choices, key=lambda c: c.costs.mean_bytes, default=None)
     chosen = [c.name for c in lowest_choice.layout.columns] if lowest_choice else []
-    best = lowest_choice
-    # If nothing is read now, nothing can be saved.
-    if best is not None and (now.mean_bytes == 0 or best.costs.mean_bytes > (1 - MIN_SAVING) * now.mean_bytes):
-        best = None
     predicates = [p for q in queries for p in q.predicates]
     return Study(
         table=state.table,
@@ -154,26 +138,102 @@ def study(
         coverage=Coverage.of(dict.fromkeys((q.query for q in queries), Use.USED)),
         now=now,
         floor=lowest(queries, sample, target),
-        choices=tuple(choices),
-        best=best,
+        choices=choices,
+        best=lowest_choice if lowest_choice and _saves(lowest_choice.costs, now) else None,
         declared=declared,
-        columns=column_uses(shares, predicates, chosen, sample, ranks, target),
-        steps=steps,
-        tried=tried,
+        columns=column_uses(shares, predicates, chosen, sample, ranked.ranks, target),
+        steps=found.steps,
+        tried=len(given) + found.tried,
         seconds=time.monotonic() - started,
-        interrupted=interrupted,
+        interrupted=found.interrupted,
+        notes=found.notes,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RankedSample:
+    """A sample with the ranks of its values, on which layouts of the whole table are simulated."""
+
+    sample: KeySample
+    target: Target
+    bound_lengths: Mapping[str, int]
+    ranks: Ranks
+
+    @classmethod
+    def of(cls, sample: KeySample, target: Target, bound_lengths: Mapping[str, int]) -> RankedSample:
+        return cls(sample, target, bound_lengths, rank_sample(sample, bound_lengths, len(target.files)))
+
+    def measure(self, layout: Layout, queries: Sequence[TableQuery]) -> Choice:
+        """Simulate a layout, and return its costs for queries."""
+        files, touched = simulate(self.sample, self.ranks, layout, self.target)
+        return Choice(layout, len(files), costs(queries, files, sampled=True), touched)
+
+    def thinned(self) -> RankedSample:
+        """Return the rows of the sample that the search uses, or this object for all rows. The seed determines them."""
+        wanted = max(SEARCH_ROWS, SEARCH_ROWS_PER_FILE * int(self.target.files.sum()))
+        if len(self.sample) <= wanted:
+            return self
+        rows = np.random.default_rng(self.sample.seed).permutation(len(self.sample))[:wanted]
+        return self.of(self.sample.take(np.sort(rows).astype(np.int64)), self.target, self.bound_lengths)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The result of the search. The attributes are those of `Study`, without the layouts of the question."""
+
+    choices: tuple[Choice, ...] = ()
+    steps: tuple[Choice, ...] = ()
+    tried: int = 0
+    interrupted: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def _search(
+    ranked: RankedSample,
+    queries: tuple[TableQuery, ...],
+    shares: Mapping[str, float],
+    question: Question,
+    started: float,
+    on_progress: Callable[[Progress], None],
+) -> _Found:
+    """Search for the layout with the lowest costs on some rows, and measure the finalists on all rows.
+
+    Args:
+        ranked: All rows of the sample.
+        queries, question, on_progress: As in `study`.
+        shares: The share of the weight of the queries that filter on each column.
+        started: When the study began, by the monotonic clock.
+    """
+    few, limit = ranked.thinned(), started + question.seconds
+    deadline = started + SEARCH_TIME_SHARE * question.seconds
+    pairs = correlated_pairs(few.ranks)
+    search = Search(lambda layout: few.measure(layout, queries), question.base, deadline, on_progress, pairs)
+    search.run(shares, (question.curve,) if question.curve else CURVES)
+    finals = search.finalists()
+    layouts = [*finals, *(step.layout for step in search.steps)]
+    again = search.known.__getitem__ if few is ranked else lambda layout: ranked.measure(layout, queries)
+    measured = _measured(layouts, again, limit)
+    choices = [search.choose([measured[layout] for layout in finals if layout in measured])] if finals else []
+    notes: tuple[str, ...] = ()
+    if choices and question.cuts:
+        # Cuts are chosen by the rows of the search, and measured on all rows.
+        checked = search_cuts(choices[0].layout, queries, few.sample, few.target, ranked.measure, limit)
+        if checked is not None and checked.is_better:
+            notes = (note_on_cuts(checked),)
+            choices.append(ranked.measure(checked.layout, queries))
+    return _Found(
+        tuple(choices),
+        # A step that was not measured again before the time limit keeps its result on fewer rows.
+        steps=tuple(measured.get(step.layout, step) for step in search.steps),
+        tried=len(search.known),
+        interrupted=search.interrupted or not measured.keys() >= set(finals),
         notes=notes,
     )
 
 
-def _measure_on(sample: KeySample, ranks: Ranks, target: Target) -> Measure:
-    """Return a function that simulates a layout on the sample, and returns its costs for queries."""
-
-    def measure(layout: Layout, queries: Sequence[TableQuery]) -> Choice:
-        files, touched = simulate(sample, ranks, layout, target)
-        return Choice(layout, len(files), costs(queries, files, sampled=True), touched)
-
-    return measure
+def _saves(then: Costs, now: Costs) -> bool:
+    """Return whether a layout saves enough to be recommended. If nothing is read now, nothing can be saved."""
+    return now.mean_bytes > 0 and then.mean_bytes <= (1 - MIN_SAVING) * now.mean_bytes
 
 
 def _measured(layouts: Iterable[Layout], measure: Callable[[Layout], Choice], deadline: float) -> dict[Layout, Choice]:
@@ -185,15 +245,6 @@ def _measured(layouts: Iterable[Layout], measure: Callable[[Layout], Choice], de
         if layout not in found:
             found[layout] = measure(layout)
     return found
-
-
-def _thinned(sample: KeySample, files: int) -> KeySample:
-    """Return the rows of the sample that the search uses. The seed determines them."""
-    wanted = max(SEARCH_ROWS, SEARCH_ROWS_PER_FILE * files)
-    if len(sample) <= wanted:
-        return sample
-    rows = np.random.default_rng(sample.seed).permutation(len(sample))[:wanted]
-    return sample.take(np.sort(rows).astype(np.int64))
 
 
 def with_workload(found: Study, files: tuple[str, ...], read: Workload, table: TableWorkload) -> Study:

@@ -23,8 +23,7 @@ from zlayout.advisor.cuts import (
     with_cuts,
 )
 from zlayout.advisor.model import Choice, Costs, KeySample, TableQuery, Target
-from zlayout.advisor.simulate import rank_sample
-from zlayout.advisor.study import Question, _measure_on, study
+from zlayout.advisor.study import Question, RankedSample, study
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Predicate
 from zlayout.spec.layout import ZorderColumn
 from zlayout.table.state import TableState
@@ -52,15 +51,8 @@ MONTHS = [in_month(number % 11) for number in range(44)]
 
 
 def checked(queries: list[TableQuery], seconds: float = 60.0) -> Checked | None:
-    ranks = rank_sample(SAMPLE, {}, 1)
-    return search_cuts(
-        KD,
-        queries,
-        SAMPLE,
-        TARGET,
-        _measure_on(SAMPLE, ranks, TARGET),
-        time.monotonic() + seconds,
-    )
+    measure = RankedSample.of(SAMPLE, TARGET, {}).measure
+    return search_cuts(KD, queries, SAMPLE, TARGET, measure, time.monotonic() + seconds)
 
 
 def test_every_constant_is_a_candidate_on_the_side_of_its_operator() -> None:
