@@ -38,14 +38,12 @@ class FileMap:
 
     Attributes:
         columns: The z-order columns.
-        bits: The number of bits per column on the grid of zorder, hilbert or linear; empty if there is no grid.
         boundaries: The range boundaries of each column: distinct values, ascending.
         tree: A kd tree with range ids as thresholds.
         touched: For each column the result of `predict_touched`.
     """
 
     columns: tuple[str, ...]
-    bits: tuple[int, ...]
     boundaries: tuple[pa.Array, ...]
     tree: KdTree
     touched: tuple[float, ...]
@@ -114,7 +112,6 @@ def build(
     column_weights = [float(weights.get(name, 1.0)) for name in sample]
     if curve not in (*CURVES, WORKLOAD_CURVE):
         raise ValueError(f"expected one of {', '.join(CURVES)} or {WORKLOAD_CURVE}, found {curve!r}")
-    bits: tuple[int, ...] = ()
     if curve in ("kd", WORKLOAD_CURVE) or len(ranked) == 1 or not len(ordinals[0]):
         # Every curve over one column is the order of this column, for which a kd tree needs the fewest comparisons.
         tree = build_kd(ordinals, column_weights, n_files, noise, depth_within, at)
@@ -122,10 +119,9 @@ def build(
         line, grid = _grid(curve, ranked, column_weights, range_ids)
         coordinates = [g.coordinates(o) for g, o in zip(grid, ordinals, strict=True)]
         tree = build_on_curve(line, coordinates, [g.thresholds() for g in grid], ordinals, n_files, noise, depth_within)
-        bits = tuple(g.width for g in grid)
     touched = tuple(_touched(tree, i, o) for i, o in enumerate(ordinals))
     boundaries, compact = keep_used(tree, [r.distinct for r in ranked])
-    return FileMap(tuple(sample), bits, boundaries, compact, touched)
+    return FileMap(tuple(sample), boundaries, compact, touched)
 
 
 def build_map(
@@ -177,15 +173,20 @@ def _grid(curve: str, ranked: Sequence[Ranked], weights: Sequence[float], range_
 
 
 def _linear_grid(ranked: Sequence[Ranked]) -> tuple[Curve, list[_Axis]]:
-    """The grid of linear order. If 63 bits are too few for all distinct values, later columns have fewer bits."""
-    grid: list[_Axis] = []
-    left = LONG_BITS
-    for r in ranked:
-        width = min(len(r.distinct).bit_length(), left, MAX_BITS_PER_COLUMN)
-        grid.append(_Axis(np.arange(len(r.distinct), dtype=np.int64), width))
-        left -= width
-    schedule = tuple(c for c, axis in enumerate(grid) for _ in range(axis.width))
-    return BitOrder(tuple(axis.width for axis in grid), schedule), grid
+    widths = linear_widths([len(r.distinct) for r in ranked])
+    grid = [_Axis(np.arange(len(r.distinct), dtype=np.int64), w) for r, w in zip(ranked, widths, strict=True)]
+    return BitOrder(widths, tuple(c for c, width in enumerate(widths) for _ in range(width))), grid
+
+
+def linear_widths(distinct: Sequence[int]) -> tuple[int, ...]:
+    """The number of bits of each column in linear order, from the number of its distinct values.
+
+    If 63 bits are too few for all columns, later columns have fewer bits.
+    """
+    widths: list[int] = []
+    for count in distinct:
+        widths.append(min(count.bit_length(), LONG_BITS - sum(widths), MAX_BITS_PER_COLUMN))
+    return tuple(widths)
 
 
 def _touched(tree: KdTree, column: int, ordinals: Int64) -> float:

@@ -169,7 +169,7 @@ def join(boxes: Boxes, refined: Sequence[Refined], file_rows: float, noise: bool
         leaf = ~root[keys]  # a box of one key is one leaf, and one file
         whole = _with_large_keys(whole, leaf, wanted * file_rows, np.rint(wanted).astype(np.int32) if noise else None)
         touched += boxes.touched[keys].T @ (np.rint(wanted) if noise else np.ones(len(keys)))
-    return FileMap(first.columns, (), tuple(s.distinct for s in shared), whole, tuple(touched.tolist()))
+    return FileMap(first.columns, tuple(s.distinct for s in shared), whole, tuple(touched.tolist()))
 
 
 def _with_large_keys(tree: KdTree, leaf: Int32, rows: Float64, spread: Int32 | None) -> KdTree:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zlayout.curve.layout import FileMap, build
+from zlayout.curve.layout import FileMap, build, linear_widths
 from zlayout.spec.layout import CURVES
 
 WITHOUT_KD = tuple(c for c in CURVES if c != "kd")
@@ -96,12 +96,9 @@ def test_a_weight_gives_z_order_earlier_bits() -> None:
     assert heavy["c1"] < even["c1"] / 2 < even["c0"] < heavy["c0"]
 
 
-def test_bits_are_chosen_openly() -> None:
-    assert build(uniform(2, 5000), {}, "zorder", 1000, 9, False).bits == (10, 10)
-    assert build(uniform(2, 5000), {}, "hilbert", 256, 9, False).bits == (8, 8)
-    assert build(uniform(7, 5000), {}, "zorder", 1000, 9, False).bits == (9,) * 7
-    assert build(uniform(6, 5000), {}, "linear", 1000, 9, False).bits == (13, 13, 13, 13, 11, 0)
-    assert build(uniform(2, 5000), {}, "kd", 1000, 9, False).bits == ()
+def test_linear_order_has_at_most_63_bits_and_31_of_one_column() -> None:
+    assert linear_widths([5000] * 6) == (13, 13, 13, 13, 11, 0)
+    assert linear_widths([2**40, 4]) == (31, 3)
 
 
 @pytest.mark.parametrize("curve", CURVES)
