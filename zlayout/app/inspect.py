@@ -36,8 +36,8 @@ class Inspection:
         columns: The metrics of each column: touched, floor, depth and overlaps.
         last_run: Predicted and measured touched of the last apply, as stored in the table; None if nothing is stored.
         orphans: Files that no version refers to; None unless requested.
-        asked: The mean of what a query of the workload opens at present; None if the layout spec has no workload, if
-            none of its queries can skip files of the table, or if no file is laid out.
+        query_cost: The mean of what a query of the workload opens at present; None if the layout spec has no workload,
+            if none of its queries can skip files of the table, or if no file is laid out.
     """
 
     state: TableState
@@ -47,7 +47,7 @@ class Inspection:
     columns: tuple[ColumnMetrics, ...]
     last_run: RunMetrics | None = None
     orphans: Orphans | None = None
-    asked: QueryCost | None = None
+    query_cost: QueryCost | None = None
 
     def __repr__(self) -> str:
         state = self.state

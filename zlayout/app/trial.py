@@ -148,15 +148,15 @@ def plan_trial(
     read = read_workload(sources, {place.table.name: column_names(state)})
     on_table_of(read, place.table, state)
     backend = backend_for(project.catalogs[place.table.catalog], SparkRuntime(project))
-    asked = _asked(main, read, project, backend, timeout)
-    if asked is None:
+    costs = _expected(main, read, project, backend, timeout)
+    if costs is None:
         raise SpecError.of("ZL075", f"{place.table} has no rows", hint="load data into the table first")
     found = place.read(timeout)
     if found is not None and found.location:
         require_marked(found)  # another Delta table must not be rewritten as if it were a trial
-    plan = _plan(place, spec, timeout) if found else _plan_from(place, own, with_forecast(main, asked.forecast))
+    plan = _plan(place, spec, timeout) if found else _plan_from(place, own, with_forecast(main, costs.forecast))
     _readable(plan.planned[0])
-    return PlannedTrial(project, place, plan, state, found, read, asked, timeout)
+    return PlannedTrial(project, place, plan, state, found, read, costs, timeout)
 
 
 def carry_out_trial(
@@ -191,22 +191,22 @@ def carry_out_trial(
 
 def _measured(planned: PlannedTrial, spec: LayoutSpec, runtime: SparkRuntime) -> TrialReport:
     """Replay the queries on the table as it was planned, and on the trial as it is now."""
-    place, asked = planned.place, planned.expected
+    place, costs = planned.place, planned.expected
     backend = backend_for(place.project.catalogs[place.name.catalog], runtime)
     own = backend_for(planned.project.catalogs[place.table.catalog], runtime)
     after = read_one(lambda: backend.observe(place.name, spec.column_names), place.name, planned.timeout)
     trial = place.read(planned.timeout)
     assert trial is not None
-    order = sorted(range(len(asked.queries)), key=lambda n: -asked.now.bytes[n] * asked.now.weights[n])
+    order = sorted(range(len(costs.queries)), key=lambda n: -costs.now.bytes[n] * costs.now.weights[n])
     chosen = order[:MAX_QUERIES]
-    queries = [asked.queries[n] for n in chosen]
+    queries = [costs.queries[n] for n in chosen]
     sides = [
         replay(side.sample_source(name, state, 0).frame, queries)
         for side, name, state in ((own, place.table, planned.state), (backend, place.name, after))
     ]
     inverted = {one.query for one in planned.workload.inverted}
     replayed = [
-        ReplayedQuery(query.location, query.weight, main, other, _predicted(asked, n), query.query in inverted)
+        ReplayedQuery(query.location, query.weight, main, other, _predicted(costs, n), query.query in inverted)
         for n, query, main, other in zip(chosen, queries, *sides, strict=True)
     ]
     replayed.sort(key=lambda query: -query.main.bytes * query.weight)
@@ -223,7 +223,7 @@ def _measured(planned: PlannedTrial, spec: LayoutSpec, runtime: SparkRuntime) ->
     )
 
 
-def _asked(main: Planned, workload: Workload, project: Project, backend: Backend, timeout: float) -> Expected | None:
+def _expected(main: Planned, workload: Workload, project: Project, backend: Backend, timeout: float) -> Expected | None:
     """Return what the queries open. If no prediction can be made, it is left out, because a trial does not need it."""
     table = main.spec.table
     try:
@@ -269,10 +269,10 @@ def _incomplete(place: Place) -> Diagnostic:
     return Diagnostic("ZL308", message, hint="run trial again, outside of maintenance windows with --ignore-window")
 
 
-def _predicted(asked: Expected, number: int) -> QueryCost | None:
-    if asked.then is None:
+def _predicted(costs: Expected, number: int) -> QueryCost | None:
+    if costs.then is None:
         return None
-    return QueryCost(float(asked.then.files[number]), round(float(asked.then.bytes[number])))
+    return QueryCost(float(costs.then.files[number]), round(float(costs.then.bytes[number])))
 
 
 def _warnings(place: Place, trial: Trial, different: Sequence[ReplayedQuery]) -> Iterator[Diagnostic]:

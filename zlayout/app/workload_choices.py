@@ -8,7 +8,7 @@ from dataclasses import replace
 from zlayout.advisor.worth import worth
 from zlayout.app.concurrent_reads import Reading, Step, no_answer, read_tables
 from zlayout.app.proposing import proposed, unreadable
-from zlayout.app.workloads import Asked, Workloads
+from zlayout.app.workloads import TableQueries, Workloads
 from zlayout.errors import Diagnostic
 from zlayout.formats.base import Backend
 from zlayout.planner.decision import Decision, PlanOptions
@@ -36,9 +36,9 @@ def with_queries(
         find: Makes the replacement from a proposal and the workload of its table.
         late: Makes the replacement for a table that cannot be read again within the time limit.
     """
-    asked = [p for p in proposals if isinstance(p, Proposal) and p.spec.workload]
-    wanted = [p for p in asked if is_wanted(p)]
-    workloads = Workloads([(p.spec, p.state) for p in asked])
+    with_workload = [p for p in proposals if isinstance(p, Proposal) and p.spec.workload]
+    wanted = [p for p in with_workload if is_wanted(p)]
+    workloads = Workloads([(p.spec, p.state) for p in with_workload])
     # Not in a thread, because an invalid file stops the plan.
     read = {p.spec.table: workloads.of(p.spec) for p in wanted}
     found = read_tables(
@@ -92,7 +92,7 @@ def _waiting(proposal: Proposal, workload: Workload, backend: Backend, options: 
             proposal, "files are moved to the declared partitioning", "nothing to do; later runs use it"
         )
     hint = f"`zlayout advise {spec.table.on('')} -v` lists the conditions that are not used"
-    found = Asked.of(spec, state, workload, backend)
+    found = TableQueries.of(spec, state, workload, backend)
     if found is None:
         return _without_effect(proposal, "no query of the workload can skip files of the table", hint)
     known, unknown = (sum(query.weight for query in queries) for queries in (found.known, found.unknown))
@@ -143,9 +143,9 @@ def with_worth(
 
 def _with_worth(proposal: Proposal, workload: Workload, backend: Backend) -> Proposal:
     spec, state = proposal.spec, proposal.state
-    asked = Asked.of(spec, state, workload, backend)
-    if asked is None or not asked.state.files.path.equals(state.files.path):
+    found = TableQueries.of(spec, state, workload, backend)
+    if found is None or not found.state.files.path.equals(state.files.path):
         return proposal
     return replace(
-        proposal, worth=worth(spec, asked.state.files, proposal.now, proposal.selection.groups, asked.queries)
+        proposal, worth=worth(spec, found.state.files, proposal.now, proposal.selection.groups, found.queries)
     )

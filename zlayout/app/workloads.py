@@ -100,7 +100,7 @@ def present_cost(spec: LayoutSpec, state: TableState, backend: Backend) -> Query
     Raises the errors of `read_workload`, and TableError.
     """
     workload = read_workload(spec.workload, {spec.table.name: column_names(state)})
-    found = Asked.of(spec, state, workload, backend)
+    found = TableQueries.of(spec, state, workload, backend)
     return None if found is None else query_costs.mean(costs(found.queries, present_files(found.state)))
 
 
@@ -111,7 +111,7 @@ def column_names(state: TableState) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TableQueries:
     """The queries on one table that can skip files, and the table with the bounds of their columns.
 
     Attributes:
@@ -127,7 +127,7 @@ class Asked:
     unknown: tuple[Query, ...]
 
     @staticmethod
-    def of(spec: LayoutSpec, state: TableState, workload: Workload, backend: Backend) -> Asked | None:
+    def of(spec: LayoutSpec, state: TableState, workload: Workload, backend: Backend) -> TableQueries | None:
         """Return the queries that can skip files; None if there are none, or if the table has no files.
 
         Reads metadata of the version of `state`.
@@ -137,7 +137,7 @@ class Asked:
             return None
         observed = backend.observe(spec.table, _bounds(spec, on_table.queries), state.version)
         queries, share = in_partitions(on_table.queries, observed), on_table.coverage.share(Use.USED)
-        return Asked(observed, queries, share, on_table.unknown)
+        return TableQueries(observed, queries, share, on_table.unknown)
 
     @property
     def known(self) -> tuple[TableQuery, ...]:
@@ -209,7 +209,7 @@ def expected(
     """
     spec, state = planned.spec, planned.state
     assert state is not None
-    found = Asked.of(spec, state, workload, backend)
+    found = TableQueries.of(spec, state, workload, backend)
     if found is None:
         return None
     present = costs(found.queries, present_files(found.state))
@@ -236,7 +236,12 @@ def expected(
 
 
 def _sampled(
-    planned: Planned, found: Asked, forecast: WorkloadForecast, then: Costs | None, backend: Backend, max_bytes: int
+    planned: Planned,
+    found: TableQueries,
+    forecast: WorkloadForecast,
+    then: Costs | None,
+    backend: Backend,
+    max_bytes: int,
 ) -> tuple[WorkloadForecast, Costs | None]:
     """Complete a forecast by samples of the rewritten files and of the whole table.
 
@@ -248,12 +253,8 @@ def _sampled(
     chosen = files_to_sample(spec, found.state, decision.groups)
     moves = partitioning(spec, found.state) != found.state.partition_fields
     whole = found.sample(spec, backend, every, max_bytes)
-    if (
-        decision.groups
-        and spec.layout.orders
-        and not moves
-        and backend.capabilities.can_predict(spec.layout, found.state)
-    ):
+    predictable = spec.layout.orders and not moves and backend.capabilities.can_predict(spec.layout, found.state)
+    if decision.groups and predictable:
         part = whole if len(chosen) == len(every) else found.sample(spec, backend, chosen.tolist(), max_bytes)
         if (after := query_costs.after(spec, found.state, decision, found.queries, part)) is not None:
             forecast = replace(forecast, predicted=after.predicted, low=after.low, high=after.high)

@@ -46,7 +46,7 @@ def inspect_command(
     lines = [*_facts(found), "", *_sizes(found), "", *_metrics(found.columns)]
     if found.orphans is not None:
         lines += ["", *_orphans(found.orphans, console.verbose)]
-    lines += _last_run(found.last_run, version_word(found.state.format), found.asked)
+    lines += _last_run(found.last_run, version_word(found.state.format), found.query_cost)
     console.text("\n".join(lines) + "\n")
     return 0
 
@@ -78,7 +78,7 @@ def as_document(found: Inspection) -> dict[str, Any]:
         "size_histogram": [asdict(bucket) for bucket in found.sizes],
         "columns": [{name: getattr(column, name) for name in _METRICS} for column in found.columns],
         "last_run": None if found.last_run is None else asdict(found.last_run),
-        "query": None if found.asked is None else asdict(found.asked),
+        "query": None if found.query_cost is None else asdict(found.query_cost),
         "orphans": None
         if found.orphans is None
         else [
@@ -166,10 +166,10 @@ def _metrics(metrics: tuple[ColumnMetrics, ...]) -> Iterator[str]:
             yield f"  depth of {printable(m.column)}: {listed}"
 
 
-def _last_run(run: RunMetrics | None, version: str, asked: QueryCost | None = None) -> Iterator[str]:
+def _last_run(run: RunMetrics | None, version: str, now: QueryCost | None = None) -> Iterator[str]:
     """Yield touched that the last run predicted and measured; nothing before the first run.
 
-    asked: what a query of the workload opens now, if there is a workload.
+    now: what a query of the workload opens now, if there is a workload.
     """
     if run is None:
         return
@@ -177,9 +177,9 @@ def _last_run(run: RunMetrics | None, version: str, asked: QueryCost | None = No
     yield f"  last apply ({version} {run.version}): touched, predicted and measured"
     if run.cost is not None:
         yield f"  rewrote {size(run.cost.bytes)} in {duration(run.cost.seconds)}"
-    if asked is not None:
-        before = "not predicted" if run.asked is None else f"predicted {cost_text(run.asked)}"
-        yield f"  a query of the workload opens {cost_text(asked)} now; {before}"
+    if now is not None:
+        before = "not predicted" if run.query_cost is None else f"predicted {cost_text(run.query_cost)}"
+        yield f"  a query of the workload opens {cost_text(now)} now; {before}"
     width = max(6, *(len(printable(c.column)) for c in run.columns))
     yield f"  {'column':<{width}} {'predicted':>10} {'measured':>10} {'ratio':>10}"
     for c in run.columns:

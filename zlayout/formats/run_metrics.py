@@ -5,7 +5,8 @@ Each commit stores up to three properties in JSON:
 - TOUCHED has one entry per z-order column: the column, and predicted and measured touched in the table. For example,
   `[["a",4.1,4.3],["b",null,12]]`.
 - COST has the bytes that the run has rewritten and the seconds that this took, for example `[1048576,8.5]`.
-- ASKED has the predicted number of files and bytes that a query of the workload opens, for example `[2.5,1048576]`.
+- QUERY_COST has the predicted number of files and bytes that a query of the workload opens, for example
+  `[2.5,1048576]`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from zlayout.table.baseline import SIGNIFICANT_DIGITS
 
 TOUCHED = "zlayout.touched"
 COST = "zlayout.cost"
-ASKED = "zlayout.asked"
+QUERY_COST = "zlayout.asked"
 # A longer text is neither stored nor read.
 MAX_CHARACTERS = 4096
 
@@ -64,15 +65,15 @@ class RunMetrics:
         version: The version that the commit made.
         columns: Predicted and measured touched; empty if they are not stored or cannot be read.
         cost: Bytes and seconds of the rewrite; None if they are not stored or cannot be read.
-        asked: The prediction of what a query of the workload opens after the run; None if it is not stored or cannot be
-            read.
+        query_cost: The prediction of what a query of the workload opens after the run; None if it is not stored or
+            cannot be read.
     """
 
     run_id: str
     version: int
     columns: tuple[RunColumn, ...]
     cost: RunCost | None = None
-    asked: QueryCost | None = None
+    query_cost: QueryCost | None = None
 
     @property
     def bytes_per_second(self) -> float | None:
@@ -82,7 +83,7 @@ class RunMetrics:
 
 def run_metrics(run_id: str, version: int, columns: tuple[RunColumn, ...], stored: Mapping[str, object]) -> RunMetrics:
     """Return the metrics of a run. stored: the properties of its newest commit."""
-    return RunMetrics(run_id, version, columns, parse_cost(stored.get(COST)), parse_asked(stored.get(ASKED)))
+    return RunMetrics(run_id, version, columns, parse_cost(stored.get(COST)), parse_query_cost(stored.get(QUERY_COST)))
 
 
 def render_touched(columns: tuple[RunColumn, ...]) -> str | None:
@@ -111,13 +112,13 @@ def parse_cost(text: object) -> RunCost | None:
     return RunCost(*found) if _is_pair(found) and isinstance(found[0], int) else None
 
 
-def render_asked(cost: QueryCost) -> str:
-    """Return the text of ASKED."""
+def render_query_cost(cost: QueryCost) -> str:
+    """Return the text of QUERY_COST."""
     return json.dumps([_rounded(cost.files), cost.bytes], separators=(",", ":"))
 
 
-def parse_asked(text: object) -> QueryCost | None:
-    """Parse the text of ASKED. Return None for anything that `render_asked` cannot have written."""
+def parse_query_cost(text: object) -> QueryCost | None:
+    """Parse the text of QUERY_COST. Return None for anything that `render_query_cost` cannot have written."""
     found = _items(text)
     return QueryCost(*found) if _is_pair(found) and isinstance(found[1], int) else None
 

@@ -101,5 +101,5 @@ class Decision:
             accepts=acceptance(spec) if self.plan.is_whole else "",
             commit_properties=spec.commit_properties,
             partition_timezone=spec.partition_timezone,
-            asked=self.plan.workload.predicted if self.plan.workload else None,
+            query_cost=self.plan.workload.predicted if self.plan.workload else None,
         )

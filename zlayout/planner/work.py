@@ -103,7 +103,7 @@ class Work:
         accepts: The acceptance to store after all groups are committed (see `zlayout.planner.accepted`); empty if the
             plan leaves groups for a later run.
         commit_properties: `commit.properties` of the project, which are stored with each commit for audits.
-        asked: The predicted cost of a query of the workload after the whole plan; None if there is none.
+        query_cost: The predicted cost of a query of the workload after the whole plan; None if there is none.
         partition_timezone: The time zone of timestamps that partition values store without one; empty if it is not
             declared.
     """
@@ -120,7 +120,7 @@ class Work:
     predictions: Callable[[], Mapping[str, float]] = dict
     accepts: str = ""
     commit_properties: Mapping[str, str] = field(default_factory=dict)
-    asked: QueryCost | None = None
+    query_cost: QueryCost | None = None
     partition_timezone: str = ""
 
     @property

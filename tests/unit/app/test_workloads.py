@@ -141,11 +141,11 @@ def test_inspect_has_the_cost_beside_the_prediction(table: MemoryBackend, monkey
     plan = zlayout.plan(zlayout.load_project(), sample=True)
     one, found = plan.planned[0], plan.tables[0].workload
     work = one.decision.work(one.spec, "run")
-    assert work.asked == found.predicted
-    assert zlayout.inspect(zlayout.load_project(), "lake.db.orders").asked is None  # it is not laid out
+    assert work.query_cost == found.predicted
+    assert zlayout.inspect(zlayout.load_project(), "lake.db.orders").query_cost is None  # it is not laid out
     list(table.execute(work, lambda _: None))
     # By hand, as above: three queries on a, of weight 3, open 4 files each, and the query on the time opens 20.
-    now = zlayout.inspect(zlayout.load_project(), "lake.db.orders").asked
+    now = zlayout.inspect(zlayout.load_project(), "lake.db.orders").query_cost
     assert now.files == (3 * 4 + 1 * 20) / 4
 
 

@@ -31,7 +31,9 @@ def test_what_a_query_of_the_workload_opens() -> None:
     assert list(_last_run(run, "version", now))[2] == (
         "  a query of the workload opens 3 files, 2 MiB now; predicted 2.5 files, 1 MiB"
     )
-    assert list(_last_run(replace(run, asked=None), "version", now))[2].endswith("3 files, 2 MiB now; not predicted")
+    assert list(_last_run(replace(run, query_cost=None), "version", now))[2].endswith(
+        "3 files, 2 MiB now; not predicted"
+    )
 
 
 def test_the_id_of_a_snapshot_fits_in_80_columns() -> None:

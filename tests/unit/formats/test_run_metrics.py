@@ -15,11 +15,11 @@ from zlayout.formats.run_metrics import (
     RunColumn,
     RunCost,
     RunMetrics,
-    parse_asked,
     parse_cost,
+    parse_query_cost,
     parse_touched,
-    render_asked,
     render_cost,
+    render_query_cost,
     render_touched,
 )
 from zlayout.planner.forecasts import QueryCost
@@ -103,8 +103,8 @@ def test_an_invalid_cost_is_unknown(text: object) -> None:
 
 
 def test_the_predicted_cost_of_queries_is_read_as_it_was_stored() -> None:
-    assert parse_asked(render_asked(QueryCost(2.51234, 2**50))) == QueryCost(2.512, 2**50)
-    assert parse_asked("[2.5,1.5]") is None
+    assert parse_query_cost(render_query_cost(QueryCost(2.51234, 2**50))) == QueryCost(2.512, 2**50)
+    assert parse_query_cost("[2.5,1.5]") is None
 
 
 def test_a_cost_is_read_as_it_was_stored() -> None:

@@ -12,13 +12,13 @@ from zlayout.errors import ZlayoutError
 from zlayout.formats.base import Work
 from zlayout.formats.kernel.commits import Rewritten
 from zlayout.formats.run_metrics import (
-    ASKED,
     COST,
+    QUERY_COST,
     TOUCHED,
     RunColumn,
     RunCost,
-    render_asked,
     render_cost,
+    render_query_cost,
     render_touched,
 )
 from zlayout.spec.layout import Layout
@@ -58,8 +58,8 @@ class Measurement:
         touched = self._touched(some)
         size = sum(int(each.group.files.bytes.sum()) for each in (*self._done, *some))
         cost = render_cost(RunCost(size, time.monotonic() - self._started))
-        asked = {} if self._work.asked is None else {ASKED: render_asked(self._work.asked)}
-        return {COST: cost} | asked | ({} if touched is None else {TOUCHED: touched})
+        query = {} if self._work.query_cost is None else {QUERY_COST: render_query_cost(self._work.query_cost)}
+        return {COST: cost} | query | ({} if touched is None else {TOUCHED: touched})
 
     def _touched(self, some: Sequence[Rewritten]) -> str | None:
         """Return the text of TOUCHED for the table after the commit of these groups; None if a value is unknown."""

@@ -12,7 +12,7 @@ from support.builders import make_bounds, make_file_table, make_layout, make_wor
 from zlayout.formats.base import Group
 from zlayout.formats.kernel.commits import Rewritten
 from zlayout.formats.kernel.measured import Measurement, baseline_of
-from zlayout.formats.run_metrics import ASKED, COST, TOUCHED, RunCost, parse_asked, parse_cost
+from zlayout.formats.run_metrics import COST, QUERY_COST, TOUCHED, RunCost, parse_cost, parse_query_cost
 from zlayout.planner.forecasts import QueryCost
 from zlayout.spec.model import TableName
 from zlayout.table.baseline import Baseline
@@ -80,10 +80,12 @@ def test_the_cost_is_that_of_the_commits_so_far(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_prediction_for_the_workload_is_stored() -> None:
-    work = replace(make_work(LAYOUT, TableName("lake", ("db",), "t"), groups=(group_of(0),)), asked=QueryCost(2.5, 7))
+    work = replace(
+        make_work(LAYOUT, TableName("lake", ("db",), "t"), groups=(group_of(0),)), query_cost=QueryCost(2.5, 7)
+    )
     stored = Measurement(files(), work).properties([rewritten(0, (0, 9))])
-    assert parse_asked(stored[ASKED]) == QueryCost(2.5, 7)
-    assert ASKED not in measurement({}).properties([rewritten(0, (0, 9))])
+    assert parse_query_cost(stored[QUERY_COST]) == QueryCost(2.5, 7)
+    assert QUERY_COST not in measurement({}).properties([rewritten(0, (0, 9))])
 
 
 def test_without_a_prediction_the_measured_value_is_stored() -> None:
