@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.projects import LAYOUT, Cli
 
-from zlayout.app.doctor import Check, Outcome, Step, doctor, spark_detail
+from zlayout.app.doctor import Check, CheckStatus, Step, doctor, spark_detail
 from zlayout.app.project import load_project
 from zlayout.errors import SpecError
 from zlayout.spark import versions
@@ -34,12 +34,12 @@ def checks(root: Path, catalog: str, timeout: float = 30.0) -> list[Check]:
 
 def test_a_good_table_passes_every_step(root: Path, cli: Cli) -> None:
     found = list(doctor(load_project(root)))
-    assert [(c.step, c.outcome) for c in found] == [
-        (Step.RESOLVE, Outcome.SKIPPED),
-        (Step.LIST_STORAGE, Outcome.OK),
-        (Step.READ_METADATA, Outcome.OK),
-        (Step.READ_DATA_FILE, Outcome.OK),
-        (Step.WRITE, Outcome.OK),
+    assert [(c.step, c.status) for c in found] == [
+        (Step.RESOLVE, CheckStatus.SKIPPED),
+        (Step.LIST_STORAGE, CheckStatus.OK),
+        (Step.READ_METADATA, CheckStatus.OK),
+        (Step.READ_DATA_FILE, CheckStatus.OK),
+        (Step.WRITE, CheckStatus.OK),
     ]
     printed = cli("doctor")
     assert "lake\n  skipped  resolve" in printed.out
@@ -65,7 +65,7 @@ def test_a_folder_that_may_not_be_written_to_has_a_hint_about_writing(
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
     last = list(doctor(load_project(root)))[-1]
-    assert (last.step, last.outcome) == (Step.WRITE, Outcome.FAILED)
+    assert (last.step, last.status) == (Step.WRITE, CheckStatus.FAILED)
     assert last.detail == "lake.db.orders: access is denied"
     assert last.hint == "allow these credentials to write to the location"
 
@@ -81,7 +81,7 @@ def test_a_folder_that_may_not_be_written_to_has_a_hint_about_writing(
 )
 def test_the_step_that_fails_is_the_last_one(root: Path, catalog: str, url: str, step: Step, detail: str) -> None:
     last = checks(root, catalog.format(url=url))[-1]
-    assert (last.step, last.outcome) == (step, Outcome.FAILED)
+    assert (last.step, last.status) == (step, CheckStatus.FAILED)
     assert detail in last.detail
     assert last.hint
 
@@ -93,10 +93,10 @@ def test_a_service_that_hangs_fails_within_the_limit(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     found = checks(root, catalog.format(url=f"http://127.0.0.1:{hung}"), timeout=2)
-    assert [(c.step, c.outcome) for c in found] == [
-        (Step.RESOLVE, Outcome.OK),
-        (Step.CONNECT, Outcome.OK),
-        (step, Outcome.FAILED),
+    assert [(c.step, c.status) for c in found] == [
+        (Step.RESOLVE, CheckStatus.OK),
+        (Step.CONNECT, CheckStatus.OK),
+        (step, CheckStatus.FAILED),
     ]
     assert "ZL105" in found[-1].detail
 
@@ -105,24 +105,24 @@ def test_tls_is_named(root: Path, plain_http: int, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     last = checks(root, S3.format(url=f"https://127.0.0.1:{plain_http}"), timeout=30)[-1]
-    assert (last.step, last.outcome) == (Step.LIST_STORAGE, Outcome.FAILED)
+    assert (last.step, last.status) == (Step.LIST_STORAGE, CheckStatus.FAILED)
     assert "the TLS connection failed" in last.detail
 
 
 def test_a_missing_table_and_a_missing_layout_are_told_apart(root: Path) -> None:
     last = checks(root, "{format: delta, warehouse: elsewhere}")[-1]
-    assert (last.step, last.outcome) == (Step.READ_METADATA, Outcome.FAILED)
+    assert (last.step, last.status) == (Step.READ_METADATA, CheckStatus.FAILED)
     assert "ZL110" in last.detail
     (root / "layouts" / "other.yaml").unlink()
     last = list(doctor(load_project(root), ["other"]))[-1]
-    assert (last.step, last.outcome) == (Step.READ_METADATA, Outcome.SKIPPED)
+    assert (last.step, last.status) == (Step.READ_METADATA, CheckStatus.SKIPPED)
 
 
 def test_a_missing_python_package_is_named(root: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         uri = f"mysql+mysqldb://127.0.0.1:{server.getsockname()[1]}/iceberg"  # no extra and no test needs mysqlclient
         last = checks(root, f"{{format: iceberg, type: sql, uri: '{uri}', warehouse: tables}}")[-1]
-    assert last.outcome is Outcome.FAILED
+    assert last.status is CheckStatus.FAILED
     assert "a Python package is missing" in last.detail
     assert "zlayout has the extras glue, hive, mysql and postgres" in last.hint
 

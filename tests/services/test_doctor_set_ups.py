@@ -19,7 +19,7 @@ from support.projects import LAYOUT
 from support.s3_proxy import Failure, Fault, s3_proxy
 from support.servers import CREDENTIALS, free_port, s3_server
 
-from zlayout.app.doctor import Check, Outcome, Step, doctor
+from zlayout.app.doctor import Check, CheckStatus, Step, doctor
 from zlayout.app.project import load_project
 from zlayout.errors import Location, TableError
 from zlayout.formats.access import cause_of
@@ -129,12 +129,12 @@ def asking(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> Ask
 def assert_fails(found: list[Check], step: Step, cause: str) -> None:
     """The last check failed, with a cause on one line and a hint; all before it succeeded."""
     *before, last = found
-    assert (last.step, last.outcome) == (step, Outcome.FAILED), found
+    assert (last.step, last.status) == (step, CheckStatus.FAILED), found
     assert cause in last.detail
     assert "\n" not in last.detail
     assert last.hint
     assert "damaged" not in last.detail + last.hint
-    assert Outcome.FAILED not in {check.outcome for check in before}
+    assert CheckStatus.FAILED not in {check.status for check in before}
 
 
 @FORMATS
@@ -151,7 +151,7 @@ def test_the_owner_passes_every_step_and_nothing_is_written(asking: Asking, form
     steps = [Step.RESOLVE, Step.CONNECT, Step.LIST_STORAGE, Step.READ_METADATA, Step.READ_DATA_FILE, Step.WRITE]
     if format_ == "iceberg":
         steps.insert(2, Step.ASK_CATALOG)
-    assert [(check.step, check.outcome) for check in found] == [(step, Outcome.OK) for step in steps]
+    assert [(check.step, check.status) for check in found] == [(step, CheckStatus.OK) for step in steps]
 
 
 @FORMATS

@@ -42,7 +42,7 @@ class Step(StrEnum):
     READ_IN_SPARK = "read in Spark"
 
 
-class Outcome(StrEnum):
+class CheckStatus(StrEnum):
     """The result of a step. A step is skipped if there is nothing to check."""
 
     OK = "ok"
@@ -55,14 +55,14 @@ class Check:
     """The result of one step for one catalog.
 
     Attributes:
-        outcome: The result.
+        status: The result.
         detail: What was checked, or why it failed or was skipped.
         hint: What to do; empty unless the step failed.
     """
 
     catalog: str
     step: Step
-    outcome: Outcome
+    status: CheckStatus
     detail: str
     hint: str = ""
 
@@ -87,9 +87,9 @@ def doctor(
     for catalog in [known_catalog(project, name) for name in catalogs or sorted(project.catalogs)]:
         steps = _addresses(catalog, timeout), _table(project, catalog, spark, timeout)
         for step, detail, action in chain.from_iterable(steps):
-            outcome, found, hint = _attempt(step, detail, action)
-            yield Check(catalog.name, step, outcome, found, hint)
-            if outcome is Outcome.FAILED:
+            status, found, hint = _attempt(step, detail, action)
+            yield Check(catalog.name, step, status, found, hint)
+            if status is CheckStatus.FAILED:
                 break
 
 
@@ -99,21 +99,21 @@ WRITE_DENIED = "allow these credentials to write to the location"
 _Attempt = tuple[Step, str, Callable[[], object]]
 
 
-def _attempt(step: Step, detail: str, action: Callable[[], object]) -> tuple[Outcome, str, str]:
+def _attempt(step: Step, detail: str, action: Callable[[], object]) -> tuple[CheckStatus, str, str]:
     """Carry out a step, and return its result, its detail and its hint."""
     try:
         found = action()
     except NotChecked as skipped:
-        return Outcome.SKIPPED, str(skipped), ""
+        return CheckStatus.SKIPPED, str(skipped), ""
     except ZlayoutError as error:
         first = error.diagnostics[0]
-        return Outcome.FAILED, f"{first.code} {first.message}", first.hint
+        return CheckStatus.FAILED, f"{first.code} {first.message}", first.hint
     except Exception as error:
         cause = cause_of(error)
         reason = cause.reason if cause else f"{type(error).__name__}: {first_line(error)}"
         hint = WRITE_DENIED if step is Step.WRITE and cause == DENIED else cause.hint if cause else ""
-        return Outcome.FAILED, f"{detail}: {reason}", hint
-    return Outcome.OK, found if isinstance(found, str) else detail, ""
+        return CheckStatus.FAILED, f"{detail}: {reason}", hint
+    return CheckStatus.OK, found if isinstance(found, str) else detail, ""
 
 
 def spark_detail(spark: str) -> str:

@@ -72,8 +72,8 @@ def proposed(spec: LayoutSpec, state: TableState, backend: Backend, options: Pla
     """Find all changes that could be made to one table. spec: The spec with the column names of the table."""
     notes = backend.native_diagnostics(spec.layout, state) if spec.layout.engine == "native" else ()
     if (fields := partitioning(spec, state)) != state.partition_fields:
-        place = spec.location_of("partition_by")
-        notes += tuple(replace(d, location=place) for d in backend.partition_diagnostics(fields, state))
+        location = spec.location_of("partition_by")
+        notes += tuple(replace(d, location=location) for d in backend.partition_diagnostics(fields, state))
     with _IN_TURN if len(state.files) <= MAX_FILES_IN_TURN else nullcontext():
         return propose(spec, state, backend.capabilities, notes, options)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TrialReference:
     """Where a trial is, whether it exists or not.
 
     Attributes:
@@ -49,7 +49,9 @@ class Place:
         return read_one(lambda: self.trials.read(self.table, self.where), self.table, timeout)
 
 
-def place_of(project: Project, table: str, branch: str | None, clone: str | None, runtime: SparkRuntime) -> Place:
+def reference_of(
+    project: Project, table: str, branch: str | None, clone: str | None, runtime: SparkRuntime
+) -> TrialReference:
     """Return where a trial is.
 
     Raises:
@@ -61,8 +63,8 @@ def place_of(project: Project, table: str, branch: str | None, clone: str | None
     traits = FORMATS[catalog.format].traits
     where = branch if traits.branches else clone
     if not where or (branch and clone):
-        place, option = ("a branch", "--branch NAME") if traits.branches else ("a shallow clone", "--clone LOCATION")
-        raise SpecError.of("ZL059", f"{name}: a trial of a table of {traits.title} is {place}", hint=f"use {option}")
+        noun, option = ("a branch", "--branch NAME") if traits.branches else ("a shallow clone", "--clone LOCATION")
+        raise SpecError.of("ZL059", f"{name}: a trial of a table of {traits.title} is {noun}", hint=f"use {option}")
     if traits.branches and not table_on(name, None, where).branch:
         raise SpecError.of("ZL059", f"{name}: {MAIN} is not a trial", hint="use the name of another branch")
     if not where.isprintable():
@@ -70,7 +72,7 @@ def place_of(project: Project, table: str, branch: str | None, clone: str | None
         raise SpecError.of("ZL059", message, hint="use another folder")
     trials = FORMATS[catalog.format].trials(catalog, runtime)
     at, named = trials.placed(name, where)
-    return Place(name, where, replace(project, catalogs={**project.catalogs, at.name: at}), named, trials)
+    return TrialReference(name, where, replace(project, catalogs={**project.catalogs, at.name: at}), named, trials)
 
 
 def plan_publish(project: Project, table: str, branch: str, *, timeout: float = TIMEOUT) -> Trial:
@@ -99,11 +101,11 @@ def plan_publish(project: Project, table: str, branch: str, *, timeout: float = 
             f"{name}: tables of {traits.title} have no branch to publish",
             hint="lay out the table itself with `zlayout apply`, and remove the clone with `zlayout drop-trial`",
         )
-    place = place_of(project, table, branch, None, SparkRuntime(project))
-    trial = _found(place, timeout)
+    reference = reference_of(project, table, branch, None, SparkRuntime(project))
+    trial = _found(reference, timeout)
     if not trial.published:
         require_publishable(trial)
-        require_rows(trial, read_one(lambda: place.trials.rows(trial), place.table, timeout))
+        require_rows(trial, read_one(lambda: reference.trials.rows(trial), reference.table, timeout))
     return trial
 
 
@@ -153,7 +155,7 @@ def plan_drop_trial(
             writers), ZL256.
         TableError: The table cannot be read.
     """
-    trial = _found(place_of(project, table, branch, clone, SparkRuntime(project)), timeout)
+    trial = _found(reference_of(project, table, branch, clone, SparkRuntime(project)), timeout)
     require_droppable(trial)
     return trial
 
@@ -195,12 +197,12 @@ def _trials(project: Project, trial: Trial, runtime: SparkRuntime, interrupts: I
     return trials
 
 
-def _found(place: Place, timeout: float) -> Trial:
-    trial = place.read(timeout)
+def _found(reference: TrialReference, timeout: float) -> Trial:
+    trial = reference.read(timeout)
     if trial is None:
         raise Refused.of(
             "ZL238",
-            f"expected a trial of {place.table}, found no branch or clone {quote_value(place.where)}",
+            f"expected a trial of {reference.table}, found no branch or clone {quote_value(reference.where)}",
             hint="check the name",
         )
     return trial

@@ -11,7 +11,7 @@ from zlayout.app.advise import on_table_of, sources_of
 from zlayout.app.apply import apply
 from zlayout.app.concurrent_reads import TIMEOUT, Reading, read_one
 from zlayout.app.plan import Planned, ProjectPlan, as_plan, plan_specs
-from zlayout.app.publish import Place, place_of
+from zlayout.app.publish import TrialReference, reference_of
 from zlayout.app.replay import ReplayedQuery, TrialReport, replay
 from zlayout.app.results import OnEvent
 from zlayout.app.rules import Declared, layouts_of_tables, on_branch
@@ -45,7 +45,7 @@ class PlannedTrial:
 
     Attributes:
         project: The project.
-        place: Where the trial is.
+        reference: Where the trial is.
         plan: The plan of the trial. If the trial does not exist yet, it is the plan of the version of the table from
             which the trial will be made.
         state: The observed table itself.
@@ -56,7 +56,7 @@ class PlannedTrial:
     """
 
     project: Project
-    place: Place
+    reference: TrialReference
     plan: ProjectPlan
     state: TableState
     trial: Trial | None
@@ -100,7 +100,7 @@ def trial(
         EngineError: Spark failed, or the rewrite is not complete. The trial remains, and `trial` can continue it.
     """
     planned = plan_trial(project, table, branch=branch, clone=clone, workload=workload, timeout=timeout)
-    runtime = runtime_for(project, spark, [project.catalogs[planned.place.table.catalog]])
+    runtime = runtime_for(project, spark, [project.catalogs[planned.reference.table.catalog]])
     return carry_out_trial(planned, runtime, on_event or (lambda _event: None), ignore_window=ignore_window)
 
 
@@ -128,13 +128,13 @@ def plan_trial(
         TableError: The table cannot be read.
         Refused: The layout cannot be applied to the trial, or the branch or the location of the clone cannot be used.
     """
-    reading, place = Reading(timeout=timeout), place_of(project, table, branch, clone, SparkRuntime(project))
-    declared = layouts_of_tables(project, [place.table], reading)
+    reading, reference = Reading(timeout=timeout), reference_of(project, table, branch, clone, SparkRuntime(project))
+    declared = layouts_of_tables(project, [reference.table], reading)
     if not declared.layouts:
-        raise SpecError.of("ZL045", f"no layout of {place.table}", hint="write one, or use `zlayout import`")
+        raise SpecError.of("ZL045", f"no layout of {reference.table}", hint="write one, or use `zlayout import`")
     (spec,) = on_branch(project, declared, MAIN).layouts
     if spec.ref != MAIN:
-        message = f"{place.table}: the layout is for branch {spec.ref}, and a trial is compared with main"
+        message = f"{reference.table}: the layout is for branch {spec.ref}, and a trial is compared with main"
         raise Refused.of("ZL254", message, hint="remove ref from the layout", location=spec.location_of("ref"))
     if spec.table in declared.errors:
         raise declared.errors[spec.table]
@@ -144,46 +144,47 @@ def plan_trial(
     (main,) = own.planned
     state = _readable(main)
     if state.version < 0:
-        raise Refused.of("ZL254", f"{place.table} has no snapshot, so there is nothing to try", hint="load data first")
-    read = read_workload(sources, {place.table.name: column_names(state)})
-    on_table_of(read, place.table, state)
-    backend = backend_for(project.catalogs[place.table.catalog], SparkRuntime(project))
+        message = f"{reference.table} has no snapshot, so there is nothing to try"
+        raise Refused.of("ZL254", message, hint="load data first")
+    read = read_workload(sources, {reference.table.name: column_names(state)})
+    on_table_of(read, reference.table, state)
+    backend = backend_for(project.catalogs[reference.table.catalog], SparkRuntime(project))
     costs = _expected(main, read, project, backend, timeout)
     if costs is None:
-        raise SpecError.of("ZL075", f"{place.table} has no rows", hint="load data into the table first")
-    found = place.read(timeout)
+        raise SpecError.of("ZL075", f"{reference.table} has no rows", hint="load data into the table first")
+    found = reference.read(timeout)
     if found is not None and found.location:
         require_marked(found)  # another Delta table must not be rewritten as if it were a trial
-    plan = _plan(place, spec, timeout) if found else _plan_from(place, own, with_forecast(main, costs.forecast))
+    plan = _plan(reference, spec, timeout) if found else _plan_from(reference, own, with_forecast(main, costs.forecast))
     _readable(plan.planned[0])
-    return PlannedTrial(project, place, plan, state, found, read, costs, timeout)
+    return PlannedTrial(project, reference, plan, state, found, read, costs, timeout)
 
 
 def carry_out_trial(
     planned: PlannedTrial, runtime: SparkRuntime, on_event: OnEvent, *, ignore_window: bool = False
 ) -> TrialReport:
     """Carry out a planned trial on a runtime that is stopped at the end. Raises the errors of `trial`."""
-    place, timeout = planned.place, planned.timeout
+    reference, timeout = planned.reference, planned.timeout
     with runtime:
         if not runtime.started:
-            on_event(Progress(str(place.name), Stage.STARTING_SPARK))
+            on_event(Progress(str(reference.name), Stage.STARTING_SPARK))
         _ = runtime.session  # replaying needs a session even if nothing is rewritten
-        trials = FORMATS[planned.state.format].trials(planned.project.catalogs[place.table.catalog], runtime)
+        trials = FORMATS[planned.state.format].trials(planned.project.catalogs[reference.table.catalog], runtime)
         if planned.trial is None:
-            trials.begin(place.table, planned.state, place.where)
+            trials.begin(reference.table, planned.state, reference.where)
         (before,) = planned.plan.planned
-        plan = _plan(place, before.spec, timeout)
+        plan = _plan(reference, before.spec, timeout)
         state = _readable(plan.planned[0])
         if planned.trial is not None and state.table_id != planned.trial.table_id:
-            raise CommitConflict.of("ZL320", f"{place.name}: the table was replaced", hint="run trial again")
+            raise CommitConflict.of("ZL320", f"{reference.name}: the table was replaced", hint="run trial again")
         result = None
         if plan.has_changes:
             applied = apply(plan, runtime.session, on_event, ignore_window=ignore_window)
-            result = applied.results[str(place.name)]
+            result = applied.results[str(reference.name)]
             if not result.succeeded or result.deferred_groups:
-                reasons = result.problems or (_incomplete(place),)
+                reasons = result.problems or (_incomplete(reference),)
                 raise EngineError(*reasons)
-        on_event(Progress(str(place.name), Stage.REPLAYING))
+        on_event(Progress(str(reference.name), Stage.REPLAYING))
         report = _measured(planned, plan.planned[0].spec, runtime)
         runtime.discard_log()
     return replace(report, created=planned.trial is None, result=result)
@@ -191,18 +192,18 @@ def carry_out_trial(
 
 def _measured(planned: PlannedTrial, spec: LayoutSpec, runtime: SparkRuntime) -> TrialReport:
     """Replay the queries on the table as it was planned, and on the trial as it is now."""
-    place, costs = planned.place, planned.expected
-    backend = backend_for(place.project.catalogs[place.name.catalog], runtime)
-    own = backend_for(planned.project.catalogs[place.table.catalog], runtime)
-    after = read_one(lambda: backend.observe(place.name, spec.column_names), place.name, planned.timeout)
-    trial = place.read(planned.timeout)
+    reference, costs = planned.reference, planned.expected
+    backend = backend_for(reference.project.catalogs[reference.name.catalog], runtime)
+    own = backend_for(planned.project.catalogs[reference.table.catalog], runtime)
+    after = read_one(lambda: backend.observe(reference.name, spec.column_names), reference.name, planned.timeout)
+    trial = reference.read(planned.timeout)
     assert trial is not None
     order = sorted(range(len(costs.queries)), key=lambda n: -costs.now.bytes[n] * costs.now.weights[n])
     chosen = order[:MAX_QUERIES]
     queries = [costs.queries[n] for n in chosen]
     sides = [
         replay(side.sample_source(name, state, 0).frame, queries)
-        for side, name, state in ((own, place.table, planned.state), (backend, place.name, after))
+        for side, name, state in ((own, reference.table, planned.state), (backend, reference.name, after))
     ]
     inverted = {one.query for one in planned.workload.inverted}
     replayed = [
@@ -212,14 +213,14 @@ def _measured(planned: PlannedTrial, spec: LayoutSpec, runtime: SparkRuntime) ->
     replayed.sort(key=lambda query: -query.main.bytes * query.weight)
     different = [query for query in replayed if query.main.rows != query.trial.rows]
     return TrialReport(
-        str(place.table),
+        str(reference.table),
         trial,
         False,
         planned.state.version,
         None,
         tuple(replayed),
         len(order) - len(chosen),
-        tuple(_warnings(place, trial, different)),
+        tuple(_warnings(reference, trial, different)),
     )
 
 
@@ -234,24 +235,25 @@ def _expected(main: Planned, workload: Workload, project: Project, backend: Back
         return read_one(lambda: expected(main, workload, project, backend, 0), table, timeout)
 
 
-def _plan(place: Place, spec: LayoutSpec, timeout: float) -> ProjectPlan:
+def _plan(reference: TrialReference, spec: LayoutSpec, timeout: float) -> ProjectPlan:
     """Plan the trial as it is now."""
-    directed = Declared((replace(spec, table=place.name),))
-    return plan_specs(place.project, directed, PlanOptions(), Reading(timeout=timeout), workloads=False)
+    directed = Declared((replace(spec, table=reference.name),))
+    return plan_specs(reference.project, directed, PlanOptions(), Reading(timeout=timeout), workloads=False)
 
 
-def _plan_from(place: Place, own: ProjectPlan, main: Planned) -> ProjectPlan:
+def _plan_from(reference: TrialReference, own: ProjectPlan, main: Planned) -> ProjectPlan:
     """Plan a trial that does not exist yet, from the version of the table from which it will be made.
 
     The document is made from `main`, the plan for the table itself, because only that has forecasts. It contains the
     name of the trial.
     """
     assert main.state is not None
-    spec = replace(main.spec, table=place.name)
-    capabilities = backend_for(place.project.catalogs[place.name.catalog], SparkRuntime(place.project)).capabilities
+    spec = replace(main.spec, table=reference.name)
+    project = reference.project
+    capabilities = backend_for(project.catalogs[reference.name.catalog], SparkRuntime(project)).capabilities
     planned = Planned(spec, main.state, settle([propose(spec, main.state, capabilities, (), own.options)], None)[0])
-    shown = replace(main, decision=replace(main.decision, plan=replace(main.decision.plan, table=str(place.name))))
-    return replace(own, project=place.project, document=as_plan((shown,)), planned=(planned,))
+    shown = replace(main, decision=replace(main.decision, plan=replace(main.decision.plan, table=str(reference.name))))
+    return replace(own, project=project, document=as_plan((shown,)), planned=(planned,))
 
 
 def _readable(planned: Planned) -> TableState:
@@ -264,8 +266,8 @@ def _readable(planned: Planned) -> TableState:
     return planned.state
 
 
-def _incomplete(place: Place) -> Diagnostic:
-    message = f"{place.name} is not laid out completely, so nothing was measured"
+def _incomplete(reference: TrialReference) -> Diagnostic:
+    message = f"{reference.name} is not laid out completely, so nothing was measured"
     return Diagnostic("ZL308", message, hint="run trial again, outside of maintenance windows with --ignore-window")
 
 
@@ -275,12 +277,12 @@ def _predicted(costs: Expected, number: int) -> QueryCost | None:
     return QueryCost(float(costs.then.files[number]), round(float(costs.then.bytes[number])))
 
 
-def _warnings(place: Place, trial: Trial, different: Sequence[ReplayedQuery]) -> Iterator[Diagnostic]:
+def _warnings(reference: TrialReference, trial: Trial, different: Sequence[ReplayedQuery]) -> Iterator[Diagnostic]:
     if different:
         message = f"{len(different)} of the queries return different numbers of rows from the trial and from the table"
         hint = "one of the two has changed since the trial was made; make the trial again to compare the same rows"
-        yield Diagnostic("ZL460", f"{place.table}: {message}", "warning", hint)
+        yield Diagnostic("ZL460", f"{reference.table}: {message}", "warning", hint)
     if trial.moved:
-        message = f"main has {plural(len(trial.moved), 'snapshot')} that branch {place.where} does not have"
+        message = f"main has {plural(len(trial.moved), 'snapshot')} that branch {reference.where} does not have"
         hint = "publish will be refused; drop the trial and make it again, or apply to main"
-        yield Diagnostic("ZL461", f"{place.table}: {message}", "warning", hint)
+        yield Diagnostic("ZL461", f"{reference.table}: {message}", "warning", hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from zlayout.app.doctor import Outcome, Step, doctor
+from zlayout.app.doctor import CheckStatus, Step, doctor
 from zlayout.app.project import load_project
 from zlayout.cli.console import Console
 from zlayout.report.words import printable, wrapped
@@ -21,8 +21,8 @@ def doctor_command(project: Path, catalogs: Sequence[str], console: Console, *, 
         if check.catalog != catalog:
             catalog = check.catalog
             console.result(f"{catalog}\n")
-        failed |= check.outcome is Outcome.FAILED
-        start = f"  {check.outcome:<8} {check.step:<{_STEP_WIDTH}} "
+        failed |= check.status is CheckStatus.FAILED
+        start = f"  {check.status:<8} {check.step:<{_STEP_WIDTH}} "
         width = console.text_options().width - len(start)
         for text in filter(None, (without_secrets(check.detail), check.hint)):
             for line in wrapped(printable(text), width, 0):

@@ -69,13 +69,13 @@ def trial_command(
 
 
 def _intention(planned: PlannedTrial) -> Iterator[str]:
-    place, kind = planned.place, "clone" if planned.place.name.branch == "" else "branch"
-    where = printable(place.where)
+    reference, kind = planned.reference, "clone" if planned.reference.name.branch == "" else "branch"
+    where = printable(reference.where)
     if planned.trial is None:
         word = version_word(planned.state.format)
-        yield f"Trial: makes {kind} {where} of {printable(str(place.table))} at {word} {planned.state.version}."
+        yield f"Trial: makes {kind} {where} of {printable(str(reference.table))} at {word} {planned.state.version}."
     else:
-        yield f"Trial: uses {kind} {where} of {printable(str(place.table))}."
+        yield f"Trial: uses {kind} {where} of {printable(str(reference.table))}."
     count = min(len(planned.expected.queries), MAX_QUERIES)
     yield f"Then replays {plural(count, 'query')} on it and on the table, which is not changed."
 

@@ -195,22 +195,22 @@ def cut_problems(layout: Layout, locations: dict[str, Location], location: Locat
         ZL058 for cuts without curve `workload`, for this curve without cuts, for duplicate cuts, and for cuts of
         columns that are not z-order columns.
     """
-    place = locations.get("zorder.cuts") or locations.get("zorder.curve") or location
+    at = locations.get("zorder.cuts") or locations.get("zorder.curve") or location
     if layout.cuts and layout.curve != WORKLOAD_CURVE:
         message = f"expected curve workload with zorder.cuts, found {layout.curve}"
-        yield Diagnostic("ZL058", message, hint="set curve: workload, or remove the cuts", location=place)
+        yield Diagnostic("ZL058", message, hint="set curve: workload, or remove the cuts", location=at)
     if layout.curve == WORKLOAD_CURVE and not layout.cuts:
         hint = "add cuts, which zlayout advise finds for a workload, or use curve kd"
-        yield Diagnostic("ZL058", "expected zorder.cuts with curve workload, found none", hint=hint, location=place)
+        yield Diagnostic("ZL058", "expected zorder.cuts with curve workload, found none", hint=hint, location=at)
     names = {column.name.lower() for column in layout.columns}
     for index, cut in enumerate(layout.cuts):
-        place = locations[f"zorder.cuts[{index}]"]
+        at = locations[f"zorder.cuts[{index}]"]
         if cut.column.lower() not in names:
             message = f"expected a column of zorder.columns in zorder.cuts, found {quote_value(cut.column)}"
-            yield Diagnostic("ZL058", message, hint="add it to zorder.columns, or remove the cut", location=place)
+            yield Diagnostic("ZL058", message, hint="add it to zorder.columns, or remove the cut", location=at)
         elif cut in layout.cuts[:index]:
             message = f"duplicate cut at {literal(cut.value)} in zorder.cuts"
-            yield Diagnostic("ZL058", message, hint="keep the first one", location=place)
+            yield Diagnostic("ZL058", message, hint="keep the first one", location=at)
 
 
 def cut_texts(cuts: Sequence[Compare]) -> list[str]:
