@@ -14,13 +14,13 @@ import zlayout
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.cli import options
 from zlayout.cli.console import Approval, Color, Console
-from zlayout.cli.group import Commands
+from zlayout.cli.group import App, Commands
 from zlayout.cli.job import job
 from zlayout.cli.study_commands import advise, simulate
 from zlayout.cli.table_commands import drop_trial, history, import_, inspect, publish, rollback, trial
 from zlayout.cli.workload import workload
 
-app = typer.Typer(
+app = App(
     name="zlayout",
     cls=Commands,
     help="Terraform for table layout: declare how Delta Lake and Apache Iceberg tables are laid out.",

@@ -9,9 +9,10 @@ import typer
 
 from zlayout.cli import options
 from zlayout.cli.console import Color, Console
+from zlayout.cli.group import App
 
 MAX_PROBLEMS = 20
-workload = typer.Typer(name="workload", help="Write workloads from query histories.", no_args_is_help=True)
+workload = App(name="workload", help="Write workloads from query histories.", no_args_is_help=True)
 
 
 @workload.command(name="import")

@@ -24,6 +24,11 @@ def test_nothing_is_cut_off_at_80_columns(command: list[str], cli: Cli, monkeypa
     assert not re.search(r"\w\.\.\.$", shown, re.M)  # of a description that is too long for the list of commands
 
 
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_arguments_have_no_python_types(command: list[str], cli: Cli) -> None:
+    assert not re.search(r"^  [A-Z]+ +<(str|path|list)", cli(*command, "--help").out, re.M)
+
+
 def test_options_are_named_in_full_and_what_they_accept_in_words(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     shown = cli("apply", "--help").out
