@@ -32,6 +32,7 @@ from zlayout.reading import read_at_most
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 20
+MAX_DIGITS = 30  # of an integer
 MAX_ERRORS = 20  # per file; further errors are not reported
 
 _KEYWORDS = {
@@ -40,7 +41,7 @@ _KEYWORDS = {
     for word in (name, name.title(), name.upper())
 }
 _KEYWORDS |= {"~": None, "": None}
-_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,29})")
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]{1,4})?")
 _INVALID = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # Texts of characters that libyaml and PyYAML read in the same way. The two differ in block scalars, complex keys,
@@ -206,7 +207,11 @@ class _Builder:
         if isinstance(event, SequenceStartEvent):
             return self._sequence(events, key, depth)
         assert isinstance(event, ScalarEvent)
-        return self._scalar(event)
+        value = self._scalar(event)
+        if not event.style and isinstance(value, str) and _INTEGER.fullmatch(value):
+            message = f"expected an integer of at most {MAX_DIGITS} digits, found {_digits(value)} digits"
+            self._report("ZL013", message, event, "quote the value if it is text")
+        return value
 
     def _mapping(self, events: Iterator[Event], key: str, depth: int) -> dict[str, Any]:
         data: dict[str, Any] = {}
@@ -260,16 +265,20 @@ def plain_value(text: str) -> Any:
     """Return the value of an unquoted scalar.
 
     The value is that of the core schema of YAML 1.2, except that numbers with leading zeros, hexadecimal and octal
-    numbers, infinity and NaN are strings. An integer of more than 30 digits is a float, or a string if it is too large
-    for one. As in YAML 1.2, dates, 1_000 and 1:30 are strings too.
+    numbers, infinity and NaN are strings, and so are integers of more than MAX_DIGITS digits, which `parse` refuses. As
+    in YAML 1.2, dates, 1_000 and 1:30 are strings too.
     """
     if text in _KEYWORDS:
         return _KEYWORDS[text]
     if _INTEGER.fullmatch(text):
-        return int(text)
+        return int(text) if _digits(text) <= MAX_DIGITS else text
     if _FLOAT.fullmatch(text) and math.isfinite(number := float(text)):
         return number
     return text
+
+
+def _digits(integer: str) -> int:
+    return len(integer.lstrip("+-"))
 
 
 def dump(value: object, allow_unicode: bool = True, **style: Any) -> str:

@@ -30,7 +30,8 @@ def error(content: str | bytes) -> str:
         ("true", True), ("FALSE", False), ("yes", "yes"), ("on", "on"), ("no", "no"), ("Off", "Off"), ("y", "y"),
         ("~", None), ("null", None), ("", None), ("12", 12), ("-3", -3), ("0", 0), ("010", "010"), ("0o14", "0o14"),
         ("0x1f", "0x1f"), ("0b11", "0b11"), ("1_000", "1_000"), ("190:20:30", "190:20:30"), ("1.5", 1.5), (".5", 0.5),
-        ("1e3", 1000.0), ("1e999", "1e999"), (".inf", ".inf"), (".nan", ".nan"), ("9" * 5000, "9" * 5000),
+        ("1e3", 1000.0), ("1e999", "1e999"), (".inf", ".inf"), (".nan", ".nan"), ("9" * 31, "9" * 31),
+        ("+" + "9" * 30, int("9" * 30)),
         ("2026-01-31", "2026-01-31"), ("2026-01-31T10:00:00Z", "2026-01-31T10:00:00Z"), ("1.5x", "1.5x"),
         ("10%", "10%"), ("=", "="),
     ],
@@ -46,7 +47,9 @@ def test_quoted_scalars_are_text_whatever_they_look_like() -> None:
 
 
 def test_keys_are_always_text() -> None:
-    assert load("1: a\ntrue: b\n2026-01-01: c\n") == {"1": "a", "true": "b", "2026-01-01": "c"}
+    many = "9" * 31
+    expected = {"1": "a", "true": "b", "2026-01-01": "c", many: many}
+    assert load(f"1: a\ntrue: b\n2026-01-01: c\n{many}: '{many}'\n") == expected
 
 
 def test_marks_name_every_key_and_list_item() -> None:
@@ -70,6 +73,7 @@ def test_marks_name_every_key_and_list_item() -> None:
 TAGS = "f.yaml:1:4: ZL006 YAML tags (!) are not supported (quote the value if it is text)"
 UNCLOSED = "while parsing a flow sequence, expected ',' or ']', but got '<stream end>'"
 CONFLICT = "f.yaml:2:1: ZL005 invalid YAML: a merge conflict (resolve the conflict)"
+TOO_LONG = "ZL013 expected an integer of at most 30 digits,"
 ESCAPED = "f.yaml:3:1: ZL007 duplicate key '\\x1b[31mb' (first defined on line 2) (keep one of them)"
 
 
@@ -111,6 +115,8 @@ ESCAPED = "f.yaml:3:1: ZL007 duplicate key '\\x1b[31mb' (first defined on line 2
         ('a: "\\Uffffffff"\n', "f.yaml:1:7: ZL005 invalid YAML: a number out of range"),
         ("%YAML 1." + "1" * 5000 + "\n---\na: 1\n", "f.yaml:1:9: ZL005 invalid YAML: a number out of range"),
         ("a: é\nb: é".encode("latin-1"), "f.yaml:1:4: ZL003 expected UTF-8 text, found byte 0xe9"),
+        ("a: {b: [-" + "9" * 31 + "]}\n", f"f.yaml:1:9: {TOO_LONG} found 31 digits (quote the value if it is text)"),
+        ("a: " + "9" * 5000 + "\n", f"f.yaml:1:4: {TOO_LONG} found 5000 digits (quote the value if it is text)"),
         ("a: 1".encode("utf-16"), "f.yaml:1:1: ZL003 expected UTF-8 text, found byte 0xff"),
         ("a: " + "[" * 30, "f.yaml:1:23: ZL004 expected at most 20 levels, found more"),
         (b"#" * (MAX_BYTES + 1), "f.yaml: ZL004 expected a file of at most 256 KiB, found more"),
@@ -160,7 +166,7 @@ PLAIN = st.recursive(
 
 
 @given(st.dictionaries(st.text("abcxyz", min_size=1), PLAIN, min_size=1, max_size=4), st.booleans())
-@example({"a": "1e5", "1e5": ["0E0", "true", "", "~"]}, True)
+@example({"a": "1e5", "1e5": ["0E0", "true", "", "~", "9" * 31]}, True)
 def test_written_yaml_is_read_back_unchanged(data: dict[str, Any], flow: bool) -> None:
     assert load(dump(data, default_flow_style=flow)) == data
 
