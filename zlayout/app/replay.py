@@ -10,16 +10,36 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from zlayout.advisor.model import QueryPredicates
+from zlayout.advisor.model import QueryPredicates, TableQuery
+from zlayout.app.workloads import Expected
 from zlayout.errors import Diagnostic, EngineError
 from zlayout.formats.trial import Trial
 from zlayout.planner.forecasts import QueryCost
 from zlayout.planner.result import TableResult
 from zlayout.predicate.model import Predicate, columns
 from zlayout.predicate.parse import quote_column, to_sql
+from zlayout.workload import Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+# The number of queries that are replayed: those with the largest product of executions and bytes opened at present.
+MAX_QUERIES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedQuery:
+    """A query to replay.
+
+    Attributes:
+        query: The query.
+        predicted: What the plan for the table predicts that it opens; None without a prediction.
+        inverted: See `ReplayedQuery`.
+    """
+
+    query: TableQuery
+    predicted: QueryCost | None
+    inverted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +126,21 @@ class Opened:
 
     def __add__(self, other: Opened) -> Opened:
         return Opened(self.files + other.files, self.bytes + other.bytes, self.rows + other.rows)
+
+
+def queries_to_replay(expected: Expected, workload: Workload) -> tuple[PlannedQuery, ...]:
+    """Return the queries of a workload whose executions open most bytes of the table at present, in this order."""
+    now, then = expected.now, expected.then
+    order = sorted(range(len(expected.queries)), key=lambda n: -now.bytes[n] * now.weights[n])
+    inverted = {one.query for one in workload.inverted}
+    return tuple(
+        PlannedQuery(
+            expected.queries[n],
+            None if then is None else QueryCost(float(then.files[n]), round(float(then.bytes[n]))),
+            expected.queries[n].query in inverted,
+        )
+        for n in order[:MAX_QUERIES]
+    )
 
 
 def replay(frame: DataFrame, queries: Iterable[QueryPredicates]) -> Sequence[Opened]:

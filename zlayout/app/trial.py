@@ -12,7 +12,7 @@ from zlayout.app.apply import apply
 from zlayout.app.concurrent_reads import TIMEOUT, Reading, read_one
 from zlayout.app.plan import Planned, ProjectPlan, as_plan, plan_specs
 from zlayout.app.publish import TrialReference, reference_of
-from zlayout.app.replay import ReplayedQuery, TrialReport, replay
+from zlayout.app.replay import PlannedQuery, ReplayedQuery, TrialReport, queries_to_replay, replay
 from zlayout.app.results import OnEvent
 from zlayout.app.rules import Declared, layouts_of_tables, on_branch
 from zlayout.app.sampling import SAMPLE_BYTES
@@ -24,7 +24,6 @@ from zlayout.formats.trial import Trial, require_marked
 from zlayout.message_text import plural
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.diff import propose, settle
-from zlayout.planner.forecasts import QueryCost
 from zlayout.planner.model import Status
 from zlayout.spark.live import runtime_for
 from zlayout.spark.session import SparkRuntime
@@ -34,9 +33,6 @@ from zlayout.workload import Workload, read_workload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-# The number of queries that are replayed: those with the largest product of executions and bytes opened at present.
-MAX_QUERIES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +59,11 @@ class PlannedTrial:
     workload: Workload
     expected: Expected
     timeout: float
+
+    @property
+    def queries(self) -> tuple[PlannedQuery, ...]:
+        """The queries to replay."""
+        return queries_to_replay(self.expected, self.workload)
 
 
 def trial(
@@ -192,23 +193,19 @@ def carry_out_trial(
 
 def _measured(planned: PlannedTrial, spec: LayoutSpec, runtime: SparkRuntime) -> TrialReport:
     """Replay the queries on the table as it was planned, and on the trial as it is now."""
-    reference, costs = planned.reference, planned.expected
+    reference, queries = planned.reference, planned.queries
     backend = backend_for(reference.project.catalogs[reference.name.catalog], runtime)
     own = backend_for(planned.project.catalogs[reference.table.catalog], runtime)
     after = read_one(lambda: backend.observe(reference.name, spec.column_names), reference.name, planned.timeout)
     trial = reference.read(planned.timeout)
     assert trial is not None
-    order = sorted(range(len(costs.queries)), key=lambda n: -costs.now.bytes[n] * costs.now.weights[n])
-    chosen = order[:MAX_QUERIES]
-    queries = [costs.queries[n] for n in chosen]
     sides = [
-        replay(side.sample_source(name, state, 0).frame, queries)
+        replay(side.sample_source(name, state, 0).frame, [one.query for one in queries])
         for side, name, state in ((own, reference.table, planned.state), (backend, reference.name, after))
     ]
-    inverted = {one.query for one in planned.workload.inverted}
     replayed = [
-        ReplayedQuery(query.location, query.weight, main, other, _predicted(costs, n), query.query in inverted)
-        for n, query, main, other in zip(chosen, queries, *sides, strict=True)
+        ReplayedQuery(one.query.location, one.query.weight, main, other, one.predicted, one.inverted)
+        for one, main, other in zip(queries, *sides, strict=True)
     ]
     replayed.sort(key=lambda query: -query.main.bytes * query.weight)
     different = [query for query in replayed if query.main.rows != query.trial.rows]
@@ -219,7 +216,7 @@ def _measured(planned: PlannedTrial, spec: LayoutSpec, runtime: SparkRuntime) ->
         planned.state.version,
         None,
         tuple(replayed),
-        len(order) - len(chosen),
+        len(planned.expected.queries) - len(queries),
         tuple(_warnings(reference, trial, different)),
     )
 
@@ -269,12 +266,6 @@ def _readable(planned: Planned) -> TableState:
 def _incomplete(reference: TrialReference) -> Diagnostic:
     message = f"{reference.name} is not laid out completely, so nothing was measured"
     return Diagnostic("ZL308", message, hint="run trial again, outside of maintenance windows with --ignore-window")
-
-
-def _predicted(costs: Expected, number: int) -> QueryCost | None:
-    if costs.then is None:
-        return None
-    return QueryCost(float(costs.then.files[number]), round(float(costs.then.bytes[number])))
 
 
 def _warnings(reference: TrialReference, trial: Trial, different: Sequence[ReplayedQuery]) -> Iterator[Diagnostic]:

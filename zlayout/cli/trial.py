@@ -10,7 +10,7 @@ from typing import Any
 from zlayout.app.project import load_project
 from zlayout.app.replay import TrialReport
 from zlayout.app.results import ApplyEvent, TableEvent
-from zlayout.app.trial import MAX_QUERIES, PlannedTrial, carry_out_trial, plan_trial
+from zlayout.app.trial import PlannedTrial, carry_out_trial, plan_trial
 from zlayout.cli.console import Approval, Console, spark_of
 from zlayout.cli.plan import heading
 from zlayout.cli.views import describe, stage_text
@@ -51,6 +51,8 @@ def trial_command(
     shown += "".join(f"{line}\n" for line in _intention(planned))
     console.text(shown)
     if (code := approval.declined("Try this?")) is not None:
+        if approval.dry_run:
+            console.document(as_document(planned, None))
         return code
 
     def follow(event: ApplyEvent) -> None:
@@ -62,7 +64,7 @@ def trial_command(
     with spark_of(loaded, console) as runtime:
         report = carry_out_trial(planned, runtime, follow, ignore_window=ignore_window)
     console.text("\n" + "".join(f"{line}\n" for line in lines(report, verbose=console.verbose)))
-    console.document(as_document(report))
+    console.document(as_document(planned, report))
     for diagnostic in report.diagnostics:
         console.diagnose(diagnostic)
     return 0
@@ -76,8 +78,7 @@ def _intention(planned: PlannedTrial) -> Iterator[str]:
         yield f"Trial: makes {kind} {where} of {printable(str(reference.table))} at {word} {planned.state.version}."
     else:
         yield f"Trial: uses {kind} {where} of {printable(str(reference.table))}."
-    count = min(len(planned.expected.queries), MAX_QUERIES)
-    yield f"Then replays {plural(count, 'query')} on it and on the table, which is not changed."
+    yield f"Then replays {plural(len(planned.queries), 'query')} on it and on the table, which is not changed."
 
 
 def lines(report: TrialReport, *, verbose: bool) -> Iterator[str]:
@@ -137,26 +138,33 @@ def _name(location: str) -> str:
     return name if len(name) <= MAX_NAME_WIDTH else "..." + name[3 - MAX_NAME_WIDTH :]
 
 
-def as_document(report: TrialReport) -> dict[str, Any]:
-    """Return the JSON document of `trial`, without values of rows."""
-    trial = report.trial
+def as_document(planned: PlannedTrial, report: TrialReport | None) -> dict[str, Any]:
+    """Return the JSON document of `trial`, without values of rows. report: None in a dry run."""
+    reference, trial = planned.reference, report.trial if report else planned.trial
+    predictions = [
+        {"location": one.query.location, "weight": one.query.weight, "main": None, "trial": None}
+        | {"predicted": asdict(one.predicted) if one.predicted else None, "inverted": one.inverted}
+        for one in planned.queries
+    ]
     return {
-        "table": report.table,
-        "format": trial.format,
-        "main_version": report.main_version,
-        "branch": trial.table.branch or None,
-        "clone": trial.location or None,
-        "trial_version": trial.version,
-        "created": report.created,
-        "run_id": report.result.run_id if report.result else None,
-        "queries": [asdict(query) for query in report.queries],
-        "queries_left_out": report.left_out,
+        "table": str(reference.table),
+        "format": planned.state.format,
+        "outcome": "measured" if report else "dry_run",
+        "main_version": planned.state.version,
+        "branch": reference.name.branch or None,
+        "clone": None if reference.name.branch else trial.location if trial else reference.where,
+        "trial_version": trial.version if trial else None,
+        "created": planned.trial is None,
+        "run_id": report.result.run_id if report and report.result else None,
+        "queries": [asdict(query) for query in report.queries] if report else predictions,
+        "queries_left_out": len(planned.expected.queries) - len(planned.queries),
         "mean": {
-            "main": asdict(report.main),
-            "trial": asdict(report.measured),
-            "predicted": asdict(report.predicted) if report.predicted else None,
+            "main": asdict(report.main) if report else None,
+            "trial": asdict(report.measured) if report else None,
+            "predicted": asdict(report.predicted) if report and report.predicted else None,
         },
         "diagnostics": [
-            {"code": d.code, "severity": d.severity, "message": d.message, "hint": d.hint} for d in report.diagnostics
+            {"code": d.code, "severity": d.severity, "message": d.message, "hint": d.hint}
+            for d in (report.diagnostics if report else ())
         ],
     }

@@ -1,6 +1,7 @@
 """The commands trial, publish and drop-trial without a JVM: what they show, and what they refuse before any write."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from zlayout.formats.trial import Trial, TrialCommit
 from zlayout.spec.model import TableName
 
 __all__ = ["table"]
+REPORTS = Path(__file__).parents[3] / "docs/reports.md"
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +39,40 @@ def test_a_dry_run_of_a_trial_shows_the_plan_of_the_branch(table: Table, cli: Cl
     folder = Path("clones/d").absolute()
     assert f"makes clone {folder} of lake.db.d" in cli("trial", "lake.db.d", "--clone", str(folder), "--dry-run").out
     assert not folder.exists()
+
+
+def test_json_of_a_dry_run_has_the_predictions_and_no_measurement(table: Table, cli: Cli) -> None:
+    Path("workloads/q.sql").write_text("SELECT * FROM ice.db.t WHERE a = 5; SELECT * FROM ice.db.t WHERE a < 300;")
+    shown = cli("trial", "ice.db.t", "--branch", "new", "--dry-run", "--json")
+    assert "makes branch new of ice.db.t" in shown.err
+    document = json.loads(shown.out)
+    one, other = document.pop("queries")
+    assert one["location"].endswith("workloads/q.sql:1")
+    assert {one["main"], one["trial"], other["main"], other["trial"]} == {None}
+    assert one["predicted"]["files"] > 0
+    assert document == {
+        "table": "ice.db.t",
+        "format": "iceberg",
+        "outcome": "dry_run",
+        "main_version": head(table, "main"),
+        "branch": "new",
+        "clone": None,
+        "trial_version": None,
+        "created": True,
+        "run_id": None,
+        "queries_left_out": 0,
+        "mean": {"main": None, "trial": None, "predicted": None},
+        "diagnostics": [],
+    }
+    again = json.loads(cli("trial", "ice.db.t", "--branch", "audit", "--dry-run", "--json").out)
+    assert (again["created"], again["trial_version"]) == (False, head(table, "audit"))
+    folder = str(Path("clones/d").absolute())
+    Path("workloads/q.sql").write_text("SELECT * FROM lake.db.d WHERE a < 9;")
+    clone = json.loads(cli("trial", "lake.db.d", "--clone", folder, "--dry-run", "--json").out)
+    assert (clone["branch"], clone["clone"]) == (None, folder)
+    section = REPORTS.read_text().partition("## JSON of trial")[2].partition("\n## ")[0]
+    names = [key for row in re.findall(r"^\| (`.*?) \|", section, re.M) for key in re.findall(r"`(\w+)`", row)]
+    assert set(names) == set(clone)
 
 
 @pytest.mark.usefixtures("table")
