@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from zlayout.errors import Diagnostic, Location
 from zlayout.formats.registry import FORMATS
@@ -122,11 +122,13 @@ def _local(value: str, root: Path) -> str:
 
 
 def _uri(value: str, root: Path) -> str:
+    """Return the address of a catalog, with the path of a SQLite file resolved against the root and escaped again."""
     sqlite = _SQLITE.fullmatch(value)
     if not sqlite or not sqlite["rest"].startswith("///"):
         return value
     path, mark, query = sqlite["rest"][3:].partition("?")
-    return f"{sqlite['scheme']}:///{os.path.normpath(root / path)}{mark}{query}"
+    resolved = os.path.normpath(root / unquote(path)).replace("%", "%25").replace("?", "%3F")
+    return f"{sqlite['scheme']}:///{resolved}{mark}{query}"
 
 
 def _misfit(key: str, message: str, hint: str = "") -> Violation:

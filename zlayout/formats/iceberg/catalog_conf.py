@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from zlayout.formats.storage import iceberg_conf, pyiceberg_options
 from zlayout.spec.model import CatalogConfig
@@ -32,11 +32,18 @@ def spark_catalog_conf(catalog: CatalogConfig) -> dict[str, str]:
         conf[f"{prefix}.warehouse"] = str(catalog.options["warehouse"])
     if "uri" in catalog.options:
         uri = str(catalog.options["uri"])
-        connection = _jdbc(uri) if catalog.type == "sql" else {_key(catalog, "uri"): uri}
+        connection = _jdbc(uri, sqlite_file(catalog)) if catalog.type == "sql" else {_key(catalog, "uri"): uri}
         conf.update({f"{prefix}.{key}": value for key, value in connection.items()})
     properties = _delegation(catalog) | iceberg_conf(catalog)
     conf.update({f"{prefix}.{k}": v for k, v in properties.items()})
     return conf
+
+
+def sqlite_file(catalog: CatalogConfig) -> str:
+    """Return the path of the SQLite file of a catalog; empty if it has none."""
+    uri = str(catalog.options.get("uri", ""))
+    is_sqlite = catalog.type == "sql" and uri.startswith("sqlite")
+    return unquote(uri.partition(":///")[2].partition("?")[0]) if is_sqlite else ""
 
 
 def _delegation(catalog: CatalogConfig) -> dict[str, str]:
@@ -50,13 +57,19 @@ def _key(catalog: CatalogConfig, key: str) -> str:
     return "glue.endpoint" if catalog.type == "glue" and key == "uri" else key
 
 
-def _jdbc(uri: str) -> dict[str, str]:
-    """Return the properties of the JDBC catalog for a SQLAlchemy URI. User and password become separate properties."""
+def _jdbc(uri: str, file: str) -> dict[str, str]:
+    """Return the properties of the JDBC catalog for a SQLAlchemy URI. User and password become separate properties.
+
+    file: the path of the SQLite file. The driver accepts a path with `?`, and a query with names that it does not know,
+    only after `file:`. SQLite decodes escapes only after `file:`.
+    """
     parts = urlsplit(uri)
     dialect = parts.scheme.partition("+")[0]
     conf = {"jdbc.schema-version": "V1"}
     if dialect == "sqlite":
-        return conf | {"uri": f"jdbc:sqlite:{uri.partition(':///')[2]}"}
+        _, mark, query = uri.partition("?")
+        path = f"file:{quote(file)}" if "?" in file + mark else file
+        return conf | {"uri": f"jdbc:sqlite:{path}{mark}{query}"}
     host = parts.netloc.rpartition("@")[2]
     if parts.username:
         conf["jdbc.user"] = unquote(parts.username)

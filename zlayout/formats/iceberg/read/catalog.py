@@ -9,14 +9,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 from pyarrow.fs import AwsStandardS3RetryStrategy, FileSelector
 
 from zlayout.errors import TableError, ZlayoutError, first_line
 from zlayout.formats.access import cause_of, explained
 from zlayout.formats.base import Listed
-from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties
+from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties, sqlite_file
 from zlayout.formats.storage import S3_READ_ATTEMPTS
 from zlayout.spec.model import CatalogConfig, TableName
 
@@ -229,12 +228,21 @@ def _only_signed(name: TableName, error: Exception) -> ZlayoutError:
 
 
 def _require_sqlite_file(catalog: CatalogConfig) -> None:
-    """Raise ZL121 if the SQLite file of a catalog is missing, because SQLite would create an empty database."""
-    uri = str(catalog.options.get("uri", ""))
-    if catalog.type != "sql" or not uri.startswith("sqlite"):
+    """Check that the SQLite file of a catalog exists and is the one that SQLAlchemy opens.
+
+    Raises:
+        TableError: ZL121. SQLite would create a file that does not exist.
+    """
+    path = sqlite_file(catalog)
+    if not path or path == ":memory:":
         return
-    path = unquote(uri.partition(":///")[2].partition("?")[0])
-    if path and path != ":memory:" and not Path(path).exists():
+    if not Path(path).exists():
         message = f"catalog {catalog.name} has no database at {path}"
         hint = f"check catalogs.{catalog.name}.uri, or create the catalog first"
+        raise TableError.of("ZL121", message, hint=hint, location=catalog.location)
+    import sqlalchemy
+
+    if (found := sqlalchemy.make_url(str(catalog.options["uri"])).database) != path:  # before version 2.1
+        message = f"SQLAlchemy {sqlalchemy.__version__} cannot open {path}: it would open {found}"
+        hint = "use SQLAlchemy 2.1 or newer, or a path without % and ?"
         raise TableError.of("ZL121", message, hint=hint, location=catalog.location)
