@@ -33,7 +33,7 @@ def import_command(
         console.result(imported.text)
         return 0
     _write(imported, project, out, console)
-    _warn_unmatched(project, [imported], out, console)
+    _after(project, [imported], out, console)
     return 0
 
 
@@ -44,7 +44,8 @@ def _import_tables(
     if out is not None:
         hint = "leave out --out: each table gets a file in layouts/"
         raise SpecError.of("ZL038", "--out names one file, and a pattern may match many tables", hint=hint)
-    imported, failed = [], False
+    imported: list[ImportedLayout] = []
+    failed = False
     for one in import_tables(project, pattern, columns, reading):
         try:
             if isinstance(one, NotImported):
@@ -55,20 +56,18 @@ def _import_tables(
             failed |= isinstance(error, TableError) and error.diagnostics[0].code not in _OTHER_ENTRIES
             for diagnostic in error.diagnostics:
                 console.say(f"not imported: {one.table}: {diagnostic}", "warning")
-    _warn_unmatched(project, imported, None, console)
+    _after(project, imported, None, console)
     return 1 if failed else 0
 
 
 def _write(imported: ImportedLayout, project: Project, out: Path | None, console: Console) -> None:
     console.result(f"wrote {shown(imported.write(project, out))}\n")
-    if imported.source is not None:
-        console.say(
-            f"The ordering is from {imported.source}, not from zlayout. Run `zlayout plan` to see what a rewrite gains."
-        )
 
 
-def _warn_unmatched(project: Project, imported: Sequence[ImportedLayout], out: Path | None, console: Console) -> None:
-    """Warn about written files that the project does not load."""
+def _after(project: Project, imported: Sequence[ImportedLayout], out: Path | None, console: Console) -> None:
+    """State where the orderings are from, and warn about written files that the project does not load."""
+    for source in dict.fromkeys(one.source for one in imported if one.source is not None):
+        console.say(f"The ordering is from {source}, not from zlayout. Run `zlayout plan` to see what a rewrite gains.")
     again = load_project(project.root) if imported else project
     for one in imported:
         if layout_of(again, one.table) is None:

@@ -168,6 +168,14 @@ def test_a_file_that_no_pattern_matches_is_reported(root: Path, cli: Cli) -> Non
     assert "`layouts:` in zlayout.yaml does not match elsewhere.yaml" in err
 
 
+def test_the_source_of_the_orderings_of_many_tables_is_stated_once(root: Path, cli: Cli) -> None:
+    for name in "xyz":
+        write_deltalake(str(root / "tables" / "db" / name), pa.table({"a": [1]}))
+    printed = cli("import", "lake.db.?", "--columns", "a")
+    assert printed.out.count("wrote ") == 3
+    assert printed.err.count("The ordering is from --columns, not from zlayout.") == 1
+
+
 def test_the_file_size_is_that_of_the_middle_byte(memory: Scripted) -> None:
     state = replace(memory.observe(the_layout().table, ()), format="delta")
     assert target_size(state) == 2**20
