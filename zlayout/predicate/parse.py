@@ -85,9 +85,11 @@ def _parse(text: str) -> exp.Expr:
         _check_tokens(text, spark.tokenize(text))
         trees = spark.parse_into(exp.Condition, text)
     except SqlglotError as error:
-        raise RejectedError("ZL030", f"not a condition: {_reason(error)}") from None
+        message = f"expected a condition, found text that cannot be parsed{_position(error)}"
+        raise RejectedError("ZL030", message, "check quotes, parentheses and operators") from None
     except PARSER_DEFECTS as error:
-        raise RejectedError("ZL030", f"not a condition: {type(error).__name__}") from None
+        message = f"expected a condition, found text that cannot be parsed ({type(error).__name__})"
+        raise RejectedError("ZL030", message) from None
     if len(trees) != 1 or trees[0] is None:
         raise RejectedError("ZL030", "expected one condition, found " + ("none" if len(trees) < 2 else "several"))
     return trees[0]
@@ -121,8 +123,7 @@ def _check_tokens(text: str, tokens: list[Token]) -> None:
             raise RejectedError("ZL031", "a cast is not allowed", "write the literal in the type of the column")
 
 
-def _reason(error: Exception) -> str:
-    """The reason for a syntax error. sqlglot's own message contains internal names and terminal colours."""
+def _position(error: Exception) -> str:
+    """Where the syntax error is, '' if unknown. sqlglot's own message contains internal names and terminal colours."""
     details = getattr(error, "errors", None) or [{}]
-    position = f" near column {details[0]['col']}" if details[0].get("col") else ""
-    return "it cannot be parsed" + position
+    return f" near column {details[0]['col']}" if details[0].get("col") else ""
