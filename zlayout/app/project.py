@@ -111,7 +111,8 @@ def select_layouts(
     for pattern in (*wanted, *filter(is_name, excluded)):
         if not any(_matches(spec, pattern) for spec in layouts):
             names = [str(spec.table) for spec in layouts]
-            close = difflib.get_close_matches(pattern, names, 1)
+            close = [name for name in names if name.endswith(f".{pattern}")]
+            close = close or difflib.get_close_matches(pattern, names, 1)
             known = f"tables with a layout: {first_of(names, MAX_NAMES_SHOWN)}"
             hint = f"did you mean {close[0]}?" if close else known
             if pattern.endswith(".json"):

@@ -17,3 +17,10 @@ def test_the_hint_for_an_unknown_name_lists_a_few_tables_and_counts_the_others()
     with pytest.raises(SpecError) as error:
         select_layouts(specs[:MAX_NAMES_SHOWN], "nothere", ())
     assert error.value.diagnostics[0].hint.endswith("lake.db.t0009")
+
+
+def test_the_hint_for_a_name_without_its_catalog_is_the_whole_name() -> None:
+    specs = [make_spec(make_layout("a"), table) for table in ("lake.db.orders_2026", "ice.db.orders")]
+    with pytest.raises(SpecError) as error:
+        select_layouts(specs, "orders", ())
+    assert error.value.diagnostics[0].hint == "did you mean ice.db.orders?"
