@@ -107,7 +107,8 @@ def _where_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
             yield _unknown(spec, state, name, "where")
         elif name not in keys:
             message = f"expected partition columns in where, found {quote_value(name)}"
-            hint = f"partition columns: {', '.join(map(quote_value, keys)) or 'none'}"
+            hint = f"partition columns: {', '.join(map(quote_value, keys))}"
+            hint = hint if keys else "remove where, because the table is not partitioned"
             yield _error(spec, "where", "ZL033", message, hint)
     for leaf in leaves(spec.where):
         column = state.column(leaf.column)

@@ -48,6 +48,13 @@ def test_the_branches_that_a_refusal_names_are_few() -> None:
     assert refused.value.diagnostics[0].hint == "use a branch of the table: main, b0, b1, b2, b3 and 5 more"
 
 
+def test_the_refusal_of_a_branch_that_does_not_exist_states_how_to_create_it() -> None:
+    with pytest.raises(Refused) as refused:
+        head(metadata({"main": ref(1)}), NAME.on("audit"))
+    hint = "use a branch of the table: main; or create it with ALTER TABLE ... CREATE BRANCH"
+    assert refused.value.diagnostics[0].hint == hint
+
+
 @pytest.mark.parametrize("methods", [frozenset({"toBranch/1"}), frozenset({"execute/0"}), None])
 def test_an_action_without_branches_is_refused(methods: frozenset[str] | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java, "JavaClasses", lambda _: SimpleNamespace(find=lambda _: methods))

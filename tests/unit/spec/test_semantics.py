@@ -112,6 +112,11 @@ def test_what_is_found(columns: tuple[str, ...], where: str, expected: list[str]
     assert found == sorted(expected)
 
 
+def test_where_of_a_table_without_partitions_is_to_be_removed() -> None:
+    (found,) = check(spec("l_shipdate", where="late = 1"), replace(state(), partition_fields=()))
+    assert (found.code, found.hint) == ("ZL033", "remove where, because the table is not partitioned")
+
+
 def test_missing_statistics_are_a_note() -> None:
     (note,) = check(spec("late"), state())
     assert (note.code, note.severity, note.hint) == ("ZL405", "note", "run zlayout apply, which enables them")

@@ -42,7 +42,9 @@ def head(metadata: TableMetadata, name: TableName) -> Snapshot | None:
         found = "no such branch" if ref is None else "a tag of this name"
         branches = [MAIN, *sorted(other for other, it in metadata.refs.items() if other != MAIN and is_branch(it))]
         message = f"expected branch {quote_value(name.branch)} of {name.on('')}, found {found}"
-        raise Refused.of("ZL238", message, hint=f"use a branch of the table: {first_of(branches, MAX_NAMED)}")
+        hint = f"use a branch of the table: {first_of(branches, MAX_NAMED)}"
+        hint += "" if ref else "; or create it with ALTER TABLE ... CREATE BRANCH"
+        raise Refused.of("ZL238", message, hint=hint)
     return metadata.snapshot_by_id(ref.snapshot_id)
 
 
