@@ -57,9 +57,24 @@ _CAUSES = tuple(
             )
         ),
         (
-            r"support not installed|No module named|NotInstalledError",
+            r"No module named '?(\w+)",
+            r"the Python package \1 is missing",
+            "install it; zlayout has the extras glue, hive, mysql (mysql+pymysql:) and postgres (postgresql+psycopg2:)",
+        ),
+        (
+            r"support not installed|NotInstalledError",
             "a Python package is missing",
             "install the driver of the catalog: zlayout has the extras glue, hive, mysql and postgres",
+        ),
+        (
+            r"iceberg_tables\W+(does not|doesn't) exist|no such table: iceberg_tables",
+            "the database has no tables of an Iceberg catalog",
+            "correct the database in uri, or create the catalog first",
+        ),
+        (
+            r"FATAL: +database .* does not exist|Unknown database '",
+            "the database does not exist",
+            "correct the name of the database in uri",
         ),
         (r"NoSuchBucket|bucket does not exist", "the bucket does not exist", "correct the location or the endpoint"),
         (
@@ -90,7 +105,7 @@ _CAUSES = tuple(
         ),
         (
             r"InvalidAccessKeyId|SignatureDoesNotMatch|UnrecognizedClient|InvalidClientTokenId"
-            r"|password authentication failed|Access denied for user",
+            r"|password authentication failed|Access denied for user|FATAL: +role .* does not exist",
             "the credentials are wrong",
             "check the key, the secret and the password",
         ),
@@ -145,7 +160,10 @@ def cause_of(error: BaseException) -> Cause | None:
         return _NO_CREDENTIALS
     text = _PATH.sub(" ", text)  # the name of a table or a folder may contain `deadline` or `403`
     text += "\n" + text.replace("_", "")  # pyarrow's form of a cause is REQUEST_TIME_TOO_SKEWED
-    return next((cause for pattern, cause in _CAUSES if pattern.search(text)), None)
+    for pattern, cause in _CAUSES:
+        if found := pattern.search(text):
+            return Cause(found.expand(cause.reason), cause.hint)
+    return None
 
 
 def explained(error: BaseException, hint: str) -> Cause:

@@ -18,6 +18,7 @@ from zlayout.table.location import GCS_SCHEME, S3_ENDPOINT_VARIABLES, S3_SCHEMES
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _SQLITE = re.compile(r"(?P<scheme>sqlite(?:\+\w+)?):(?P<rest>.*)", re.DOTALL)
+_NO_SQLALCHEMY = re.compile(r"(?:jdbc|postgres(?:\+\w+)?):", re.IGNORECASE)
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 _NAMED = ("rest", "unity")  # catalog types whose warehouse is often a name instead of a storage location
 _REMOTE = ("rest", "unity", "hive", "glue")  # catalog types that are services, which know no folder of the project
@@ -140,7 +141,7 @@ def _unsafe(key: str, message: str, hint: str = "") -> Violation:
 
 
 def _check_uri(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[Violation]:
-    """Yield ZL029 for an address of another catalog type or of a database in memory, ZL037 for plain http."""
+    """Yield ZL029 for an address of another catalog type, of JDBC or in memory, ZL037 for plain http."""
     uri, of_type = data.get("uri", ""), FORMATS[data["format"]].traits.catalog_types
     scheme, expected = _scheme(uri).partition("+")[0], of_type[type_].uri_schemes
     others = [name for name, keys in of_type.items() if scheme in keys.uri_schemes]
@@ -149,6 +150,9 @@ def _check_uri(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[Violat
         yield _misfit(key, message, f"use type {others[0]}, or correct the address")
     if type_ in _WEB_TYPES and _is_plain(uri) and not data.get("allow_http"):
         yield _unsafe(key, _PLAIN_HTTP, _USE_HTTPS)
+    if type_ == "sql" and (other := _NO_SQLALCHEMY.match(uri)):
+        hint = "use sqlite:///FILE, postgresql://USER@HOST/DATABASE or mysql://USER@HOST/DATABASE"
+        yield _misfit(key, f"expected a URI of SQLAlchemy for type sql, found {other[0]}", hint)
     if type_ == "sql" and _SQLITE.fullmatch(uri) and uri.partition(":///")[2].partition("?")[0] in ("", ":memory:"):
         hint = "use a file, for example sqlite:///catalog.db"
         yield _misfit(key, "expected a catalog that Spark can read, found one in memory", hint)

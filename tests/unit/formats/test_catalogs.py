@@ -94,6 +94,20 @@ def test_a_file_that_sqlalchemy_cannot_name_is_refused(config: CatalogConfig, mo
 
 
 @pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("postgresql://h/db", "postgresql+psycopg2://h/db"),
+        ("mysql://h/db", "mysql+pymysql://h/db"),
+        ("postgresql+psycopg://h/db", "postgresql+psycopg://h/db"),
+        ("sqlite:////a/c.db", "sqlite:////a/c.db"),
+    ],
+)
+def test_pyiceberg_gets_the_driver_of_the_extra_if_the_address_names_none(uri: str, expected: str) -> None:
+    catalog = CatalogConfig("lake", "iceberg", "sql", {"uri": uri, "warehouse": "/w"}, Location("zlayout.yaml"))
+    assert pyiceberg_properties(catalog)["uri"] == expected
+
+
+@pytest.mark.parametrize(
     ("type_", "own", "expected"),
     [
         ("rest", {}, {"header.X-Iceberg-Access-Delegation": "vended-credentials"}),

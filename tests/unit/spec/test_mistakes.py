@@ -149,6 +149,8 @@ PROPERTY = (
         (PROJECT + "  x: {format: delta, warehouse: 'thrift://h'}\n", "5:22: ZL029 expected a folder or the URL of an object store, found the address of a service, thrift: (use the location below which tables are stored)"),
         (PROJECT + "  x: {format: iceberg}\n", "5:3: ZL029 expected type sql or rest or hive or glue for format iceberg, found none"),
         (PROJECT + "  x: {format: iceberg, type: rest}\n", "5:3: ZL029 key 'uri' is missing in catalogs.x (add it for type rest)"),
+        (PROJECT + "  x: {format: iceberg, type: sql, warehouse: w, uri: 'jdbc:postgresql://h/d'}\n", "5:49: ZL029 expected a URI of SQLAlchemy for type sql, found jdbc: (use sqlite:///FILE, postgresql://USER@HOST/DATABASE or mysql://USER@HOST/DATABASE)"),
+        (PROJECT + "  x: {format: iceberg, type: sql, warehouse: w, uri: 'postgres://h/d'}\n", "5:49: ZL029 expected a URI of SQLAlchemy for type sql, found postgres: (use sqlite:///FILE, postgresql://USER@HOST/DATABASE or mysql://USER@HOST/DATABASE)"),
         (PROJECT + "  x: {format: iceberg, type: sql, warehouse: w, uri: 'sqlite://'}\n", "5:49: ZL029 expected a catalog that Spark can read, found one in memory (use a file, for example sqlite:///catalog.db)"),
         (PROJECT + "  x: {format: delta, warehouse: w, properties: {cache-enabled: true}}\n", f"5:49: ZL029 {PROPERTY} for catalogs.x.properties.cache-enabled, found 'cache-enabled'"),
         (PROJECT + "spark: {conf: {spark.sql.extensions: x}}\n", f"5:16: ZL028 {SPARK_KEY}.spark.sql.extensions, found 'spark.sql.extensions' {SPARK_HINT}"),

@@ -9,6 +9,8 @@ from zlayout.spec.model import CatalogConfig
 
 DELEGATION, VENDED = "header.X-Iceberg-Access-Delegation", "vended-credentials"
 ICEBERG_SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
+# The drivers of the extras of zlayout, for URIs that name no driver. The defaults of SQLAlchemy depend on its version.
+_DRIVERS = {"postgresql": "postgresql+psycopg2", "mysql": "mysql+pymysql"}
 
 
 def pyiceberg_properties(catalog: CatalogConfig) -> dict[str, str]:
@@ -17,6 +19,9 @@ def pyiceberg_properties(catalog: CatalogConfig) -> dict[str, str]:
     for key in ("uri", "warehouse"):
         if key in catalog.options:
             properties[_key(catalog, key)] = str(catalog.options[key])
+    if catalog.type == "sql" and "uri" in properties:
+        dialect, colon, rest = properties["uri"].partition(":")
+        properties["uri"] = _DRIVERS.get(dialect, dialect) + colon + rest
     return properties
 
 
