@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from pyiceberg.catalog import load_catalog
 from support.projects import LAYOUT, Cli
 
 from zlayout.app.doctor import Check, CheckStatus, Step, doctor, spark_detail
@@ -118,13 +119,23 @@ def test_a_missing_table_and_a_missing_layout_are_told_apart(root: Path) -> None
     assert (last.step, last.status) == (Step.READ_METADATA, CheckStatus.SKIPPED)
 
 
+def test_a_catalog_that_does_not_list_the_table_answers(root: Path) -> None:
+    uri = f"sqlite:///{root}/ice.db"
+    load_catalog("other", type="sql", uri=uri, warehouse=str(root)).create_namespace("db")
+    asked, *_, last = checks(root, f"{{format: iceberg, type: sql, uri: '{uri}', warehouse: tables}}")[1:]
+    assert (asked.step, asked.status) == (Step.ASK_CATALOG, CheckStatus.OK)
+    assert asked.detail == "it does not list other.db.orders"
+    assert (last.step, last.status) == (Step.READ_METADATA, CheckStatus.FAILED)
+    assert "ZL122" in last.detail
+
+
 def test_a_missing_python_package_is_named(root: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         uri = f"mysql+mysqldb://127.0.0.1:{server.getsockname()[1]}/iceberg"  # no extra and no test needs mysqlclient
         last = checks(root, f"{{format: iceberg, type: sql, uri: '{uri}', warehouse: tables}}")[-1]
     assert last.status is CheckStatus.FAILED
-    assert "a Python package is missing" in last.detail
-    assert "zlayout has the extras glue, hive, mysql and postgres" in last.hint
+    assert "the Python package MySQLdb is missing" in last.detail
+    assert "zlayout has the extras glue, hive, mysql (mysql+pymysql:)" in last.hint
 
 
 def test_a_broken_catalog_makes_the_command_fail_and_the_others_are_checked(root: Path, cli: Cli) -> None:

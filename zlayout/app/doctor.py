@@ -155,7 +155,8 @@ def _table(project: Project, catalog: CatalogConfig, spark: bool, timeout: float
     states: list[TableState] = []
 
     def list_catalog() -> str:
-        return f"{len(list(backend.list_tables(table)))} table with the name {table}"
+        found = any(listed.table == table.on("") for listed in backend.list_tables(table))
+        return f"it {'lists' if found else 'does not list'} {table}"
 
     def list_storage() -> str:
         return backend.list_storage(table) or _skip("the location is known only from the metadata of a table")

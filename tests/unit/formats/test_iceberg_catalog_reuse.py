@@ -10,9 +10,10 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
-from zlayout.errors import TableError
+from zlayout.errors import Location, TableError
 from zlayout.formats.iceberg.read import catalog as read
 from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.table.location import S3_ENDPOINT_VARIABLES
 
 NAMES = [TableName("ice", ("db",), name) for name in "tu"]
 
@@ -83,3 +84,28 @@ def test_other_properties_are_another_catalog(
     monkeypatch.setitem(config.options, "properties", {"x": "y"})
     read.load_table(config, NAMES[0])
     assert len(loads) == 2
+
+
+@pytest.mark.parametrize(
+    ("storage", "properties", "place"),
+    [
+        ({"endpoint": "https://minio.example.com:9000"}, {}, " at minio.example.com:9000"),
+        ({"region": "eu-west-1"}, {}, " at s3.eu-west-1.amazonaws.com:443"),
+        ({}, {"s3.endpoint": "https://other.example.com"}, ""),
+    ],
+)
+def test_an_error_of_the_storage_names_its_address(
+    monkeypatch: pytest.MonkeyPatch, storage: dict[str, str], properties: dict[str, str], place: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("Connection refused")
+
+    monkeypatch.setattr(read, "loaded_catalog", fail)
+    for variable in S3_ENDPOINT_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    options = {"uri": "sqlite:///c.db", "warehouse": "s3://b/w", "storage": storage, "properties": properties}
+    ice = CatalogConfig("ice", "iceberg", "sql", options, Location("zlayout.yaml", 3, 3))
+    with pytest.raises(TableError) as error:
+        read.load_table(ice, NAMES[0])
+    found = f"zlayout.yaml:3:3: ZL127 the storage of ice.db.t{place} cannot be reached: the connection was refused"
+    assert str(error.value).startswith(found)

@@ -165,6 +165,15 @@ def test_what_is_missing_is_named_and_nothing_is_created(
         observe(unreachable, NAME, [])
 
 
+def test_a_missing_table_of_a_database_has_a_hint_where_it_is(catalog: Catalog, config: CatalogConfig) -> None:
+    catalog.create_table("db.t", SCHEMA)
+    with pytest.raises(TableError, match=r"ZL122 .*\(did you mean ice.db.t\?\)"):
+        observe(config, TableName("ice", ("sales",), "t"), [])
+    renamed = CatalogConfig("lake", "iceberg", "sql", config.options, config.location)
+    with pytest.raises(TableError, match=r"ZL122 .*for a catalog with another name, ice: use this name"):
+        observe(renamed, TableName("lake", ("db",), "t"), [])
+
+
 @pytest.mark.parametrize("key", ["py-io-impl", "s3.retry-strategy-impl"])
 def test_a_table_names_no_python_class(
     catalog: Catalog,

@@ -14,9 +14,11 @@ from pyarrow.fs import AwsStandardS3RetryStrategy, FileSelector
 
 from zlayout.errors import TableError, ZlayoutError, first_line
 from zlayout.formats.access import cause_of, explained
+from zlayout.formats.addresses import addresses
 from zlayout.formats.base import Listed
 from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties, sqlite_file
 from zlayout.formats.storage import S3_READ_ATTEMPTS
+from zlayout.message_text import first_of
 from zlayout.spec.model import CatalogConfig, TableName
 
 # An error of these packages is an error of the catalog. pyiceberg reads files through another package, pyarrow.
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 # How long a loaded catalog is used. Its connections and tokens do not expire within this time.
 MAX_SECONDS_OF_USE = 60.0
+MAX_NAMED = 5  # catalogs or tables that a message names
 # Loaded catalogs that are not in use, by name and properties. Each has the time after which it is not used again.
 _idle: dict[tuple[str, tuple[tuple[str, str], ...]], SimpleQueue[tuple[float, Catalog]]] = {}
 
@@ -65,7 +68,7 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
         raise
     except (NoSuchTableError, NoSuchNamespaceError) as error:
         message = f"table {name} does not exist in catalog {catalog.name}"
-        hint = "check catalog, namespace and table name, including letter case"
+        hint = _same_name(catalog, name) or "check catalog, namespace and table name, including letter case"
         raise TableError.of("ZL122", message, hint=hint) from error
     except FileNotFoundError as error:
         message = f"the metadata file of {name} is missing: {error}"
@@ -77,7 +80,7 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
         raise TableError.of("ZL123", message, hint=hint) from error
     except Exception as error:
         is_of_catalog = type(error).__module__.partition(".")[0] in _CATALOG_CLIENTS
-        raise (_unreachable(catalog, error) if is_of_catalog else _no_storage(name, error)) from error
+        raise (_unreachable(catalog, error) if is_of_catalog else _no_storage(name, error, catalog)) from error
 
 
 def list_tables(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]:
@@ -205,10 +208,50 @@ def _unreachable(catalog: CatalogConfig, error: Exception) -> ZlayoutError:
     return TableError.of("ZL121", message, hint=cause.hint, location=catalog.location)
 
 
-def _no_storage(name: TableName, error: Exception) -> ZlayoutError:
-    """Return the error for a table whose metadata files cannot be reached although its catalog answered."""
+def _same_name(catalog: CatalogConfig, name: TableName) -> str:
+    """Return a hint that names the tables of this name elsewhere in a SQL catalog, '' if there are none.
+
+    Each row of a SQL catalog contains the name of the catalog that created the table. Pyiceberg and Spark read only the
+    rows with their own name for the catalog, which is the key of the catalog in `zlayout.yaml`.
+    """
+    if catalog.type != "sql":
+        return ""
+    from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+    from sqlalchemy import select
+
+    columns = (IcebergTables.catalog_name, IcebergTables.table_namespace)
+    found: list[tuple[str, str]] = []
+    with suppress(Exception), loaded_catalog(catalog) as loaded:
+        if isinstance(loaded, SqlCatalog):
+            with loaded.engine.connect() as connection:
+                rows = connection.execute(select(*columns).where(IcebergTables.table_name == name.name))
+                found = sorted((str(of_catalog), str(namespace)) for of_catalog, namespace in rows)
+    others = [other for other, namespace in found if namespace == ".".join(name.namespace)]
+    if others:
+        return (
+            f"the database has this table for a catalog with another name, {first_of(others, MAX_NAMED)}: use this "
+            "name in zlayout.yaml and in the layouts"
+        )
+    own = [f"{catalog.name}.{namespace}.{name.name}" for other, namespace in found if other == catalog.name]
+    return f"did you mean {first_of(own, MAX_NAMED)}?" if own else ""
+
+
+def _no_storage(name: TableName, error: Exception, catalog: CatalogConfig | None = None) -> ZlayoutError:
+    """Return the error for a table whose metadata files cannot be reached although its catalog answered.
+
+    catalog: the definition of the catalog, whose location and store the error then names.
+    """
     cause = explained(error, f"check storage and credentials of catalogs.{name.catalog}")
-    return TableError.of("ZL127", f"the storage of {name} cannot be reached: {cause.reason}", hint=cause.hint)
+    place = _store_of(catalog) if catalog else ""
+    message = f"the storage of {name}{place} cannot be reached: {cause.reason}"
+    return TableError.of("ZL127", message, hint=cause.hint, location=catalog.location if catalog else None)
+
+
+def _store_of(catalog: CatalogConfig) -> str:
+    """Return the address of the store of a catalog, as part of a sentence; '' if tables may have another store."""
+    own = any(key.endswith("endpoint") for key in catalog.options.get("properties", {}))
+    found = [str(a) for a in addresses(catalog) if a.service == "store"] if catalog.type in ("sql", "glue") else []
+    return f" at {found[0]}" if found and not own else ""
 
 
 def _is_signed(table: Table) -> bool:
