@@ -240,10 +240,8 @@ def _values(text: str, path: str) -> dict[str, Any]:
     except ValueError as error:
         location = Location(path, getattr(error, "lineno", 0), getattr(error, "colno", 0))
         raise SpecError.of("ZL040", f"not JSON: {getattr(error, 'msg', str(error))}", location=location) from error
-    if not isinstance(document, dict):
-        raise _invalid("expected an object", path)
-    if "format_version" not in document:
-        raise _invalid("expected format_version, found no such key", path)
+    if not isinstance(document, dict) or "format_version" not in document:
+        raise _invalid("expected an object with the key format_version, found none", path)
     found = document["format_version"]
     if type(found) is not int or found != FORMAT_VERSION:
         writer = document.get("zlayout_version")

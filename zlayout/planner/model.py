@@ -288,7 +288,7 @@ def summary(tables: Iterable[TablePlan]) -> Summary:
     tables = tuple(tables)
     changing = [t for t in tables if t.status is Status.CHANGES]
     return Summary(
-        alter=sum(t.alters or (bool(t.drift) and not t.waits) for t in changing),
+        alter=sum(t.alters or (bool(t.drift) and bool(t.actions or not (t.hot or t.left_over))) for t in changing),
         rewrite=sum(bool(t.groups) for t in changing),
         unchanged=sum(t.as_declared for t in tables),
         refused=sum(t.status is Status.REFUSED for t in tables),

@@ -40,7 +40,7 @@ def full_rewrite_refusals(
 
 def budget_too_small(spec: LayoutSpec, budget: int, min_bytes: int) -> Diagnostic:
     """Return ZL205: the budget is smaller than the smallest possible rewrite. Both are in bytes."""
-    message = f"{spec.table}: expected --max-rewrite-bytes of at least {min_bytes:,} bytes, found {budget:,}"
+    message = f"expected --max-rewrite-bytes of at least {min_bytes:,} bytes, found {budget:,}"
     hint = "use a larger --max-rewrite-bytes, or leave the table out with --exclude"
     return Diagnostic("ZL205", message, "refused", hint, spec.location)
 

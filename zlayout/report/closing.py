@@ -5,7 +5,7 @@ from __future__ import annotations
 from zlayout.message_text import plural
 from zlayout.planner.model import Plan, Status, Summary, summary
 from zlayout.planner.run_report import RunReport
-from zlayout.report.words import RESULT_STATUSES, size
+from zlayout.report.words import RESULT_STATUSES, is_deferred, size
 
 
 def last_line(shown: Plan | RunReport) -> str:
@@ -27,6 +27,7 @@ def last_line(shown: Plan | RunReport) -> str:
         "to alter": counts.alter,
         "to rewrite": counts.rewrite,
         "waiting": sum(table.waits for table in plan.tables),
+        "deferred": sum(map(is_deferred, plan.tables)),
         "unchanged": counts.unchanged,
         "refused": counts.refused,
         "failed": counts.failed,

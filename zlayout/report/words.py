@@ -52,7 +52,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 def state(table: TablePlan) -> str:
     """Return the state of a table before apply in words.
 
-    A change waits, or is a first layout, drift, decay or another change.
+    A change waits or is deferred, or is a first layout, drift, decay or another change.
     """
     if table.status is Status.UNCHANGED:
         return "matches no partition" if table.selects_nothing else "as declared"
@@ -60,6 +60,8 @@ def state(table: TablePlan) -> str:
         return str(table.status)
     if table.waits:
         return "waits"
+    if is_deferred(table):
+        return "deferred"
     if table.is_first:
         return "first layout"
     reasons = {group.reason for group in table.groups}
@@ -67,6 +69,11 @@ def state(table: TablePlan) -> str:
     if table.drift or redefined or not reasons.isdisjoint(_DRIFT_REASONS):
         return "drift"
     return "change" if reasons.isdisjoint(_DECAY_REASONS) else "decay"
+
+
+def is_deferred(table: TablePlan) -> bool:
+    """Return whether the plan of a table has no actions because the budget is spent on other tables."""
+    return table.left_over is not None and not table.actions and not table.waits
 
 
 def size(count: int) -> str:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from unit.report.sample_plans import NOTHING, ORDERS
 
 from zlayout.errors import Diagnostic
+from zlayout.planner.forecasts import DeferredGroups
 from zlayout.planner.model import Plan, Status
 from zlayout.report.one_line import table_lines, worst_first
 from zlayout.report.text import TextOptions, render
@@ -26,6 +27,14 @@ def test_the_largest_rewrite_comes_first() -> None:
     groups = tuple(replace(action, bytes=1) for action in ORDERS.groups)
     small = replace(ORDERS, table="a.small", actions=groups)
     assert [line.split()[0] for _, line in table_lines(worst_first((small, ORDERS)), 120)] == [ORDERS.table, "a.small"]
+
+
+def test_tables_for_which_the_budget_leaves_nothing_are_deferred_and_counted() -> None:
+    left = DeferredGroups(budget=1, groups=1, files=2, bytes=3, columns=())
+    deferred = replace(ORDERS, table="a.deferred", actions=(), left_over=left)
+    lines = render(Plan("0.1.0", (ORDERS, deferred)), TextOptions(summary=True)).splitlines()
+    assert lines[0].split()[:2] == ["a.deferred", "deferred"]
+    assert lines[-1].startswith("Plan: 1 to alter, 1 to rewrite, 1 deferred.")
 
 
 def test_lines_fit_the_terminal() -> None:
