@@ -117,6 +117,8 @@ def select_layouts(
             hint = f"did you mean {close[0]}?" if close else known
             if pattern.endswith(".json"):
                 hint = "this file does not exist; write a plan file with `zlayout plan --out FILE`"
+                if Path(pattern).is_file():
+                    hint = "a plan file is the only argument of apply and show, because it names its tables"
             raise SpecError.of("ZL045", f"no layout matches {pattern!r}", hint=hint)
     return tuple(
         spec

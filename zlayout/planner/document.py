@@ -239,7 +239,8 @@ def _values(text: str, path: str) -> dict[str, Any]:
         document = parse_json(text, _record)
     except ValueError as error:
         location = Location(path, getattr(error, "lineno", 0), getattr(error, "colno", 0))
-        raise SpecError.of("ZL040", f"not JSON: {getattr(error, 'msg', str(error))}", location=location) from error
+        message = f"not JSON: {getattr(error, 'msg', str(error))}".removesuffix(" starting at")
+        raise SpecError.of("ZL040", message, hint=HINT, location=location) from error
     if not isinstance(document, dict) or "format_version" not in document:
         raise _invalid("expected an object with the key format_version, found none", path)
     found = document["format_version"]

@@ -37,6 +37,18 @@ class TestPlanFiles:
         monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
         assert "ZL301" in cli("apply", "plan.json", "--auto-approve", code=1).err
 
+    def test_a_plan_file_beside_another_selection_has_a_hint_that_does_not_deny_it(self, cli: Cli) -> None:
+        cli("plan", "--out", "plan.json")
+        for command in (("plan", "plan.json"), ("apply", "plan.json", "lake.db.orders", "--auto-approve")):
+            assert "ZL045 no layout matches 'plan.json' (a plan file is the only argument" in cli(*command, code=1).err
+        assert "this file does not exist" in cli("apply", "none.json", "--auto-approve", code=1).err
+
+    def test_a_plan_file_that_is_cut_off_is_an_error_with_a_location_and_a_hint(self, cli: Cli) -> None:
+        cli("plan", "--out", "plan.json")
+        Path("plan.json").write_text(Path("plan.json").read_text().partition('"lake.db')[0] + '"la')
+        error = cli("show", "plan.json", code=1).err
+        assert "ZL040 not JSON: Unterminated string (write a plan file with `zlayout plan --out FILE`" in error
+
     def test_a_plan_of_another_format_version_is_refused_with_3(self, cli: Cli) -> None:
         cli("plan", "--out", "plan.json")
         plan = json.loads(Path("plan.json").read_text())
