@@ -19,6 +19,7 @@ from zlayout.planner.forecasts import QueryCost
 from zlayout.report.words import size, version_word
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import LayoutSpec, Project
+from zlayout.spec.validation import column_hint
 from zlayout.table.histogram import SizeBucket, size_histogram
 from zlayout.table.metrics import ColumnMetrics, layout_metrics
 from zlayout.table.state import TableState
@@ -100,7 +101,8 @@ def inspect(
         wanted = tuple(c.name for c in schema.columns if c.orderable and c.stats)
     state = read_one(lambda: backend.observe(name, wanted), name, timeout)
     if missing := [c for c in wanted if c not in state.files.bounds]:
-        raise SpecError.of("ZL049", f"expected columns of {table} with bounds, found {missing[0]!r}")
+        hint = column_hint(missing[0], [column.name for column in state.columns])
+        raise SpecError.of("ZL049", f"expected columns of {table} with bounds, found {missing[0]!r}", hint=hint)
     target = spec.layout.target_size if spec else DEFAULT_SIZE
     laid_out = (state.files.layout >= 0).any()
     return Inspection(

@@ -192,6 +192,11 @@ def test_init_writes_a_valid_project_and_never_overwrites(
     assert (tmp_path / "zlayout.yaml").read_text() == before
 
 
+@pytest.mark.usefixtures("root")
+def test_inspect_suggests_a_column(cli: Cli) -> None:
+    assert "found 'A' (did you mean 'a'?)" in cli("inspect", "lake.db.orders", "--columns", "A", code=1).err
+
+
 def test_inspect_needs_no_layout(root: Path, cli: Cli) -> None:
     (root / "layouts" / "orders.yaml").unlink()
     out = cli("inspect", "lake.db.orders").out
