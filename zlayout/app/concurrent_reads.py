@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from zlayout.app.arguments import require_count, require_number
 from zlayout.errors import Location, TableError
@@ -135,20 +135,22 @@ def begin_read(read: Callable[[], Result], table: TableName, timeout: float = TI
     require_number("timeout", timeout)
     begun, until = Future[Result](), time.monotonic() + timeout
 
-    def work() -> None:
-        try:
-            begun.set_result(read())
-        except BaseException as error:  # libraries in Rust raise PanicException, which is not an Exception
-            begun.set_exception(error)
-
     def result() -> Result:
         wait([begun], min(max(until - time.monotonic(), 0.0), threading.TIMEOUT_MAX))
         if not begun.done():
             raise no_answer(table, timeout)
         return begun.result()
 
-    Thread(target=work, name=_READER, daemon=True).start()
+    Thread(target=_read_into, args=(begun, read), name=_READER, daemon=True).start()
     return result
+
+
+def _read_into(future: Future[Result], read: Callable[[], Result]) -> None:
+    """Set the result or the exception of `read`."""
+    try:
+        future.set_result(read())
+    except BaseException as error:  # libraries in Rust raise PanicException, which is not an Exception
+        future.set_exception(error)
 
 
 def is_waiting() -> bool:
@@ -194,7 +196,7 @@ class _Run(Generic[Result]):
         on_done: Callable[[int, float], None],
     ) -> None:
         self._read, self._late, self._reading, self._on_done = read, late, reading, on_done
-        self._done: SimpleQueue[tuple[int, Result | None, BaseException | None]] = SimpleQueue()
+        self._done: SimpleQueue[tuple[int, Future[Result]]] = SimpleQueue()
         self._found: dict[int, Result] = {}
         self._count = len(lanes)
         numbers: dict[str, deque[int]] = {}
@@ -220,24 +222,19 @@ class _Run(Generic[Result]):
             Thread(target=self._work, args=(number,), name=_READER, daemon=True).start()
 
     def _work(self, number: int) -> None:
-        try:
-            self._done.put((number, self._read(number), None))
-        except BaseException as error:  # libraries in Rust raise PanicException, which is not an Exception
-            self._done.put((number, None, error))
+        done = Future[Result]()
+        _read_into(done, lambda: self._read(number))
+        self._done.put((number, done))
 
     def _take(self, until: float) -> None:
         """Wait for one result, at most until the given time."""
         try:
-            number, result, error = self._done.get(
-                timeout=min(max(until - time.monotonic(), 0.0), threading.TIMEOUT_MAX)
-            )
+            number, done = self._done.get(timeout=min(max(until - time.monotonic(), 0.0), threading.TIMEOUT_MAX))
         except Empty:
             return
         if number in self._found:
             return  # it was late
-        if error is not None:
-            raise error
-        self._found[number] = cast("Result", result)
+        self._found[number] = done.result()
         lane = next(lane for lane in self._lanes if number in lane.running)
         seconds = time.monotonic() + self._reading.timeout - lane.running.pop(number)
         lane.answered = True

@@ -242,7 +242,7 @@ def import_tables(
     project: Project,
     pattern: str,
     columns: Sequence[str] = (),
-    reading: Reading = Reading(),  # noqa: B008 - frozen
+    reading: Reading = Reading(),
 ) -> list[ImportedLayout | NotImported]:
     """Make a layout spec for each table that a pattern matches. Reads metadata only.
 

@@ -167,7 +167,7 @@ def plan_specs(
     project: Project,
     declared: Declared,
     options: PlanOptions,
-    reading: Reading = Reading(),  # noqa: B008 - frozen
+    reading: Reading = Reading(),
     *,
     workloads: bool = True,
 ) -> ProjectPlan:
@@ -200,8 +200,8 @@ def backends_of(project: Project, runtime: SparkRuntime, specs: Iterable[LayoutS
 def plan_tables(
     specs: Sequence[LayoutSpec],
     backends: Mapping[str, Backend],
-    options: PlanOptions = PlanOptions(),  # noqa: B008 - frozen
-    reading: Reading = Reading(),  # noqa: B008 - frozen
+    options: PlanOptions = PlanOptions(),
+    reading: Reading = Reading(),
     *,
     workloads: bool = True,
 ) -> tuple[Planned, ...]:

@@ -33,7 +33,7 @@ def decide(
     state: TableState,
     capabilities: Capabilities,
     notes: tuple[Diagnostic, ...] = (),
-    options: PlanOptions = PlanOptions(),  # noqa: B008 - frozen
+    options: PlanOptions = PlanOptions(),
 ) -> Decision:
     """Decide which changes lay out one table as declared.
 
@@ -52,7 +52,7 @@ def propose(
     state: TableState,
     capabilities: Capabilities,
     notes: tuple[Diagnostic, ...] = (),
-    options: PlanOptions = PlanOptions(),  # noqa: B008 - frozen
+    options: PlanOptions = PlanOptions(),
 ) -> Proposal | Decision:
     """Find all changes that could be made to one table. The arguments are those of `decide`.
 

@@ -11,7 +11,7 @@ import re
 from dataclasses import asdict, astuple, dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from zlayout.errors import Diagnostic, Location, Refused, SpecError
 from zlayout.message_text import describe_value, escape_unprintable
@@ -66,7 +66,7 @@ class DrawnTable:
 class Document:
     """The plan document, which `zlayout plan --out` writes and `zlayout show` and `zlayout apply` read."""
 
-    __pydantic_config__ = {"extra": "forbid", "use_attribute_docstrings": True}  # noqa: RUF012
+    __pydantic_config__: ClassVar = {"extra": "forbid", "use_attribute_docstrings": True}
 
     format_version: Literal[2]
     """The format version of the document. zlayout reads no other one."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -109,7 +108,7 @@ class Outputs:
         keys = list(zip(*[python_values(v.take(pa.array(first))) for v in values], strict=True)) or [()]
         return np.array([self._number(key) for key in keys], np.int64)[inverse]
 
-    def _number(self, key: tuple[Any, ...]) -> int:
+    def _number(self, key: tuple[object, ...]) -> int:
         number = self._numbers.setdefault(key, self.count)
         self.count = max(self.count, number + 1)
         return number

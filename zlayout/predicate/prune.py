@@ -6,7 +6,7 @@ value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import reduce
 
 import numpy as np
@@ -96,9 +96,9 @@ def _compare(bounds: ColumnBounds, operator: Operator, value: Value) -> Bools:
             return _holds(pc.not_equal, lower, literal) | _holds(pc.not_equal, upper, literal) | bounds.truncated
 
 
-def _holds(compare: object, side: pa.Array, literal: pa.Scalar) -> Bools:
+def _holds(compare: Callable[[pa.Array, pa.Scalar], pa.Array], side: pa.Array, literal: pa.Scalar) -> Bools:
     """The comparison of each bound with the literal; true for a missing bound and for NaN, which exclude nothing."""
-    holds = compare(side, literal)  # type: ignore[operator]
+    holds = compare(side, literal)
     if pa.types.is_floating(side.type):
         holds = pc.or_(holds, pc.is_nan(side))
     return np.asarray(pc.fill_null(holds, True).to_numpy(zero_copy_only=False), bool)

@@ -6,7 +6,7 @@ import base64
 import hashlib
 from collections.abc import Callable
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from zlayout.message_text import plural
 from zlayout.planner.actions import ChangeClustering, ChangePartitioning, SetProperties
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # The number of groups that the page lists per table. The JSON report lists all.
 MAX_GROUPS_PER_TABLE = 200
-_FILTERS: dict[str, Callable[..., Any]] = {
+_FILTERS: dict[str, Callable[..., object]] = {
     "size": words.size,
     "number": words.number,
     "plural": plural,
@@ -63,7 +63,7 @@ def render(shown: Plan | RunReport) -> str:
     )
 
 
-def environment(filters: dict[str, Callable[..., Any]]) -> jinja2.Environment:
+def environment(filters: dict[str, Callable[..., object]]) -> jinja2.Environment:
     """Make a Jinja environment that escapes values, replaces control and bidi characters, and rejects missing names."""
     import jinja2
     import markupsafe

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
 
 from zlayout.message_text import plural
 from zlayout.planner.actions import RewriteGroup, parts_of
@@ -48,7 +47,7 @@ def drift_text(drift: SettingDrift) -> str:
     return f"{declared(drift.before, drift.key)} -> {declared(drift.after, drift.key)}"
 
 
-def declared(value: Any, key: str) -> str:
+def declared(value: object, key: str) -> str:
     """Write the value of the setting `key` as in a layout spec, with the unit of sizes."""
     return size(value) if key in _SIZES and isinstance(value, int) else setting(value)
 

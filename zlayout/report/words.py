@@ -6,7 +6,7 @@ import re
 import textwrap
 import unicodedata
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from zlayout.formats.registry import FORMATS
 from zlayout.planner.actions import (
@@ -133,7 +133,7 @@ def property_reason(change: PropertyChange) -> str:
     return printable(f"no min/max statistics on {change.column}")
 
 
-def setting(value: Any) -> str:
+def setting(value: object) -> str:
     """Write a value as in a layout spec, for example `[a, b]` or `true`. Sizes are not converted."""
     if value is None:
         return "none"

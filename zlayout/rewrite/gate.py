@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
@@ -101,7 +101,8 @@ class Gate:
             frame: The sorted rows, with the column ROW.
             group: The number of a row's group. None if there is one group.
         """
-        jvm, context = jvm_of(frame.sparkSession), cast(Any, frame.sparkSession.sparkContext)
+        jvm = jvm_of(frame.sparkSession)
+        context: Any = frame.sparkSession.sparkContext
         self._after = context._jsc.sc().longAccumulator()
         return frame.filter(_counted(jvm, self._after, _row_hash(jvm, group))).select(f"{ROW}.*")
 

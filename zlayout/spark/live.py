@@ -136,7 +136,8 @@ def clone_of(session: SparkSession) -> SparkSession:
     to_frame = RDD.__dict__.get("toDF")
     clone = SparkSession(given.sparkContext, given._jsparkSession.cloneSession())
     if to_frame is not None:  # the constructor binds it to the new session
-        setattr(RDD, "toDF", to_frame)  # noqa: B010 - its type is that of a method
+        rdd: Any = RDD
+        rdd.toDF = to_frame
     return clone
 
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import TypeVar, cast
+from typing import TypeVar
 
 K = TypeVar("K")
 S = TypeVar("S")
@@ -29,8 +29,12 @@ def side_by_side(measure: Callable[[K], T], items: Sequence[K], files: int) -> l
 
 
 def both(one: Callable[[], S], other: Callable[[], T], files: int) -> tuple[S, T]:
-    """The results of both functions. They run in threads under the condition of `side_by_side`."""
-    return cast("tuple[S, T]", tuple(side_by_side(lambda function: function(), (one, other), files)))
+    """The results of both functions. One runs in a thread under the condition of `side_by_side`."""
+    if files < MIN_FILES_FOR_THREADS:
+        return one(), other()
+    with ThreadPoolExecutor(1) as pool:
+        second = pool.submit(other)
+        return one(), second.result()
 
 
 def pieces(start: int, stop: int, size: int) -> list[tuple[int, int]]:

@@ -25,13 +25,14 @@ _OPERATORS: dict[str, Operator] = {
     "LessThan": "<",
     "LessThanOrEqual": "<=",
 }
+_SYMBOLS: dict[str, Operator] = {"=": "=", "<=>": "=", "<=": "<=", ">=": ">=", "<": "<", ">": ">"}
 _NAMES = (*_OPERATORS, "EqualNullSafe", "In", "And", "Or", "Not", "IsNull", "IsNotNull", "StringStartsWith")
 _OTHERS = ("StringEndsWith", "StringContains", "AlwaysTrue", "AlwaysFalse")
 _CALL = re.compile(rf"({'|'.join((*_NAMES, *_OTHERS))})\(")
 _BEGIN = re.compile(rf"{_CALL.pattern}|\(|isnull\(|isnotnull\(|NOT |[^\s()#,]+#\d")
 _COLUMN = re.compile(r"`((?:[^`]|``)+)`|([^,()`\s]+)")
 _ATTRIBUTE = r"([^\s()#]+)#\d+L?"
-_PARTITION_LEAF = re.compile(rf"\(?{_ATTRIBUTE} (=|<=>|<=|>=|<|>) ([^()]*)\)?")
+_PARTITION_LEAF = re.compile(rf"\(?{_ATTRIBUTE} ({'|'.join(_SYMBOLS)}) ([^()]*)\)?")
 _PARTITION_NULL = re.compile(rf"(isnull|isnotnull)\({_ATTRIBUTE}\)")
 _PARTITION_IN = re.compile(rf"\(?{_ATTRIBUTE} IN \(((?:[^(),]|,(?! ))*)\)+")
 _ID = re.compile(r"#\d+L?")
@@ -79,8 +80,7 @@ def partition_filters(text: str) -> tuple[list[Predicate], Unread]:
         elif listed := _PARTITION_IN.fullmatch(item):
             found.append(In(listed[1], tuple(listed[2].split(","))))
         elif leaf := _PARTITION_LEAF.fullmatch(item):
-            operator: Operator = "=" if leaf[2] == "<=>" else leaf[2]  # type: ignore[assignment]
-            found.append(Compare(leaf[1], operator, leaf[3]))
+            found.append(Compare(leaf[1], _SYMBOLS[leaf[2]], leaf[3]))
         else:
             left.append((item, NOT_READ))
     return found, tuple(left)
