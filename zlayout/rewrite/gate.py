@@ -101,9 +101,8 @@ class Gate:
             frame: The sorted rows, with the column ROW.
             group: The number of a row's group. None if there is one group.
         """
-        jvm = jvm_of(frame.sparkSession)
-        context: Any = frame.sparkSession.sparkContext
-        self._after = context._jsc.sc().longAccumulator()
+        session: Any = frame.sparkSession
+        jvm, self._after = jvm_of(session), session.sparkContext._jsc.sc().longAccumulator()
         return frame.filter(_counted(jvm, self._after, _row_hash(jvm, group))).select(f"{ROW}.*")
 
     def check(self) -> Content:
