@@ -1,4 +1,4 @@
-"""Handle Ctrl-C: the first one ends a command at a safe point, the second one immediately."""
+"""Handle Ctrl-C and SIGTERM: the first one ends a command at a safe point, the second one immediately."""
 
 from __future__ import annotations
 
@@ -26,34 +26,42 @@ def cancel_jobs(runtime: SparkRuntime, pause: float = 0.5) -> None:
 
 
 class Interrupts:
-    """A context manager that handles SIGINT.
+    """A context manager that handles SIGINT, and SIGTERM on request.
 
     The first signal calls `stop` and sets `requested`. The next `check`, which is called where it is safe to end, then
     raises KeyboardInterrupt. The second signal raises KeyboardInterrupt immediately.
+
+    Args:
+        stop: Called at the first signal.
+        signals: The signals to handle. SIGTERM belongs to the program that calls the Python API, and to zlayout only if
+            it is the program.
     """
 
-    def __init__(self, stop: Callable[[], None]) -> None:
+    def __init__(self, stop: Callable[[], None], signals: tuple[int, ...] = (signal.SIGINT,)) -> None:
         self._stop = stop
-        self._before: Any = None
+        self._signals = signals
+        self._before: dict[int, Any] = {}
         self.requested = False
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
-            self._before = signal.getsignal(signal.SIGINT)
+            self._before = {number: signal.getsignal(number) for number in self._signals}
             self.arm()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
-            self._before = None
+        for number, handler in self._before.items():
+            if handler is not None:  # a handler that was not installed from Python cannot be restored
+                signal.signal(number, handler)
+        self._before = {}
 
     def arm(self) -> None:
         """Install the handler again: pyspark replaces it when a session starts."""
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, self._handle)
+            for number in self._signals:
+                signal.signal(number, self._handle)
 
     def check(self) -> None:
         """Raise KeyboardInterrupt after a first signal."""

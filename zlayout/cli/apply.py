@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,6 +33,7 @@ from zlayout.message_text import plural
 from zlayout.planner import document
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Status, summary
+from zlayout.planner.result import ResultStatus
 from zlayout.planner.run_report import RunReport
 from zlayout.planner.stale import Staleness
 from zlayout.records.model import Command
@@ -197,6 +199,8 @@ def apply_command(
         report = add_to_history(with_results(report, run.done), planned, Command.APPLY, reports, console)
         shown.end(report, code, _results(report, run.done, console.text_options()), problems)
         name_log(runtime, console)
+        if not problems and any(r.outcome is ResultStatus.NOT_YET for r in report.results.values()):
+            console.say("`zlayout plan` shows what is left, such as files that were added since the plan.")
         if undo := [result.rollback for result in report.results.values() if result.rollback]:
             console.say(f"To undo: {undo[0] if len(undo) == 1 else 'zlayout rollback TABLE --run RUN, for each table'}")
         return code
@@ -225,7 +229,8 @@ def _carry_out(
 ) -> Run:
     """Carry out the plan, show its progress, and handle Ctrl-C."""
     tables = [table.table for table in plan.document.with_status(Status.CHANGES)]
-    interrupts = Interrupts(lambda: _stop(shown.console, runtime))
+    # Schedulers and CI services end a job by SIGTERM, and kill it some seconds later.
+    interrupts = Interrupts(lambda: _stop(shown.console, runtime), (signal.SIGINT, signal.SIGTERM))
     progress = ApplyProgress(shown.view(), runtime, tables)
     with runtime, interrupts, progress:  # progress reads from the runtime, so it must end first
         follow = ending(interrupts, telemetry.following(progress))

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from contract import make_rows
 from support.memory_format.store import MemoryTable
 from support.projects import LAYOUT, Cli, Scripted
 
@@ -125,6 +126,14 @@ class TestViews:
         assert "113/1230" in line
 
 
+def test_a_table_that_grew_during_the_run_has_a_hint_where_the_rest_is(memory: Scripted, cli: Cli) -> None:
+    table = memory._catalog._tables["db.orders"]
+    memory.meanwhile = lambda: table.append(make_rows(200, start=1000), files=4)
+    out, err = cli("apply", "--auto-approve", code=1)
+    assert "not yet as declared; " in out
+    assert "`zlayout plan` shows what is left, such as files that were added since the plan." in err
+
+
 def another(table: MemoryTable) -> MemoryTable:
     """A table with the same files. Two names of one table would be refused."""
     found = copy.copy(table)
@@ -136,16 +145,17 @@ class TestInterrupts:
     def press(self) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
-    def test_after_a_commit_it_ends_and_lists_the_commit(self, memory: Scripted, cli: Cli) -> None:
-        memory.meanwhile = self.press
-        before = signal.getsignal(signal.SIGINT)
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_after_a_commit_it_ends_and_lists_the_commit(self, memory: Scripted, cli: Cli, number: int) -> None:
+        memory.meanwhile = lambda: os.kill(os.getpid(), number)
+        before = signal.getsignal(number)
         out, err = cli("apply", "--auto-approve", "--report", "json=done.json", code=130)
         assert "Ctrl-C again stops at once" in err
         assert "1 commit, 4 -> " in out
         assert "Interrupted: 1 commit made before remains." in err
         (result,) = [entry["result"] for entry in json.loads(Path("done.json").read_text())["results"]]
         assert (result["outcome"], result["commits"]) == ("interrupted", 1)
-        assert signal.getsignal(signal.SIGINT) is before
+        assert signal.getsignal(number) is before
 
     def test_tables_after_it_are_left_alone(self, memory: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
         Path("layouts/other.yaml").write_text(LAYOUT.replace("orders", "zlast"))
