@@ -12,7 +12,7 @@ from zlayout.advisor.model import Choice, Costs, Study, TableQuery, Use
 from zlayout.errors import Diagnostic
 from zlayout.message_text import plural
 from zlayout.predicate.parse import to_sql
-from zlayout.report.words import printable
+from zlayout.report.words import printable, share
 from zlayout.spec.layout import Layout, cut_texts
 from zlayout.spec.yaml import dump
 
@@ -106,16 +106,16 @@ def verdict(study: Study) -> str:
     if study.best is None:
         if not now:
             return "No layout is better than the present one: the queries read no file now."
-        part = f"the best one reads {then / now:.0%} of the bytes read now"
+        part = f"the best one reads {share(then / now)} of the bytes read now"
         return f"No layout is much better than the present one: {part}."
     declared = study.declared
     if declared is not None and declared.costs.mean_bytes <= then * MIN_FACTOR:
-        part = f"{declared.costs.mean_bytes / now:.0%} of the bytes read now"
+        part = f"{share(declared.costs.mean_bytes / now)} of the bytes read now"
         return f"No layout is better than the declared one, which reads {part} after it is applied."
-    sentence = f"{shown.layout.curve} over {_names(shown)} reads {then / now:.0%} of the bytes read now"
+    sentence = f"{shown.layout.curve} over {_names(shown)} reads {share(then / now)} of the bytes read now"
     if (whole := whole_workload(study, shown.costs)) is None:
         return f"{sentence}."
-    return f"{sentence} by the queries that are simulated, and {whole:.0%} if the other queries read every file."
+    return f"{sentence} by the queries that are simulated, and {share(whole)} if the other queries read every file."
 
 
 def _names(choice: Choice) -> str:
@@ -152,7 +152,7 @@ def _number(value: float) -> int | float:
 def column_notes(study: Study) -> Iterator[tuple[str, str]]:
     """Yield the name of each column of the workload and the text that reports show for it."""
     for use in study.columns:
-        notes = [f"in {use.share:.0%} of the workload", _values(use.distinct, study.sampled)]
+        notes = [f"in {share(use.share)} of the workload", _values(use.distinct, study.sampled)]
         if use.chosen:
             notes.append("chosen")
         if use.follows is not None:
@@ -173,10 +173,10 @@ def warning(study: Study) -> Diagnostic | None:
     used = study.coverage.share(Use.USED)
     if used >= MIN_SHARE:
         return None
-    rest = ", ".join(f"{share:.0%} {text}" for share, text in _shares(study))
+    rest = ", ".join(f"{share(part)} {text}" for part, text in _shares(study))
     return Diagnostic(
         "ZL430",
-        f"the result is based on {used:.0%} of the weight of the queries on {study.table}; {rest}",
+        f"the result is based on {share(used)} of the weight of the queries on {study.table}; {rest}",
         "warning",
         "see the unused conditions below, and write them as comparisons of columns with constants",
     )
@@ -194,7 +194,7 @@ def other_queries(study: Study) -> Iterator[str]:
     for use, (one, many) in _PARTS.items():
         if count := study.coverage.queries.get(use, 0):
             text = f"{plural(count, 'query')} {one if count == 1 else many}"
-            yield f"{text} ({study.coverage.share(use):.0%} of the weight)"
+            yield f"{text} ({share(study.coverage.share(use))} of the weight)"
 
 
 def whole_workload(study: Study, then: Costs) -> float | None:

@@ -23,6 +23,7 @@ from zlayout.advisor.model import Choice, Float64, KeySample, TableQuery, Target
 from zlayout.curve.cuts import first_on_the_right, rank_with_cuts
 from zlayout.message_text import plural
 from zlayout.predicate.model import Compare, In, IsNull, Leaf, Operator, Predicate, leaves, with_leaves
+from zlayout.report.words import share
 from zlayout.spec.layout import WORKLOAD_CURVE, Layout, ZorderColumn
 
 # In one part, a cut must save at least this share of the rows that all queries would read of the sample if they skipped
@@ -72,8 +73,8 @@ def note_on_cuts(checked: Checked) -> str:
     """Return the result of the check of recommended cuts in one sentence."""
     held_out = f"{plural(checked.queries, 'query')} that they were not chosen from"
     return (
-        f"{plural(len(checked.layout.cuts), 'cut')} at constants of the workload: {held_out} read {checked.share:.0%} "
-        "of the bytes that they read without the cuts."
+        f"{plural(len(checked.layout.cuts), 'cut')} at constants of the workload: {held_out} read "
+        f"{share(checked.share)} of the bytes that they read without the cuts."
     )
 
 

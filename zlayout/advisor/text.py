@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from zlayout.advisor import compare
 from zlayout.advisor.model import Choice, Study
 from zlayout.message_text import plural
-from zlayout.report.words import number, printable, size
+from zlayout.report.words import number, printable, share, size
 from zlayout.workload.model import Unused
 
 MAX_QUERIES_PER_GROUP = 20
@@ -103,7 +103,7 @@ def _queries(study: Study, shown: Choice, width: int, verbose: bool) -> Iterator
 def _numbers(change: compare.Change) -> str:
     now, then, floor = (number(v) for v in change.files)
     before, after, _ = change.bytes
-    grown = f"{after / before:.0%}" if before else "new" if after else ""
+    grown = share(after / before) if before else "new" if after else ""
     return f"{change.weight:>7g} {now + ' -> ' + then:>15} {floor:>7} {grown:>11}"
 
 
@@ -147,8 +147,8 @@ def _unused(study: Study, width: int, verbose: bool) -> Iterator[str]:
         reasons.setdefault(unused.reason, []).append(unused)
     weights = {reason: sum(q.weight for q in {u.query for u in some}) for reason, some in reasons.items()}
     for reason, some in sorted(reasons.items(), key=lambda item: -weights[item[0]]):
-        share = f", {weights[reason] / total:.0%} of the weight" if total else ""
-        yield from _wrapped(f"  {len(some):>4}  {reason}{share}", width)
+        part = f", {share(weights[reason] / total)} of the weight" if total else ""
+        yield from _wrapped(f"  {len(some):>4}  {reason}{part}", width)
         for unused in some if verbose else some[:1]:
             yield f"        {compare.shorten(printable(' '.join(unused.text.split())), max(width - 8, 30))}"
             if verbose:

@@ -16,6 +16,7 @@ from zlayout.planner.model import Status
 from zlayout.planner.partition_text import partition_text
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.waiting import least_read, may_wait
+from zlayout.report.words import share
 from zlayout.workload import Workload
 
 Made = Proposal | Decision
@@ -99,8 +100,8 @@ def _waiting(proposal: Proposal, workload: Workload, backend: Backend, options: 
     # An execution whose conditions cannot be used may read any partition, also one that waits.
     allowed = (spec.tolerance.rarely_read or 0) * (known + unknown) * (1 + ROUNDING) - unknown
     if allowed < 0:
-        share = f"{100 * unknown / (known + unknown):.3g} %"
-        return _without_effect(proposal, f"{share} of the executions of the workload may read any partition", hint)
+        part = share(unknown / (known + unknown))
+        return _without_effect(proposal, f"{part} of the executions of the workload may read any partition", hint)
     reads, decayed = found.executions(), {partition_text(p) for p in may_wait(spec, proposal.selection, state.files)}
     chosen = least_read({name: reads[name] for name in decayed}, allowed)
     return proposed(spec, state, backend, replace(options, rarely_read=chosen)) if chosen else proposal

@@ -8,7 +8,7 @@ from zlayout.message_text import plural
 from zlayout.planner.run_report import Trend
 from zlayout.records.model import ColumnRecord, Record
 from zlayout.records.trend import Growth
-from zlayout.report.phrases import measure_text
+from zlayout.report.phrases import measure_texts
 from zlayout.report.words import number, printable, size
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -29,7 +29,7 @@ def render(table: str, records: Sequence[Record], trend: Trend, growing: Sequenc
 
 def growth_text(growth: Growth) -> str:
     """Write in how many days a growing decay measure will pass its tolerance, as a range."""
-    value, limit = (measure_text(growth.measure, v) for v in (growth.value, growth.tolerance))
+    value, limit = measure_texts(growth.measure, growth.value, growth.tolerance)
     return (
         f"{growth.measure} {value} of {limit}, growing: past the tolerance in about {_days(*growth.days)} "
         f"({growth.records} records since the last rewrite)"

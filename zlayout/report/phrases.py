@@ -27,6 +27,7 @@ from zlayout.report.words import (
     cleanup,
     duration,
     known,
+    money,
     number,
     printable,
     setting,
@@ -38,6 +39,8 @@ from zlayout.report.words import (
 MAX_PARTITIONS = 6
 # The number of workload files that are named.
 MAX_SOURCES = 3
+# The largest number of decimals by which a decay measure and its tolerance are told apart.
+MAX_DECIMALS = 9
 _SIZES = ("files.target_size",)
 NARROW = "`zlayout plan --sample` narrows the forecast"
 
@@ -106,14 +109,23 @@ def shown_decay(table: TablePlan, *, verbose: bool) -> tuple[Decay, ...]:
 
 def decay_text(decay: Decay) -> str:
     """Write one decay measure and its tolerance."""
-    value, limit = (measure_text(decay.measure, v) for v in (decay.value, decay.tolerance))
+    value, limit = measure_texts(decay.measure, decay.value, decay.tolerance)
     where = f" ({plural(decay.partitions, 'partition')})" if decay.partitions > 1 else ""
     return f"{decay.measure} {value}, tolerance {limit}" + (where if decay.exceeded else " (within)")
 
 
-def measure_text(measure: str, value: float) -> str:
-    """Write the value of a decay measure: a ratio for touched, else a share."""
-    return f"{value:.2f}x" if measure == Measure.TOUCHED else share(value)
+def measure_texts(measure: str, value: float, tolerance: float) -> tuple[str, str]:
+    """Write the value of a decay measure and its tolerance: ratios for touched, else shares.
+
+    If the values differ, the texts differ too, so that the text shows which one is larger.
+    """
+    ratio = measure == Measure.TOUCHED
+    texts = tuple(f"{v:.2f}x" if ratio else share(v) for v in (value, tolerance))
+    decimals = 0
+    while texts[0] == texts[1] and value != tolerance and decimals < MAX_DECIMALS:
+        decimals += 1
+        texts = tuple(f"{v:.{decimals}f}x" if ratio else f"{v:.{decimals}%}" for v in (value, tolerance))
+    return texts[0], texts[1]
 
 
 def touched_text(column: ColumnForecast | TouchedRange) -> str:
@@ -227,7 +239,8 @@ def workload_lines(table: TablePlan) -> Iterator[str]:
     sources = ", ".join(workload.sources[:MAX_SOURCES])
     if (left := len(workload.sources) - MAX_SOURCES) > 0:
         sources += f" and {left:,} more"
-    of = "" if workload.share > 0.995 else f", {share(workload.share)} of the weight"
+    part = share(workload.share)
+    of = "" if part == "100%" else f", {part} of the weight"
     unknown = "what they open after apply" if table.groups else "the floor"
     hint = f"; --sample predicts {unknown}" if floor is None else ""
     yield f"{plural(workload.queries, 'query')} of {sources}{of}{hint}"
@@ -246,16 +259,16 @@ def _cost(files: str, size_: str) -> str:
 
 def _payback(pay: Payback) -> str:
     """Write what the rewrite costs, and when it has paid back."""
-    seconds, price = pay.seconds, "" if pay.cost is None else f" for {pay.cost:,.2f}"
+    seconds, price = pay.seconds, "" if pay.cost is None else f" for {money(pay.cost)}"
     time = "time unknown until the first apply" if seconds is None else f"about {duration(seconds)}{price}"
     text = f"the rewrite reads and writes {size(pay.rewrite_bytes)}, {time}"
     if pay.queries is None:
         return f"{text}; it is not known whether it pays back"
     if pay.days is None or pay.saved_per_day is None:
         return f"{text}; paid back after {number(pay.queries)} queries"
-    worth = "" if pay.worth_per_day is None else f" ({pay.worth_per_day:,.2f})"
-    money = "" if pay.money_days is None else f", in money after {_days(pay.money_days)}"
-    return f"{text}; {size(pay.saved_per_day)}{worth} less read a day, paid back after {_days(pay.days)}{money}"
+    worth = "" if pay.worth_per_day is None else f" ({money(pay.worth_per_day)})"
+    in_money = "" if pay.money_days is None else f", in money after {_days(pay.money_days)}"
+    return f"{text}; {size(pay.saved_per_day)}{worth} less read a day, paid back after {_days(pay.days)}{in_money}"
 
 
 def _days(days: float) -> str:

@@ -80,14 +80,19 @@ def size(count: int) -> str:
     """Write bytes in a binary unit with about three digits, for example `1.2 TiB`."""
     value = float(count)
     for unit in _UNITS:
-        if value < 1024 or unit == _UNITS[-1]:
+        if round(value) < 1024 or unit == _UNITS[-1]:
             break
         value /= 1024
-    return f"{count} B" if unit == "B" else f"{value:.3g} {unit}" if value < 1000 else f"{value:.0f} {unit}"
+    return f"{count} B" if unit == "B" else f"{value:.3g} {unit}" if value < 999.5 else f"{value:.0f} {unit}"
 
 
 def number(value: float) -> str:
-    """Write a count or a mean with thousands separators, and with one decimal if it is below 100 and not whole."""
+    """Write a count or a mean with thousands separators, and with one decimal if it is below 100 and not whole.
+
+    Only 0 itself is written as 0.
+    """
+    if 0 < value < 0.05:
+        return "<0.1"
     return f"{value:,.1f}" if value < 100 and abs(value - round(value)) >= 0.05 else f"{value:,.0f}"
 
 
@@ -112,8 +117,21 @@ def known(predicted: T | None, low: T | None, high: T | None, write: Callable[[T
 
 
 def share(value: float) -> str:
-    """Write a share as a percentage, with one decimal below 10%."""
-    return f"{value:.1%}" if 0 < value < 0.1 else f"{value:.0%}"
+    """Write a share or a quotient as a percentage, with one decimal below 10% and next to 100%.
+
+    Only 0 and 1 themselves are written as 0% and 100%.
+    """
+    value = round(value, 9)  # sums of shares have rounding errors
+    if 0 < value < 0.0005:
+        return "<0.1%"
+    if 0.995 <= value <= 1.005 and value != 1:
+        return f"{min(value, 0.999) if value < 1 else max(value, 1.001):.1%}"
+    return f"{value:.1%}" if 0 < value < 0.0995 else f"{value:.0%}"
+
+
+def money(value: float) -> str:
+    """Write a price with two decimals. Only 0 itself is written as 0.00."""
+    return "<0.01" if 0 < value < 0.005 else f"{value:,.2f}"
 
 
 def version_word(format: str) -> str:

@@ -182,7 +182,7 @@ def test_an_execution_whose_conditions_cannot_be_used_counts_as_one_that_may_rea
     WORKLOAD.write_text(QUERY * 9 + "SELECT * FROM orders WHERE my_function(region) = 1;\n")
     _, table = planned()
     assert (numbers(table), codes(table)) == ((), ["ZL404"])
-    assert "10 % of the executions of the workload may read any partition" in table.diagnostics[0].message
+    assert "10% of the executions of the workload may read any partition" in table.diagnostics[0].message
     declare("tolerance: {rarely_read: 10%}")
     assert numbers(planned()[1]) == (1, 2)
 
@@ -196,7 +196,7 @@ def test_an_execution_may_read_what_waits_if_only_one_of_its_scans_has_condition
     WORKLOAD.write_text(QUERY * 9 + query)
     _, table = planned()
     assert (numbers(table), codes(table)) == ((), ["ZL404"])
-    assert "10 % of the executions of the workload may read any partition" in table.diagnostics[0].message
+    assert "10% of the executions of the workload may read any partition" in table.diagnostics[0].message
     declare("tolerance: {rarely_read: 10%}")
     assert numbers(planned()[1]) == (1, 2)
 

@@ -6,7 +6,7 @@ from unit.report.sample_plans import BROKEN, EVENTS, ORDERS, REFUSED, UNCHANGED,
 from zlayout.planner.actions import ChangeClustering, Reason
 from zlayout.planner.model import TablePlan
 from zlayout.report.phrases import reasons_text
-from zlayout.report.words import number, printable, setting, share, size, state
+from zlayout.report.words import money, number, printable, setting, share, size, state
 
 
 @pytest.mark.parametrize(
@@ -14,20 +14,36 @@ from zlayout.report.words import number, printable, setting, share, size, state
     [
         (0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (1536, "1.5 KiB"), (128 * 2**20, "128 MiB"),
         (1000 * 2**20, "1000 MiB"), (1_319_413_953_331, "1.2 TiB"), (2**60, "1024 PiB"),
+        (1_023_590, "1000 KiB"), (2**20 - 1, "1 MiB"), (2**30 - 1, "1 GiB"), (2**30 - 2**20, "1023 MiB"),
     ],
 )  # fmt: skip
 def test_size(count: int, text: str) -> None:
     assert size(count) == text
 
 
-@pytest.mark.parametrize(("value", "text"), [(1.0, "1"), (7.26, "7.3"), (99.96, "100"), (9610.4, "9,610"), (0.0, "0")])
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1.0, "1"), (7.26, "7.3"), (99.96, "100"), (9610.4, "9,610"), (0.0, "0"), (0.03, "<0.1"), (0.051, "0.1")],
+)
 def test_number(value: float, text: str) -> None:
     assert number(value) == text
 
 
-@pytest.mark.parametrize(("value", "text"), [(0.0, "0%"), (0.0123, "1.2%"), (0.5, "50%")])
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0%"), (0.0123, "1.2%"), (0.5, "50%"), (1.0, "100%"), (12.3, "1230%"), (0.0997, "10%"),
+        (0.9996, "99.9%"), (0.995, "99.5%"), (0.994, "99%"), (1.004, "100.4%"), (1.0001, "100.1%"),
+        (1 - 1e-12, "100%"), (0.00004, "<0.1%"),
+    ],
+)  # fmt: skip
 def test_share(value: float, text: str) -> None:
     assert share(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.0, "0.00"), (0.004, "<0.01"), (0.005, "0.01"), (1234.5, "1,234.50")])
+def test_money(value: float, text: str) -> None:
+    assert money(value) == text
 
 
 def test_settings_read_as_in_a_spec() -> None:
