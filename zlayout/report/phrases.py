@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from zlayout.message_text import plural
@@ -18,6 +17,7 @@ from zlayout.planner.forecasts import (
     RankedBy,
     SampleFacts,
     TouchedRange,
+    WorkloadForecast,
 )
 from zlayout.planner.model import Decay, Measure, SettingDrift, Status, TablePlan
 from zlayout.planner.result import TableResult
@@ -67,14 +67,25 @@ def rewrite_text(table: TablePlan) -> str:
     """Write what the plan rewrites: partitions, bytes, files before and after, and the commits if there are several."""
     groups = table.groups
     files = sum(g.files for g in groups)
-    parts = max([len({g.partition for g in groups}), *(g.partitions for g in groups)])
-    of = f"{parts:,} of {plural(table.partitions, 'partition')}, " if table.partitions > 1 else ""
+    of = ""
+    if table.partitions > 1:
+        of = f"{partition_count(groups, table.partitions)} of {plural(table.partitions, 'partition')}, "
     commits = len(parts_of(groups, table.commit_bytes))
     after = written_text(table)
     in_commits = f", {commits:,} commits" if commits > 1 else ""
     return (
         f"{of}{size(table.rewrite_bytes)}, {files:,} -> {after} file{'' if after in ('1', '~1') else 's'}{in_commits}"
     )
+
+
+def partition_count(groups: Sequence[RewriteGroup], limit: int | None = None) -> str:
+    """Write the number of partitions that contain files of the groups; at most `limit`, None for an unknown limit.
+
+    It is a range if groups have files of several partitions, because a plan names only the first partition of a group.
+    """
+    first = len({g.partition_number or g.partition for g in groups})
+    low, high = max(first, *(g.partitions for g in groups)), first + sum(g.partitions - 1 for g in groups)
+    return known(None, low, high if low == high else limit and min(high, limit))
 
 
 def written_text(table: TablePlan) -> str:
@@ -96,10 +107,11 @@ def partitions_text(groups: tuple[RewriteGroup, ...], limit: int | None) -> str:
 
 def reasons_text(groups: tuple[RewriteGroup, ...]) -> str:
     """Write why groups are rewritten, with the number of partitions per reason if reasons differ."""
-    counts = Counter(reason for reason, _ in dict.fromkeys((group.reason, group.partition_number) for group in groups))
-    if len(counts) == 1:
-        return REASONS[next(iter(counts))]
-    return ", ".join(f"{REASONS[reason]} ({plural(n, 'partition')})" for reason, n in counts.items())
+    reasons = dict.fromkeys(group.reason for group in groups)
+    if len(reasons) == 1:
+        return REASONS[groups[0].reason]
+    counts = {reason: partition_count([g for g in groups if g.reason is reason]) for reason in reasons}
+    return ", ".join(f"{REASONS[r]} ({n} partition{'' if n == '1' else 's'})" for r, n in counts.items())
 
 
 def shown_decay(table: TablePlan, *, verbose: bool) -> tuple[Decay, ...]:
@@ -245,7 +257,7 @@ def workload_lines(table: TablePlan) -> Iterator[str]:
     hint = f"; --sample predicts {unknown}" if floor is None else ""
     yield f"{plural(workload.queries, 'query')} of {sources}{of}{hint}"
     if workload.payback is not None:
-        yield _payback(workload.payback)
+        yield _payback(workload, workload.payback)
 
 
 def cost_text(cost: QueryCost) -> str:
@@ -257,19 +269,28 @@ def _cost(files: str, size_: str) -> str:
     return f"{files} {'file' if files == '1' else 'files'}, {size_}"
 
 
-def _payback(pay: Payback) -> str:
-    """Write what the rewrite costs, and when it has paid back."""
-    seconds, price = pay.seconds, "" if pay.cost is None else f" for {money(pay.cost)}"
-    time = "time unknown until the first apply" if seconds is None else f"about {duration(seconds)}{price}"
+def _payback(workload: WorkloadForecast, pay: Payback) -> str:
+    """Write what the rewrite costs, and when it has paid back: as ranges if the forecast is one."""
+    time = "time unknown until the first apply"
+    if pay.seconds is not None:
+        price = "" if pay.cost is None else f" for {money(pay.cost)}"
+        time = f"about {duration(pay.seconds)}{price} at the speed of the last run"
     text = f"the rewrite reads and writes {size(pay.rewrite_bytes)}, {time}"
-    if pay.queries is None:
+    ends = (workload.high, workload.predicted, workload.low)
+    least, saved, most = (0 if end is None else workload.now.bytes - end.bytes for end in ends)
+    if pay.queries is None or not 0 < least <= saved <= most:
         return f"{text}; it is not known whether it pays back"
+
+    def paid_back(value: float, one: str, many: str) -> str:
+        found = known(value, value * saved / most, value * saved / least)
+        return f"after {found} {one if found == '1' else many}"
+
+    def in_a_day(value: float, write: Callable[[float], str]) -> str:
+        return known(value, value * least / saved, value * most / saved, write)
+
     if pay.days is None or pay.saved_per_day is None:
-        return f"{text}; paid back after {number(pay.queries)} queries"
-    worth = "" if pay.worth_per_day is None else f" ({money(pay.worth_per_day)})"
-    in_money = "" if pay.money_days is None else f", in money after {_days(pay.money_days)}"
-    return f"{text}; {size(pay.saved_per_day)}{worth} less read a day, paid back after {_days(pay.days)}{in_money}"
-
-
-def _days(days: float) -> str:
-    return "less than 0.1 days" if days < 0.1 else f"{number(days)} days"
+        return f"{text}; paid back {paid_back(pay.queries, 'query', 'queries')}"
+    worth = "" if pay.worth_per_day is None else f" ({in_a_day(pay.worth_per_day, money)})"
+    in_money = "" if pay.money_days is None else f", in money {paid_back(pay.money_days, 'day', 'days')}"
+    less = in_a_day(pay.saved_per_day, lambda count: size(round(count)))
+    return f"{text}; {less}{worth} less read a day, paid back {paid_back(pay.days, 'day', 'days')}{in_money}"
