@@ -71,9 +71,11 @@ def with_sample(
     rewrite = rewrite_of(spec, state, decision, spec.column_names, fields, sample)
     weights = rewrite.weights
     draws = [simulate(rewrite, weights, draw, with_floor=draw == 0) for draw in range(DRAWS)]
-    touched, read = (np.mean([getattr(draw, name) for draw in draws], axis=0) for name in ("touched", "bytes_read"))
-    none = np.zeros(len(rewrite.columns))
-    errors = (none, none) if sample.complete else errors_of(rewrite, weights)
+    drawn = [np.array([getattr(draw, name) for draw in draws]) for name in ("touched", "bytes_read")]
+    touched, read = (values.mean(axis=0) for values in drawn)
+    errors = [values.std(axis=0) for values in drawn]
+    if not sample.complete:
+        errors = [np.maximum(*pair) for pair in zip(errors, errors_of(rewrite, weights), strict=True)]
     values = np.stack((touched, errors[0], draws[0].floor, read, errors[1]), axis=1).tolist()
     columns = tuple(_forecast(column, rewrite, *each) for column, each in zip(plan.columns, values, strict=True))
     row_groups = len(sample.footers)

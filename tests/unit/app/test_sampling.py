@@ -16,6 +16,8 @@ from zlayout.app.plan import Planned, plan_table, plan_tables
 from zlayout.app.sampling import SAMPLE_BYTES, begin_predictions, sampled
 from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.forecasts import BytesRead, ColumnForecast
+from zlayout.planner.partitions import Floats
+from zlayout.planner.simulation import Rewrite, Simulation, simulate
 from zlayout.spec.model import LayoutSpec, TableName
 from zlayout.table.key_sample import NotParquetError, RowGroupSample
 
@@ -102,6 +104,19 @@ def test_part_of_the_row_groups_gives_a_wider_range() -> None:
         assert few.high is not None
         assert few.low <= (all_rows.predicted or 0) <= few.high
         assert few.high - few.low > 0.2 * (few.predicted or 0)
+
+
+def test_the_error_includes_how_much_simulations_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    def differing(rewrite: Rewrite, weights: Floats, draw: int = 0, *, with_floor: bool = False) -> Simulation:
+        found = simulate(rewrite, weights, draw, with_floor=with_floor)
+        return replace(found, touched=np.full(2, 4.0 + draw))
+
+    monkeypatch.setattr("zlayout.planner.sampled.simulate", differing)
+    table = Table(SHAPES["uniform"])
+    column, _ = table.sampled(table.plan()).plan.columns
+    # By hand: the standard deviation of 4, 5 and 6 is the square root of 2 / 3. All rows are in the sample.
+    assert column.predicted == 5
+    assert (column.low, column.high) == pytest.approx((5 - 2 * (2 / 3) ** 0.5, 5 + 2 * (2 / 3) ** 0.5))
 
 
 def test_deleted_rows_count_by_the_share_of_live_rows() -> None:
