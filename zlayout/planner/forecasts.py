@@ -42,9 +42,9 @@ class FilesAfter:
     high: Count | None
     """The highest possible number; null if it is unknown."""
     median_bytes: Count | None = None
-    """The median size of a new file, predicted from a sample; null without a sample."""
+    """The median size of a new file if rows keep their size, predicted from a sample; null without a sample."""
     small: Count | None = None
-    """The number of new files below half of the target size, predicted from a sample; null without a sample."""
+    """The number of new files below half of the target size, if rows keep their size; null without a sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +67,16 @@ class SampleFacts:
 
 @dataclass(frozen=True, slots=True)
 class BytesRead:
-    """The size of the files that a query for one value opens, in bytes."""
+    """The size of the files that a query for one value opens, in bytes. After apply: if rows keep their size."""
 
     now: Count
     """The expected size at present."""
     predicted: Count | None = None
     """The forecast for the time after apply, from a sample of the rows; null without a sample."""
     low: Count | None = None
-    """The lowest possible value after apply; null if it is unknown or nothing is rewritten."""
+    """The lowest value after apply if rows keep their size; null if it is unknown or nothing is rewritten."""
     high: Count | None = None
-    """The highest possible value after apply; null if it is unknown or nothing is rewritten."""
+    """The highest value after apply if rows keep their size; null if it is unknown or nothing is rewritten."""
     in_row_groups: Count | None = None
     """The part of `now` in row groups that cannot be skipped, from the footers of sampled files; null if unknown."""
 

@@ -222,7 +222,7 @@ def reads_more(spec: LayoutSpec, columns: Sequence[ColumnForecast]) -> Iterator[
     mean = "" if len(columns) == 1 else ", in the mean over the z-order columns"
     message = (
         f"after the rewrite, a query for one value reads {'' if known else 'at least '}{then / now:,.1f} times as many "
-        f"bytes as now{mean}: {then:,.0f} instead of {now:,.0f} (whole files)"
+        f"bytes as now{mean}: {then:,.0f} instead of {now:,.0f} (whole files, if rows keep their size)"
     )
     hint = "use a smaller files.target_size, or accept it with `plan --detailed-exitcode --allow-worse`"
     yield Diagnostic(READS_MORE, message, "warning", hint, spec.location_of("files.target_size"))

@@ -117,6 +117,7 @@ def _saving(entries: Sequence[Entry]) -> str:
         return ""
     now, after = (sum(e["most_read"] for e in known), sum(e["after"]["most_read"] for e in known))
     return (
-        f"A query for one value of the worst column reads {words.size(now)} now and {words.size(after)} after "
-        f"(forecast; the upper end where it is a range), over {plural(len(known), 'table')}."
+        f"A query for one value of the worst column reads {words.size(now)} now and "
+        f"{words.same_size(words.size(after))} after (forecast, if rows keep their size; the upper end where it is a "
+        f"range), over {plural(len(known), 'table')}."
     )

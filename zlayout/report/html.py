@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 MAX_GROUPS_PER_TABLE = 200
 _FILTERS: dict[str, Callable[..., object]] = {
     "size": words.size,
+    "same_size": words.same_size,
     "number": words.number,
     "plural": plural,
     "version_word": words.version_word,
@@ -214,6 +215,7 @@ def _column(column: ColumnForecast, after: MeasuredColumn | None, table: TablePl
         "last": _last(column),
         "row_groups": row_groups_text(read)[0] if has_row_groups(table) else "",
         "read": size(after.bytes_read) if after else bytes_text(read),
+        "read_then": bytes_text(read) if read.predicted is not None else "",
         "most_read": after.bytes_read if after else _last_read(read),
         "worse": read.grows_to(after.bytes_read if after else read.predicted_or_low),
         "trend": sparkline(trend, column.column),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from zlayout.message_text import plural
+from zlayout.planner.forecasts import ColumnForecast
 from zlayout.planner.model import Plan, Status, TablePlan
-from zlayout.planner.result import TableResult
+from zlayout.planner.result import MeasuredColumn, TableResult
 from zlayout.planner.run_report import RunReport
 from zlayout.report.closing import last_line, title
 from zlayout.report.one_line import states_text, worst_first
@@ -59,8 +60,9 @@ def _headline(report: RunReport) -> str:
 def _row(table: TablePlan, result: TableResult | None) -> str:
     groups = table.groups
     files = sum(g.files for g in groups)
-    touched = [(c.column, number(c.touched), touched_text(c)) for c in table.columns]
-    read = [(c.column, size(c.bytes_read.now), bytes_text(c.bytes_read)) for c in table.columns]
+    measured = {c.column: c for c in result.columns} if result else {}
+    touched = [(c.column, number(c.touched), _touched(c, measured.get(c.column))) for c in table.columns]
+    read = [(c.column, size(c.bytes_read.now), _read(c, measured.get(c.column))) for c in table.columns]
     cells = [
         _code(table.table),
         RESULT_STATUSES[result.outcome] if result else state(table),
@@ -70,6 +72,18 @@ def _row(table: TablePlan, result: TableResult | None) -> str:
         _code(str(table.location)),
     ]
     return "| " + " | ".join(map(_cell, cells)) + " |"
+
+
+def _touched(column: ColumnForecast, after: MeasuredColumn | None) -> str:
+    """Write touched after apply: measured with the prediction, or before it the forecast."""
+    if after is None:
+        return touched_text(column)
+    return number(after.touched) + ("" if after.predicted is None else f" (predicted {number(after.predicted)})")
+
+
+def _read(column: ColumnForecast, after: MeasuredColumn | None) -> str:
+    """Write the bytes that a query reads after apply: measured, or before it the forecast."""
+    return size(after.bytes_read) if after and after.bytes_read else bytes_text(column.bytes_read)
 
 
 def _details(table: TablePlan, result: TableResult | None) -> str:

@@ -30,6 +30,7 @@ from zlayout.report.words import (
     money,
     number,
     printable,
+    same_size,
     setting,
     share,
     size,
@@ -147,7 +148,7 @@ def touched_text(column: ColumnForecast | TouchedRange) -> str:
 
 def bytes_text(read: BytesRead) -> str:
     """Write what is known of the bytes that a query reads after apply; '' if nothing is."""
-    return known(read.predicted, read.low, read.high, size)
+    return same_size(known(read.predicted, read.low, read.high, size))
 
 
 def has_row_groups(table: TablePlan) -> bool:
@@ -161,7 +162,7 @@ def row_groups_text(read: BytesRead) -> tuple[str, str]:
     The row groups of a new file are unknown before it is written. At most, a query reads the whole files that it opens.
     """
     now = "" if read.in_row_groups is None else f"~{size(read.in_row_groups)}"
-    return now, "" if read.high is None else f"at most {size(read.high)}"
+    return now, "" if read.high is None else f"at most {same_size(size(read.high))}"
 
 
 def is_vague(table: TablePlan) -> bool:
@@ -244,7 +245,7 @@ def workload_lines(table: TablePlan) -> Iterator[str]:
     then = limit = ""
     if table.groups and predicted and low and high:
         files = known(predicted.files, low.files, high.files)
-        then = f" -> {_cost(files, known(predicted.bytes, low.bytes, high.bytes, size))}"
+        then = f" -> {_cost(files, same_size(known(predicted.bytes, low.bytes, high.bytes, size)))}"
     if floor is not None:
         limit = f" (floor {cost_text(floor)})"
     yield f"{cost_text(workload.now)} a query{then}{limit}"

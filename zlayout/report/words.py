@@ -86,6 +86,11 @@ def size(count: int) -> str:
     return f"{count} B" if unit == "B" else f"{value:.3g} {unit}" if value < 999.5 else f"{value:.0f} {unit}"
 
 
+def same_size(text: str) -> str:
+    """Mark a size after a rewrite with `~`: it is not known how well the rows compress in their new order."""
+    return text and f"~{text}"
+
+
 def number(value: float) -> str:
     """Write a count or a mean with thousands separators, and with one decimal if it is below 100 and not whole.
 

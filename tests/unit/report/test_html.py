@@ -120,6 +120,8 @@ def test_after_an_apply_the_measured_boxes_take_the_place_of_the_predicted() -> 
     assert titles == ["Files before", "Files after, measured"]
     cells = page(done).xpath("//table[@id='overview']/tbody/tr/td")
     assert [c.text_content() for c in cells[2:6]] == ["9,610", "1,228", "9,610", "35.2"]
+    beside = page(done).xpath("//td/small/text()")
+    assert beside == ["predicted 35.4", "predicted ~1 GiB"]
     planned = page(drawn(DRAWN)).xpath("//table[@id='overview']/tbody/tr/td")
     assert [c.text_content() for c in planned[2:6]] == ["9,610", "1,230", "9,610", "35.4"]
     tree = page(APPLIED)

@@ -28,7 +28,7 @@ bronze.orders (delta, version 1843)                                             
       partitions      day=1; day=2
       because         layout changed
       touched         customer_id 9,610 -> 35.4 (floor 1)   order_date 9,610 -> 35.4 (floor 1)
-      bytes read      customer_id 1 TiB -> 1 GiB   order_date 1 TiB -> 1 GiB
+      bytes read      customer_id 1 TiB -> ~1 GiB   order_date 1 TiB -> ~1 GiB
                       forecast from 120,000 sampled rows: 48 row groups of 40 files, 6 MiB read, seed 7
       storage         the replaced 1.17 TiB stay until VACUUM
 
@@ -92,7 +92,7 @@ def test_without_a_sample_no_single_number_is_shown_that_is_not_known() -> None:
     assert lines[6].endswith("9,610 -> 2..1,230 files")
     assert lines[9:12] == [
         "      touched         customer_id 9,610 -> 1..615   order_date 9,610 -> 1..615",
-        "      bytes read      customer_id 1 TiB -> 512 MiB..1 TiB   order_date 1 TiB -> 512 MiB..1 TiB",
+        "      bytes read      customer_id 1 TiB -> ~512 MiB..1 TiB   order_date 1 TiB -> ~512 MiB..1 TiB",
         "                      `zlayout plan --sample` narrows the forecast",
     ]
     open_end = replace(vague, status=Status.REFUSED, files_after=FilesAfter(None, 2, None))
@@ -103,7 +103,7 @@ def test_without_a_sample_no_single_number_is_shown_that_is_not_known() -> None:
     lines = render(Plan("0.1.0", (certain,)), TextOptions(width=100)).splitlines()
     assert lines[9:11] == [
         "      touched         customer_id 9,610 -> 1",
-        "      bytes read      customer_id 1 TiB -> 512 MiB..1 TiB",
+        "      bytes read      customer_id 1 TiB -> ~512 MiB..1 TiB",
     ]
 
 

@@ -6,7 +6,7 @@ from unit.report.sample_plans import BROKEN, EVENTS, ORDERS, REFUSED, UNCHANGED,
 from zlayout.planner.actions import ChangeClustering, Reason
 from zlayout.planner.model import TablePlan
 from zlayout.report.phrases import reasons_text
-from zlayout.report.words import money, number, printable, setting, share, size, state
+from zlayout.report.words import money, number, printable, same_size, setting, share, size, state
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,10 @@ def test_number(value: float, text: str) -> None:
 )  # fmt: skip
 def test_share(value: float, text: str) -> None:
     assert share(value) == text
+
+
+def test_a_size_after_a_rewrite_is_marked() -> None:
+    assert (same_size("1 GiB..2 GiB"), same_size("")) == ("~1 GiB..2 GiB", "")
 
 
 @pytest.mark.parametrize(("value", "text"), [(0.0, "0.00"), (0.004, "<0.01"), (0.005, "0.01"), (1234.5, "1,234.50")])
