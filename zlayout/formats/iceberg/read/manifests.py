@@ -6,6 +6,7 @@ pyiceberg's `fetch_manifest_entry` (0.12) does not read the fields of format ver
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -216,7 +217,7 @@ def _append_data(columns: DataColumns, manifest: ManifestFile, live: list[Record
     columns.formats.update({f[_FORMAT].upper() for f in files})
     columns.encrypted |= any(f[_KEY] is not None for f in files)
     spec_id, seen = manifest.partition_spec_id, columns.partitions
-    columns.partition += [seen.setdefault((spec_id, tuple(f[_PARTITION]._data)), len(seen)) for f in files]
+    columns.partition += [seen.setdefault((spec_id, _values(f)), len(seen)) for f in files]
     for field_id in columns.lower:
         columns.lower[field_id] += [(f[_LOWER] or {}).get(field_id) for f in files]
         columns.upper[field_id] += [(f[_UPPER] or {}).get(field_id) for f in files]
@@ -237,7 +238,7 @@ def _delete_file(manifest: ManifestFile, entry: Record) -> DeleteFile:
         key=data[_PATH] if data[_OFFSET] is None else f"{data[_PATH]}@{data[_OFFSET]}",
         content=data[_CONTENT],
         vector=data[_OFFSET] is not None,
-        partition=(manifest.partition_spec_id, tuple(data[_PARTITION]._data)),
+        partition=(manifest.partition_spec_id, _values(data)),
         sequence=_sequence(entry, manifest),
         rows=data[_ROWS],
         referenced=referenced if data[_CONTENT] == POSITION_DELETES else None,
@@ -249,6 +250,11 @@ def _delete_file(manifest: ManifestFile, entry: Record) -> DeleteFile:
         nulls=of_equality(data[_NULLS]),
         snapshot=_snapshot(entry, manifest),
     )
+
+
+def _values(data_file: Record) -> tuple[Any, ...]:
+    """Return the partition values of a file. Every NaN is the same object, so that equal partitions are equal."""
+    return tuple(math.nan if value != value else value for value in data_file[_PARTITION]._data)
 
 
 def _path_bound(bounds: dict[int, bytes] | None) -> str | None:
