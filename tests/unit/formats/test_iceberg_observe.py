@@ -14,12 +14,15 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.statistics import StatisticsFile
 from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
 from pyiceberg.types import IntegerType, ListType, LongType, NestedField, StringType, StructType
 
 from zlayout.errors import TableError
 from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties
+from zlayout.formats.iceberg.read import manifests
 from zlayout.formats.iceberg.read.catalog import load_table
 from zlayout.formats.iceberg.read.observe import observe
+from zlayout.formats.iceberg.read.schema import unpartitioned_specs
 from zlayout.formats.storage import S3_READ_ATTEMPTS
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table import state as core
@@ -114,6 +117,26 @@ def test_partitions_keep_the_spec_of_their_files(catalog: Catalog, config: Catal
     assert of_rows[1] == core.Partition(1, (by_id,), (0,))
     assert state.partition_fields == (by_id,)
     assert state.spec_id == 1
+
+
+def test_files_with_the_same_nan_are_in_one_partition() -> None:
+    """pyiceberg cannot write such files."""
+    files = [Record(0, f"f{n}", "PARQUET", Record(float("nan"), "Oslo")) for n in range(2)]
+    assert len({manifests._values(file) for file in files}) == 1
+
+
+def test_a_spec_of_removed_fields_is_unpartitioned(catalog: Catalog, config: CatalogConfig) -> None:
+    """Iceberg applies its equality deletes to files of all specs. Format version 1 keeps the field as void."""
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city"))
+    table = catalog.create_table("db.t", SCHEMA, partition_spec=spec, properties={"format-version": "1"})
+    table.append(rows(0, 3, "Oslo"))
+    with table.update_spec() as update:
+        update.remove_field("city")
+    table.append(rows(0, 1, "Rome"))
+    (void,) = table.spec().fields
+    assert str(void.transform) == "void"
+    assert unpartitioned_specs(table.metadata) == {1}
+    assert sorted(partition.values for partition in observe(config, NAME, []).files.partitions) == [(), ("Oslo",)]
 
 
 def test_empty_table_and_metrics_switched_off(catalog: Catalog, config: CatalogConfig) -> None:

@@ -59,7 +59,7 @@ def attribute_deletes(
 
     Args:
         data: The data files and delete files.
-        unpartitioned: The ids of partition specs without fields, whose equality delete files apply to all data files.
+        unpartitioned: The result of `unpartitioned_specs`.
         fields: The columns of equality delete files whose bounds can be compared, by field id.
     """
     shared = np.zeros(len(data.path), np.bool_)

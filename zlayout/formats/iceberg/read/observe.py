@@ -17,7 +17,14 @@ from zlayout.formats.iceberg.read.deletes import attribute_deletes
 from zlayout.formats.iceberg.read.equality import EqualityField
 from zlayout.formats.iceberg.read.manifests import DataColumns, read_live
 from zlayout.formats.iceberg.read.metrics_config import MetricsConfig, truncated_lengths
-from zlayout.formats.iceberg.read.schema import arrow_type, leaf_fields, read_partitions, schema_with, spec_fields
+from zlayout.formats.iceberg.read.schema import (
+    arrow_type,
+    leaf_fields,
+    read_partitions,
+    schema_with,
+    spec_fields,
+    unpartitioned_specs,
+)
 from zlayout.formats.iceberg.read.snapshots import (
     ancestors,
     distinct_counts,
@@ -138,8 +145,7 @@ def _files(
     config: MetricsConfig,
     state: recorded.State,
 ) -> FileTable:
-    unpartitioned = frozenset(s.spec_id for s in metadata.partition_specs if not s.fields)
-    deletes = attribute_deletes(data, unpartitioned, _equality_fields(data, metadata, schema))
+    deletes = attribute_deletes(data, unpartitioned_specs(metadata), _equality_fields(data, metadata, schema))
     rows = data.int64("rows")
     partitions = read_partitions(data.partitions, metadata, schema)
     layout, layouts, group, baselines = _laid_out(data, partitions, state)

@@ -103,6 +103,15 @@ def spec_fields(spec: PartitionSpec, schema: Schema) -> tuple[PartitionField, ..
     )
 
 
+def unpartitioned_specs(metadata: TableMetadata) -> frozenset[int]:
+    """Return the ids of partition specs that only have fields of transform void, or no fields.
+
+    Iceberg treats their files as unpartitioned: their equality deletes apply to data files of all specs. Tables of
+    format version 1 keep a removed field with transform void.
+    """
+    return frozenset(spec.spec_id for spec in metadata.partition_specs if not _live_fields(spec))
+
+
 def read_partitions(
     raw: Iterable[tuple[int, tuple[Any, ...]]], metadata: TableMetadata, schema: Schema
 ) -> tuple[Partition, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 from zlayout.errors import Refused
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, DataColumns
+from zlayout.formats.iceberg.read.schema import unpartitioned_specs
 from zlayout.formats.trial import TRIAL
 from zlayout.message_text import first_of, quote_value
 from zlayout.spec.model import MAIN, TableName
@@ -127,7 +128,7 @@ def written_by_others(data: DataColumns, metadata: TableMetadata, state: recorde
     snapshots, inverse = np.unique(data.int64("snapshot"), return_inverse=True)
     of_files = np.array([times.get(snapshot, 0) for snapshot in snapshots.tolist()], np.int64)[inverse]
     latest = maxima(data.partition_index(), len(data.partitions), of_files)
-    unpartitioned = {spec.spec_id for spec in metadata.partition_specs if not spec.fields}
+    unpartitioned = unpartitioned_specs(metadata)
     for delete in data.deletes:
         time = times.get(delete.snapshot, 0)
         if delete.content == EQUALITY_DELETES and delete.partition[0] in unpartitioned:  # applies to all partitions
