@@ -159,6 +159,29 @@ def test_columns_with_the_names_of_metadata_columns_are_refused(catalog: Catalog
     assert (refusal.code, refusal.message.rpartition(": ")[2]) == ("ZL227", "_file, _POS")
 
 
+def test_files_that_were_added_twice_are_refused(catalog: Catalog, config: CatalogConfig) -> None:
+    table = catalog.create_table("db.t", SCHEMA)
+    table.append(rows(0, 10, "Oslo"))
+    assert observe(config, NAME, []).refusals == ()
+    (file,) = (task.file.file_path for task in table.scan().plan_files())
+    table.add_files([file], check_duplicate_files=False)
+    (refusal,) = observe(config, NAME, []).refusals
+    assert refusal.code == "ZL240"
+    assert "(1 entries too many)" in refusal.message
+
+
+def test_metrics_of_a_column_that_pyiceberg_dropped_are_refused(catalog: Catalog, config: CatalogConfig) -> None:
+    """Iceberg for Java then rejects each change of table properties, as if it were a conflict."""
+    prefix = "write.metadata.metrics.column"
+    properties = {f"{prefix}.city": "full", f"{prefix}.at.hour": "none", f"{prefix}.tags.element": "counts"}
+    table = catalog.create_table("db.t", SCHEMA, properties=properties)
+    assert observe(config, NAME, []).refusals == ()
+    with table.update_schema() as update:
+        update.delete_column("city")
+    (refusal,) = observe(config, NAME, []).refusals
+    assert (refusal.code, refusal.message.rpartition(": ")[2]) == ("ZL241", f"{prefix}.city")
+
+
 def test_what_is_missing_is_named_and_nothing_is_created(
     catalog: Catalog, config: CatalogConfig, tmp_path: Path
 ) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from zlayout.errors import Diagnostic
 from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, DataColumns
+from zlayout.formats.iceberg.read.metrics_config import PREFIX
 from zlayout.formats.iceberg.read.schema import ORDINALS, argument, transform_name
 from zlayout.table.state import PartitionField, TableState
 
@@ -92,6 +93,8 @@ def has_row_ids_in_orc(state: TableState) -> bool:
 def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ...]:
     """Return ZL221 for encryption, ZL222 for Avro as write format, and ZL227 for columns that Spark cannot read.
 
+    Also ZL240 for data files that the table lists twice, and ZL241 for properties with which Iceberg commits nothing.
+
     Branches, tags, equality deletes and `write.wap.enabled` are supported, because a rewrite reads whole files with
     their deletes and commits to one branch. A table may have ORC as write format, because ORC files have bounds. Every
     file is rewritten in the write format of the table.
@@ -111,7 +114,27 @@ def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ..
     if reserved := [f.name for f in metadata.schema().fields if f.name.lower() in _METADATA_COLUMNS]:
         message = f"Iceberg's Spark module cannot read columns with names of metadata columns: {', '.join(reserved)}"
         found.append(("ZL227", message, "rename them by ALTER TABLE ... RENAME COLUMN, which changes no files"))
+    if twice := len(data.path) - len(set(data.path)):
+        message = f"data files are in the table more than once ({twice:,} entries too many), and so are their rows"
+        hint = "replace the rows by INSERT OVERWRITE; Iceberg cannot commit a rewrite of such files"
+        found.append(("ZL240", message, hint))
+    if unknown := sorted(_metrics_of_other_columns(metadata)):
+        message = f"properties with metrics of columns that the table does not have: {', '.join(unknown)}"
+        hint = "remove them by ALTER TABLE ... UNSET TBLPROPERTIES; until then, Iceberg refuses to set other properties"
+        found.append(("ZL241", message, hint))
     return tuple(Diagnostic(code, message, "refused", hint) for code, message, hint in found)
+
+
+def _metrics_of_other_columns(metadata: TableMetadata) -> Iterator[str]:
+    """Yield the properties that `MetricsConfig.validateReferencedColumns` rejects, when any property is set.
+
+    Iceberg for Java removes them together with the column, pyiceberg (0.12) does not.
+    """
+    from pyiceberg.schema import index_by_name
+
+    names = index_by_name(metadata.schema())
+    prefix = f"{PREFIX}column."
+    yield from (key for key in metadata.properties if key.startswith(prefix) and key.removeprefix(prefix) not in names)
 
 
 def _types(schema: Schema) -> list[tuple[str, str]]:
