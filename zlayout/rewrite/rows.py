@@ -174,13 +174,25 @@ def shard_key(source: Source) -> Column:
 def key_column(frame: DataFrame, name: str) -> Column:
     """Return a key column by its dotted name. A top-level column with this name has precedence over a nested one.
 
-    A name with backticks is a reference in Spark's own notation.
+    The name of a field may contain dots and backticks itself. If there is no such field, a name with backticks is a
+    reference in Spark's own notation.
     """
     if name in frame.columns:
         return F.col(quote_identifier(name))
-    if "`" in name:
-        return F.col(name)
-    return F.col(quote_path(name.split(".")))
+    path = _path_of(frame.schema, name)
+    return F.col(name) if path is None else F.col(quote_path(path))
+
+
+def _path_of(struct: T.StructType, name: str) -> tuple[str, ...] | None:
+    """Return the path of names of the field with a dotted name, None if there is none."""
+    for field in struct.fields:
+        if name == field.name:
+            return (name,)
+        if isinstance(field.dataType, T.StructType) and name.startswith(f"{field.name}."):
+            inner = _path_of(field.dataType, name[len(field.name) + 1 :])
+            if inner is not None:
+                return (field.name, *inner)
+    return None
 
 
 def key_type(frame: DataFrame, name: str) -> T.DataType:
