@@ -65,10 +65,12 @@ def rewrite_group(
     """
     owner = files.partition
     inside = owner[:1] if (owner == owner[0]).all() else np.unique(owner)
-    more = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
+    name = partition_text(files.partitions[inside[0]])
+    if len(inside) > 1:  # also files of a partition spec without fields
+        name = f"{name or 'unpartitioned'} and {len(inside) - 1} more"
     return RewriteGroup(
         id=id,
-        partition=f"{partition_text(files.partitions[inside[0]])}{more}",
+        partition=name,
         files=len(files),
         bytes=int(files.bytes.sum()),
         rows=int(files.live_rows.sum()),

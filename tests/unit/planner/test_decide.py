@@ -236,6 +236,9 @@ def test_files_of_an_older_partitioning_that_nobody_laid_out_are_a_first_layout(
     assert [c.predicted for c in plan.columns] == [None], "of partitions that there will not be"
     assert [(g.partition, g.partitions) for g in plan.groups] == [("region=east and 1 more", 2)]
     assert rewrite_text(plan).startswith("2 of 2 partitions, ")
+    unpartitioned = replace(observed.files, partitions=(Partition(1, (), ()), *observed.files.partitions[1:]))
+    plan = decide(SPEC, replace(evolved, files=unpartitioned), ICEBERG).plan
+    assert [g.partition for g in plan.groups] == ["unpartitioned and 1 more"]
     laid = replace(state(done(0, 9), done(0, 9)), partition_fields=(PartitionField("b"),))
     assert set(reasons(decide(SPEC, laid, ICEBERG)).values()) == {Reason.PARTITIONING_CHANGED}
 
