@@ -228,7 +228,7 @@ def _carry_out(
     limit: TimeLimit,
 ) -> Run:
     """Carry out the plan, show its progress, and handle Ctrl-C."""
-    tables = [table.table for table in plan.document.with_status(Status.CHANGES)]
+    tables = len(plan.document.with_status(Status.CHANGES))
     # Schedulers and CI services end a job by SIGTERM, and kill it some seconds later.
     interrupts = Interrupts(lambda: _stop(shown.console, runtime), (signal.SIGINT, signal.SIGTERM))
     progress = ApplyProgress(shown.view(), runtime, tables)

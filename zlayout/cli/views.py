@@ -6,6 +6,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ class Moment:
     """The progress of one table.
 
     Attributes:
-        number, tables: The number of the table among all tables of the run, from 1, and the number of these tables.
+        number, tables: The number of the table, from 1 in the order of starting, and the number of tables of the run.
         stage: The stage in words.
         done, total: The number of finished and of all Spark tasks; total is 0 if they are unknown.
         seconds: The time since the table started.
@@ -180,8 +181,9 @@ REFRESH_SECONDS = 0.5
 
 @dataclass(slots=True)
 class _Running:
-    """A table that apply works on: when it started (on the monotonic clock), and its stage."""
+    """A table that apply works on: its number, when it started (on the monotonic clock), and its stage."""
 
+    number: int
     started: float
     current: Progress
 
@@ -189,10 +191,11 @@ class _Running:
 class ApplyProgress:
     """A context manager that passes the events of one apply to a view, and reads the progress of Spark in a thread."""
 
-    def __init__(self, view: View, runtime: SparkRuntime, tables: list[str]) -> None:
+    def __init__(self, view: View, runtime: SparkRuntime, tables: int) -> None:
         self._view = view
         self._runtime = runtime
-        self._numbers = {table: number for number, table in enumerate(tables, 1)}
+        self._tables = tables
+        self._numbers = count(1)  # in the order in which tables start, also of several threads
         self._running: dict[str, _Running] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -215,7 +218,7 @@ class ApplyProgress:
         match event:
             case TableStarted(table, run_id):
                 stage = Stage.STARTING if self._runtime.started else Stage.STARTING_SPARK
-                running = _Running(time.monotonic(), Progress(table, stage))
+                running = _Running(next(self._numbers), time.monotonic(), Progress(table, stage))
                 self._view.started(self._moment(running), run_id)
                 self._running[table] = running
             case TableEvent(table, what):
@@ -236,8 +239,7 @@ class ApplyProgress:
 
     def _moment(self, running: _Running, done: int = 0, total: int = 0) -> Moment:
         current, seconds = running.current, time.monotonic() - running.started
-        number = self._numbers.get(current.table, 0)
-        return Moment(current.table, number, len(self._numbers), stage_text(current), done, total, seconds)
+        return Moment(current.table, running.number, self._tables, stage_text(current), done, total, seconds)
 
     def _tasks(self, current: Progress) -> tuple[int, int]:
         """Return the number of finished tasks and of all tasks of the running Spark stages; (0, 0) if unknown."""

@@ -101,6 +101,12 @@ class TestViews:
             "      a.b: done in 61s",
         ]
 
+    def test_tables_are_numbered_in_the_order_in_which_they_start(self, capsys: pytest.CaptureFixture[str]) -> None:
+        progress = ApplyProgress(Lines(Console()), SparkRuntime(Project(Path(), {}, SparkConfig(), ())), 2)
+        for table in "ba":
+            progress(TableStarted(table, "r"))
+        assert [line.split(":")[0] for line in capsys.readouterr().err.splitlines()] == ["[1/2] b", "[2/2] a"]
+
     def test_bars_show_tasks_done(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("COLUMNS", "100")
         view = Bars()
@@ -189,7 +195,7 @@ class TestInterrupts:
     def test_a_handler_put_in_its_place_is_replaced_at_the_next_stage(self) -> None:
         runtime = SparkRuntime(Project(Path(), {}, SparkConfig(), ()))
         with Interrupts(lambda: None) as interrupts:
-            follow = ending(interrupts, ApplyProgress(Lines(Console()), runtime, ["t"]))
+            follow = ending(interrupts, ApplyProgress(Lines(Console()), runtime, 1))
             follow(TableStarted("t", "run"))
             signal.signal(signal.SIGINT, signal.default_int_handler)
             follow(Progress("t", Stage.REWRITING))
