@@ -42,6 +42,11 @@ _CAUSES = tuple(
     (re.compile(pattern, re.IGNORECASE), Cause(reason, hint))
     for pattern, reason, hint in (
         (
+            r"RESTError (5\d\d)\b|\b(5\d\d) Server Error",  # its text may contain the stack trace of the server
+            r"the service answered with the status \1\2",
+            "see the log of the service, and run again",
+        ),
+        (
             r"ClassNotFoundException|NoClassDefFoundError|Cannot find catalog plugin class|DATA_SOURCE_NOT_FOUND"
             r"|No FileSystem for scheme",
             "Spark lacks a jar",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from zlayout.formats.storage import Store, gcs_endpoint, s3_access, stores
+from zlayout.formats.storage import Store, gcs_endpoint, properties, s3_access, stores
 from zlayout.spec.model import CatalogConfig
 
 # The default port of each URL scheme.
@@ -41,6 +41,14 @@ def addresses(catalog: CatalogConfig) -> tuple[Address, ...]:
     if Store.GCS in stores(catalog):
         found.append(_address("store", gcs_endpoint(catalog) or "https://storage.googleapis.com"))
     return tuple(dict.fromkeys(address for address in found if address is not None))
+
+
+def store_of(catalog: CatalogConfig) -> str:
+    """Return the S3 store of a catalog, as part of a sentence; '' if each table may have another store."""
+    own = any(key.endswith("endpoint") for key in properties(catalog))
+    if catalog.type not in ("sql", "glue") or own or Store.S3 not in stores(catalog):
+        return ""
+    return f" at {s3_access(catalog).endpoint or 'AWS'}"
 
 
 def _catalog_url(catalog: CatalogConfig) -> str:

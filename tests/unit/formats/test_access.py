@@ -82,6 +82,11 @@ def test_http_behind_an_https_address_is_a_tls_failure(read: Callable[[CatalogCo
             "an error occurred while loading credentials: failed to load IMDS session token: request forbidden",
             "no credentials were found",
         ),
+        (
+            "RESTError 500: Received unexpected JSON Payload: <title>ClassNotFoundException</title>",
+            "the service answered with the status 500",
+        ),
+        ("503 Server Error: AccessDenied for url: http://h", "the service answered with the status 503"),
         ("<Code>InvalidAccessKeyId</Code> 403 Forbidden", "the credentials are wrong"),
         ("<Code>AccessDenied</Code>", "access is denied"),
         ("<Code>ExpiredToken</Code> 400", "the credentials have expired"),

@@ -89,8 +89,8 @@ def test_other_properties_are_another_catalog(
 @pytest.mark.parametrize(
     ("storage", "properties", "place"),
     [
-        ({"endpoint": "https://minio.example.com:9000"}, {}, " at minio.example.com:9000"),
-        ({"region": "eu-west-1"}, {}, " at s3.eu-west-1.amazonaws.com:443"),
+        ({"endpoint": "https://minio.example.com:9000"}, {}, " at https://minio.example.com:9000"),
+        ({"region": "eu-west-1"}, {}, " at AWS"),
         ({}, {"s3.endpoint": "https://other.example.com"}, ""),
     ],
 )

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 
 from pyarrow.fs import AwsStandardS3RetryStrategy, FileSelector
 
-from zlayout.errors import TableError, ZlayoutError, first_line
+from zlayout.errors import Location, TableError, ZlayoutError, first_line
 from zlayout.formats.access import cause_of, explained
-from zlayout.formats.addresses import addresses
+from zlayout.formats.addresses import store_of
 from zlayout.formats.base import Listed
 from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties, sqlite_file
 from zlayout.formats.storage import S3_READ_ATTEMPTS
 from zlayout.message_text import first_of
 from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.table.location import S3_SCHEMES
 
 # An error of these packages is an error of the catalog. pyiceberg reads files through another package, pyarrow.
 _CATALOG_CLIENTS = ("requests", "urllib3", "botocore", "sqlalchemy", "thrift", "hive_metastore", "pyiceberg")
@@ -80,7 +81,9 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
         raise TableError.of("ZL123", message, hint=hint) from error
     except Exception as error:
         is_of_catalog = type(error).__module__.partition(".")[0] in _CATALOG_CLIENTS
-        raise (_unreachable(catalog, error) if is_of_catalog else _no_storage(name, error, catalog)) from error
+        if is_of_catalog:
+            raise _unreachable(catalog, error) from error
+        raise _no_storage(name, error, store_of(catalog), catalog.location) from error
 
 
 def list_tables(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]:
@@ -173,7 +176,9 @@ def readable_metadata(table: Table, name: TableName) -> Iterator[None]:
         raise
     except Exception as error:
         if cause_of(error) is not None:
-            raise (_only_signed(name, error) if _is_signed(table) else _no_storage(name, error)) from error
+            if _is_signed(table):
+                raise _only_signed(name, error) from error
+            raise _no_storage(name, error, _store_of_table(table)) from error
         message = f"a manifest of {name} cannot be read: {first_line(error)}"
         hint = "run again, because the snapshot may have expired during the read; check access to the metadata"
         raise TableError.of("ZL125", message, hint=hint) from error
@@ -236,22 +241,20 @@ def _same_name(catalog: CatalogConfig, name: TableName) -> str:
     return f"did you mean {first_of(own, MAX_NAMED)}?" if own else ""
 
 
-def _no_storage(name: TableName, error: Exception, catalog: CatalogConfig | None = None) -> ZlayoutError:
+def _no_storage(name: TableName, error: Exception, place: str, location: Location | None = None) -> ZlayoutError:
     """Return the error for a table whose metadata files cannot be reached although its catalog answered.
 
-    catalog: the definition of the catalog, whose location and store the error then names.
+    place: the store, as part of a sentence.
     """
     cause = explained(error, f"check storage and credentials of catalogs.{name.catalog}")
-    place = _store_of(catalog) if catalog else ""
     message = f"the storage of {name}{place} cannot be reached: {cause.reason}"
-    return TableError.of("ZL127", message, hint=cause.hint, location=catalog.location if catalog else None)
+    return TableError.of("ZL127", message, hint=cause.hint, location=location)
 
 
-def _store_of(catalog: CatalogConfig) -> str:
-    """Return the address of the store of a catalog, as part of a sentence; '' if tables may have another store."""
-    own = any(key.endswith("endpoint") for key in catalog.options.get("properties", {}))
-    found = [str(a) for a in addresses(catalog) if a.service == "store"] if catalog.type in ("sql", "glue") else []
-    return f" at {found[0]}" if found and not own else ""
+def _store_of_table(table: Table) -> str:
+    """Return the S3 store of a loaded table, as part of a sentence; '' if it is in another kind of store."""
+    on_s3 = table.location().partition("://")[0] in S3_SCHEMES
+    return f" at {table.io.properties.get('s3.endpoint') or 'AWS'}" if on_s3 else ""
 
 
 def _is_signed(table: Table) -> bool:
