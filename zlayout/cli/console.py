@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -239,8 +239,12 @@ class Approval:
                 hint="use --auto-approve" if self.dry_run is None else "use --auto-approve, or --dry-run",
             )
 
-    def declined(self, question: str) -> int | None:
+    def declined(self, question: str, planned: Callable[[], Mapping[str, Any]] = dict) -> int | None:
         """Ask for approval. Print a message if nothing will be written.
+
+        Args:
+            question: The question.
+            planned: Returns the JSON document of a dry run.
 
         Returns:
             None if the command is approved; else the exit code: 0 for a dry run, 1 if the answer is not yes.
@@ -250,6 +254,7 @@ class Approval:
         """
         if self.dry_run:
             self.console.say("Dry run: nothing was written.")
+            self.console.document(planned())
             return 0
         if not self.auto_approve:
             check_engine()

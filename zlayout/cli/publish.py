@@ -33,9 +33,7 @@ def publish_command(
         return 0
     moves = f"main from snapshot {trial.main} to {trial.version}, that of branch {trial.table.branch}"
     console.text("".join(f"{line}\n" for line in _shown(main, f"moves    {moves}", trial)))
-    if (code := approval.declined("Publish this branch?")) is not None:
-        if approval.dry_run:
-            console.document(publish_document(trial, "dry_run"))
+    if (code := approval.declined("Publish this branch?", lambda: publish_document(trial, "dry_run"))) is not None:
         return code
     with spark_of(loaded, console, brief=True) as runtime:
         console.say(f"starting Spark: {main}")
@@ -81,15 +79,14 @@ def drop_trial_command(
     what = f"clone {trial.location} with its files" if trial.location else f"branch {trial.table.branch}"
     name = printable(str(trial.table.on("")))
     console.text("".join(f"{line}\n" for line in _shown(name, f"removes  {printable(what)}", trial)))
-    if (code := approval.declined("Remove this trial?")) is not None:
-        if approval.dry_run:
-            console.document(drop_document(known_table(loaded, table), trial, "dry_run"))
+    main = known_table(loaded, table)
+    if (code := approval.declined("Remove this trial?", lambda: drop_document(main, trial, "dry_run"))) is not None:
         return code
     with spark_of(loaded, console, brief=True) as runtime:
         console.say(f"starting Spark: {name}")
         commit_drop(loaded, trial, runtime)
     console.text(f"\nRemoved {printable(what)}. The table itself is unchanged.\n")
-    console.document(drop_document(known_table(loaded, table), trial, "dropped"))
+    console.document(drop_document(main, trial, "dropped"))
     return 0
 
 

@@ -31,9 +31,7 @@ def rollback_command(
     loaded = load_project(project)
     undo = plan_rollback(loaded, table, run, timeout=timeout)
     console.text("\n".join(shown(undo, verbose=console.verbose)) + "\n")
-    if (code := approval.declined("Roll back this run?")) is not None:
-        if approval.dry_run:
-            console.document(as_document(undo, None))
+    if (code := approval.declined("Roll back this run?", lambda: as_document(undo, None))) is not None:
         return code
     with spark_of(loaded, console, brief=True) as runtime:
         done = roll_back(

@@ -50,9 +50,7 @@ def trial_command(
     shown = text.render(planned.plan.document, console.text_options(), heading=heading(planned.plan, "trial"))
     shown += "".join(f"{line}\n" for line in _intention(planned))
     console.text(shown)
-    if (code := approval.declined("Try this?")) is not None:
-        if approval.dry_run:
-            console.document(as_document(planned, None))
+    if (code := approval.declined("Try this?", lambda: as_document(planned, None))) is not None:
         return code
 
     def follow(event: ApplyEvent) -> None:
