@@ -198,7 +198,7 @@ def apply(
     """Plan, ask for approval, and rewrite on Spark. SELECT can be one plan file that `plan --out` wrote."""
     with Console().starting():
         from zlayout.app.arguments import parse_budget, parse_duration
-        from zlayout.cli.apply import apply_command
+        from zlayout.cli.apply import ApplyOptions, apply_command
         from zlayout.cli.plan import PlanRequest
         from zlayout.cli.reports import parse_reports
 
@@ -207,19 +207,9 @@ def apply(
     limits = (allow_full_rewrite, budget, None, branch, parse_duration(avoid_hot), include_rarely_read)
     request = PlanRequest(project, select or (), exclude or (), reading, *limits)
     console = Console(color, verbose=verbose)
-    return apply_command(
-        request,
-        console,
-        Approval(console, auto_approve),
-        stale,
-        verify,
-        reports,
-        "json" if as_json else output,
-        all_or_nothing=all_or_nothing,
-        concurrent_tables=concurrent_tables,
-        max_minutes=max_minutes,
-        ignore_window=ignore_window,
-    )
+    settings = ApplyOptions(stale, verify, all_or_nothing, concurrent_tables, max_minutes, ignore_window)
+    approval = Approval(console, auto_approve)
+    return apply_command(request, settings, console, approval, reports, "json" if as_json else output)
 
 
 @app.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,12 +14,7 @@ from zlayout.app.interrupts import Interrupts, cancel_in_background, ending
 from zlayout.app.plan import ProjectPlan
 from zlayout.app.plan_file import review
 from zlayout.app.project import load_project
-from zlayout.app.results import (
-    Applied,
-    exit_code,
-    result_of,
-    with_results,
-)
+from zlayout.app.results import Applied, exit_code, result_of, with_results
 from zlayout.app.rewrites import Verify
 from zlayout.app.telemetry import Telemetry
 from zlayout.app.time_limit import NOTHING_LEFT, TimeLimit, left_of_window
@@ -32,7 +27,7 @@ from zlayout.errors import Diagnostic, SpecError
 from zlayout.message_text import plural
 from zlayout.planner import document
 from zlayout.planner.decision import PlanOptions
-from zlayout.planner.model import Status, summary
+from zlayout.planner.model import Plan, Status, summary
 from zlayout.planner.result import ResultStatus
 from zlayout.planner.run_report import RunReport
 from zlayout.planner.stale import Staleness
@@ -121,33 +116,39 @@ BRIEF_BYTES = 64 * 2**20  # a rewrite of fewer bytes ends before Java's optimisi
 _STOPPING = "Stopping: a running commit is completed, a running rewrite is abandoned. Ctrl-C again stops at once."
 
 
+@dataclass(frozen=True, slots=True)
+class ApplyOptions:
+    """The options of `apply` besides those of the plan.
+
+    Attributes:
+        stale: `compatible` accepts a plan file after appends to its tables, `strict` does not.
+        verify: Whether the new files are read back before the commit.
+        all_or_nothing: Whether one table that is refused or cannot be planned withholds all changes.
+        concurrent_tables: The number of tables to rewrite at the same time.
+        max_minutes: The time limit of the run, which starts with the command.
+        ignore_window: Whether to rewrite tables outside of the maintenance windows of the project too.
+    """
+
+    stale: Staleness
+    verify: Verify
+    all_or_nothing: bool
+    concurrent_tables: int
+    max_minutes: float | None
+    ignore_window: bool
+
+
 def apply_command(
-    request: PlanRequest,
-    console: Console,
-    approval: Approval,
-    stale: Staleness,
-    verify: Verify,
-    reports: Reports,
-    output: str = "text",
-    all_or_nothing: bool = False,
-    concurrent_tables: int = 1,
-    max_minutes: float | None = None,
-    ignore_window: bool = False,
+    request: PlanRequest, options: ApplyOptions, console: Console, approval: Approval, reports: Reports, output: str
 ) -> int:
     """Plan or read a plan file, ask for approval, carry out the plan and print the results.
 
     Args:
         request: The options of the plan. If SELECT is one file, this is the plan file.
+        options: The other options.
         console: Where to write.
         approval: Asks whether to apply the plan.
-        stale: `compatible` accepts a plan file after appends to its tables, `strict` does not.
-        verify: Whether the new files are read back before the commit.
         reports: The reports to write.
         output: `text` or `json`.
-        all_or_nothing: Whether one table that is refused or cannot be planned withholds all changes.
-        concurrent_tables: The number of tables to rewrite at the same time.
-        max_minutes: The time limit of the run, which starts with this call.
-        ignore_window: Whether to rewrite tables outside of the maintenance windows of the project too.
 
     Returns:
         The exit code: 0 if all tables are as declared, or as far as the budget and the time limit allow; 1 after a
@@ -164,34 +165,22 @@ def apply_command(
             saved = document.read(Path(request.select[0]))
             if not saved.plan.has_changes:
                 return shown.end(saved, saved.plan.exit_code, f"{closing.last_line(saved.plan)}\n")
-            options = PlanOptions(request.allow_full_rewrite, request.max_rewrite_bytes)
-            exclude, project = tuple(request.exclude), load_project(request.project)
-            reading = replace(request.reading, on_read=reports.telemetry.read)
-            planned = review(project, saved.plan, exclude, stale, options, reading, request.branch)
+            planned = _reviewed(request, saved.plan, options.stale, reports.telemetry)
         else:
             planned = request.plan(console, reports.telemetry)
         report, plan = run_report(planned, reports), planned.document
         shown.plan(report, heading(planned))
-        if withheld := plan.withheld(all_or_nothing=all_or_nothing):
-            console.say(
-                "Refused: nothing was written. Fix the problems above, or leave these tables out with --exclude.",
-                "error",
-            )
-        elif plan.only_waits:
-            console.say("Nothing to apply now: all changes wait for a later run, see above.")
-        if withheld or plan.only_waits or not plan.has_changes:
+        if not _begins(plan, console, all_or_nothing=options.all_or_nothing):
             return shown.end(add_to_history(report, planned, Command.APPLY, reports, console), plan.exit_code)
-        if left_out := plan.with_status(Status.REFUSED, Status.ERROR):
-            console.say(f"{plural(len(left_out), 'table')} left unchanged because of the problems above.", "error")
-        maintenance = None if ignore_window else planned.project.maintenance
+        maintenance = None if options.ignore_window else planned.project.maintenance
         check_pyspark()
         if maintenance and left_of_window(maintenance) == NOTHING_LEFT:
             console.say(_outside(maintenance))
         elif (code := approval.declined("Apply these changes?")) is not None:
             return shown.end(report, code)
-        limit = TimeLimit.of(max_minutes, start, left_of_window(maintenance))
+        limit = TimeLimit.of(options.max_minutes, start, left_of_window(maintenance))
         runtime = SparkRuntime(planned.project, brief=summary(plan.tables).rewrite_bytes <= BRIEF_BYTES)
-        run = _carry_out(planned, runtime, shown, reports.telemetry, verify, concurrent_tables, limit)
+        run = _carry_out(planned, options, runtime, shown, reports.telemetry, limit)
         problems = [diagnostic for applied in run.done for diagnostic in result_of(applied).problems]
         if not problems:
             runtime.discard_log()
@@ -204,6 +193,29 @@ def apply_command(
         if undo := [result.rollback for result in report.results.values() if result.rollback]:
             console.say(f"To undo: {undo[0] if len(undo) == 1 else 'zlayout rollback TABLE --run RUN, for each table'}")
         return code
+
+
+def _reviewed(request: PlanRequest, saved: Plan, stale: Staleness, telemetry: Telemetry) -> ProjectPlan:
+    """Plan the tables of a plan file again, and return the plan file with what is needed to carry it out."""
+    options = PlanOptions(request.allow_full_rewrite, request.max_rewrite_bytes)
+    reading = replace(request.reading, on_read=telemetry.read)
+    project = load_project(request.project)
+    return review(project, saved, tuple(request.exclude), stale, options, reading, request.branch)
+
+
+def _begins(plan: Plan, console: Console, *, all_or_nothing: bool) -> bool:
+    """Return whether the plan has changes to carry out now, and state why it has none, or which tables are left out."""
+    if plan.withheld(all_or_nothing=all_or_nothing):
+        console.say(
+            "Refused: nothing was written. Fix the problems above, or leave these tables out with --exclude.", "error"
+        )
+        return False
+    if plan.only_waits:
+        console.say("Nothing to apply now: all changes wait for a later run, see above.")
+        return False
+    if plan.has_changes and (left_out := plan.with_status(Status.REFUSED, Status.ERROR)):
+        console.say(f"{plural(len(left_out), 'table')} left unchanged because of the problems above.", "error")
+    return plan.has_changes
 
 
 def _refuse_options_of_plan(request: PlanRequest) -> None:
@@ -220,11 +232,10 @@ def _refuse_options_of_plan(request: PlanRequest) -> None:
 
 def _carry_out(
     plan: ProjectPlan,
+    options: ApplyOptions,
     runtime: SparkRuntime,
     shown: TextShown,
     telemetry: Telemetry,
-    verify: Verify,
-    concurrent_tables: int,
     limit: TimeLimit,
 ) -> Run:
     """Carry out the plan, show its progress, and handle Ctrl-C."""
@@ -234,7 +245,8 @@ def _carry_out(
     progress = ApplyProgress(shown.view(), runtime, tables)
     with runtime, interrupts, progress:  # progress reads from the runtime, so it must end first
         follow = ending(interrupts, telemetry.following(progress))
-        run = carry_out(plan, runtime, follow, verify, lambda: interrupts.requested, concurrent_tables, limit)
+        tables_at_once, stop = options.concurrent_tables, lambda: interrupts.requested
+        run = carry_out(plan, runtime, follow, options.verify, stop, tables_at_once, limit)
     if run.interrupted:
         commits = sum(len(applied.commits) for applied in run.done)
         remain = f"{plural(commits, 'commit')} made before {'remains' if commits == 1 else 'remain'}"
