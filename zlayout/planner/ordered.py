@@ -13,11 +13,11 @@ from zlayout.errors import Diagnostic
 from zlayout.planner.forecast import Measured
 from zlayout.planner.model import Decay, Measure, SettingDrift
 from zlayout.planner.partitions import Bools, file_facts, partition_facts
+from zlayout.planner.select import SelectionInput, worst_of
 from zlayout.planner.select import select as by_layout_record
-from zlayout.planner.select import worst_of
 from zlayout.planner.selection import FileSelection
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.state import PartitionField, TableState
+from zlayout.table.state import TableState
 
 
 def differences(spec: LayoutSpec, state: TableState) -> tuple[SettingDrift, ...]:
@@ -56,25 +56,18 @@ def decay(spec: LayoutSpec, state: TableState, now: Measured) -> tuple[Decay, ..
     return worst_of(measures, np.zeros(len(scope), bool))
 
 
-def select(
-    spec: LayoutSpec,
-    state: TableState,
-    fields: tuple[PartitionField, ...],
-    now: Measured,
-    indistinct: Bools,
-    max_bytes: int | None,
-    rarely_read: Bools | None = None,
-) -> FileSelection:
+def select(given: SelectionInput, rarely_read: Bools | None = None) -> FileSelection:
     """Select files as `zlayout.planner.select.select` does, but none of a table that is ordered as declared.
 
     If such a table exceeds a tolerance, partitions are selected by their bounds alone, because the external ordering no
     longer counts once zlayout has laid out a file. If the external ordering is not as declared, no file is adopted.
     """
+    spec, state = given.spec, given.state
     adopts = not differences(spec, state) and not state.clustering
-    selection = by_layout_record(spec, state, fields, now, indistinct, max_bytes, adopts, rarely_read=rarely_read)
-    if selection.moves or indistinct.any() or not as_declared(spec, state):
+    selection = by_layout_record(replace(given, adopts=adopts), rarely_read=rarely_read)
+    if selection.moves or given.indistinct.any() or not as_declared(spec, state):
         return selection
-    measured = decay(spec, state, now)
+    measured = decay(spec, state, given.now)
     if any(measure.exceeded for measure in measured):
         return replace(selection, decay=measured)
     return replace(selection, groups=(), rarely_read=(), decay=measured)

@@ -24,6 +24,7 @@ from zlayout.planner.model import Status
 from zlayout.planner.partition_text import partition_names
 from zlayout.planner.partitions import OVERSIZED_ABOVE, SMALL_BELOW, Floats, target_files
 from zlayout.planner.ranges import rewrites_of, touched_ranges, unknown_ranges
+from zlayout.planner.select import SelectionInput
 from zlayout.planner.selection import FileSelection, SelectedFiles, moved_group, totals
 from zlayout.planner.settings import partitioning
 from zlayout.planner.waiting import marked, set_hot_aside
@@ -208,7 +209,7 @@ def select_files(
     waits = marked(state.files.partitions, rarely_read)
 
     def selected(max_bytes: int | None) -> FileSelection:
-        found = ordered.select(spec, state, fields, now, indistinct, max_bytes, waits)
+        found = ordered.select(SelectionInput(spec, state, fields, now, indistinct, max_bytes), waits)
         return set_hot_aside(found, state, hot_after, whole=spec.layout.engine != "zlayout")
 
     selection = selected(spec.max_group_size)

@@ -10,7 +10,7 @@ rewrite restores the tolerance at the lowest cost.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,20 +37,11 @@ from zlayout.table.sums import counts
 EXTRA_TOLERANCE, MIN_EXTRA_TOLERANCE = 0.8, 0.1
 
 
-def select(
-    spec: LayoutSpec,
-    state: TableState,
-    fields: tuple[PartitionField, ...],
-    now: Measured,
-    indistinct: Bools,
-    max_bytes: int | None,
-    adopts: bool,
-    arriving: Bools | None = None,
-    rarely_read: Bools | None = None,
-) -> FileSelection:
-    """Select the files that must be rewritten so that the table is laid out as declared.
+@dataclass(frozen=True, slots=True)
+class SelectionInput:
+    """The table and what determines the files that are selected from it.
 
-    Args:
+    Attributes:
         spec: The layout spec.
         state: The observed table, with N files in P partitions.
         fields: The partitioning to reach.
@@ -58,16 +49,38 @@ def select(
         indistinct: bool[P], the partitions whose bounds are indistinct and become longer in rewritten files.
         max_bytes: The limit of a group in bytes; None for no limit. A group of one file may be larger.
         adopts: Whether files without a layout record may be adopted.
+    """
+
+    spec: LayoutSpec
+    state: TableState
+    fields: tuple[PartitionField, ...]
+    now: Measured
+    indistinct: Bools
+    max_bytes: int | None
+    adopts: bool = False
+
+    @property
+    def limit(self) -> float:
+        """`max_bytes` as a number: infinity for no limit."""
+        return np.inf if self.max_bytes is None else self.max_bytes
+
+
+def select(given: SelectionInput, arriving: Bools | None = None, rarely_read: Bools | None = None) -> FileSelection:
+    """Select the files that must be rewritten so that the table is laid out as declared.
+
+    Args:
+        given: The table and its layout spec.
         arriving: bool[N], the files that represent moved rows, see `zlayout.planner.moves`. They count as laid out, and
             as added since the last run. None for none.
         rarely_read: bool[P], the partitions whose decay waits unless files are moved; None for none.
     """
+    spec, state, now, indistinct, max_bytes = given.spec, given.state, given.now, given.indistinct, given.max_bytes
     files = state.files
     added = np.zeros(len(files), bool) if arriving is None else arriving
     each_file = file_facts(spec, files)
-    recorded, partially_matched = facts_of(spec, state, fields, each_file)
+    recorded, partially_matched = facts_of(spec, state, given.fields, each_file)
     planned = recorded.current & recorded.in_scope
-    adopted = adopt(spec, files, each_file, recorded, planned & ~indistinct & adopts, now)
+    adopted = adopt(spec, files, each_file, recorded, planned & ~indistinct & given.adopts, now)
     facts = adopted.partitions
     # Here adopted files do not count as laid out, because they may have been added since the run that accepted the
     # table. Without z-order columns, nothing is settled, since added files also count as laid out.
@@ -77,7 +90,7 @@ def select(
     old = ~recorded.current & recorded.in_scope & (recorded.files > 0)
     moves = bool(old.any())
     if moves and spec.layout.engine == "zlayout":
-        return _with_moves(spec, state, fields, adopted, old, indistinct, max_bytes, adopts)
+        return _with_moves(given, adopted, old)
     if moves:
         # The formats' own rewrites cannot move some files without also rewriting those of the declared partitioning.
         everything = np.flatnonzero(facts.in_scope[files.partition])
@@ -87,9 +100,8 @@ def select(
         groups = pack(spec, files, each_file, recorded, planned, max_bytes)
         chosen, ratio = np.zeros(len(files), bool), now.ratio
     else:
-        limit = np.inf if max_bytes is None else max_bytes
-        judged = without_touched(spec) if state.clustering else spec
-        chosen, ratio = _choose(judged, files, adopted, planned, settled, added, indistinct, now, limit)
+        judged = replace(given, spec=without_touched(spec)) if state.clustering else given
+        chosen, ratio = _choose(judged, adopted, planned, settled, added)
         chosen |= _too_few_remain(files, adopted, chosen, len(planned))[files.partition]
         if state.clustering:
             chosen &= rewritten_by_optimize(spec.layout, state)
@@ -112,68 +124,52 @@ def select(
     )
 
 
-def _with_moves(
-    spec: LayoutSpec,
-    state: TableState,
-    fields: tuple[PartitionField, ...],
-    adopted: Adopted,
-    old: Bools,
-    indistinct: Bools,
-    max_bytes: int | None,
-    adopts: bool,
-) -> FileSelection:
+def _with_moves(given: SelectionInput, adopted: Adopted, old: Bools) -> FileSelection:
     """Select as `select` does, and move files to the partitioning to reach.
 
     Args:
+        given: See `select`.
         adopted: The facts of the files and of the P partitions.
-        old: bool[P], the partitions whose files are moved. See `select` for the other arguments.
+        old: bool[P], the partitions whose files are moved.
     """
-    files, facts = state.files, adopted.partitions
-    groups = move_groups(spec, files, np.flatnonzero(old[files.partition]), max_bytes)
-    then = arrivals(spec, state, fields, groups, facts.current & (facts.files > 0), facts.in_scope)
+    spec, state, files, facts = given.spec, given.state, given.state.files, adopted.partitions
+    groups = move_groups(spec, files, np.flatnonzero(old[files.partition]), given.max_bytes)
+    then = arrivals(spec, state, given.fields, groups, facts.current & (facts.files > 0), facts.in_scope)
     stay = replace(state, files=files.take(then.kept))
 
     def selected(after: TableState) -> FileSelection:
-        now, arriving = measure(after.files, spec), np.arange(len(after.files)) >= len(then.kept)
-        return select(spec, after, fields, now, indistinct, max_bytes, adopts, arriving)
+        arriving = np.arange(len(after.files)) >= len(then.kept)
+        return select(replace(given, state=after, now=measure(after.files, spec)), arriving)
 
     present = selected(stay)
     chosen = selected(then.state) if len(then.group) else present
     found = then.with_new_files(chosen.groups, adopted.each_file.laid)
-    limit = np.inf if max_bytes is None else max_bytes
-    return replace(present, groups=tuple(then.joined(groups, found, limit, files.bytes)), moves=True)
+    return replace(present, groups=tuple(then.joined(groups, found, given.limit, files.bytes)), moves=True)
 
 
 def _choose(
-    spec: LayoutSpec,
-    files: FileTable,
-    adopted: Adopted,
-    planned: Bools,
-    settled: Bools,
-    added: Bools,
-    indistinct: Bools,
-    now: Measured,
-    max_bytes: float,
+    given: SelectionInput, adopted: Adopted, planned: Bools, settled: Bools, added: Bools
 ) -> tuple[Bools, Floats]:
     """Choose all files of partitions that are not laid out, and in decayed ones the files that restore the tolerance.
 
     Args:
+        given: See `select`.
         adopted: The facts of the N files and of the P partitions.
         planned: bool[P], the partitions that may be rewritten.
         settled: bool[P], the partitions that the last run accepted and to which no files were added since.
         added: bool[N], the laid-out files that were added since the last run.
-        max_bytes: The limit of one rewrite in bytes; infinity for no limit. See `select` for the other arguments.
 
     Returns:
         bool[N], the files to rewrite. float64[P], the present touched ratio; in partitions that may have decayed, it is
         based on the baselines of earlier rewrites.
     """
+    spec, files, now = given.spec, given.state.files, given.now
     each_file, facts = adopted.each_file, adopted.partitions
     oversize = (facts.files == 1) & (facts.bytes > OVERSIZED_ABOVE * spec.layout.target_size)
     several = (facts.files > 1) | oversize
     deleted = facts.deleted > spec.tolerance.deleted_rows
     whole = planned & (
-        (several & ((facts.laid == 0) | indistinct)) | (deleted & ((facts.laid == 0) | (facts.files == 1)))
+        (several & ((facts.laid == 0) | given.indistinct)) | (deleted & ((facts.laid == 0) | (facts.files == 1)))
     )
     exceeds = (facts.unclustered > spec.tolerance.unclustered) | (facts.small > spec.tolerance.small_files)
     must_change = deleted | (several & (facts.outdated > 0)) | (facts.mixed & exceeds)
@@ -196,7 +192,7 @@ def _choose(
         # The formats' own rewrites process whole partitions.
         whole[partitions[decays]] = True
         return whole[files.partition], ratio
-    chosen[index[merge(decayed, pending | added[index], spec, max_bytes) & decays[partition]]] = True
+    chosen[index[merge(decayed, pending | added[index], spec, given.limit) & decays[partition]]] = True
     return chosen, ratio
 
 
