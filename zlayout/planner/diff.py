@@ -64,8 +64,7 @@ def propose(
         return Decision(replace(describe(spec, state, Status.ERROR), diagnostics=checked))
     change = compare_partitioning(spec, state, capabilities)
     now = forecast.measure(state.files, spec)
-    budget, after = options.max_rewrite_bytes, options.hot_after
-    selection, whole = select_files(spec, state, change, now, budget, after, options.rarely_read)
+    selection, whole = select_files(spec, state, change, now, options)
     if whole is not None:
         selection = leave_out(spec, state.files, now, selection)
     hot = hot_groups(selection, state, options.hot_after)

@@ -18,6 +18,7 @@ from zlayout.planner.actions import (
     TruncatedBounds,
 )
 from zlayout.planner.decayed import savings
+from zlayout.planner.decision import PlanOptions
 from zlayout.planner.forecast import Measured
 from zlayout.planner.forecasts import DeferredGroups, HotGroups
 from zlayout.planner.model import Status
@@ -180,9 +181,7 @@ def select_files(
     state: TableState,
     change: ChangePartitioning | None,
     now: Measured,
-    budget: int | None,
-    hot_after: int | None = None,
-    rarely_read: frozenset[str | int] = frozenset(),
+    options: PlanOptions,
 ) -> tuple[FileSelection, DeferredGroups | None]:
     """Select the files to rewrite.
 
@@ -191,14 +190,14 @@ def select_files(
         state: The observed table.
         change: The partitioning change; None if there is none.
         now: The present metrics.
-        budget: The limit on rewritten bytes; None for no limit.
-        hot_after, rarely_read: See `PlanOptions`.
+        options: The budget, and which partitions wait.
 
     Returns:
         The selected files, where possible in groups no larger than the budget and `max_group_size`. The totals of
         everything that should be rewritten and does not wait: what a run that rewrites nothing would defer; None
         without a budget.
     """
+    budget, hot_after = options.max_rewrite_bytes, options.hot_after
     if change is not None and change.full_rewrite:
         files = np.arange(len(state.files), dtype=np.int64)
         groups = (moved_group(state.files, files),) if len(files) else ()
@@ -206,7 +205,7 @@ def select_files(
         selection = set_hot_aside(selection, state, hot_after, whole=True)
         return selection, None if budget is None else _whole(spec, state, selection, now, budget)
     fields, indistinct = partitioning(spec, state), truncated_bounds.indistinct_partitions(spec, state)
-    waits = marked(state.files.partitions, rarely_read)
+    waits = marked(state.files.partitions, options.rarely_read)
 
     def selected(max_bytes: int | None) -> FileSelection:
         found = ordered.select(SelectionInput(spec, state, fields, now, indistinct, max_bytes), waits)
