@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -114,39 +115,43 @@ class Outputs:
         return number
 
 
-def simulate_group(
-    keys: Mapping[str, pa.Array],
-    layout: Layout,
-    columns: Sequence[Column],
-    files: int,
-    rows: float,
-    size: float,
-    partition: int,
-    *,
-    whole: bool,
-) -> Simulated:
+class Part(NamedTuple):
+    """The part of a group that is written to one partition.
+
+    Attributes:
+        partition: The partition.
+        files: The number of files to write.
+        rows: The estimated number of live rows.
+        size: The estimated size of these rows in bytes.
+        whole: Whether the sample has nearly all rows, so that its minima and maxima are those of the files. If not, the
+            intervals are extended, see `simulated_bounds`.
+    """
+
+    partition: int
+    files: int
+    rows: float
+    size: float
+    whole: bool
+
+
+def simulate_part(keys: Mapping[str, pa.Array], layout: Layout, columns: Sequence[Column], part: Part) -> Simulated:
     """Simulate the files of one group in one partition.
 
     Args:
         keys: The values of the sampled rows, by column. All rows of the group are equally likely to be sampled.
         layout: The declared layout.
         columns: The columns whose bounds are simulated: the z-order columns in the order of the layout, then others.
-        files: The number of files to write.
-        rows: The estimated number of live rows.
-        size: The estimated size of these rows in bytes.
-        partition: The partition of the files.
-        whole: Whether the sample has nearly all rows, so that its minima and maxima are those of the files. If not, the
-            intervals are extended, see `simulated_bounds`.
+        part: The partition, and what is written to it.
     """
     by = {name: keys[name] for name in layout.weights}
-    built = build_map(by, layout, files)
+    built = build_map(by, layout, part.files)
     count = len(next(iter(keys.values())))
     # Where the rewrite distributes rows with equal keys by a hash, the index of the row is used here.
     place = built.locate(by, np.arange(count, dtype=np.int64))
     number = np.bincount(place, minlength=built.files)
     ranked = [rank(keys[column.name]) for column in columns]
-    limits = None if whole else _limits(built, ranked, len(by))
-    inside = np.maximum(np.rint(number / count * rows), 1).astype(np.int64)
+    limits = None if part.whole else _limits(built, ranked, len(by))
+    inside = np.maximum(np.rint(number / count * part.rows), 1).astype(np.int64)
     bounds = {}
     for at, column in enumerate(columns):
         length = column.bound_length
@@ -158,8 +163,8 @@ def simulate_group(
     return Simulated(
         {name: b.gathered(lambda v: v.take(keep), lambda v: v[filled]) for name, b in bounds.items()},
         inside[filled],
-        np.rint(number / count * size).astype(np.int64)[filled],
-        np.full(len(filled), partition, np.int64),
+        np.rint(number / count * part.size).astype(np.int64)[filled],
+        np.full(len(filled), part.partition, np.int64),
     )
 
 

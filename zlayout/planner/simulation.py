@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from zlayout.planner.partitions import Bools, Floats, Index
-from zlayout.planner.simulated import Column, Outputs, Simulated, resample, simulate_group, together
+from zlayout.planner.simulated import Column, Outputs, Part, Simulated, resample, simulate_part, together
 from zlayout.planner.work import Group
 from zlayout.spec.layout import Layout
 from zlayout.table.key_sample import RowGroupSample
@@ -183,8 +183,8 @@ def _simulated(rewrite: Rewrite, group: Group, drawn: Index, partition: Index) -
         keys = {name: sample.keys[name].take(pa.array(inside)) for name in rewrite.names}
         wanted = max(1, round(group.target_files * share))
         whole = sample.complete and len(inside) >= 0.5 * live * share
-        args = (keys, rewrite.layout, rewrite.columns, wanted, live * share, size * share, int(at))
-        found.append(simulate_group(*args, whole=whole))
+        part = Part(int(at), wanted, live * share, size * share, whole)
+        found.append(simulate_part(keys, rewrite.layout, rewrite.columns, part))
     return found
 
 
