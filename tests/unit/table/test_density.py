@@ -104,6 +104,17 @@ def test_dates_that_arrive_a_little_out_of_order() -> None:
     assert touched(*ranked(files)) == pytest.approx(truth(files), rel=0.15)
 
 
+@pytest.mark.parametrize(
+    ("overlap", "limit"), [(0.02, 1.4), (0.1, 1.65), (0.25, 1.65), (0.4, 1.5), (1.0, 1.1), (2.0, 1.1), (10.0, 1.05)]
+)
+def test_the_error_for_times_that_arrive_a_little_out_of_order_is_known(overlap: float, limit: float) -> None:
+    """overlap: that of neighbouring files, as a share of the width of a file. docs/metrics.md states the errors."""
+    rows = np.arange(FILES * ROWS)
+    times = rows * 1_000_003 + np.random.default_rng(1).integers(0, round(overlap * ROWS * 1e6), len(rows))
+    files = np.array_split(times, FILES)
+    assert 1 <= touched(*ranked(files)) / truth(files) <= limit
+
+
 @pytest.mark.parametrize("per_file", [3, 20])
 def test_files_of_few_rows_leave_one_on_each_bound(per_file: int) -> None:
     files = np.array_split(np.random.default_rng(4).random(256 * per_file), 256)
