@@ -209,9 +209,8 @@ def result_text(result: TableResult) -> str:
     """Write the result of one table: status, commits, files, bytes and run id."""
     made = plural(result.commits, "commit")
     if result.files_removed or result.files_added:
-        before = f"{size(result.bytes_removed)} -> " if result.bytes_removed else ""
-        written = f"{before}{size(result.bytes_added)} written"
-        made += f", {result.files_removed:,} -> {result.files_added:,} files, {written}"
+        old = f"{size(result.bytes_removed)} -> " if result.bytes_removed else ""
+        made += f", {result.files_removed:,} -> {result.files_added:,} files, {old}{size(result.bytes_added)} written"
     if result.deferred_groups:
         made += f", {plural(result.deferred_groups, 'group')} ({size(result.deferred_bytes)}) left for a later run"
     return f"{RESULT_STATUSES[result.outcome]}; {made}; run {result.run_id}"
@@ -232,8 +231,12 @@ def storage_text(table: TablePlan, result: TableResult | None) -> str:
     replaced = table.rewrite_bytes if result is None else result.bytes_removed
     if not replaced:
         return ""
-    stay = f"the replaced {size(replaced)} stay until {cleanup(table.format)}"
-    return stay if result is None else f"grew by {size(result.bytes_added)}; {stay}"
+    change, until = table.partitioning, f"stay until {cleanup(table.format)}"
+    if result is not None:
+        return f"grew by {size(result.bytes_added)}; the replaced {size(replaced)} {until}"
+    if change and change.full_rewrite and "zorder.columns" in dict(table.settings):  # ADR 0002: it is written twice
+        until = f"and ~{size(replaced)} that are written in between {until}"
+    return f"the replaced {size(replaced)} {until}"
 
 
 def workload_lines(table: TablePlan) -> Iterator[str]:

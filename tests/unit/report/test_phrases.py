@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 from unit.report.sample_plans import ORDERS, group
 
+from zlayout.planner.actions import ChangePartitioning
 from zlayout.planner.forecasts import Payback, QueryCost, WorkloadForecast
 from zlayout.planner.model import Decay, Measure
-from zlayout.report.phrases import decay_text, partition_count, reasons_text, workload_lines
+from zlayout.report.phrases import decay_text, partition_count, reasons_text, storage_text, workload_lines
 
 GIB = 2**30
 
@@ -69,3 +70,12 @@ def test_a_pay_back_is_as_exact_as_its_forecast() -> None:
 
 def test_a_pay_back_that_the_error_range_excludes_is_not_stated() -> None:
     assert "not known whether it pays back" in last_line(workload(6, 8, 10, Payback(100 * GIB, None, 100.0)))
+
+
+def test_a_full_rewrite_needs_the_storage_of_two() -> None:
+    assert storage_text(ORDERS, None) == "the replaced 1.17 TiB stay until VACUUM"
+    change = ChangePartitioning((), ("region",), full_rewrite=True, location=None)
+    twice = "the replaced 1.17 TiB and ~1.17 TiB that are written in between stay until VACUUM"
+    assert storage_text(replace(ORDERS, actions=(change, *ORDERS.actions)), None) == twice
+    alone = replace(ORDERS, settings=(), actions=(change, *ORDERS.actions))
+    assert storage_text(alone, None) == "the replaced 1.17 TiB stay until VACUUM"
