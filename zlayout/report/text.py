@@ -85,9 +85,10 @@ def _legend(tables: Sequence[TablePlan], options: TextOptions) -> Iterator[tuple
         "-/+ rewrite files": any(t.groups for t in changing),
     }
     columns = [column for table in tables for column in table.columns]
+    summed = any(table.columns and table.partitions > 1 for table in tables)
     curves = {dict(t.settings).get("zorder.curve") for t in changing if t.is_first}
     terms = {
-        "touched: files opened for one value": bool(columns),
+        "touched: files opened for one value" + (", summed over partitions" if summed else ""): bool(columns),
         "floor: fewest possible": any(column.floor is not None for column in columns),
         "hot: partitions with recent writes": any(t.hot for t in changing),
         "decay: only data changed": any(phrases.shown_decay(t, verbose=options.verbose) for t in tables),

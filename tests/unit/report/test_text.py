@@ -19,7 +19,7 @@ ORDERS_AT_120 = """\
 zlayout 0.1.0  2 layouts
 
   ~ alter settings    -/+ rewrite files
-  touched: files opened for one value    floor: fewest possible
+  touched: files opened for one value, summed over partitions    floor: fewest possible
 
 bronze.orders (delta, version 1843)                                                              layouts/orders.yaml:3:1
   ~   zorder.columns  [customer_id] -> [customer_id, order_date]
@@ -77,7 +77,7 @@ def test_settings_partitioning_and_decay() -> None:
 
 def test_touched_takes_a_line_a_column_where_it_is_narrow() -> None:
     lines = render(Plan("0.1.0", (ORDERS,)), TextOptions(width=80)).splitlines()
-    assert lines[9:11] == [
+    assert lines[10:12] == [
         "      touched         customer_id  9,610 -> 35.4 (floor 1)",
         "                      order_date   9,610 -> 35.4 (floor 1)",
     ]
@@ -187,7 +187,7 @@ def test_drift_closes_with_a_line_of_its_own() -> None:
 
 def test_a_first_layout_says_how() -> None:
     first = replace(ORDERS, drift=(), actions=tuple(replace(g, reason=Reason.NOT_LAID_OUT) for g in ORDERS.groups))
-    lines = render(Plan("0.1.0", (first,))).splitlines()
+    lines = render(Plan("0.1.0", (replace(first, partitions=1),))).splitlines()
     assert lines[0] == "  + first layout    -/+ rewrite files"
     assert lines[1] == "  touched: files opened for one value    floor: fewest possible    kd: k-d tree"
     assert "  +   layout          kd by [a]" in lines
@@ -202,13 +202,14 @@ def test_the_legend_has_the_signs_and_terms_of_the_plan_alone() -> None:
     lines = render(Plan("0.1.0", (EVENTS, first)), TextOptions(width=80)).splitlines()
     assert lines[:4] == [
         "  + first layout    ~ alter settings    -/+ rewrite files",
-        "  touched: files opened for one value    floor: fewest possible",
-        "  decay: only data changed    kd: k-d tree",
+        "  touched: files opened for one value, summed over partitions",
+        "  floor: fewest possible    decay: only data changed    kd: k-d tree",
         "",
     ]
-    one = render(Plan("0.1.0", (EVENTS, first)), TextOptions(width=120)).splitlines()[1]
+    one = render(Plan("0.1.0", (EVENTS, first)), TextOptions(width=140)).splitlines()[1]
     assert one == (
-        "  touched: files opened for one value    floor: fewest possible    decay: only data changed    kd: k-d tree"
+        "  touched: files opened for one value, summed over partitions    floor: fewest possible    "
+        "decay: only data changed    kd: k-d tree"
     )
 
 
