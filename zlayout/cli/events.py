@@ -13,6 +13,7 @@ from zlayout.cli.console import Console
 from zlayout.cli.views import MAX_SECONDS_BETWEEN_LINES, Moment, View
 from zlayout.formats.base import Event, GroupFailed, Notice
 from zlayout.planner.model import FORMAT_VERSION, Plan, TablePlan
+from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
 
 
@@ -23,6 +24,7 @@ class Events(View):
         self._console = console
         self._lock = threading.Lock()
         self._reported: dict[str, tuple[str, float]] = {}  # by table: the last written stage, and its time in seconds
+        self._unfinished: set[str] = set()  # the tables that have started
 
     def emit(self, type: str, **fields: Any) -> None:
         """Write one event as a whole line. May be called from any thread."""
@@ -38,13 +40,19 @@ class Events(View):
                 self.emit("planned_change", **_planned(table))
 
     def summary(self, report: RunReport, exit_code: int) -> None:
-        """Write `change_summary`: the number of tables per result status, and the exit code of the command."""
+        """Write `change_summary`: the number of tables per result status, and the exit code of the command.
+
+        Before it, each table that Ctrl-C interrupted between two steps gets its last event.
+        """
+        for table in sorted(self._unfinished & report.results.keys()):
+            self._finished(table, report.results[table], self._reported[table][1])
         statuses = [result.outcome for result in report.results.values()]
         counts = {status: statuses.count(status) for status in sorted(set(statuses))}
         self.emit("change_summary", tables=len(report.plan.tables), outcomes=counts, exit_code=exit_code)
 
     def started(self, moment: Moment, run_id: str) -> None:
         self._reported[moment.table] = "", 0.0
+        self._unfinished.add(moment.table)
         self.emit("apply_start", table=moment.table, run_id=run_id, number=moment.number, tables=moment.tables)
 
     def moved(self, moment: Moment) -> None:
@@ -72,12 +80,15 @@ class Events(View):
             self.emit("commit", table=table, **dataclasses.asdict(event))
 
     def finished(self, applied: Applied, seconds: float) -> None:
-        result = result_of(applied)
+        self._finished(applied.table, result_of(applied), seconds)
+
+    def _finished(self, table: str, result: TableResult, seconds: float) -> None:
+        self._unfinished.discard(table)
         body = dataclasses.asdict(result)
         for measured in ("columns", "size_histogram", "boxes", "strip"):
             body.pop(measured)
         kind = "apply_complete" if result.succeeded else "apply_errored"
-        self.emit(kind, table=applied.table, seconds=round(seconds, 1), **body)
+        self.emit(kind, table=table, seconds=round(seconds, 1), **body)
 
 
 def _planned(table: TablePlan) -> dict[str, Any]:

@@ -42,7 +42,7 @@ RESULT_STATUSES = {
     ResultStatus.NOT_YET: "not yet as declared",
     ResultStatus.FAILED: "failed: not as declared",
     ResultStatus.UNKNOWN: "in an unknown state",
-    ResultStatus.INTERRUPTED: "interrupted: not as declared",
+    ResultStatus.INTERRUPTED: "interrupted: not completed",
 }
 # Reports show a prediction as one number if its error is at most this share of the prediction.
 MAX_ERROR = 0.2

@@ -163,6 +163,13 @@ class TestInterrupts:
         assert (result["outcome"], result["commits"]) == ("interrupted", 1)
         assert signal.getsignal(number) is before
 
+    def test_the_table_at_which_it_ends_has_a_last_event(self, memory: Scripted, cli: Cli) -> None:
+        memory.meanwhile = self.press
+        reported = events(cli("apply", "--auto-approve", "--json", code=130).out)
+        ended, total = [e for e in reported if e["type"] in ("apply_complete", "apply_errored", "change_summary")]
+        assert (ended["type"], ended["table"], ended["outcome"]) == ("apply_errored", "lake.db.orders", "interrupted")
+        assert (ended["commits"], total["type"]) == (1, "change_summary")
+
     def test_tables_after_it_are_left_alone(self, memory: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
         Path("layouts/other.yaml").write_text(LAYOUT.replace("orders", "zlast"))
         memory._catalog._tables["db.zlast"] = another(memory._catalog._tables["db.orders"])
