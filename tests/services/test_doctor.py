@@ -5,6 +5,7 @@ import socket
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 from support.projects import LAYOUT, Cli
@@ -127,6 +128,16 @@ def test_a_catalog_that_does_not_list_the_table_answers(root: Path) -> None:
     assert asked.detail == "it does not list other.db.orders"
     assert (last.step, last.status) == (Step.READ_METADATA, CheckStatus.FAILED)
     assert "ZL122" in last.detail
+
+
+def test_a_table_without_a_snapshot_has_no_version(root: Path, cli: Cli) -> None:
+    uri = f"sqlite:///{root}/ice.db"
+    catalog = load_catalog("other", type="sql", uri=uri, warehouse=str(root))
+    catalog.create_namespace("db")
+    catalog.create_table("db.orders", pa.schema([("a", pa.int64())]))
+    found = checks(root, f"{{format: iceberg, type: sql, uri: '{uri}', warehouse: tables}}")
+    assert [check.detail for check in found if check.step is Step.READ_METADATA] == ["other.db.orders: no data yet"]
+    assert cli("inspect", "other.db.orders").out.startswith("other.db.orders (iceberg)\n")
 
 
 def test_a_missing_python_package_is_named(root: Path) -> None:

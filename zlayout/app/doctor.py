@@ -19,6 +19,7 @@ from zlayout.formats.access import DENIED, cause_of
 from zlayout.formats.addresses import addresses
 from zlayout.formats.registry import backend_for
 from zlayout.formats.write_permission import NotChecked, require_writable
+from zlayout.report.words import version_word
 from zlayout.spark import versions
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Project
@@ -163,7 +164,8 @@ def _table(project: Project, catalog: CatalogConfig, spark: bool, timeout: float
 
     def observe() -> str:
         states.append(backend.observe(table, columns))
-        return f"{table}: version {states[0].version}"
+        version = states[0].version
+        return f"{table}: {version_word(catalog.format)} {version}" if version >= 0 else f"{table}: no data yet"
 
     def sample() -> None:
         if not len(states[0].files):

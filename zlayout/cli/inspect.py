@@ -99,7 +99,8 @@ def _layouts(found: Inspection) -> Iterator[tuple[LayoutRecord, int, bool]]:
 
 def _facts(found: Inspection) -> Iterator[str]:
     state, files = found.state, found.state.files
-    yield f"{printable(state.table)} ({state.format}, {version_word(state.format)} {state.version})"
+    at = f", {version_word(state.format)} {state.version}" if state.version >= 0 else ""
+    yield f"{printable(state.table)} ({state.format}{at})"
     yield f"  location        {printable(without_secrets(state.location))}"
     yield f"  partitioned by  {', '.join(printable(str(f)) for f in state.partition_fields) or 'nothing'}"
     parts = plural(len(files.partitions), "partition")
