@@ -11,6 +11,7 @@ import zlayout
 from zlayout.app.results import Applied, result_of
 from zlayout.cli.console import Console
 from zlayout.cli.views import MAX_SECONDS_BETWEEN_LINES, Moment, View
+from zlayout.errors import SpecError
 from zlayout.formats.base import Event, GroupFailed, Notice
 from zlayout.planner.model import FORMAT_VERSION, Plan, TablePlan
 from zlayout.planner.result import TableResult
@@ -27,10 +28,14 @@ class Events(View):
         self._unfinished: set[str] = set()  # the tables that have started
 
     def emit(self, type: str, **fields: Any) -> None:
-        """Write one event as a whole line. May be called from any thread."""
+        """Write one event as a whole line. May be called from any thread. Raises SpecError ZL083."""
         line = json.dumps({"type": type, **fields}, allow_nan=False)
         with self._lock:
-            self._console.result(f"{line}\n")
+            try:
+                self._console.result(f"{line}\n")
+            except OSError as error:
+                reason, hint = error.strerror or str(error), "keep stdout open until apply has ended"
+                raise SpecError.of("ZL083", f"the events cannot be written: {reason}", hint=hint) from error
 
     def planned(self, plan: Plan) -> None:
         """Write `version`, then one `planned_change` for each table that is not as declared."""

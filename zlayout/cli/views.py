@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from zlayout.app.results import Applied, ApplyEvent, TableEvent, TableFinished, TableStarted
 from zlayout.cli.console import Console
+from zlayout.errors import ZlayoutError
 from zlayout.formats.base import Event, GroupFailed, Notice, Progress, Stage
 from zlayout.message_text import plural
 from zlayout.report.words import printable, size, wrapped
@@ -234,8 +235,9 @@ class ApplyProgress:
             running = list(self._running.values())
             # Spark does not report to which table a task belongs.
             tasks = self._tasks(running[0].current) if len(running) == 1 else (0, 0)
-            for table in running:
-                self._view.moved(self._moment(table, *tasks))
+            with suppress(ZlayoutError):  # the next event of the run raises it in the thread of the run
+                for table in running:
+                    self._view.moved(self._moment(table, *tasks))
 
     def _moment(self, running: _Running, done: int = 0, total: int = 0) -> Moment:
         current, seconds = running.current, time.monotonic() - running.started

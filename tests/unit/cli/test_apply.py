@@ -1,6 +1,7 @@
 """apply as programs and people see it: events, lines, and what Ctrl-C does at which moment."""
 
 import copy
+import errno
 import json
 import os
 import signal
@@ -61,6 +62,20 @@ class TestEvents:
         assert failed["problems"][0]["code"] == "ZL307"  # type: ignore[index]
         assert events(out)[-1]["exit_code"] == 1
         assert "ZL307" in err
+
+    def test_a_reader_that_ends_stops_the_run_and_is_no_unexpected_error(
+        self, memory: Scripted, monkeypatch: pytest.MonkeyPatch, cli: Cli
+    ) -> None:
+        def write(_: Console, text: str) -> None:
+            if "apply_start" in text or "change_summary" in text:
+                raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+        monkeypatch.setattr(Console, "result", write)
+        before = memory._catalog._tables["db.orders"].log[-1]
+        err = cli("apply", "--auto-approve", "--json", code=1).err
+        assert "ZL083 the events cannot be written: Broken pipe (keep stdout open until apply has ended)" in err
+        assert "ZL307" not in err
+        assert memory._catalog._tables["db.orders"].log[-1] is before
 
     def test_progress_is_reported_at_each_stage_and_each_minute(self, capsys: pytest.CaptureFixture[str]) -> None:
         view = Events(Console())
