@@ -75,6 +75,11 @@ def dotted(path: Sequence[str]) -> str:
     return ".".join(quote_identifier(part) if _SPECIAL & set(part) else part for part in path)
 
 
+def path_of(name: str) -> tuple[str, ...]:
+    """Return the path of the column that has this name in the table state: the inverse of `dotted`."""
+    return parse_names(name)[0] if "`" in name else tuple(name.split("."))
+
+
 def parse_names(text: str) -> list[tuple[str, ...]]:
     """Parse a list of names as Delta does: "a, b.c, `d.e`" is [("a",), ("b", "c"), ("d.e",)].
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from zlayout.errors import Diagnostic
 from zlayout.formats.base import Work
-from zlayout.formats.delta.read.schema import dotted, parse_names
+from zlayout.formats.delta.read.schema import dotted, path_of
 from zlayout.formats.delta.write.outcome import USER_METADATA, user_metadata
 from zlayout.formats.kernel.requirements import partitions_of
 from zlayout.planner.clustering import LARGE_CUBE, NEW_CUBE, is_full
@@ -73,7 +73,7 @@ def optimize_statement(location: str, work: Work, state: TableState) -> str:
     )
     if types and not whole:
         where = f" WHERE {partitions_predicate(partitions_of(work.groups), types)}"
-    columns = ", ".join(quote_path(parse_names(c.name)[0]) for c in layout.columns)
+    columns = ", ".join(quote_path(path_of(c.name)) for c in layout.columns)
     return f"OPTIMIZE delta.{quote_identifier(location)}{where}{f' ZORDER BY ({columns})' if columns else ''}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zlayout.errors import Refused
 from zlayout.formats.base import Commit, Work
-from zlayout.formats.delta.read.schema import STRING_PREFIX, parse_names
+from zlayout.formats.delta.read.schema import STRING_PREFIX, path_of
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.optimize import optimize_conf
 from zlayout.formats.delta.write.outcome import Log
@@ -38,7 +38,7 @@ def set_clustering(delta: DeltaJvm, log: Log, work: Work, version: int) -> Commi
         CommitConflict: ZL321.
         CommitUnknown: ZL331.
     """
-    columns = ", ".join(quote_path(parse_names(name)[0]) for name in work.cluster_by or ())
+    columns = ", ".join(quote_path(path_of(name)) for name in work.cluster_by or ())
     return _altered(delta, log, work, version, f"CLUSTER BY ({columns})", "changing the clustering columns")
 
 
