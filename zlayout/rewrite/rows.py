@@ -23,7 +23,7 @@ from zlayout.errors import EngineError
 from zlayout.rewrite.constants import Constants
 from zlayout.spark.arrow import from_arrow, to_arrow
 from zlayout.spec.layout import Layout
-from zlayout.sql_text import quote_identifier, quote_path
+from zlayout.sql_text import quote_path
 from zlayout.table.reserved import PREFIX
 
 FILE = f"{PREFIX}file"
@@ -172,27 +172,26 @@ def shard_key(source: Source) -> Column:
 
 
 def key_column(frame: DataFrame, name: str) -> Column:
-    """Return a key column by its dotted name. A top-level column with this name has precedence over a nested one.
+    """Return a key column by its dotted name.
 
     The name of a field may contain dots and backticks itself. If there is no such field, a name with backticks is a
-    reference in Spark's own notation.
+    reference in Spark's own notation. Delta columns whose names contain a dot have such names.
     """
-    if name in frame.columns:
-        return F.col(quote_identifier(name))
     path = _path_of(frame.schema, name)
     return F.col(name) if path is None else F.col(quote_path(path))
 
 
 def _path_of(struct: T.StructType, name: str) -> tuple[str, ...] | None:
-    """Return the path of names of the field with a dotted name, None if there is none."""
+    """Return the path of names of the field with a dotted name, None if there is none.
+
+    The field of a struct has precedence over a field whose own name contains the dot.
+    """
     for field in struct.fields:
-        if name == field.name:
-            return (name,)
         if isinstance(field.dataType, T.StructType) and name.startswith(f"{field.name}."):
             inner = _path_of(field.dataType, name[len(field.name) + 1 :])
             if inner is not None:
                 return (field.name, *inner)
-    return None
+    return (name,) if name in struct.names else None
 
 
 def key_type(frame: DataFrame, name: str) -> T.DataType:
