@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from spark.sample_tables import create_delta
 from spark.subjects import DeltaSubject, shifted_files
 from support.builders import make_layout
@@ -113,6 +115,33 @@ def test_columns_whose_names_have_dots(table: DeltaSubject) -> None:
     assert any(isinstance(outcome, Commit) for outcome in table.run(layout=layout))
     assert table.sql(f"select sum(`a.b`), sum(s.`x.y`) from {table}").collect()[0][0] == 1999 * 1000
     assert (table.observe().files.layout >= 0).all()
+
+
+def test_a_nested_column_is_not_confused_with_one_that_has_a_dot(table: DeltaSubject) -> None:
+    columns = "-id `a.b`, named_struct('b', id * 7919 % 2003) a"
+    table.sql(f"create table {table} using delta as select {columns} from range(0, 2000, 1, 4)")
+    table.run(layout=make_layout("a.b", target_size=20_000))
+    bounds = table.observe("a.b").files.bounds["a.b"]
+    ends = sorted(zip(bounds.lower.to_pylist(), bounds.upper.to_pylist(), strict=True))
+    assert len(ends) == 4
+    assert all(before[1] < after[0] for before, after in pairwise(ends))
+
+
+@pytest.mark.parametrize("engine", ["zlayout", "native"])
+def test_columns_with_the_headers_of_a_csv_file(table: DeltaSubject, engine: str) -> None:
+    """Spark creates no table with spaces in names, but delta-rs does. Spark rewrites it, and changes no metadata."""
+    for start in range(0, 900, 300):
+        ids = range(start, start + 300)
+        rows = {" unit price ": [n * 7919 % 1009 for n in ids], "c=(d),e": [n * 31 % 997 for n in ids]}
+        write_deltalake(str(table.path), pa.table(rows), mode="append")
+    before = table.rows()
+    layout = make_layout(" unit price ", "`c=(d),e`", curve="zorder", target_size=5000, engine=engine)
+    assert any(isinstance(outcome, Commit) for outcome in table.run(layout=layout))
+    assert table.rows() == before
+    assert (table.observe().files.layout >= 0).all()
+    with pytest.raises(EngineError, match=r"ZL314 .*DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES") as failed:
+        table.run(layout=layout, properties=(("note", "zlayout"),))
+    assert "delta.columnMapping.mode" in failed.value.diagnostics[0].hint
 
 
 def test_a_column_may_have_the_name_of_the_metadata(table: DeltaSubject) -> None:

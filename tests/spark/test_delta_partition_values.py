@@ -128,6 +128,26 @@ def test_a_generated_column_is_rewritten_in_the_time_zone_of_its_writers(
     assert (low.as_py(), high.as_py()) == (datetime(1970, 1, 1, tzinfo=UTC), datetime(1970, 1, 5, 3, 0, 1, 1000, UTC))
 
 
+@pytest.mark.parametrize("engine", ["zlayout", "native"])
+def test_a_generated_column_of_writers_without_ansi_mode(table: DeltaSubject, engine: str) -> None:
+    """As Spark 3 computes them by default: a value that cannot be cast is null, and not an error."""
+    without = {"spark.sql.ansi.enabled": "false"}
+    with session_conf(table.spark, without):
+        columns = "a bigint, b string, d date generated always as (cast(b as date))"
+        table.sql(f"create table {table} ({columns}) using delta")
+        for start in (0, 50):
+            rows = f"select id, if(id % 3 = 0, 'unknown', '2024-01-01') from range({start}, {start + 50}, 1, 2)"
+            table.sql(f"insert into {table} (a, b) {rows}")
+    before, state = table.rows(), table.observe()
+    with pytest.raises(EngineError, match=r"ZL314 .*CAST_INVALID_INPUT") as failed:
+        table.run(state, LAYOUTS[engine])
+    assert "spark.sql.ansi.enabled" in failed.value.diagnostics[0].hint
+    assert table.observe().version == state.version
+    with session_conf(table.spark, without):
+        assert any(isinstance(outcome, Commit) for outcome in table.run(state, LAYOUTS[engine], verify="full"))
+    assert table.rows() == before
+
+
 @pytest.mark.parametrize("engine", ["zlayout", "native", "repartition"])
 def test_char_values_are_stored_as_they_came(table: DeltaSubject, engine: str) -> None:
     """Spark pads them as it reads; other readers find what is stored."""

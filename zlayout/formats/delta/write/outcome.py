@@ -30,6 +30,15 @@ _CONSTRAINT_HINT = (
     "if a generated column depends on the time zone, set spark.sql.session.timeZone in zlayout.yaml to the time zone "
     "of the table's writers; if not, correct the rows or the constraint"
 )
+_ANSI_HINT = (
+    "if a generated column or a constraint raises this error, and the writers of the table do not use the ANSI mode, "
+    "which Spark 4 enables by default, set spark.sql.ansi.enabled to false by spark-submit or in spark-defaults.conf"
+)
+_ANSI_ERRORS = ("CAST_INVALID_INPUT", "CAST_OVERFLOW", "DIVIDE_BY_ZERO", "ARITHMETIC_OVERFLOW")
+_NAMES_HINT = (
+    "if all readers and writers of the table support column mapping, run ALTER TABLE ... SET TBLPROPERTIES "
+    "('delta.columnMapping.mode' = 'name'); if not, rewrite the table with other column names"
+)
 
 
 def in_commit(error: Exception) -> bool:
@@ -56,7 +65,12 @@ FAILURES = Failures(
     history="DESCRIBE HISTORY of the table",
     # If the Python package `delta` is imported, pyspark raises its exceptions, all of which are conflicts.
     python_conflicts="delta.exceptions",
-    hints={"DELTA_VIOLATE_CONSTRAINT": _CONSTRAINT_HINT},
+    hints={
+        "DELTA_VIOLATE_CONSTRAINT": _CONSTRAINT_HINT,
+        # Other writers accept such names, and Delta checks them in each change of the metadata.
+        "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES": _NAMES_HINT,
+        **dict.fromkeys(_ANSI_ERRORS, _ANSI_HINT),
+    },
     unsent=refused_before_write,
     in_commit=in_commit,
 )
