@@ -229,7 +229,7 @@ def test_an_empty_string_never_becomes_null_in_a_partition_column(
     table.sql(f"create table {table} using delta as select * from {values}")
     before, state = table.rows(), table.observe()
     if not known:
-        monkeypatch.setattr(repartition, "refuse_empty_strings", lambda *_: None)
+        monkeypatch.setattr(repartition, "refuse_changing_strings", lambda *_: None)
     settings = (("note", "zlayout"),) if known else ()
     work = table.work(state, partition_by=(PartitionField("re.gion"),), properties=settings)
     expected = (Refused, r"ZL217 .*: 2 rows have an empty string in re\.gion") if known else (EngineError, "ZL310")
@@ -237,6 +237,19 @@ def test_an_empty_string_never_becomes_null_in_a_partition_column(
         list(table.execute(work))
     assert table.rows() == before
     assert table.observe().version == state.version
+
+
+@pytest.mark.parametrize("value", ["'__HIVE_DEFAULT_PARTITION__'", "X''", "X'FF01'"])
+def test_a_value_that_no_partition_column_can_hold_is_refused_before_any_write(table: DeltaSubject, value: str) -> None:
+    select = f"select id a, id b, {value} p, X'C3BC' q from range(20)"
+    table.sql(f"create table {table} using delta as {select}")
+    before, state = table.rows(), table.observe()
+    files = set(table.path.rglob("*.parquet"))
+    with pytest.raises(Refused, match=r"ZL217 .*: 20 rows have an empty string in p, "):
+        table.run(state, partition_by=(PartitionField("q"), PartitionField("p")))
+    assert set(table.path.rglob("*.parquet")) == files
+    table.run(state, partition_by=(PartitionField("q"),))
+    assert table.rows() == before
 
 
 def test_an_append_while_repartitioning_is_kept_and_the_repartitioning_dropped(

@@ -168,7 +168,7 @@ class DeltaBackend:
 
     def _carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
         from zlayout.formats.delta.write.partition_values import refuse_changing_values
-        from zlayout.formats.delta.write.repartition import refuse_empty_strings, regrouped, repartition
+        from zlayout.formats.delta.write.repartition import refuse_changing_strings, regrouped, repartition
         from zlayout.formats.delta.write.settings import set_clustering, set_properties
 
         changes = work.properties or work.partition_by is not None or work.cluster_by is not None
@@ -177,7 +177,7 @@ class DeltaBackend:
         if state.partition_fields and (work.groups or work.partition_by is not None):
             refuse_changing_values(delta, work)
         if work.partition_by:
-            refuse_empty_strings(delta, work)
+            refuse_changing_strings(delta, work)
         version = state.version
         if work.properties:
             yield (commit := set_properties(delta, log, work, version))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from zlayout.formats.delta.write.jvm import DeltaJvm
 
 _ZONE = r"(Z|[+-]\d{2}:?\d{2})$"
-_WRITTEN_AS_NULL = ("", "__HIVE_DEFAULT_PARTITION__")
+WRITTEN_AS_NULL = ("", "__HIVE_DEFAULT_PARTITION__")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def _conditions(delta: DeltaJvm, snapshot: Any, work: Work) -> list[tuple[_Probl
     """Return each problem with its column, and the condition that is true for AddFiles that have the problem.
 
     If the partitioning changes, some conditions do not apply, because values of former partition columns are stored in
-    data files. `refuse_empty_strings` and reading the new files back check the values of new partition columns.
+    data files. `refuse_changing_strings` and reading the new files back check the values of new partition columns.
     """
     from pyspark.sql import functions as F
 
@@ -95,7 +95,7 @@ def _conditions(delta: DeltaJvm, snapshot: Any, work: Work) -> list[tuple[_Probl
             continue
         value = F.col("partitionValues").getItem(leaf.physical[0])
         if (pa.types.is_string(leaf.type) or pa.types.is_binary(leaf.type)) and not moves:
-            conditions.append((_EMPTY, leaf.path[0], value.isin(*_WRITTEN_AS_NULL)))
+            conditions.append((_EMPTY, leaf.path[0], value.isin(*WRITTEN_AS_NULL)))
         if pa.types.is_timestamp(leaf.type) and leaf.type.tz:
             if not work.partition_timezone:
                 conditions.append((_NO_ZONE, leaf.path[0], (value != "") & ~value.rlike(_ZONE)))

@@ -11,13 +11,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
+from pyspark.sql.types import BinaryType, StringType
 
 from zlayout.errors import Refused
 from zlayout.formats.base import Commit, Notify, Progress, Stage, Work
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.outcome import Log, spark_errors
+from zlayout.formats.delta.write.partition_values import WRITTEN_AS_NULL
 from zlayout.planner.actions import Reason
 from zlayout.planner.work import rewrite_group
 from zlayout.sql_text import quote_identifier
@@ -122,28 +124,37 @@ def regrouped(work: Work, state: TableState) -> Work:
     return replace(work.with_rewrites(rewrites), pinned=pinned, covers_table=True)
 
 
-def refuse_empty_strings(delta: DeltaJvm, work: Work) -> None:
-    """Check before any write that no new partition column contains an empty string, which Delta would store as null.
+def refuse_changing_strings(delta: DeltaJvm, work: Work) -> None:
+    """Check before any write that Delta stores every string of a new partition column as it is.
 
     Rows that are appended after this check are checked when the new files are read back.
 
     Raises:
-        Refused: ZL217, if a column contains empty strings.
+        Refused: ZL217, if Delta would store another value.
     """
     table = str(work.table)
     with spark_errors(table, "checking its partition columns"):
         snapshot = delta.snapshot()
         rows = delta.data_frame(snapshot, delta.live_files(snapshot))
         columns = [field.source for field in work.partition_by or ()]
-        names = [name for name in columns if isinstance(rows.schema[name].dataType, StringType)]
+        names = [name for name in columns if isinstance(rows.schema[name].dataType, StringType | BinaryType)]
         counts = (
-            rows.agg(*[F.count_if(F.col(quote_identifier(name)) == "") for name in names]).collect()[0] if names else ()
+            rows.agg(*[F.count_if(_is_changed(F.col(quote_identifier(name)))) for name in names]).collect()[0]
+            if names
+            else ()
         )
     for name, count in zip(names, counts, strict=True):
         if count:
             raise Refused.of(
                 "ZL217",
-                f"{table}: {count:,} rows have an empty string in {name}, which Delta stores as null in a partition "
-                "column",
+                f"{table}: {count:,} rows have an empty string in {name}, {WRITTEN_AS_NULL[1]} or invalid UTF-8, which "
+                "Delta stores as null or as other characters in a partition column",
                 hint="keep the partitioning, or UPDATE these rows first",
             )
+
+
+def _is_changed(value: Column) -> Column:
+    """Return whether Delta would store another value for this string or binary value of a partition column."""
+    text = value.cast("string")
+    # Spark returns the bytes of a string as they are if it encodes to UTF-8.
+    return text.isin(*WRITTEN_AS_NULL) | (F.decode(F.encode(text, "UTF-16BE"), "UTF-16BE") != text)
