@@ -9,6 +9,9 @@ from pyiceberg.table import Table
 from support.projects import Cli
 from unit.cli.test_branches import declare, head, rows, table
 
+from zlayout.app.replay import Opened, ReplayedQuery, TrialReport
+from zlayout.app.trial import PlannedTrial
+from zlayout.errors import Diagnostic
 from zlayout.formats.trial import Trial, TrialCommit
 from zlayout.spec.model import TableName
 
@@ -73,6 +76,27 @@ def test_json_of_a_dry_run_has_the_predictions_and_no_measurement(table: Table, 
     section = REPORTS.read_text().partition("## JSON of trial")[2].partition("\n## ")[0]
     names = [key for row in re.findall(r"^\| (`.*?) \|", section, re.M) for key in re.findall(r"`(\w+)`", row)]
     assert set(names) == set(clone)
+
+
+def test_json_of_a_trial_has_what_was_measured(table: Table, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(planned: PlannedTrial, *_: object, **__: object) -> TrialReport:
+        made = Trial(TableName("ice", ("db",), "t", "new"), "iceberg", "id", "", True, head(table, "main"), 7, ())
+        (one,) = planned.queries
+        query = ReplayedQuery("q.sql:1", 3.0, Opened(4, 400, 9), Opened(1, 100, 9), one.predicted, one.inverted)
+        note = Diagnostic("ZL461", "main has changed", "warning", "drop the trial")
+        return TrialReport("ice.db.t", made, True, head(table, "main"), None, (query,), 0, (note,))
+
+    monkeypatch.setattr("zlayout.cli.trial.carry_out_trial", measured)  # which starts Spark
+    document = json.loads(cli("trial", "ice.db.t", "--branch", "new", "--auto-approve", "--json").out)
+    assert (document["outcome"], document["trial_version"], document["created"]) == ("measured", 7, True)
+    (query,) = document["queries"]
+    assert (query["main"], query["trial"]) == (
+        {"files": 4, "bytes": 400, "rows": 9},
+        {"files": 1, "bytes": 100, "rows": 9},
+    )
+    assert document["mean"]["main"] == {"files": 4, "bytes": 400}
+    assert document["mean"]["trial"] == {"files": 1, "bytes": 100}
+    assert [d["code"] for d in document["diagnostics"]] == ["ZL461"]
 
 
 @pytest.mark.usefixtures("table")
