@@ -18,7 +18,7 @@ from zlayout.advisor.study import rewrite_target
 from zlayout.planner.decision import Decision
 from zlayout.planner.forecasts import Payback, QueryCost, QueryGroup, WorkloadForecast
 from zlayout.planner.partitions import Floats
-from zlayout.planner.sampled import DRAWS, MIN_ERROR, MIN_ERROR_OF_PART, rewrite_of
+from zlayout.planner.sampled import DRAWS, min_error_of, rewrite_of
 from zlayout.planner.simulated import resample, together
 from zlayout.planner.simulation import MAX_ROWS, simulate_files, weights_of
 from zlayout.spec.model import LayoutSpec, Prices
@@ -114,8 +114,7 @@ def after(
         found.append((cost.mean_files, cost.mean_bytes))
         each.append((cost.files, cost.bytes))
     drawn = np.array(found)
-    min_error = MIN_ERROR if sample.complete else MIN_ERROR_OF_PART
-    half = np.maximum(2 * drawn.std(axis=0), min_error * drawn.mean(axis=0))
+    half = np.maximum(2 * drawn.std(axis=0), min_error_of(rewrite) * drawn.mean(axis=0))
     predicted = drawn.mean(axis=0)
     files, size = np.mean(each, axis=0)
     low, high = _cost(np.maximum(predicted - half, 0)), _cost(predicted + half)

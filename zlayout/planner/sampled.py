@@ -35,6 +35,8 @@ from zlayout.table.state import ColumnBounds, FileTable, PartitionField, TableSt
 # The smallest error of a prediction, as a share of it, because the rewrite draws another sample. It is larger if only
 # some row groups were read, because the jackknife does not show the influence of values that none of them contains.
 MIN_ERROR, MIN_ERROR_OF_PART = 0.05, 0.15
+# The same for engine native, which chooses the boundaries of ranges and the number of files in its own way.
+MIN_ERROR_OF_NATIVE = 0.25
 # The number of simulations with different rows of the sample. Their mean is the prediction.
 DRAWS = 3
 # The error of the predicted number of new files, as a share of it.
@@ -165,22 +167,29 @@ def _forecast(
         touched, floor, read: The simulated touched, floor and bytes read.
         touched_error, read_error: The standard errors of touched and bytes read.
     """
-    size, sample = column.bytes_read, rewrite.sample
+    size, sample, min_error = column.bytes_read, rewrite.sample, min_error_of(rewrite)
     in_row_groups = _bytes_in_row_groups(rewrite.files, rewrite.group >= 0, sample.footers, column.column)
     size = replace(size, in_row_groups=min(in_row_groups, size.now))
     if np.isfinite(read):
-        found, low, high = _around(read, read_error, size.low, size.high, complete=sample.complete)
+        found, low, high = _around(read, read_error, size.low, size.high, min_error)
         size = replace(size, predicted=round(found), low=round(low), high=None if high is None else round(high))
     column = replace(column, bytes_read=size)
     if not np.isfinite(touched):
         return column
-    predicted, low, high = _around(touched, touched_error, column.low, column.high, complete=sample.complete)
+    predicted, low, high = _around(touched, touched_error, column.low, column.high, min_error)
     lowest = min(floor, predicted) if np.isfinite(floor) else None
-    return replace(column, predicted=predicted, low=low, high=high, floor=lowest)
+    return replace(column, predicted=predicted, low=max(low, lowest or 0.0), high=high, floor=lowest)
+
+
+def min_error_of(rewrite: Rewrite) -> float:
+    """Return the smallest error of a prediction, as a share of it."""
+    if rewrite.layout.engine == "native":
+        return MIN_ERROR_OF_NATIVE
+    return MIN_ERROR if rewrite.sample.complete else MIN_ERROR_OF_PART
 
 
 def _around(
-    value: float, error: float, low: float | None, high: float | None, *, complete: bool
+    value: float, error: float, low: float | None, high: float | None, min_error: float
 ) -> tuple[float, float, float | None]:
     """Return a prediction, and its range of twice the standard error in each direction.
 
@@ -188,11 +197,11 @@ def _around(
         value: The simulated value.
         error: Its standard error; infinity if it is unknown.
         low, high: The range that metadata guarantees, to which all results are limited. None is unknown.
-        complete: Whether the sample has rows of every row group.
+        min_error: The result of `min_error_of`.
     """
     lowest, highest = float(low or 0.0), np.inf if high is None else float(high)
     predicted = float(np.clip(value, lowest, highest))
-    half = max(2 * error if np.isfinite(error) else np.inf, (MIN_ERROR if complete else MIN_ERROR_OF_PART) * predicted)
+    half = max(2 * error if np.isfinite(error) else np.inf, min_error * predicted)
     up_to = min(predicted + half, highest)
     return predicted, max(predicted - half, lowest), up_to if np.isfinite(up_to) else None
 
@@ -202,6 +211,8 @@ def _files_after(plan: TablePlan, spec: LayoutSpec, found: Simulation) -> FilesA
     size = np.concatenate([s.bytes for s in found.new]) if found.new else np.zeros(0, np.int64)
     lowest, highest = (plan.files_after.low, plan.files_after.high) if plan.files_after else (None, None)
     kept = plan.files - sum(g.files for g in plan.groups)
+    if spec.layout.engine == "native":  # the format decides the number of files
+        return FilesAfter(None, lowest, highest)
     predicted = found.files if highest is None else min(found.files, highest)
     error = math.ceil(FILES_ERROR * (predicted - kept))
     return FilesAfter(

@@ -92,10 +92,9 @@ def partition_count(groups: Sequence[RewriteGroup], limit: int | None = None) ->
 def written_text(table: TablePlan) -> str:
     """Write the number of files that replace the rewritten files: a prediction or a range, `~` before an estimate."""
     after, kept = table.files_after, table.files - sum(g.files for g in table.groups)
-    if after is None:
-        return f"~{sum(g.target_files for g in table.groups):,}"
-    predicted, low, high = (None if n is None else n - kept for n in (after.predicted, after.low, after.high))
-    return known(predicted, low, high) or "?"
+    ends = (after.predicted, after.low, after.high) if after else (None, None, None)
+    predicted, low, high = (None if n is None else n - kept for n in ends)
+    return known(predicted, low, high) or f"~{sum(g.target_files for g in table.groups):,}"
 
 
 def partitions_text(groups: tuple[RewriteGroup, ...], limit: int | None) -> str:
