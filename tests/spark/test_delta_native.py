@@ -220,6 +220,23 @@ def test_repartitioned_by_other_columns_with_the_same_rows_and_row_ids(table: De
     assert table.rows(what) == before
 
 
+@pytest.mark.parametrize(("listed", "left"), [("a,P,`b`", "`a`,`b`"), ("p", None)])
+def test_a_column_with_statistics_becomes_a_partition_column(
+    table: DeltaSubject, listed: str, left: str | None
+) -> None:
+    """Delta stores the list of such columns as a property, which zlayout sets itself for a column far behind."""
+    name = "delta.dataSkippingStatsColumns"
+    select = "select id a, id * 7 % 60 b, int(id % 3) p from range(0, 90, 1, 2)"
+    table.sql(f"create table {table} using delta tblproperties('{name}'='{listed}', 'note'='kept') as {select}")
+    before = table.rows()
+    done = table.run(table.observe("a", "b"), partition_by=(PartitionField("p"),))
+    assert isinstance(done[0], Commit)
+    after = table.observe("a", "b")
+    assert (after.properties.get(name), after.properties["note"]) == (left, "kept")
+    assert [field.source for field in after.partition_fields] == ["p"]
+    assert table.rows() == before
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_an_empty_string_never_becomes_null_in_a_partition_column(
     table: DeltaSubject, monkeypatch: Any, known: bool

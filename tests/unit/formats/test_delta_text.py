@@ -14,7 +14,7 @@ from support.builders import make_bounds, make_file_table, make_layout, make_sta
 from zlayout.errors import TableError
 from zlayout.formats.delta.read.log import log_segment
 from zlayout.formats.delta.read.run_history import run_commits, version_with_marker
-from zlayout.formats.delta.read.schema import dotted, parse_names, path_of
+from zlayout.formats.delta.read.schema import dotted, parse_names, path_of, stats_columns_without
 from zlayout.formats.delta.write.optimize import literal, native_diagnostics, optimize_conf, partitions_predicate
 from zlayout.formats.delta.write.source_files import file_uris
 from zlayout.spec.layout import ZorderColumn
@@ -34,6 +34,14 @@ from zlayout.table.state import Partition, PartitionField, TableState
 def test_names_are_split_as_spark_does(text: str, names: list[tuple[str, ...]]) -> None:
     assert parse_names(text) == names
     assert parse_names(", ".join(map(dotted, names))) == names
+
+
+@pytest.mark.parametrize(
+    ("listed", "left"),
+    [("a, P,s.x", "`a`,`s`.`x`"), ("`p.q`,p", "`p.q`"), ("p", ""), ("a", "`a`"), ("p.x,`a``,b`", "`a``,b`")],
+)
+def test_new_partition_columns_have_no_statistics(listed: str, left: str) -> None:
+    assert stats_columns_without(listed, ["p"]) == left
 
 
 @pytest.mark.parametrize("path", [("a",), ("s", "x"), ("a.b", "`c"), (" lead",), ("s ", " x\t"), ("s", "x,y ")])

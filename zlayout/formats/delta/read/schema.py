@@ -149,6 +149,12 @@ def columns_of(
     )
 
 
+def stats_columns_without(listed: str, columns: Collection[str]) -> str:
+    """Return a value of STATS_COLUMNS without these top-level columns, in any letter case; empty if none is left."""
+    removed = {name.lower() for name in columns}
+    return ",".join(quote_path(path) for path in parse_names(listed) if path[0].lower() not in removed)
+
+
 def string_prefix(properties: Mapping[str, str]) -> int:
     """Return the length in UTF-16 units to which the table's writers truncate string bounds."""
     return _integer(properties, STRING_PREFIX, STRING_PREFIX_DEFAULT, lowest=0)

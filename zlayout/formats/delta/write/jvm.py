@@ -8,14 +8,14 @@ the tested versions.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from zlayout.formats.delta.read.schema import STRING_PREFIX
+from zlayout.formats.delta.read.schema import STATS_COLUMNS, STRING_PREFIX, stats_columns_without
 from zlayout.formats.delta.write.add_files import AddFiles
 from zlayout.formats.kernel.commits import require_sizes
 from zlayout.spark.classes import JavaClasses
@@ -244,11 +244,18 @@ class DeltaJvm:
         """See `zlayout.formats.kernel.commits.require_sizes`. files: new AddFiles, a java.util.List."""
         require_sizes(self.files.paths(files), self.files.sizes(files), self.files.stored(files))
 
-    def change_partition_columns(self, transaction: Any, columns: Iterable[str]) -> None:
-        """Replace the partition columns in the transaction's metadata. Call this before the transaction writes."""
+    def change_partition_columns(self, transaction: Any, columns: Sequence[str]) -> None:
+        """Replace the partition columns in the transaction's metadata. Call this before the transaction writes.
+
+        Delta accepts no partition column in the list of the columns with statistics, so the list loses them.
+        """
         old = transaction.metadata()
+        conf, listed = old.configuration(), old.configuration().get(STATS_COLUMNS)
+        if listed.isDefined():
+            left = stats_columns_without(str(listed.get()), columns)
+            conf = conf.updated(STATS_COLUMNS, left) if left else getattr(conf, "$minus")(STATS_COLUMNS)
         named = old.id(), old.name(), old.description(), old.format(), old.schemaString()
-        new = old.copy(*named, self.seq(columns), old.configuration(), old.createdTime())
+        new = old.copy(*named, self.seq(columns), conf, old.createdTime())
         transaction.updateMetadata(new, False)
 
     def overwrite(self, columns: Iterable[str]) -> Any:
