@@ -6,8 +6,10 @@ from support.builders import make_layout
 
 from zlayout.errors import Refused
 from zlayout.formats.base import Commit, GroupFailed
+from zlayout.formats.iceberg.backend import CASE_SENSITIVE
 from zlayout.formats.iceberg.read.catalog import load_table
 from zlayout.formats.iceberg.write.commit import rewrite
+from zlayout.spark.jvm import session_conf
 
 NATIVE = make_layout("a", "b", curve="zorder", engine="native")
 
@@ -80,3 +82,22 @@ def test_fields_of_structs_with_dots_and_backticks_are_keys(table: IcebergSubjec
     (done,) = table.run(table.observe("s.p.q", "s.r`s"), layout, verify="full")
     assert isinstance(done, Commit)
     assert table.rows() == before
+
+
+@pytest.mark.parametrize("engine", ["zlayout", "native"])
+def test_names_that_differ_in_letter_case(table: IcebergSubject, engine: str) -> None:
+    """Such as pyiceberg writes. Spark reads the table only if it is told to compare names exactly."""
+    table.sql(f"create table {table} (a bigint, b int, s struct<x: int>) using iceberg")
+    fill(table, "named_struct('x', 5) s")
+    long = table.jvm.iceberg.types.Types.LongType.get()
+    table.java_table().updateSchema().addColumn("A", long).addColumn("s", "X", long).commit()
+    table.sql(f"refresh table {table}")
+    with session_conf(table.spark, {CASE_SENSITIVE: "true"}):
+        columns = ("id a", "int(id) b", "named_struct('x', 1, 'X', -id) s", "-id A")
+        table.append(table.spark.range(100).selectExpr(*columns))
+        before = table.rows()
+    (done, *_) = table.run(table.observe("a", "b"), NATIVE if engine == "native" else None, verify="full")
+    assert isinstance(done, Commit)
+    with session_conf(table.spark, {CASE_SENSITIVE: "true"}):
+        assert table.rows() == before
+    assert table.spark.conf.get(CASE_SENSITIVE) == "false"

@@ -16,7 +16,12 @@ from zlayout.formats.iceberg.read.catalog import list_tables, list_warehouse, lo
 from zlayout.formats.iceberg.read.history import last_run
 from zlayout.formats.iceberg.read.observe import NO_SNAPSHOT, observe
 from zlayout.formats.iceberg.read.schema import leaf_fields, mapped_names
-from zlayout.formats.iceberg.read.support import has_row_ids_in_orc, needs_row_reader, partition_refusals
+from zlayout.formats.iceberg.read.support import (
+    has_names_in_two_cases,
+    has_row_ids_in_orc,
+    needs_row_reader,
+    partition_refusals,
+)
 from zlayout.formats.kernel.requirements import require_allowed, require_no_settings, require_table
 from zlayout.formats.orphans import Orphans
 from zlayout.formats.run_metrics import RunMetrics
@@ -36,6 +41,7 @@ DRAW_BITS = 31  # number of bits in the random number of a row
 YIELDS = {"polaris.internal.conflict-resolution.by-operation-type.replace": "rollback"}
 VECTORIZED = "spark.sql.iceberg.vectorization.enabled"
 VECTORIZED_OPTION = "vectorization-enabled"  # the same setting for one read
+CASE_SENSITIVE = "spark.sql.caseSensitive"
 
 
 class IcebergBackend:
@@ -190,7 +196,10 @@ class IcebergBackend:
             work = replace(work, commit_properties={**work.commit_properties, **YIELDS})
         if work.groups and has_row_ids_in_orc(state):
             require_row_ids_of_orc(jvm, work.table)
-        with session_conf(jvm.session, {VECTORIZED: "false"} if needs_row_reader(state) else {}):
+        conf = {VECTORIZED: "false"} if needs_row_reader(state) else {}
+        if has_names_in_two_cases(state):
+            conf[CASE_SENSITIVE] = "true"
+        with session_conf(jvm.session, conf):
             if native:  # engine zlayout needs no such check: it drops the groups whose files have changed
                 require_native(jvm, work.table)
                 by_iceberg.require_appends_only(jvm.load(work.table), work)

@@ -81,6 +81,13 @@ def needs_row_reader(state: TableState) -> bool:
     return _VARIANT in state.features or has_row_ids_in_orc(state)
 
 
+def has_names_in_two_cases(state: TableState) -> bool:
+    """Return whether names of columns differ only in letter case. Spark then must compare names exactly."""
+    parts = [column.name.split(".") for column in state.columns]
+    paths = {".".join(names[:count]) for names in parts for count in range(1, len(names) + 1)}
+    return len({path.lower() for path in paths}) < len(paths)
+
+
 def has_row_ids_in_orc(state: TableState) -> bool:
     """Return whether files have row ids that the vectorized reader of ORC files (Iceberg 1.12) reads wrongly.
 
