@@ -154,6 +154,7 @@ def stand_in() -> Iterator[None]:
             (snapshots, "tasks_of", tasks_of),
             (snapshots, "is_ancestor", lambda *_: True),
             (staging, "tasks_of", tasks_of),
+            (staging, "require_row_ids", lambda *_: None),
             (staging, "stage", lambda *_: None),
             (commit, "write_groups", write_groups),
             (settings, "live_snapshots", live_snapshots),

@@ -235,8 +235,7 @@ class StandIn:
         self.table: IcebergTable = session.table
         self.name: str = session.name
         self.changes = self.written = 0
-        build = SimpleNamespace(version=lambda: "1.12.0")
-        self.iceberg = SimpleNamespace(TableMetadataParser=METADATA, IcebergBuild=build)
+        self.iceberg = SimpleNamespace(TableMetadataParser=METADATA)
         self.content = Content()
 
     def load(self, name: TableName) -> Loaded:  # noqa: ARG002

@@ -15,7 +15,7 @@ from spark.subjects import IcebergSubject, shifted_files
 
 from zlayout.errors import EngineError, Refused
 from zlayout.formats.base import Commit, Notice
-from zlayout.formats.iceberg.write import commit, staging
+from zlayout.formats.iceberg.write import commit, refusals, staging
 from zlayout.formats.iceberg.write.commit import Committer, write_groups
 from zlayout.formats.iceberg.write.snapshots import tasks_of
 from zlayout.formats.iceberg.write.staging import staged
@@ -235,6 +235,31 @@ def test_sequence_numbers_of_files_from_before_row_ids_are_kept_or_the_table_is_
     (done,) = table.run(state, verify="full")
     assert isinstance(done, Commit)
     assert table.lineage() == born
+
+
+def test_row_ids_that_would_change_are_refused_before_the_first_write_of_the_first_part(
+    table: IcebergSubject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of p = 1 were rewritten before the table had row ids. The first part has only those of p = 0."""
+    create_iceberg(table, 2, "partitioned by (p)")
+    options = "where => 'p = 1', options => map('rewrite-all', 'true')"
+    table.sql(f"call ice.system.rewrite_data_files(table => '{table.identifier}', {options})")
+    table.sql(f"alter table {table} set tblproperties ('format-version'='3')")
+    table.sql(f"insert into {table} values (9999, 1, 1, 0)")
+    state = table.observe()
+    whole = table.work(state, properties=(("note", "zlayout"),))
+    first = next(at for at, partition in enumerate(state.files.partitions) if partition.values == (0,))
+    of_first = whole.with_rewrites(r for r in whole.rewrites if r.id == f"g{first}")
+    with monkeypatch.context() as patched:
+        patched.setattr(versions, "minor", lambda _: "1.11")
+        for part in (whole, of_first):
+            with pytest.raises(Refused, match=r"ZL228 .*would change the sequence numbers"):
+                list(table.execute(part))
+    monkeypatch.setattr(refusals, "ROW_ID", "no_such_column")
+    with pytest.raises(Refused, match=r"ZL228 .*without its row ids"):
+        list(table.execute(whole))
+    now = table.observe()
+    assert (now.version, now.properties) == (state.version, state.properties)
 
 
 def test_files_whose_names_begin_with_something_else(table: IcebergSubject) -> None:

@@ -23,7 +23,7 @@ def check(iceberg: str, added: list[int], of_rows: list[int]) -> None:
         SimpleNamespace(sequenceNumber=lambda number=number: number, firstRowId=lambda row=row: row)
         for number, row in ((4, None), (5, 0), (6, 10))
     ]
-    require_sequence_numbers(jvm, NAME, SimpleNamespace(snapshots=lambda: snapshots), object())
+    require_sequence_numbers(jvm, NAME, SimpleNamespace(snapshots=lambda: snapshots), object)
 
 
 @pytest.mark.parametrize(("added", "of_rows"), [([2, 4], [2, 3]), ([-1, 2], [1, 2]), ([-1], [0])])

@@ -181,7 +181,8 @@ class IcebergBackend:
         """See `zlayout.formats.kernel.execute.Steps`.
 
         Raises:
-            Refused: ZL227 or ZL229, before any write; ZL225 or ZL228, before any data file is written.
+            Refused: ZL225, ZL227, ZL228 or ZL229, before any write. ZL225 also later, if another writer commits after
+                the settings were changed.
         """
         from zlayout.formats.iceberg.write import commit
         from zlayout.formats.iceberg.write import native as by_iceberg
@@ -189,6 +190,7 @@ class IcebergBackend:
         from zlayout.formats.iceberg.write.refusals import require_row_ids_of_orc, require_types
         from zlayout.formats.iceberg.write.settings import change_settings
         from zlayout.formats.iceberg.write.snapshots import require_native
+        from zlayout.formats.iceberg.write.staging import require_row_ids
 
         jvm = IcebergJvm(self.runtime.session)
         require_types(jvm, work.table)
@@ -203,6 +205,8 @@ class IcebergBackend:
             if native:  # engine zlayout needs no such check: it drops the groups whose files have changed
                 require_native(jvm, work.table)
                 by_iceberg.require_appends_only(jvm.load(work.table), work)
+            elif work.groups:
+                require_row_ids(jvm, work)
             changes = work.properties or work.partition_by is not None
             notify(Progress(str(work.table), Stage.CHANGING_SETTINGS if changes else Stage.STARTING))
             changed = change_settings(jvm, work)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from zlayout.errors import CommitConflict, Diagnostic, Refused
 from zlayout.formats.base import Group, Work
 from zlayout.planner.requirements import LocationIs, Observed, violated
-from zlayout.table.state import Partition, TableState
+from zlayout.table.state import FileTable, Partition, TableState
 
 
 def require_allowed(state: TableState, changes: Iterable[Diagnostic]) -> None:
@@ -90,7 +90,19 @@ def partitions_of(groups: Iterable[Group]) -> list[Partition]:
 
 def paths_of(groups: Iterable[Group]) -> pa.Array:
     """Return the paths of the files of the groups, in their order: string[files]."""
-    return pa.concat_arrays([pa.array([], pa.string()), *(group.files.path.cast(pa.string()) for group in groups)])
+    return _paths(group.files for group in groups)
+
+
+def planned_paths(work: Work) -> pa.Array:
+    """Return the paths of the files of all groups of the plan, also if the work is only a part of it: string[files].
+
+    What a check refuses in any part is then refused before the first part is written.
+    """
+    return _paths(work.pinned.values())
+
+
+def _paths(tables: Iterable[FileTable]) -> pa.Array:
+    return pa.concat_arrays([pa.array([], pa.string()), *(files.path.cast(pa.string()) for files in tables)])
 
 
 def split_groups(groups: Sequence[Group], unchanged: NDArray[np.bool_]) -> tuple[list[Group], list[tuple[Group, int]]]:

@@ -16,6 +16,7 @@ from zlayout.errors import Diagnostic, Refused
 from zlayout.formats.base import Work
 from zlayout.formats.delta.read.schema import leaves
 from zlayout.formats.delta.write.outcome import spark_errors
+from zlayout.formats.kernel.requirements import planned_paths
 from zlayout.spark.arrow import to_arrow
 from zlayout.spark.jvm import scala_items
 
@@ -58,7 +59,7 @@ _AMBIGUOUS_HOUR = _Problem(
 
 
 def refuse_changing_values(delta: DeltaJvm, work: Work) -> None:
-    """Check that a rewrite would keep the partition values of the files.
+    """Check that the rewrites of the plan would keep the partition values of the files.
 
     Raises:
         Refused: ZL217 for an empty string, because Spark writes it as null. ZL218 for a timestamp without a time zone,
@@ -106,11 +107,11 @@ def _conditions(delta: DeltaJvm, snapshot: Any, work: Work) -> list[tuple[_Probl
 
 
 def _planned(work: Work, paths: pa.ChunkedArray) -> list[str]:
-    """Return the paths of files that the work order rewrites. A partitioning change rewrites every file."""
+    """Return the paths of files that the plan rewrites. A partitioning change rewrites every file."""
     found: list[str] = paths.to_pylist()
     if not found or work.partition_by is not None:
         return found
-    planned = {path for group in work.groups for path in group.files.path.to_pylist()}
+    planned = set(planned_paths(work).to_pylist())
     return [path for path in found if path in planned]
 
 

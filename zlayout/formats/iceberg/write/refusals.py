@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+from pyspark.sql import DataFrame
 
 from zlayout.errors import EngineError, Refused
 from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
@@ -10,6 +13,7 @@ from zlayout.spark import versions
 from zlayout.spark.jvm import has_class
 from zlayout.spec.model import TableName
 
+ROW_ID = "_row_id"  # a column of staged files in tables of format version 3
 _ONLY_SINCE_SPARK_4_1 = "org.apache.iceberg.spark.source.SparkRewriteTable"
 
 
@@ -56,7 +60,22 @@ def require_row_ids_of_orc(jvm: IcebergJvm, table: TableName) -> None:
         raise Refused.of("ZL228", message, hint=hint)
 
 
-def require_sequence_numbers(jvm: IcebergJvm, name: TableName, table: Any, tasks: Any) -> None:
+def require_row_id_column(name: object, snapshot: Any, frame: DataFrame) -> None:
+    """Check that staged files are read with their row ids, which a rewrite would lose otherwise.
+
+    Args:
+        name: The name for messages.
+        snapshot: The Java snapshot of the files.
+        frame: The staged files.
+
+    Raises:
+        Refused: ZL228.
+    """
+    if snapshot.firstRowId() is not None and ROW_ID not in frame.columns:
+        raise Refused.of("ZL228", f"Iceberg reads {name} without its row ids", hint="use Spark 4.1")
+
+
+def require_sequence_numbers(jvm: IcebergJvm, name: TableName, table: Any, tasks: Callable[[], Any]) -> None:
     """Check that Iceberg reads the right sequence number for the last update of each row.
 
     Rows without a stored number inherit the data sequence number of their file. Before version 1.12, Iceberg uses the
@@ -66,7 +85,7 @@ def require_sequence_numbers(jvm: IcebergJvm, name: TableName, table: Any, tasks
     Args:
         name: The name for messages.
         table: The Java table.
-        tasks: The Java scan tasks of the files.
+        tasks: Returns the Java scan tasks of the files. It is called only if their numbers are needed.
 
     Raises:
         Refused: ZL228, if the two numbers of a file differ, and no known snapshot shows that the table had row ids when
@@ -78,7 +97,7 @@ def require_sequence_numbers(jvm: IcebergJvm, name: TableName, table: Any, tasks
     with_row_ids = [int(each.sequenceNumber()) for each in table.snapshots() if each.firstRowId() is not None]
     if not with_row_ids:
         return
-    files = jvm.content.files(tasks)
+    files = jvm.content.files(tasks())
     added, of_rows = (jvm.content.numbers(files, field) for field in ("file sequence number", "data sequence number"))
     if ((added != of_rows) & (added < min(with_row_ids))).any():
         message = (

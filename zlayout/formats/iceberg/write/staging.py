@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from zlayout.errors import CommitConflict, EngineError, Refused
+from zlayout.errors import CommitConflict, EngineError
 from zlayout.formats.base import Group, Work
 from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
-from zlayout.formats.iceberg.write.refusals import require_sequence_numbers
+from zlayout.formats.iceberg.write.refusals import ROW_ID, require_row_id_column, require_sequence_numbers
 from zlayout.formats.iceberg.write.snapshots import tasks_of
 from zlayout.formats.kernel.commits import FileName, NewFiles, positions_among, require_sizes, spark_partitions
-from zlayout.formats.kernel.requirements import paths_of
+from zlayout.formats.kernel.requirements import paths_of, planned_paths
 from zlayout.rewrite.engine import min_tasks
 from zlayout.spark.catalyst import frame_of
 from zlayout.spark.jvm import jvm_of, scala_items, scala_seq
@@ -74,12 +74,9 @@ class Staged:
     @property
     def frame(self) -> DataFrame:
         """The live rows of the staged files. The metadata columns `_file` and `_pos` can be selected."""
-        frame = self.jvm.session.read.format("iceberg").options(**_staged_as(self.id), **self._splits()).load(self.id)
-        if "_row_id" in frame.columns:
-            return _with_origin(frame)
-        if self.snapshot.firstRowId() is not None:
-            raise Refused.of("ZL228", f"Iceberg reads {self.table.name()} without its row ids", hint="use Spark 4.1")
-        return frame
+        frame = _read(self.jvm, self.id, **self._splits())
+        require_row_id_column(self.table.name(), self.snapshot, frame)
+        return _with_origin(frame) if ROW_ID in frame.columns else frame
 
     def _splits(self) -> dict[str, str]:
         """Return read options for smaller splits if Iceberg's default would make fewer tasks than `min_tasks`."""
@@ -141,7 +138,7 @@ class Staged:
             tasks = self.jvm.content.new_tasks(self.handles_of(files), schema, spec, every_row, row_ids=row_ids)
             key = str(uuid.uuid4())
             stage(stack, self.jvm, table, key, tasks)
-            yield self.jvm.session.read.format("iceberg").options(**_staged_as(key)).load(key)
+            yield _read(self.jvm, key)
 
     def handles_of(self, files: NewFiles) -> Any:
         """Return a Java list of the DataFiles of new files, in their order."""
@@ -156,27 +153,51 @@ class Staged:
         require_sizes(files.path, files.bytes, self.jvm.content.stored(files.path, io))
 
 
+def require_row_ids(jvm: IcebergJvm, work: Work) -> None:
+    """Check before any write that the rewrites of the plan would keep row ids and sequence numbers.
+
+    Raises:
+        CommitConflict: ZL320, if the version of the work has expired or does not have all the files.
+        Refused: ZL228, see `require_row_id_column` and `require_sequence_numbers`.
+    """
+    table = jvm.load(work.table)
+    snapshot = table.snapshot(work.version)
+    with ExitStack() as stack, java_errors(f"checking the row ids of {work.table}"):
+        if snapshot is not None:
+            key = str(uuid.uuid4())
+            _cache(stack, jvm, table, key)
+            require_row_id_column(work.table, snapshot, _read(jvm, key))
+        require_sequence_numbers(jvm, work.table, table, lambda: _pinned_tasks(jvm, table, work, planned_paths(work)))
+
+
+def _pinned_tasks(jvm: IcebergJvm, table: Any, work: Work, paths: pa.Array) -> Any:
+    """Return the Java scan tasks of files at the work's version.
+
+    Raises:
+        CommitConflict: ZL320, if the version has expired or does not have all the files.
+    """
+    with java_errors(f"searching for the files of {work.table}"):
+        tasks = None if table.snapshot(work.version) is None else tasks_of(jvm, table, work.version, paths)
+        missing = len(paths) if tasks is None else jvm.content.missing(tasks)
+    if missing:
+        message = (
+            f"expected {len(paths)} planned files in snapshot {work.version} of {work.table}, "
+            f"found {len(paths) - missing}"
+        )
+        raise CommitConflict.of("ZL320", message, hint="plan again; nothing was written")
+    return tasks
+
+
 @contextmanager
 def staged(jvm: IcebergJvm, table: Any, work: Work) -> Iterator[Staged]:
     """Stage the files of the work's groups at the work's version for the block. table: the result of `jvm.load`.
 
     Raises:
         CommitConflict: ZL320, if the version has expired or does not have all the files.
-        Refused: ZL228, see `require_sequence_numbers`.
     """
     snapshot = table.snapshot(work.version)
     path = paths_of(work.groups)
-    with java_errors(f"searching for the files of {work.table}"):
-        tasks = None if snapshot is None else tasks_of(jvm, table, work.version, path)
-        missing = len(path) if tasks is None else jvm.content.missing(tasks)
-    if missing:
-        message = (
-            f"expected {len(path)} planned files in snapshot {work.version} of {work.table}, "
-            f"found {len(path) - missing}"
-        )
-        raise CommitConflict.of("ZL320", message, hint="plan again; nothing was written")
-    with java_errors(f"reading the sequence numbers of the files of {work.table}"):
-        require_sequence_numbers(jvm, work.table, table, tasks)
+    tasks = _pinned_tasks(jvm, table, work, path)
     with ExitStack() as stack:
         with java_errors(f"staging the files of {work.table}"):
             has_deletes = not snapshot.deleteManifests(table.io()).isEmpty()
@@ -188,16 +209,26 @@ def staged(jvm: IcebergJvm, table: Any, work: Work) -> Iterator[Staged]:
 
 def stage(stack: ExitStack, jvm: IcebergJvm, table: Any, key: str, tasks: Any) -> None:
     """Register a Java list of scan tasks as table `key`, which Spark can read and write, until the stack is closed."""
-    cache, sets = jvm.static(TABLE_CACHE, "get"), jvm.iceberg.spark.ScanTaskSetManager.get()
-    written = jvm.iceberg.spark.FileRewriteCoordinator.get()
+    sets, written = jvm.iceberg.spark.ScanTaskSetManager.get(), jvm.iceberg.spark.FileRewriteCoordinator.get()
     for name, release in (
         ("written files", lambda: written.clearRewrite(table, key)),
         ("tasks", lambda: sets.removeTasks(table, key)),
-        ("table", lambda: cache.remove(key)),
     ):
         stack.callback(_release, f"releasing the {name} of {key}", release)
-    cache.add(key, table)
+    _cache(stack, jvm, table, key)
     sets.stageTasks(table, key, tasks)
+
+
+def _cache(stack: ExitStack, jvm: IcebergJvm, table: Any, key: str) -> None:
+    """Let Spark find a Java table as table `key` until the stack is closed."""
+    cache = jvm.static(TABLE_CACHE, "get")
+    stack.callback(_release, f"releasing the table of {key}", lambda: cache.remove(key))
+    cache.add(key, table)
+
+
+def _read(jvm: IcebergJvm, key: str, **options: str) -> DataFrame:
+    """Return the rows that are staged as table `key`."""
+    return jvm.session.read.format("iceberg").options(**_staged_as(key), **options).load(key)
 
 
 def _staged_as(key: str) -> dict[str, str]:
