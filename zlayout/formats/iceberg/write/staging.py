@@ -163,7 +163,7 @@ def require_row_ids(jvm: IcebergJvm, work: Work) -> None:
     table = jvm.load(work.table)
     snapshot = table.snapshot(work.version)
     with ExitStack() as stack, java_errors(f"checking the row ids of {work.table}"):
-        if snapshot is not None:
+        if snapshot is not None and snapshot.firstRowId() is not None:
             key = str(uuid.uuid4())
             _cache(stack, jvm, table, key)
             require_row_id_column(work.table, snapshot, _read(jvm, key))
