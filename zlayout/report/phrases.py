@@ -244,12 +244,10 @@ def workload_lines(table: TablePlan) -> Iterator[str]:
     if workload is None:
         return
     predicted, low, high, floor = workload.predicted, workload.low, workload.high, workload.floor
-    then = limit = ""
+    then, limit = "", "" if floor is None else f" (floor {cost_text(floor)})"
     if table.groups and predicted and low and high:
         files = known(predicted.files, low.files, high.files)
         then = f" -> {_cost(files, same_size(known(predicted.bytes, low.bytes, high.bytes, size)))}"
-    if floor is not None:
-        limit = f" (floor {cost_text(floor)})"
     yield f"{cost_text(workload.now)} a query{then}{limit}"
     sources = ", ".join(workload.sources[:MAX_SOURCES])
     if (left := len(workload.sources) - MAX_SOURCES) > 0:
@@ -282,7 +280,8 @@ def _payback(workload: WorkloadForecast, pay: Payback) -> str:
     ends = (workload.high, workload.predicted, workload.low)
     least, saved, most = (0 if end is None else workload.now.bytes - end.bytes for end in ends)
     if pay.queries is None or not 0 < least <= saved <= most:
-        return f"{text}; it is not known whether it pays back"
+        never = workload.low is not None and most <= 0
+        return f"{text}; {'queries then read no less' if never else 'it is not known whether it pays back'}"
 
     def paid_back(value: float, one: str, many: str) -> str:
         found = known(value, value * saved / most, value * saved / least)

@@ -72,6 +72,12 @@ def test_a_pay_back_that_the_error_range_excludes_is_not_stated() -> None:
     assert "not known whether it pays back" in last_line(workload(6, 8, 10, Payback(100 * GIB, None, 100.0)))
 
 
+def test_a_rewrite_after_which_queries_read_no_less_does_not_pay_back() -> None:
+    for low in (10, 11):
+        line = last_line(workload(low, 12, 13, Payback(100 * GIB, None, None)))
+        assert line.endswith("; queries then read no less")
+
+
 def test_a_full_rewrite_needs_the_storage_of_two() -> None:
     assert storage_text(ORDERS, None) == "the replaced 1.17 TiB stay until VACUUM"
     change = ChangePartitioning((), ("region",), full_rewrite=True, location=None)
