@@ -11,7 +11,7 @@ from zlayout.message_text import plural
 from zlayout.report import charts
 from zlayout.report.formats import check_available
 from zlayout.report.html import environment, source_hash
-from zlayout.report.words import number, printable, size
+from zlayout.report.words import number, printable, size, version_word
 
 WORKLOAD = "the workload"
 MAX_QUERY_LENGTH = 160  # characters
@@ -30,6 +30,7 @@ def render(study: Study) -> str:
     found = compare.changes(study, shown.costs) if shown else ()
     return pages.from_string(text).render(
         study=study,
+        version_word=version_word(study.format),
         verdict=compare.verdict(study),
         shown=shown,
         groups=_groups(found),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 
 from zlayout.advisor import compare
 from zlayout.advisor.model import Choice, Study
 from zlayout.message_text import plural
-from zlayout.report.words import number, printable, share, size
+from zlayout.report.words import number, printable, share, size, version_word
+from zlayout.spec.load import shown
 from zlayout.workload.model import Unused
 
 MAX_QUERIES_PER_GROUP = 20
@@ -49,12 +51,12 @@ def _wrapped(line: str, width: int) -> list[str]:
 
 
 def _heading(study: Study) -> Iterator[str]:
-    yield f"{printable(study.table)} ({study.format}, version {study.version})"
+    yield f"{printable(study.table)} ({study.format}, {version_word(study.format)} {study.version})"
     yield f"  files     {plural(study.files, 'file')}, {size(study.bytes)}, {plural(study.rows, 'row')}"
     exact = " (all of them)" if study.sampled == study.rows else ""
     yield f"  sample    {plural(study.sampled, 'row')}{exact}, seed {study.seed}"
     read = f"{plural(study.statements, 'query')}, {len(study.queries)} with conditions on this table"
-    yield f"  workload  {', '.join(printable(w) for w in study.workload)}: {read}"
+    yield f"  workload  {', '.join(printable(shown(Path(file))) for file in study.workload)}: {read}"
     for sentence in compare.other_queries(study):
         yield f"            {sentence}, not counted below"
     if study.tried > len(study.choices):

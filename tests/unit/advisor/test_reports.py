@@ -3,6 +3,7 @@
 import json
 import unicodedata
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -58,6 +59,14 @@ def test_text_keeps_to_the_width(width: int, verbose: bool) -> None:
         text = as_text(found, width, verbose=verbose)
         pasted = text.index("Keys for the layout spec")
         assert max(map(len, text[:pasted].splitlines())) <= width
+
+
+def test_the_heading_names_the_version_as_the_format_does_and_files_as_messages_do() -> None:
+    found = replace(PLAIN, format="iceberg", version=5, workload=(str(Path("folder", "q.sql").absolute()),))
+    text = as_text(found, 120)
+    assert "(iceberg, snapshot 5)" in text
+    assert "  workload  folder/q.sql: " in text
+    assert "iceberg, snapshot 5," in as_page(found)
 
 
 def test_text_shows_queries_by_their_text_and_where_they_are_when_verbose() -> None:
