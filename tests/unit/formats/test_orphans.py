@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table.statistics import StatisticsFile
 from support.delta_logs import field, metadata, protocol
 
 from zlayout.cli.main import run
@@ -159,6 +160,25 @@ def test_iceberg_names_the_files_of_every_retained_snapshot(iceberg: tuple[Catal
     for stray in ("data/stray.parquet", "metadata/stray-m0.avro"):
         (iceberg[2] / stray).write_text("12")
     assert sorted(_found(iceberg)) == ["data/stray.parquet", "metadata/stray-m0.avro"]
+
+
+def test_characters_that_end_the_path_of_a_url_are_part_of_a_file_name(
+    iceberg: tuple[CatalogConfig, TableName, Path],
+) -> None:
+    """Files that were added to a table may have any name. The test uses statistics, which pyiceberg does not open."""
+    table = SqlCatalog("ice", **iceberg[0].options).load_table("db.t")
+    for name in ("metadata/a#1", "metadata/b?2"):
+        (iceberg[2] / name).write_text("1")
+        table.append(ROWS)
+        snapshot = table.current_snapshot()
+        assert snapshot is not None
+        sizes = {"file-size-in-bytes": 1, "file-footer-size-in-bytes": 1, "blob-metadata": []}
+        path = {"snapshot-id": snapshot.snapshot_id, "statistics-path": f"{table.location()}/{name}"}
+        with table.update_statistics() as update:
+            update.set_statistics(StatisticsFile.model_validate(path | sizes))
+    assert _found(iceberg) == []
+    (iceberg[2] / "metadata" / "a#2").write_text("1")
+    assert _found(iceberg) == ["metadata/a#2"]
 
 
 def test_files_of_a_table_in_nessie_are_not_listed(iceberg: tuple[CatalogConfig, TableName, Path]) -> None:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 # Nessie, as a REST catalog, sets this property. The table metadata that it returns contains the newest snapshot only.
 _NESSIE = "nessie.is-nessie-catalog"
+# pyiceberg ends a path at `#` and `?`, as in a URL. Iceberg for Java does not.
+_PLACEHOLDERS = str.maketrans("#?", "\ue000\ue001")
+_REPLACED = str.maketrans("\ue000\ue001", "#?")
 
 
 def iceberg_orphans(catalog: CatalogConfig, name: TableName) -> Orphans:
@@ -29,17 +32,24 @@ def iceberg_orphans(catalog: CatalogConfig, name: TableName) -> Orphans:
         message = f"{name}: Nessie keeps earlier versions of the table, whose files would be listed as orphans"
         hint = "remove files with Nessie's garbage collector, and never with remove_orphan_files"
         raise TableError.of("ZL129", message, hint=hint)
-    location = table.metadata.location
-    scheme, netloc, folder = PyArrowFileIO.parse_location(location)
+    scheme, netloc, folder = _parse_location(table.metadata.location)
     storage = PyArrowFileIO(table.io.properties).fs_by_scheme(scheme, netloc)
     # The table's location may begin with file:/ and the files' paths with file:///, so only the path is compared.
     root = folder.strip("/") + "/"
     with readable_metadata(table, name):
-        paths = (PyArrowFileIO.parse_location(path)[2].strip("/") for path in _referenced(table))
+        paths = (_parse_location(path)[2].strip("/") for path in _referenced(table))
         referenced = frozenset(path.removeprefix(root) for path in paths if path.startswith(root))
         literal = string_literal(quote_path(name.identifier))
         remedy = f"CALL {name.catalog}.system.remove_orphan_files(table => {literal}, dry_run => true)"
         return find_orphans(storage, folder, referenced, remedy)
+
+
+def _parse_location(location: str) -> tuple[str, str, str]:
+    """Return scheme, host and path as pyiceberg does, but with `#` and `?` as parts of the path."""
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+
+    scheme, netloc, path = PyArrowFileIO.parse_location(location.translate(_PLACEHOLDERS))
+    return scheme, netloc, path.translate(_REPLACED)
 
 
 def _referenced(table: Table) -> Iterator[str]:
