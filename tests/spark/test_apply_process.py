@@ -1,4 +1,4 @@
-"""apply as a whole process on real Spark: the nightly workflow's own step, its events, and Ctrl-C while it rewrites."""
+"""apply as a process on real Spark: the nightly workflow's own step, its events, and signals while it rewrites."""
 
 import json
 import os
@@ -42,14 +42,18 @@ def applying(table: Path) -> Iterator[subprocess.Popen[str]]:
     """`zlayout apply` that writes events."""
     command = [str(BIN / "zlayout"), "apply", "--auto-approve", "--output", "json"]
     process = subprocess.Popen(
-        command, cwd=table.parents[2], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+        command, cwd=table.parents[2], env={**os.environ, "TMPDIR": str(table.parents[2])},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
     yield process
     process.kill()
     process.communicate()
 
 
-def test_ctrl_c_abandons_a_rewrite_at_once_and_commits_nothing(applying: subprocess.Popen[str], table: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_abandons_a_rewrite_at_once_and_commits_nothing(
+    applying: subprocess.Popen[str], table: Path, number: int, code: int
+) -> None:
     assert applying.stdout is not None
     reported = []
     for line in applying.stdout:
@@ -57,10 +61,12 @@ def test_ctrl_c_abandons_a_rewrite_at_once_and_commits_nothing(applying: subproc
         if reported[-1].get("stage") == "rewriting":
             break
     time.sleep(2)
-    applying.send_signal(signal.SIGINT)
+    os.killpg(applying.pid, number)  # as terminals and CI do: the JVM receives it too
     out, err = applying.communicate(timeout=60)
-    assert applying.returncode == 130, err
+    assert applying.returncode == code, err
     assert "Traceback" not in err
+    assert "nothing was committed. To continue, plan and apply again." in err
+    assert not list(table.parents[2].glob("zlayout-spark-*.log"))
     reported += [json.loads(line) for line in out.splitlines()]
     assert [e["type"] for e in reported if e["type"] != "apply_progress"] == [
         "version",
@@ -69,7 +75,7 @@ def test_ctrl_c_abandons_a_rewrite_at_once_and_commits_nothing(applying: subproc
         "apply_errored",
         "change_summary",
     ]
-    assert reported[-1] == {"type": "change_summary", "tables": 1, "outcomes": {"interrupted": 1}, "exit_code": 130}
+    assert reported[-1] == {"type": "change_summary", "tables": 1, "outcomes": {"interrupted": 1}, "exit_code": code}
     assert DeltaTable(table).version() == 7
 
 

@@ -37,6 +37,7 @@ from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Status
 from zlayout.planner.run_report import RunReport
 from zlayout.records.model import Command
+from zlayout.signals import Interrupted
 from zlayout.spark.live import runtime_for
 from zlayout.spark.session import SparkRuntime
 
@@ -132,7 +133,7 @@ def apply(
         append_and_log(plan.project, plan.planned, report, Command.APPLY)
         telemetry.end(report)
         if run.interrupted:
-            raise KeyboardInterrupt
+            raise Interrupted(interrupts.number)
     return report
 
 

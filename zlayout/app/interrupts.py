@@ -1,4 +1,4 @@
-"""Handle Ctrl-C and SIGTERM: the first one ends a command at a safe point, the second one immediately."""
+"""Handle Ctrl-C and SIGTERM: the first signal ends a command at a safe point, the second one immediately."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any
 
 from zlayout.app.results import ApplyEvent, OnEvent, TableEvent
 from zlayout.formats.base import Progress
+from zlayout.signals import Handler, Interrupted, handled_signals
 from zlayout.spark.session import SparkRuntime
 
 
@@ -26,26 +27,22 @@ def cancel_jobs(runtime: SparkRuntime, pause: float = 0.5) -> None:
 
 
 class Interrupts:
-    """A context manager that handles SIGINT, and SIGTERM on request.
+    """A context manager that handles SIGINT, and on the command line SIGTERM and SIGHUP (`zlayout.signals`).
 
     The first signal calls `stop` and sets `requested`. The next `check`, which is called where it is safe to end, then
-    raises KeyboardInterrupt. The second signal raises KeyboardInterrupt immediately.
-
-    Args:
-        stop: Called at the first signal.
-        signals: The signals to handle. SIGTERM belongs to the program that calls the Python API, and to zlayout only if
-            it is the program.
+    raises Interrupted. The second signal sets `at_once` and raises Interrupted immediately. `number` is the signal.
     """
 
-    def __init__(self, stop: Callable[[], None], signals: tuple[int, ...] = (signal.SIGINT,)) -> None:
+    def __init__(self, stop: Callable[[], None]) -> None:
         self._stop = stop
-        self._signals = signals
+        self._handler = Handler(self._handle)
         self._before: dict[int, Any] = {}
-        self.requested = False
+        self.number: int = signal.SIGINT
+        self.requested = self.at_once = False
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.getsignal(number) for number in self._signals}
+            self._before = {number: signal.getsignal(number) for number in handled_signals()}
             self.arm()
         return self
 
@@ -53,30 +50,32 @@ class Interrupts:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for number, handler in self._before.items():
-            if handler is not None:  # a handler that was not installed from Python cannot be restored
+            if handler is not None:  # None: it was not installed by Python
                 signal.signal(number, handler)
         self._before = {}
 
     def arm(self) -> None:
-        """Install the handler again: pyspark replaces it when a session starts."""
+        """Install the handlers again: pyspark replaces that of SIGINT when a session starts."""
         if threading.current_thread() is threading.main_thread():
-            for number in self._signals:
-                signal.signal(number, self._handle)
+            for number in self._before:
+                signal.signal(number, self._handler)
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt after a first signal."""
+        """Raise Interrupted after a first signal."""
         if self.requested:
-            raise KeyboardInterrupt
+            raise Interrupted(self.number)
 
-    def _handle(self, _number: int, _frame: FrameType | None) -> None:
+    def _handle(self, number: int) -> None:
+        self.number = number
         if self.requested:
-            raise KeyboardInterrupt
+            self.at_once = True
+            raise Interrupted(number)
         self.requested = True
         self._stop()
 
 
 def ending(interrupts: Interrupts, on_event: OnEvent) -> OnEvent:
-    """Return a function that calls `on_event`, and raises KeyboardInterrupt after Ctrl-C at events where that is safe.
+    """Return a function that calls `on_event`, and raises Interrupted after a signal at events where that is safe.
 
     It is not safe during a commit.
     """

@@ -128,7 +128,7 @@ def publish(project: Project, trial: Trial, spark: SparkSession | None = None) -
 
 
 def commit_publish(project: Project, trial: Trial, runtime: SparkRuntime) -> None:
-    """Publish on a runtime that is stopped at the end. A first Ctrl-C does not interrupt a commit."""
+    """Publish on a runtime that is stopped at the end. A first signal does not interrupt a commit."""
     require_publishable(trial)
     with runtime, Interrupts(lambda: None) as interrupts:
         _trials(project, trial, runtime, interrupts).publish(trial)

@@ -35,7 +35,7 @@ class Applied:
         after: The plan that was made after the run; None if the run did not get that far.
         again: The observed table and the decision of `after`.
         within_budget: Whether everything that the budget allows is done.
-        interrupted: Whether a person ended the run at this table.
+        interrupted: Whether a signal ended the run at this table.
         forgotten: Whether a failed group needs longer bounds, and the planner can no longer detect this, because the
             property that makes bounds longer is already set (docs/adr/0004-cut-bounds.md).
         predictions: Waits for the forecast of touched by z-order column, from a sample for the plan that was carried

@@ -80,7 +80,7 @@ def rollback(project: Project, undo: Undo, spark: SparkSession | None = None) ->
 
 
 def roll_back(project: Project, undo: Undo, runtime: SparkRuntime, notify: Notify) -> RolledBack:
-    """Commit a rollback on a runtime that is stopped at the end. A first Ctrl-C does not interrupt a commit."""
+    """Commit a rollback on a runtime that is stopped at the end. A first signal does not interrupt a commit."""
     spec, run_id = layout_of(project, undo.table), uuid.uuid4().hex
     properties = {} if spec is None else spec.commit_properties
     interrupts = Interrupts(lambda: None)
@@ -93,7 +93,7 @@ def roll_back(project: Project, undo: Undo, runtime: SparkRuntime, notify: Notif
 
 
 def _armed(interrupts: Interrupts, notify: Notify) -> Notify:
-    """Return a function that calls `notify`, or raises KeyboardInterrupt if Ctrl-C was pressed.
+    """Return a function that calls `notify`, or raises Interrupted after a signal.
 
     It also installs the handler of Ctrl-C again, because pyspark replaces it when a session starts.
     """

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from zlayout import signals
 from zlayout.app.apply import Run, carry_out
 from zlayout.app.interrupts import Interrupts, cancel_in_background, ending
 from zlayout.app.plan import ProjectPlan
@@ -23,7 +24,7 @@ from zlayout.cli.events import Events
 from zlayout.cli.plan import PlanRequest, add_to_history, heading, run_report
 from zlayout.cli.reports import Reports, recording
 from zlayout.cli.views import ApplyProgress, Bars, Lines, View
-from zlayout.errors import Diagnostic, SpecError
+from zlayout.errors import CommitUnknown, Diagnostic, SpecError
 from zlayout.message_text import plural
 from zlayout.planner import document
 from zlayout.planner.decision import PlanOptions
@@ -110,10 +111,9 @@ class JsonShown(TextShown):
         return code
 
 
-INTERRUPTED = 130
 MAX_NAME_WIDTH = 40  # of the column with the names of tables in the results
 BRIEF_BYTES = 64 * 2**20  # a rewrite of fewer bytes ends before Java's optimising compiler makes it faster
-_STOPPING = "Stopping: a running commit is completed, a running rewrite is abandoned. Ctrl-C again stops at once."
+_STOPPING = "Stopping: a running commit is completed, a running rewrite is abandoned. Another signal stops at once."
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def apply_command(
     Returns:
         The exit code: 0 if all tables are as declared, or as far as the budget and the time limit allow; 1 after a
         failure or without approval; 3 if the plan was refused before any write; 4 if some tables were refused and
-        others written; 130 if the run was interrupted.
+        others written; 128 plus the number of the signal if one ended the run.
     """
     with recording(Command.APPLY, console, reports) as reports:
         start = time.monotonic()
@@ -180,11 +180,11 @@ def apply_command(
             return shown.end(report, code)
         limit = TimeLimit.of(options.max_minutes, start, left_of_window(maintenance))
         runtime = SparkRuntime(planned.project, brief=summary(plan.tables).rewrite_bytes <= BRIEF_BYTES)
-        run = _carry_out(planned, options, runtime, shown, reports.telemetry, limit)
+        run, signalled = _carry_out(planned, options, runtime, shown, reports.telemetry, limit)
         problems = [diagnostic for applied in run.done for diagnostic in result_of(applied).problems]
         if not problems:
             runtime.discard_log()
-        code = INTERRUPTED if run.interrupted else exit_code(plan, run.done)
+        code = signalled or exit_code(plan, run.done)
         report = add_to_history(with_results(report, run.done), planned, Command.APPLY, reports, console)
         shown.end(report, code, _results(report, run.done, console.text_options()), problems)
         name_log(runtime, console)
@@ -237,21 +237,30 @@ def _carry_out(
     shown: TextShown,
     telemetry: Telemetry,
     limit: TimeLimit,
-) -> Run:
-    """Carry out the plan, show its progress, and handle Ctrl-C."""
+) -> tuple[Run, int]:
+    """Carry out the plan, show progress, and handle signals. Also return the exit code of a signal, 0 without one."""
     tables = len(plan.document.with_status(Status.CHANGES))
-    # Schedulers and CI services end a job by SIGTERM, and kill it some seconds later.
-    interrupts = Interrupts(lambda: _stop(shown.console, runtime), (signal.SIGINT, signal.SIGTERM))
+    interrupts = Interrupts(lambda: _stop(shown.console, runtime))
     progress = ApplyProgress(shown.view(), runtime, tables)
     with runtime, interrupts, progress:  # progress reads from the runtime, so it must end first
         follow = ending(interrupts, telemetry.following(progress))
         tables_at_once, stop = options.concurrent_tables, lambda: interrupts.requested
         run = carry_out(plan, runtime, follow, options.verify, stop, tables_at_once, limit)
-    if run.interrupted:
-        commits = sum(len(applied.commits) for applied in run.done)
-        remain = f"{plural(commits, 'commit')} made before {'remains' if commits == 1 else 'remain'}"
-        shown.console.say(f"Interrupted: {remain if commits else 'nothing was committed'}.", "error")
-    return run
+    if not run.interrupted:
+        return run, 0
+    shown.console.say(_interrupted(run, interrupts), "error")
+    return run, signals.exit_code(interrupts.number)
+
+
+def _interrupted(run: Run, interrupts: Interrupts) -> str:
+    """Return what was committed before a signal, and how to go on."""
+    commits = sum(len(applied.commits) for applied in run.done)
+    done = f"{plural(commits, 'commit')} made before {'remains' if commits == 1 else 'remain'}"
+    if interrupts.at_once or any(isinstance(applied.error, CommitUnknown) for applied in run.done):
+        done = f"{plural(commits, 'commit')} known, and a commit that was running may be in its table"
+    elif not commits:
+        done = "nothing was committed"
+    return f"Interrupted by {signals.signal_name(interrupts.number)}: {done}. To continue, plan and apply again."
 
 
 def _outside(maintenance: Maintenance) -> str:
@@ -261,8 +270,9 @@ def _outside(maintenance: Maintenance) -> str:
 
 
 def _stop(console: Console, runtime: SparkRuntime) -> None:
-    """Handle the first Ctrl-C: cancel a running rewrite."""
-    console.say(f"\n{_STOPPING}", "error")
+    """Handle the first signal: cancel a running rewrite."""
+    with suppress(OSError, RuntimeError):  # the terminal is closed; or the signal has interrupted another write
+        console.say(f"\n{_STOPPING}", "error")
     cancel_in_background(runtime)
 
 

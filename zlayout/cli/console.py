@@ -20,6 +20,7 @@ from zlayout.message_text import plural
 from zlayout.report.text import TextOptions
 from zlayout.report.words import printable, wrapped
 from zlayout.secrets import without_secrets
+from zlayout.signals import number_of
 from zlayout.spark.session import check_engine
 
 if TYPE_CHECKING:
@@ -128,6 +129,8 @@ class Console:
 def spark_of(project: Project, console: Console, *, brief: bool = False) -> Iterator[SparkRuntime]:
     """Yield a runtime that is not started yet. After the block, write the path of Spark's log if it is kept.
 
+    It is kept after an error, and deleted after a signal.
+
     brief: as in `SparkRuntime`.
     """
     from zlayout.spark.session import SparkRuntime
@@ -135,6 +138,10 @@ def spark_of(project: Project, console: Console, *, brief: bool = False) -> Iter
     runtime = SparkRuntime(project, brief=brief)
     try:
         yield runtime
+    except BaseException as error:
+        if number_of(error) is not None:
+            runtime.discard_log()
+        raise
     finally:
         name_log(runtime, console)
 

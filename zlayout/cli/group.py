@@ -10,16 +10,20 @@ import typer
 import typer.core
 from typer.models import CommandFunctionType
 
+from zlayout.signals import number_of
+
 _TYPED_ARGUMENT = re.compile(r"([A-Z]+) <(str|path|list\[\w+\])>")
 
 
 class Commands(typer.core.TyperGroup):
-    """Raises typer.Abort after Ctrl-C. For KeyboardInterrupt, typer would exit with 130 and print nothing."""
+    """Raises typer.Abort after a signal. For KeyboardInterrupt, typer would exit with 130 and print nothing."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt as error:
+        except BaseException as error:
+            if number_of(error) is None:
+                raise
             raise typer.Abort from error
 
 

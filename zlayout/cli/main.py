@@ -5,22 +5,30 @@ from __future__ import annotations
 import errno
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
+from zlayout.signals import exit_code, interrupted_text, interrupting, number_of
+
 USAGE = 64
-INTERRUPTED = 130
 OUTPUT_LOST = 1
 _WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}  # of a write to stdout
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run zlayout and exit: 0 ok, 1 error, 2 changes, 3 refused, 4 partly refused, 5 worse, 64 usage, 130 Ctrl-C."""
+    """Run zlayout and exit: 0 ok, 1 error, 2 changes, 3 refused, 4 partly refused, 5 worse, 64 usage.
+
+    After a signal, the exit code is 128 plus its number: 130 for Ctrl-C, 143 for SIGTERM.
+    """
     try:
-        code = _run(sys.argv[1:] if arguments is None else arguments)
-    except KeyboardInterrupt:  # while modules are imported
-        code = INTERRUPTED
+        with interrupting():
+            code = _run(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt as error:  # while modules are imported
+        number = number_of(error) or signal.SIGINT
+        print(interrupted_text(number), file=sys.stderr)
+        code = exit_code(number)
     _exit_at_once_if_waiting(code)
     sys.exit(code)
 
@@ -89,6 +97,7 @@ def run(arguments: Sequence[str]) -> int:
             location = None if error.filename is None else Location(str(error.filename))
             Console().diagnose(Diagnostic("ZL002", f"cannot be used: {reason}", location=location))
         return 1
-    except (KeyboardInterrupt, typer.Abort):
-        Console().say("interrupted", "error")
-        return INTERRUPTED
+    except (KeyboardInterrupt, typer.Abort) as error:
+        number = number_of(error) or signal.SIGINT
+        Console().say(interrupted_text(number), "error")
+        return exit_code(number)

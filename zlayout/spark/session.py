@@ -19,6 +19,7 @@ from zlayout.spark import versions
 from zlayout.spark.configuration import S3_CLIENT, TIME_ZONE, names_jars, project_conf, refuse_connect
 from zlayout.spark.jvm import jvm_of
 from zlayout.spark.jvm_log import jvm_log
+from zlayout.spark.jvm_process import jvm_process
 from zlayout.spark.quick_start import PACKAGES, QuickStart, quick_start
 from zlayout.spec.model import Project, TableName
 
@@ -127,7 +128,8 @@ class SparkRuntime:
             builder = builder.config(key, value)
         with nullcontext() if submitted else jvm_log() as self.log_path:
             try:
-                session = builder.getOrCreate()
+                with jvm_process():
+                    session = builder.getOrCreate()
             except Exception as error:
                 if quick:
                     quick.forget()

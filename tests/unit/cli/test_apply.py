@@ -1,4 +1,4 @@
-"""apply as programs and people see it: events, lines, and what Ctrl-C does at which moment."""
+"""apply as programs and people see it: events, lines, and what a signal does at which moment."""
 
 import copy
 import errno
@@ -19,6 +19,7 @@ from zlayout.cli.events import Events
 from zlayout.cli.main import run
 from zlayout.cli.views import MAX_SECONDS_BETWEEN_LINES, ApplyProgress, Bars, Lines, Moment
 from zlayout.formats.base import Commit, Progress, Stage
+from zlayout.signals import Handler, Interrupted, interrupting
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, SparkConfig
 
@@ -163,20 +164,33 @@ def another(table: MemoryTable) -> MemoryTable:
 
 
 class TestInterrupts:
-    def press(self) -> None:
-        os.kill(os.getpid(), signal.SIGINT)
+    def press(self, number: int = signal.SIGINT) -> None:
+        os.kill(os.getpid(), number)
 
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_after_a_commit_it_ends_and_lists_the_commit(self, memory: Scripted, cli: Cli, number: int) -> None:
-        memory.meanwhile = lambda: os.kill(os.getpid(), number)
-        before = signal.getsignal(number)
-        out, err = cli("apply", "--auto-approve", "--report", "json=done.json", code=130)
-        assert "Ctrl-C again stops at once" in err
+    @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+    def test_after_a_commit_it_ends_and_lists_the_commit(
+        self, memory: Scripted, cli: Cli, name: str, code: int
+    ) -> None:
+        number = signal.Signals[name]
+        memory.meanwhile = lambda: self.press(number)
+        with interrupting():
+            before = signal.getsignal(number)
+            out, err = cli("apply", "--auto-approve", "--report", "json=done.json", code=code)
+            assert signal.getsignal(number) is before
+        assert "Another signal stops at once" in err
         assert "1 commit, 4 -> " in out
-        assert "Interrupted: 1 commit made before remains." in err
+        assert f"Interrupted by {name}: 1 commit made before remains. To continue, plan and apply again." in err
         (result,) = [entry["result"] for entry in json.loads(Path("done.json").read_text())["results"]]
         assert (result["outcome"], result["commits"]) == ("interrupted", 1)
-        assert signal.getsignal(number) is before
+
+    def test_a_second_one_in_a_commit_leaves_it_unknown(self, memory: Scripted, cli: Cli) -> None:
+        def twice() -> None:
+            self.press()
+            self.press()
+
+        memory.meanwhile = twice
+        err = cli("apply", "--auto-approve", code=130).err
+        assert "SIGINT: 0 commits known, and a commit that was running may be in its table. To continue" in err
 
     def test_the_table_at_which_it_ends_has_a_last_event(self, memory: Scripted, cli: Cli) -> None:
         memory.meanwhile = self.press
@@ -203,7 +217,7 @@ class TestInterrupts:
         (ended,) = (e for e in reported if e["type"] == "apply_errored")
         assert (ended["outcome"], ended["problems"]) == ("interrupted", [])
         assert "cancelled" not in err
-        assert "Interrupted: nothing was committed." in err
+        assert "Interrupted by SIGINT: nothing was committed. To continue" in err
 
     def test_the_second_one_stops_at_once(self) -> None:
         stops = []
@@ -213,6 +227,29 @@ class TestInterrupts:
             with pytest.raises(KeyboardInterrupt):
                 self.press()
         assert stops == [1]
+
+    def test_a_repeated_sigterm_within_a_second_is_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        now = 0.0
+        monkeypatch.setattr("time.monotonic", lambda: now)
+        with interrupting(), Interrupts(lambda: None) as interrupts:
+            self.press(signal.SIGTERM)
+            self.press(signal.SIGTERM)
+            assert interrupts.requested
+            now = 1.0
+            with pytest.raises(Interrupted):
+                self.press(signal.SIGTERM)
+        assert interrupts.at_once
+
+    def test_a_handler_of_the_host_program_stays(self) -> None:
+        def of_host(_number: int, _frame: object) -> None: ...
+
+        kept = signal.signal(signal.SIGTERM, of_host)
+        try:
+            with interrupting(), Interrupts(lambda: None):
+                assert signal.getsignal(signal.SIGTERM) is of_host
+                assert isinstance(signal.getsignal(signal.SIGINT), Handler)
+        finally:
+            signal.signal(signal.SIGTERM, kept)
 
     def test_a_handler_put_in_its_place_is_replaced_at_the_next_stage(self) -> None:
         runtime = SparkRuntime(Project(Path(), {}, SparkConfig(), ()))

@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -63,11 +64,41 @@ from zlayout.cli.main import main
 main(["plan"])
 """
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+        assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+    @pytest.mark.parametrize(("number", "ignored"), [(signal.SIGTERM, signal.SIGHUP), (signal.SIGHUP, signal.SIGTERM)])
+    def test_a_signal_ends_a_command_with_its_code(self, root: Path, number: int, ignored: int) -> None:
+        script = """
+import sys, time
+from zlayout.cli import plan
+from zlayout.cli.main import main
+def load_project(_):
+    print("begun", flush=True)
+    time.sleep(60)
+plan.load_project = load_project
+main(["plan", "--out", "plan.json"])
+"""
+        process = subprocess.Popen(
+            [sys.executable, "-c", script], cwd=root, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(ignored, signal.SIG_IGN),
+        )  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        for sent in (ignored, number, number):  # the second one is a repetition, which `timeout` sends
+            process.send_signal(sent)
+        _, err = process.communicate(timeout=30)
+        assert (process.returncode, err) == (128 + number, f"interrupted by {signal.Signals(number).name}\n")
+        assert not list(root.glob("plan.json*"))
 
     def test_an_interrupt_of_a_command_is_reported(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         def interrupt(*_: object, **__: object) -> None:
-            raise KeyboardInterrupt
+            try:
+                raise KeyboardInterrupt
+            finally:
+                error()  # as pyspark, which calls the JVM while it handles an exception
+
+        def error() -> None:
+            raise RuntimeError("connection closed")
 
         monkeypatch.setattr("zlayout.cli.plan.load_project", interrupt)
         assert cli("plan", code=130).err == "interrupted\n"

@@ -170,7 +170,7 @@ def test_an_interrupt_ends_all_spans(collector: Collector) -> None:
         zlayout.apply(plan, on_event=interrupt)
     assert tree(collector)["zlayout apply"] == [f"table {TABLE}"]
     assert tree(collector)[f"table {TABLE}"] == ["observing", "starting_spark", "rewriting"]
-    assert named(collector, "zlayout apply").status.message == "KeyboardInterrupt"
+    assert named(collector, "zlayout apply").status.message == "Interrupted"
     table = [span for span in collector.spans() if span.name == f"table {TABLE}"][-1]
     assert values(table.attributes)["zlayout.outcome"] == "interrupted"
 

@@ -1,0 +1,99 @@
+"""The signals that ask a process to end: SIGINT (Ctrl-C), SIGTERM (Kubernetes, Airflow, CI) and SIGHUP (a terminal)."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from zlayout.errors import CommitUnknown
+
+BESIDE_SIGINT = [number for number in signal.Signals if number.name in ("SIGTERM", "SIGHUP")]
+_REPEATED_SECONDS = 1.0
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal asks the process to end. number: The number of the signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class Handler:
+    """A signal handler that calls a function with the number of the signal.
+
+    A repetition within a second is ignored, except that of Ctrl-C: `timeout` sends SIGTERM to a process and to its
+    group, which is one request to end.
+    """
+
+    def __init__(self, handle: Callable[[int], None]) -> None:
+        self._handle = handle
+        self._received: dict[int, float] = {}
+
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if number != signal.SIGINT and now - self._received.get(number, float("-inf")) < _REPEATED_SECONDS:
+            return
+        self._received[number] = now
+        self._handle(number)
+
+
+@contextmanager
+def interrupting() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP raise Interrupted during the block, as SIGINT raises KeyboardInterrupt.
+
+    Only the command line does this, because handlers belong to the whole process. A signal that has a handler or is
+    ignored, as SIGHUP after `nohup`, is left alone.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    numbers = [n for n in BESIDE_SIGINT if is_main and signal.getsignal(n) is signal.SIG_DFL]
+    handler = Handler(_raise)
+    try:
+        for number in numbers:
+            signal.signal(number, handler)
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _raise(number: int) -> None:
+    raise Interrupted(number)
+
+
+def handled_signals() -> list[int]:
+    """Return the signals that a command may handle for a while: SIGINT, and those that the command line handles."""
+    return [signal.SIGINT, *(n for n in BESIDE_SIGINT if isinstance(signal.getsignal(n), Handler))]
+
+
+def number_of(error: BaseException | None) -> int | None:
+    """Return the number of the signal that led to an exception, None if there was no signal.
+
+    If a signal interrupts a call of the JVM, pyspark may make another call while it handles the exception. This call
+    may fail, because py4j closes the connection, and its exception replaces Interrupted. None also for CommitUnknown,
+    which says more than that there was a signal.
+    """
+    while error is not None and not isinstance(error, CommitUnknown):
+        if isinstance(error, KeyboardInterrupt):
+            return error.number if isinstance(error, Interrupted) else signal.SIGINT
+        error = error.__context__
+    return None
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal, such as SIGTERM."""
+    return signal.Signals(number).name
+
+
+def interrupted_text(number: int) -> str:
+    """Return what a command prints at its end after a signal."""
+    return "interrupted" if number == signal.SIGINT else f"interrupted by {signal_name(number)}"
+
+
+def exit_code(number: int) -> int:
+    """Return the exit code after a signal, which is that of shells: 130 for SIGINT, 143 for SIGTERM."""
+    return 128 + number
