@@ -37,6 +37,8 @@ from zlayout.table.state import ColumnBounds, FileTable, PartitionField, TableSt
 MIN_ERROR, MIN_ERROR_OF_PART = 0.05, 0.15
 # The same for engine native, which chooses the boundaries of ranges and the number of files in its own way.
 MIN_ERROR_OF_NATIVE = 0.25
+# The error of a prediction from one row group, as a share of it, because rows of one row group resemble each other.
+ERROR_OF_ROW_GROUP = 0.8
 # The number of simulations with different rows of the sample. Their mean is the prediction.
 DRAWS = 3
 # The error of the predicted number of new files, as a share of it.
@@ -185,7 +187,11 @@ def min_error_of(rewrite: Rewrite) -> float:
     """Return the smallest error of a prediction, as a share of it."""
     if rewrite.layout.engine == "native":
         return MIN_ERROR_OF_NATIVE
-    return MIN_ERROR if rewrite.sample.complete else MIN_ERROR_OF_PART
+    sample = rewrite.sample
+    if sample.complete:
+        return MIN_ERROR
+    not_sampled = 1 - min(len(sample) / max(float(rewrite.files.live_rows[rewrite.group >= 0].sum()), 1.0), 1.0)
+    return max(MIN_ERROR_OF_PART, ERROR_OF_ROW_GROUP * math.sqrt(not_sampled / max(sample.row_groups, 1)))
 
 
 def _around(

@@ -13,7 +13,7 @@ from zlayout.planner.partitions import Bools, Floats, Index
 from zlayout.planner.simulated import Column, Outputs, Part, Simulated, resample, simulate_part, together
 from zlayout.planner.work import Group
 from zlayout.spec.layout import Layout
-from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.key_sample import RowGroupSample, errors_of_shares
 from zlayout.table.metrics import floor_of_shares, layout_metrics
 from zlayout.table.state import FileTable, PartitionField
 from zlayout.table.sums import counts, maxima
@@ -250,7 +250,9 @@ def _floor(rewrite: Rewrite, weights: Floats, found: NewFiles, column: str, afte
         sampled = np.bincount(codes[inside], weights[inside])
         share = np.minimum(sampled / max(rows[p], sampled.sum()), 1.0)
         if not sample.complete:
-            share = np.maximum(share - 2 * np.sqrt(share * (1 - share) / number), 0.0)
+            error = np.sqrt(share * (1 - share) / number)
+            spread = errors_of_shares(codes[inside], weights[inside], sample.row_group[inside])
+            share = np.maximum(share - 2 * np.maximum(error, spread), 0.0)
         # The sizes of new files vary by about 2 % around those that were simulated.
         size = 1.02 * max(largest[p], 1.0) / rows[p]
         if moves:  # with its own sample, the rewrite may write one file less in the partition

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
-from zlayout.table.state import ColumnBounds, Int64
+from zlayout.table.state import ColumnBounds, Float64, Int64
 
 
 class NotParquetError(ValueError):
@@ -66,3 +67,28 @@ class RowGroupSample:
 
     def __len__(self) -> int:
         return len(self.file)
+
+
+def errors_of_shares(codes: Int64, weights: Float64, row_group: Int64) -> Float64:
+    """Return the standard error of the share of each value, if row groups are drawn instead of rows: float64[k].
+
+    It is that of a ratio of two sums over row groups. It is infinity if there is only one.
+
+    Args:
+        codes: int64[m], the value of each row, as a number below k.
+        weights: float64[m], the number of rows that each row represents.
+        row_group: int64[m], the row group of each row.
+    """
+    _, group = np.unique(row_group, return_inverse=True)
+    size = np.bincount(group, weights)
+    count, total = len(size), float(size.sum())
+    share = np.bincount(codes, weights) / total
+    if count < 2:
+        return np.full(len(share), np.inf)
+    pairs, at = np.unique(codes.astype(np.int64) * count + group, return_inverse=True)
+    value, rows = pairs // count, np.bincount(at, weights)
+    # The sum over row groups of (rows with the value - share * rows)^2. Most row groups have no row with the value.
+    present = np.bincount(value, rows * (rows - 2 * share[value] * size[pairs % count]), len(share))
+    squares = np.maximum(present + share**2 * float((size**2).sum()), 0.0)
+    errors: Float64 = np.sqrt(squares * count / (count - 1)) / total
+    return errors

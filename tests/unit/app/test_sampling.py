@@ -108,6 +108,41 @@ def test_part_of_the_row_groups_gives_a_wider_range() -> None:
         assert few.high - few.low > 0.2 * (few.predicted or 0)
 
 
+@pytest.mark.parametrize(
+    ("shape", "max_bytes"),
+    [
+        ("ordered", 60_000),
+        ("ordered", 150_000),
+        ("one value per file", 150_000),
+        ("opposite", 60_000),
+        ("opposite", 150_000),
+    ],
+)
+def test_a_few_row_groups_of_files_that_differ_promise_little(shape: str, max_bytes: int) -> None:
+    number, random = np.arange(ROWS), np.random.default_rng(11)
+    columns = {
+        "ordered": {"a": number, "b": number // 10 + random.integers(0, 50, ROWS)},
+        "one value per file": {"a": number // 1500, "b": WIDE},
+        "opposite": {"a": WIDE, "b": 10**6 - WIDE},
+    }
+    table = Table(columns[shape])
+    planned = table.plan()
+    forecast = table.sampled(planned, max_bytes).plan
+    assert forecast.sample.row_groups < 10
+    for then, now in zip(forecast.columns, table.apply(planned), strict=True):
+        assert then.low <= now.touched + 1e-9
+        assert then.high >= now.touched - 1e-9
+        assert then.floor <= now.touched + 1e-9
+
+
+def test_values_that_fill_the_few_sampled_row_groups_do_not_raise_the_floor() -> None:
+    table = Table({"a": np.arange(ROWS) // 1500, "b": WIDE})
+    planned = table.plan()
+    forecast = table.sampled(planned, 60_000).plan
+    assert forecast.sample.row_groups < 5
+    assert forecast.columns[0].floor <= table.apply(planned)[0].touched + 1e-9
+
+
 def test_the_result_of_engine_native_is_predicted_less_exactly() -> None:
     table = Table({"a": SHAPES["zipf"]["a"], "c": WIDE}, keys=("a",))
     found = []
