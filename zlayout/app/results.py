@@ -42,6 +42,7 @@ class Applied:
             out.
         deferred: The groups for which the time limit of the run left no time.
         begun: Whether the run started with the table; false if the time limit left no time for any part of it.
+        repartitions: Whether the run changes the partitioning.
     """
 
     table: str
@@ -59,6 +60,7 @@ class Applied:
     predictions: Callable[[], Mapping[str, float]] = dict
     deferred: tuple[RewriteGroup, ...] = ()
     begun: bool = True
+    repartitions: bool = False
 
     @property
     def exit_code(self) -> int:
@@ -129,9 +131,11 @@ def result_of(applied: Applied) -> TableResult:
 
 
 def _rollback(applied: Applied) -> str:
-    """Return the command that undoes the run; empty for a clustered table, whose runs cannot be undone."""
+    """Return the command that undoes the run; empty for a clustered table and a partitioning change (ZL211, ZL234)."""
     state = applied.again.state if applied.again else None
-    return "" if state and state.clustering else f"zlayout rollback {applied.table} --run {applied.run_id}"
+    if applied.repartitions or (state and state.clustering):
+        return ""
+    return f"zlayout rollback {applied.table} --run {applied.run_id}"
 
 
 def _result_status(applied: Applied) -> ResultStatus:
@@ -183,7 +187,8 @@ def exit_code(plan: Plan, done: Sequence[Applied]) -> int:
 
 def new_run(planned: Planned) -> Applied:
     """Return the record of one table with a new run id."""
-    return Applied(str(planned.spec.table), uuid.uuid4().hex, planned.spec.table.branch)
+    repartitions = planned.decision.plan.partitioning is not None
+    return Applied(str(planned.spec.table), uuid.uuid4().hex, planned.spec.table.branch, repartitions=repartitions)
 
 
 @dataclass(frozen=True, slots=True)

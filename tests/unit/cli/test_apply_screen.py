@@ -26,6 +26,15 @@ def test_the_last_line_counts_the_tables_and_the_next_command_undoes_it(cli: Cli
     assert re.fullmatch(r"To undo: zlayout rollback lake\.db\.orders --run [0-9a-f]{32}", done.err.splitlines()[-1])
 
 
+@pytest.mark.usefixtures("memory")
+def test_a_partitioning_change_which_cannot_be_undone_names_no_command_for_it(cli: Cli) -> None:
+    layout = Path("layouts/orders.yaml")
+    layout.write_text(layout.read_text() + "partition_by: [region]\n")
+    done = cli("apply", "--auto-approve", "--allow-full-rewrite")
+    assert "as declared; " in done.out
+    assert "To undo" not in done.err
+
+
 def test_an_error_stands_below_the_results(memory: Scripted, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     memory.breaks = OSError("No space left on device")
     printed: list[str] = []
