@@ -17,10 +17,16 @@ MAX_LINE_CHARACTERS = 500
 JVM_LOST = "ZL305"
 _ACCESS_HINT = "check that this user may read the storage of the table and write to it"
 # The hints for every format, by a string that the message of a cause contains.
+_RENEW_HINT = "renew the credentials, and run again; a smaller files.max_group_size makes rewrites shorter"
 _HINTS = {
     "No space left on device": "free space on the disks of the table and of Spark's own files (SPARK_LOCAL_DIRS)",
     "Read-only file system": _ACCESS_HINT,
     "Permission denied": _ACCESS_HINT,
+    # AWS, as its SDK and Hadoop's S3A write it
+    "token has expired": _RENEW_HINT,
+    "token included in the request is expired": _RENEW_HINT,
+    "ExpiredToken": _RENEW_HINT,
+    "Status Code: 403": "let the credentials of Spark read and write the tables, or renew them if they have expired",
 }
 _GONE = "does not exist in the JVM"  # the message of py4j after the JVM has died
 

@@ -135,6 +135,8 @@ def test_a_conflict_of_a_subclass_and_the_reason_that_a_hint_is_about() -> None:
     ("reason", "hint"),
     [
         ("No space left on device", "SPARK_LOCAL_DIRS"),
+        ("The provided token has expired. (Service: S3, Status Code: 400)", "renew the credentials"),
+        ("FORBIDDEN (Service: S3, Status Code: 403, Request ID: x)", "let the credentials of Spark read and write"),
         ("/t/part-0.parquet (Read-only file system)", "write to it"),
         ("/t/part-0.parquet (Permission denied)", "write to it"),
         ("other", "Spark's log"),
