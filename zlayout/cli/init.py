@@ -33,6 +33,10 @@ def init_command(folder: Path, given: Mapping[str, str], workflows: bool, ask: b
     require_new(folder / PROJECT_FILE)  # before the questions
     for path in init(folder, _asked(given, console) if ask else given, workflows=workflows):
         console.result(f"wrote {path}\n")
+    if not ask and (missing := [f"--{name}" for name in ("table", "columns") if not given[name]]):
+        console.say(
+            f"The layout is an example, because {' and '.join(missing)} had no value: change it first.", "warning"
+        )
     console.say("Next: run `zlayout validate`, then `zlayout plan`. To add an existing table: `zlayout import TABLE`.")
     return 0
 

@@ -34,6 +34,13 @@ def on_a_terminal(monkeypatch: pytest.MonkeyPatch, *answers: str) -> list[str]:
     return asked
 
 
+def test_an_example_is_named_as_one(cli: Cli) -> None:
+    example = "The layout is an example, because --table and --columns had no value: change it first."
+    assert example in cli("init", "one", "--no-input").err
+    given = cli("init", "two", "--no-input", "--table", "lake.db.t", "--columns", "a").err
+    assert "example" not in given
+
+
 def test_flags_say_it_all(cli: Cli) -> None:
     flags = [
         "--table", "ice.`a.b`.Orders: new", "--columns", "yes, b #c", "--uri", "https://c.example", "--warehouse",
