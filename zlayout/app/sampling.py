@@ -88,13 +88,16 @@ def begin_predictions(
 
     The rewrite does not depend on the predictions, so that Spark can work meanwhile. The function returns the predicted
     touched of each z-order column after the whole plan, without columns that have none. If the rows cannot be sampled
-    within `timeout` seconds from now, these are the predictions from metadata.
+    within `timeout` seconds from now, or at all, these are the predictions from metadata.
     """
 
     def predict() -> Mapping[str, float]:
-        found = predictions(sampled(spec, state, decision, backend, SAMPLE_BYTES).plan)
-        give_back_freed_memory()  # the JVM of Spark needs the memory
-        return found
+        try:
+            return predictions(sampled(spec, state, decision, backend, SAMPLE_BYTES).plan)
+        except BaseException:  # also PanicException of Rust: the caller waits with written files, or to report commits
+            return predictions(decision.plan)
+        finally:
+            give_back_freed_memory()  # the JVM of Spark needs the memory
 
     begun = begin_read(predict, spec.table, timeout)
 

@@ -301,6 +301,22 @@ def test_predictions_do_not_wait_for_files_that_do_not_answer() -> None:
     assert begun() == {}
 
 
+def test_predictions_survive_a_panic_of_the_reader() -> None:
+    """The rows are rewritten when somebody asks for the predictions, so that an exception would waste the rewrite."""
+
+    class PanicException(BaseException):
+        pass
+
+    table = Table(SHAPES["uniform"])
+    planned = table.plan()
+
+    def panic(*_: object) -> RowGroupSample:
+        raise PanicException
+
+    table.backend.sample_keys = panic  # type: ignore[method-assign]
+    assert begin_predictions(planned.spec, planned.state, planned.decision, table.backend)() == {}
+
+
 def test_a_plan_of_many_tables_is_sampled_as_one() -> None:
     table = Table(SHAPES["skewed"])
     planned = table.plan()
