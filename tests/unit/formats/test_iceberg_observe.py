@@ -167,7 +167,7 @@ def test_files_that_were_added_twice_are_refused(catalog: Catalog, config: Catal
     table.add_files([file], check_duplicate_files=False)
     (refusal,) = observe(config, NAME, []).refusals
     assert refusal.code == "ZL240"
-    assert "(1 entries too many)" in refusal.message
+    assert "(1 entry too many)" in refusal.message
 
 
 def test_metrics_of_a_column_that_pyiceberg_dropped_are_refused(catalog: Catalog, config: CatalogConfig) -> None:

@@ -10,6 +10,7 @@ from zlayout.errors import Diagnostic
 from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, DataColumns
 from zlayout.formats.iceberg.read.metrics_config import PREFIX
 from zlayout.formats.iceberg.read.schema import ORDINALS, argument, transform_name
+from zlayout.message_text import plural
 from zlayout.table.state import PartitionField, TableState
 
 if TYPE_CHECKING:
@@ -122,7 +123,8 @@ def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ..
         message = f"Iceberg's Spark module cannot read columns with names of metadata columns: {', '.join(reserved)}"
         found.append(("ZL227", message, "rename them by ALTER TABLE ... RENAME COLUMN, which changes no files"))
     if twice := len(data.path) - len(set(data.path)):
-        message = f"data files are in the table more than once ({twice:,} entries too many), and so are their rows"
+        extra = plural(twice, "entry")
+        message = f"data files are in the table more than once ({extra} too many), and so are their rows"
         hint = "replace the rows by INSERT OVERWRITE; Iceberg cannot commit a rewrite of such files"
         found.append(("ZL240", message, hint))
     if unknown := sorted(_metrics_of_other_columns(metadata)):
