@@ -26,19 +26,20 @@ class Interrupted(KeyboardInterrupt):
 class Handler:
     """A signal handler that calls a function with the number of the signal.
 
-    A repetition within a second is ignored, except that of Ctrl-C: `timeout` sends SIGTERM to a process and to its
-    group, which is one request to end.
+    A SIGTERM or SIGHUP within a second after another one is ignored, because both are one request to end: `timeout`
+    sends SIGTERM to a process and to its group, and systemd sends SIGHUP directly after SIGTERM to a user's session.
     """
 
     def __init__(self, handle: Callable[[int], None]) -> None:
         self._handle = handle
-        self._received: dict[int, float] = {}
+        self._received = float("-inf")
 
     def __call__(self, number: int, _frame: FrameType | None) -> None:
-        now = time.monotonic()
-        if number != signal.SIGINT and now - self._received.get(number, float("-inf")) < _REPEATED_SECONDS:
-            return
-        self._received[number] = now
+        if number != signal.SIGINT:
+            now = time.monotonic()
+            if now - self._received < _REPEATED_SECONDS:
+                return
+            self._received = now
         self._handle(number)
 
 

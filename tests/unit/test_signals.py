@@ -1,11 +1,13 @@
-"""Which signal an exception tells of. What the handlers do is tested by the commands."""
+"""Which signal an exception tells of, and which signals count. What commands do then is tested with the commands."""
 
+import os
 import signal
 
 import pytest
 
+from zlayout.app.interrupts import Interrupts
 from zlayout.errors import CommitUnknown
-from zlayout.signals import Interrupted, number_of
+from zlayout.signals import Handler, Interrupted, number_of
 
 
 def raised(*errors: BaseException) -> BaseException:
@@ -30,3 +32,29 @@ def raised(*errors: BaseException) -> BaseException:
 )
 def test_the_signal_behind_an_exception(errors: tuple[BaseException, ...], number: int | None) -> None:
     assert number_of(raised(*errors)) == number
+
+
+@pytest.mark.parametrize(
+    ("sent", "handled"),
+    [("TERM TERM", "TERM"), ("TERM HUP", "TERM"), ("INT INT", "INT INT"), ("INT TERM", "INT TERM")],
+)
+def test_what_systemd_and_timeout_send_together_is_one_signal(sent: str, handled: str) -> None:
+    received: list[int] = []
+    handler = Handler(received.append)
+    for name in sent.split():
+        handler(signal.Signals[f"SIG{name}"], None)
+    assert received == [signal.Signals[f"SIG{name}"] for name in handled.split()]
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    """As in a background job of a script, and in a worker of Celery. pyspark installs a handler when it starts."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with Interrupts(lambda: None) as interrupts:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            interrupts.arm()
+            os.kill(os.getpid(), signal.SIGINT)
+            assert not interrupts.requested
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -29,6 +29,8 @@ def cancel_jobs(runtime: SparkRuntime, pause: float = 0.5) -> None:
 class Interrupts:
     """A context manager that handles SIGINT, and on the command line SIGTERM and SIGHUP (`zlayout.signals`).
 
+    A signal that is ignored before the block stays ignored.
+
     The first signal calls `stop` and sets `requested`. The next `check`, which is called where it is safe to end, then
     raises Interrupted. The second signal sets `at_once` and raises Interrupted immediately. `number` is the signal.
     """
@@ -57,8 +59,8 @@ class Interrupts:
     def arm(self) -> None:
         """Install the handlers again: pyspark replaces that of SIGINT when a session starts."""
         if threading.current_thread() is threading.main_thread():
-            for number in self._before:
-                signal.signal(number, self._handler)
+            for number, before in self._before.items():
+                signal.signal(number, before if before is signal.SIG_IGN else self._handler)
 
     def check(self) -> None:
         """Raise Interrupted after a first signal."""
