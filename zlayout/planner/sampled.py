@@ -185,13 +185,11 @@ def _forecast(
 
 def min_error_of(rewrite: Rewrite) -> float:
     """Return the smallest error of a prediction, as a share of it."""
-    if rewrite.layout.engine == "native":
-        return MIN_ERROR_OF_NATIVE
-    sample = rewrite.sample
+    lowest, sample = MIN_ERROR_OF_NATIVE if rewrite.layout.engine == "native" else MIN_ERROR, rewrite.sample
     if sample.complete:
-        return MIN_ERROR
+        return lowest
     not_sampled = 1 - min(len(sample) / max(float(rewrite.files.live_rows[rewrite.group >= 0].sum()), 1.0), 1.0)
-    return max(MIN_ERROR_OF_PART, ERROR_OF_ROW_GROUP * math.sqrt(not_sampled / max(sample.row_groups, 1)))
+    return max(lowest, MIN_ERROR_OF_PART, ERROR_OF_ROW_GROUP * math.sqrt(not_sampled / max(sample.row_groups, 1)))
 
 
 def _around(

@@ -158,6 +158,18 @@ def test_the_result_of_engine_native_is_predicted_less_exactly() -> None:
     assert (column.predicted, column.low, column.high) == pytest.approx((1, column.floor, 1.25))
 
 
+def test_a_few_row_groups_promise_as_little_of_engine_native() -> None:
+    table = Table(SHAPES["uniform"], keys=("a",))
+    ratios = []
+    for engine in ("zlayout", "native"):
+        table.spec = replace(table.spec, layout=replace(table.spec.layout, curve="linear", engine=engine))
+        forecast = table.sampled(table.plan(), 30_000).plan
+        assert forecast.sample.row_groups < 5
+        size = forecast.columns[0].bytes_read
+        ratios.append(np.inf if size.high is None else size.high / size.predicted)
+    assert ratios[1] >= ratios[0] > 1.25
+
+
 def test_the_error_includes_how_much_simulations_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     def differing(rewrite: Rewrite, weights: Floats, draw: int = 0, *, with_floor: bool = False) -> Simulation:
         found = simulate(rewrite, weights, draw, with_floor=with_floor)
