@@ -16,8 +16,8 @@ MAX_CAUSES = 20
 MAX_LINE_CHARACTERS = 500
 JVM_LOST = "ZL305"
 _ACCESS_HINT = "check that this user may read the storage of the table and write to it"
-# The hints for every format, by a string that the message of a cause contains.
 _RENEW_HINT = "renew the credentials, and run again; a smaller files.max_group_size makes rewrites shorter"
+# The hints for every format, by a string that the message of a cause contains.
 _HINTS = {
     "No space left on device": "free space on the disks of the table and of Spark's own files (SPARK_LOCAL_DIRS)",
     "Read-only file system": _ACCESS_HINT,
