@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import date
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -200,6 +201,19 @@ def test_identity_partitions_of_many_types(table: IcebergSubject) -> None:
     after = table.observe()
     assert sorted(after.files.rows.tolist()) == [1, 1, 2]
     assert table.spark.table(str(table)).count() == 4
+
+
+@pytest.mark.parametrize("fields", ["x", "x, b"])
+def test_a_partition_of_nan_is_chosen(table: IcebergSubject, fields: str) -> None:
+    table.sql(f"create table {table} (a bigint, b int, x double) using iceberg partitioned by ({fields})")
+    for start in (0, 10):
+        rows = table.spark.range(start, start + 10, 1, 1)
+        table.append(rows.selectExpr("id a", "5 b", "if(id % 2 = 0, 1.5D, double('NaN')) x"))
+    before = table.observe()
+    (index,) = (i for i, partition in enumerate(before.files.partitions) if isnan(partition.values[0]))
+    commits = run(table, table.work(before, partitions=[index]))
+    assert [(c.kind, c.files_removed, c.rows) for c in commits] == [("rewrite", 2, 10), ("record", 0, 0)]
+    assert sorted(table.observe().files.rows.tolist()) == [5, 5, 10]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from zlayout.formats.iceberg.read.schema import argument, transform_name
@@ -84,10 +85,10 @@ def _without_derived(fields: tuple[PartitionField, ...]) -> list[int]:
 def _one_field(jvm: IcebergJvm, field: PartitionField, values: list[Any]) -> list[Any]:
     make = jvm.iceberg.expressions.Expressions
     key = term(jvm, field)
-    parts = [make.isNull(key)] if None in values else []
-    present = [_java_value(jvm, v) for v in values if v is not None]
-    if present:
-        parts.append(getattr(make, "in")(key, jvm.list(present)))
+    comparable = [v for v in values if v is not None and not _is_nan(v)]
+    parts = [_equal(jvm, key, v) for v in values if v is None or _is_nan(v)]
+    if comparable:
+        parts.append(getattr(make, "in")(key, jvm.list([_java_value(jvm, v) for v in comparable])))
     return parts
 
 
@@ -95,10 +96,20 @@ def _all_equal(jvm: IcebergJvm, keys: list[tuple[PartitionField, Any]]) -> Any:
     make = jvm.iceberg.expressions.Expressions
     whole = make.alwaysTrue()
     for field, value in keys:
-        key = term(jvm, field)
-        test = make.isNull(key) if value is None else make.equal(key, _java_value(jvm, value))
-        whole = getattr(make, "and")(whole, test)
+        whole = getattr(make, "and")(whole, _equal(jvm, term(jvm, field), value))
     return whole
+
+
+def _equal(jvm: IcebergJvm, key: Any, value: Any) -> Any:
+    """Return an expression for the equality of a term and a partition value. Iceberg has no literals for NaN."""
+    make = jvm.iceberg.expressions.Expressions
+    if value is None:
+        return make.isNull(key)
+    return make.isNaN(key) if _is_nan(value) else make.equal(key, _java_value(jvm, value))
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and isnan(value)
 
 
 def _any_of(make: Any, parts: list[Any]) -> Any:
