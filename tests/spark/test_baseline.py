@@ -58,7 +58,7 @@ def test_what_a_rewrite_left_is_stored(arena: SparkArena, partitioned: bool) -> 
     assert 0 < run.cost.seconds < 600
     touched = [m.touched for m in layout_metrics(after, KEYS)]
     assert [c.measured for c in run.columns] == pytest.approx(touched, rel=0.001)
-    assert {c.column: c.predicted for c in run.columns} == pytest.approx(dict(applied.predicted), rel=0.001)
+    assert {c.column: c.predicted for c in run.columns} == pytest.approx(dict(applied.predictions()), rel=0.001)
 
     # The baseline outlives the files of its group, and changes of the table by others.
     arena.append(make_rows(ROWS))
