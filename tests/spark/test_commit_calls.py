@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from spark.subjects import DeltaSubject, IcebergSubject, SparkSubject
 
-from zlayout.formats.base import Commit
+from zlayout.formats.base import Commit, Stage
 
 ROWS, FEW, MANY = 4000, 6, 46
 
@@ -78,3 +78,21 @@ def test_iceberg(
         found.append(_rewritten(table, files, calls, rows=ROWS - ROWS // 10 * deletes, verify=verify))
     few, many = found
     assert many - few == Counter()
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_a_slow_sample_is_awaited_before_the_commit_begins(format: str, request: pytest.FixtureRequest) -> None:
+    """A commit is not interrupted, and another writer may commit meanwhile."""
+    table: SparkSubject = request.getfixturevalue(format)
+    table.sql(f"create table {table} using {format} as select id, id * 7 % 39 a, id b from range(0, 400, 1, 4)")
+    stages: list[Stage] = []
+    at: list[Stage] = []
+
+    def predictions() -> dict[str, float]:
+        at.append(stages[-1])
+        return {}
+
+    work = replace(table.work(table.observe("a", "b")), predictions=predictions)
+    (commit,) = list(table.execute(work, lambda progress: stages.append(progress.stage)))
+    assert isinstance(commit, Commit)
+    assert at == [Stage.REWRITING, Stage.COMMITTING]  # the second call returns what the first one has waited for

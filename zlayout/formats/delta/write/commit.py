@@ -85,6 +85,7 @@ def run_zlayout(
         transaction = begin(delta, snapshot, pinned.adds)
         notify(Progress(table, Stage.REWRITING))
         rewritten, notes = write_groups(delta, log.storage, snapshot, state, transaction, pinned, groups, work)
+        work.predictions()  # wait for the sample here, because a commit should be short and is not interrupted
         notify(Progress(table, Stage.COMMITTING))
     yield from map(Notice, notes)
     yield from commit_apart(rewritten, Committer(delta, log, snapshot, pinned, transaction, work, measurement).commit)

@@ -67,6 +67,7 @@ def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify,
     with staged(jvm, table, work) as pinned:
         notify(Progress(str(work.table), Stage.REWRITING))
         rewritten, notes = write_groups(pinned, work)
+        work.predictions()  # wait for the sample here, because a commit should be short and is not interrupted
         notify(Progress(str(work.table), Stage.COMMITTING))
         yield from map(Notice, notes)
         yield from commit_apart(rewritten, Committer(pinned, catalog, work, measurement).commit)
