@@ -16,11 +16,21 @@ _REPEATED_SECONDS = 1.0
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal asks the process to end. number: The number of the signal."""
+    """A signal asks the process to end.
 
-    def __init__(self, number: int) -> None:
+    Attributes:
+        number: The number of the signal.
+        at_once: Whether it is a second signal, which may have interrupted a commit.
+    """
+
+    def __init__(self, number: int, *, at_once: bool = False) -> None:
         super().__init__(number)
         self.number = number
+        self.at_once = at_once
+
+    def __str__(self) -> str:
+        text = "interrupted" if self.number == signal.SIGINT else f"interrupted by {signal_name(self.number)}"
+        return f"{text}; a commit that was running may be in its table" if self.at_once else text
 
 
 class Handler:
@@ -71,8 +81,8 @@ def handled_signals() -> list[int]:
     return [signal.SIGINT, *(n for n in BESIDE_SIGINT if isinstance(signal.getsignal(n), Handler))]
 
 
-def number_of(error: BaseException | None) -> int | None:
-    """Return the number of the signal that led to an exception, None if there was no signal.
+def signal_of(error: BaseException | None) -> Interrupted | None:
+    """Return the signal that led to an exception, None if there was none.
 
     If a signal interrupts a call of the JVM, pyspark may make another call while it handles the exception. This call
     may fail, because py4j closes the connection, and its exception replaces Interrupted. None also for CommitUnknown,
@@ -80,7 +90,7 @@ def number_of(error: BaseException | None) -> int | None:
     """
     while error is not None and not isinstance(error, CommitUnknown):
         if isinstance(error, KeyboardInterrupt):
-            return error.number if isinstance(error, Interrupted) else signal.SIGINT
+            return error if isinstance(error, Interrupted) else Interrupted(signal.SIGINT)
         error = error.__context__
     return None
 
@@ -88,11 +98,6 @@ def number_of(error: BaseException | None) -> int | None:
 def signal_name(number: int) -> str:
     """Return the name of a signal, such as SIGTERM."""
     return signal.Signals(number).name
-
-
-def interrupted_text(number: int) -> str:
-    """Return what a command prints at its end after a signal."""
-    return "interrupted" if number == signal.SIGINT else f"interrupted by {signal_name(number)}"
 
 
 def exit_code(number: int) -> int:

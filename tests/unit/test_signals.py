@@ -7,7 +7,7 @@ import pytest
 
 from zlayout.app.interrupts import Interrupts
 from zlayout.errors import CommitUnknown
-from zlayout.signals import Handler, Interrupted, number_of
+from zlayout.signals import Handler, Interrupted, signal_of
 
 
 def raised(*errors: BaseException) -> BaseException:
@@ -31,7 +31,8 @@ def raised(*errors: BaseException) -> BaseException:
     ],
 )
 def test_the_signal_behind_an_exception(errors: tuple[BaseException, ...], number: int | None) -> None:
-    assert number_of(raised(*errors)) == number
+    found = signal_of(raised(*errors))
+    assert (found and found.number) == number
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ class Interrupts:
         self.number = number
         if self.requested:
             self.at_once = True
-            raise Interrupted(number)
+            raise Interrupted(number, at_once=True)
         self.requested = True
         self._stop()
 

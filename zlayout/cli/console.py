@@ -20,7 +20,7 @@ from zlayout.message_text import plural
 from zlayout.report.text import TextOptions
 from zlayout.report.words import printable, wrapped
 from zlayout.secrets import without_secrets
-from zlayout.signals import number_of
+from zlayout.signals import signal_of
 from zlayout.spark.session import check_engine
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def spark_of(project: Project, console: Console, *, brief: bool = False) -> Iter
     try:
         yield runtime
     except BaseException as error:
-        if number_of(error) is not None:
+        if signal_of(error) is not None:
             runtime.discard_log()
         raise
     finally:

@@ -10,7 +10,7 @@ import typer
 import typer.core
 from typer.models import CommandFunctionType
 
-from zlayout.signals import number_of
+from zlayout.signals import signal_of
 
 _TYPED_ARGUMENT = re.compile(r"([A-Z]+) <(str|path|list\[\w+\])>")
 
@@ -22,7 +22,7 @@ class Commands(typer.core.TyperGroup):
         try:
             return super().invoke(ctx)
         except BaseException as error:
-            if number_of(error) is None:
+            if signal_of(error) is None:
                 raise
             raise typer.Abort from error
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from zlayout.signals import exit_code, interrupted_text, interrupting, number_of
+from zlayout.signals import Interrupted, exit_code, interrupting, signal_of
 
 USAGE = 64
 OUTPUT_LOST = 1
@@ -26,9 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with interrupting():
             code = _run(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt as error:  # while modules are imported
-        number = number_of(error) or signal.SIGINT
-        print(interrupted_text(number), file=sys.stderr)
-        code = exit_code(number)
+        interrupted = signal_of(error) or Interrupted(signal.SIGINT)
+        print(interrupted, file=sys.stderr)
+        code = exit_code(interrupted.number)
     _exit_at_once_if_waiting(code)
     sys.exit(code)
 
@@ -98,6 +98,6 @@ def run(arguments: Sequence[str]) -> int:
             Console().diagnose(Diagnostic("ZL002", f"cannot be used: {reason}", location=location))
         return 1
     except (KeyboardInterrupt, typer.Abort) as error:
-        number = number_of(error) or signal.SIGINT
-        Console().say(interrupted_text(number), "error")
-        return exit_code(number)
+        interrupted = signal_of(error) or Interrupted(signal.SIGINT)
+        Console().say(str(interrupted), "error")
+        return exit_code(interrupted.number)

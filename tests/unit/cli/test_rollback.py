@@ -1,6 +1,7 @@
 """The command rollback on a table in memory: what it shows, whether it asks, and what it leaves."""
 
 import json
+import signal
 
 import pytest
 from support.memory_format.store import MemoryTable
@@ -65,6 +66,25 @@ def test_progress_is_shown_in_words(
     before = table.current
     assert f"starting Spark again: {TABLE}\n" in cli("rollback", TABLE, "--auto-approve").err
     assert table.current is not before
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_only_a_second_signal_interrupts_the_commit(
+    table: MemoryTable, memory: Scripted, cli: Cli, monkeypatch: pytest.MonkeyPatch, signals: int
+) -> None:
+    roll_back = memory.roll_back
+
+    def interrupted(undo: Undo, run_id: str, properties: dict[str, str], notify: Notify) -> Commit:
+        commit = roll_back(undo, run_id, properties, notify)
+        for _ in range(signals):
+            signal.raise_signal(signal.SIGINT)
+        return commit
+
+    monkeypatch.setattr(memory, "roll_back", interrupted)
+    before = table.current
+    printed = cli("rollback", TABLE, "--auto-approve", code=0 if signals == 1 else 130)
+    assert table.current is not before
+    assert ("interrupted; a commit that was running may be in its table" in printed.err) == (signals == 2)
 
 
 def test_json_states_what_was_done_and_the_text_goes_to_stderr(table: MemoryTable, cli: Cli) -> None:
