@@ -87,7 +87,9 @@ main(["plan", "--out", "plan.json"])
         for sent in (ignored, number, number):  # the second one is a repetition, which `timeout` sends
             process.send_signal(sent)
         _, err = process.communicate(timeout=30)
-        assert (process.returncode, err) == (128 + number, f"interrupted by {signal.Signals(number).name}\n")
+        assert err == f"interrupted by {signal.Signals(number).name}\n"
+        # If the repetition arrives when the command has ended, it ends Python: shells report the same code.
+        assert process.returncode in (128 + number, -number)
         assert not list(root.glob("plan.json*"))
 
     def test_an_interrupt_of_a_command_is_reported(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
