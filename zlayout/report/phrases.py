@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from zlayout.message_text import plural
+from zlayout.message_text import first_of, plural
 from zlayout.planner.actions import RewriteGroup, parts_of
 from zlayout.planner.forecasts import (
     BytesRead,
@@ -249,9 +249,7 @@ def workload_lines(table: TablePlan) -> Iterator[str]:
         files = known(predicted.files, low.files, high.files)
         then = f" -> {_cost(files, same_size(known(predicted.bytes, low.bytes, high.bytes, size)))}"
     yield f"{cost_text(workload.now)} a query{then}{limit}"
-    sources = ", ".join(workload.sources[:MAX_SOURCES])
-    if (left := len(workload.sources) - MAX_SOURCES) > 0:
-        sources += f" and {left:,} more"
+    sources = first_of(workload.sources, MAX_SOURCES)
     part = share(workload.share)
     of = "" if part == "100%" else f", {part} of the weight"
     unknown = "what they open after apply" if table.groups else "the floor"
