@@ -6,12 +6,12 @@ from unit.report.sample_plans import APPLIED, BROKEN, DONE, EVENTS, ORDERS, REFU
 
 from zlayout.errors import Diagnostic, Location
 from zlayout.planner.actions import Reason
-from zlayout.planner.forecasts import BytesRead, FilesAfter, SampleFacts
+from zlayout.planner.forecasts import BytesRead, FilesAfter, QueryCost, SampleFacts, WorkloadForecast
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.run_report import RunReport
 from zlayout.report import html
 from zlayout.report.closing import drift_line, last_line
-from zlayout.report.phrases import sample_text
+from zlayout.report.phrases import sample_text, workload_lines
 from zlayout.report.redact import without_values
 from zlayout.report.text import TextOptions, render
 
@@ -246,3 +246,11 @@ def test_measured_bytes_stand_beside_measured_files() -> None:
 def test_one_file_is_no_files() -> None:
     small = replace(ORDERS, files_after=FilesAfter(1, 1, 1), columns=())
     assert "9,610 -> 1 file\n" in render(Plan("0.1.0", (small,)))
+
+
+def test_only_the_first_files_of_a_workload_are_named() -> None:
+    sources = tuple(f"{name}.sql" for name in "abcde")
+    workload = WorkloadForecast(sources=sources, queries=7, share=1.0, now=QueryCost(2.0, 1024))
+    assert list(workload_lines(replace(UNCHANGED, workload=workload)))[1].startswith(
+        "7 queries of a.sql, b.sql, c.sql and 2 more; "
+    )
