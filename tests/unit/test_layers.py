@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from support.sources import PACKAGE, SOURCES, nodes, tree
 
-MAX_LINES = 300
 # The folders in `zlayout/formats` that hold a format.
 FORMATS = sorted(path.parent.name for path in PACKAGE.glob("formats/*/format.py"))
 # From the lowest to the highest. A module belongs to the longest name that it begins with, and may import modules of
@@ -92,11 +91,6 @@ def test_the_application_layer_prints_nothing() -> None:
     for module, path in sources().items():
         if module.startswith("app."):
             assert not {node.id for node in nodes(path) if isinstance(node, ast.Name)} & {"print", "input", "sys"}
-
-
-def test_no_file_is_longer_than_its_limit() -> None:
-    lengths = {name: len(path.read_text().splitlines()) for name, path in sources().items()}
-    assert {name for name, lines in lengths.items() if lines > MAX_LINES} == set()
 
 
 @cache
