@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,6 @@ from zlayout.app.concurrent_reads import read_one
 from zlayout.app.project import known_table, layout_of
 from zlayout.app.proposing import Planned
 from zlayout.app.rules import require_branches, table_on
-from zlayout.app.telemetry import log
 from zlayout.errors import Diagnostic, SpecError, TableError, first_line
 from zlayout.formats.registry import FORMATS
 from zlayout.planner.run_report import RunReport, Trend
@@ -94,9 +94,9 @@ def append_to_history(
 
 
 def append_and_log(project: Project, planned: Iterable[Planned], report: RunReport, command: Command) -> None:
-    """As `append_to_history`, but log the warning."""
+    """As `append_to_history`, but log the warning to the logger `zlayout`."""
     for diagnostic in append_to_history(project, planned, report, command):
-        log(diagnostic)
+        _log(diagnostic)
 
 
 def follow_publish(project: Project, branch: TableName, runs: Collection[str]) -> None:
@@ -113,7 +113,7 @@ def follow_publish(project: Project, branch: TableName, runs: Collection[str]) -
         made = [record for record in found if record.command is Command.APPLY and record.run_id in runs]
         store.append([replace(record, table=main, time=now) for record in made])
     except Exception as error:  # a store may raise anything, and the command does not depend on it
-        log(_warning(project, "written", error))
+        _log(_warning(project, "written", error))
 
 
 def with_trends(project: Project, report: RunReport) -> tuple[RunReport, tuple[Diagnostic, ...]]:
@@ -168,6 +168,10 @@ class _InTime:
 def _history_name(project: Project) -> str:
     assert project.history is not None
     return project.history.table or str(project.history.path.relative_to(project.root))
+
+
+def _log(diagnostic: Diagnostic) -> None:
+    logging.getLogger("zlayout").warning("%s", diagnostic)
 
 
 def _warning(project: Project, done: str, error: Exception) -> Diagnostic:
