@@ -11,7 +11,6 @@ from pathlib import Path
 from zlayout.app.concurrent_reads import Reading
 from zlayout.app.drift import DriftReport, compare
 from zlayout.app.history import append_to_history, with_trends
-from zlayout.app.notify import notify
 from zlayout.app.pictures import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
 from zlayout.app.plan import ProjectPlan, options_of, plan_project
 from zlayout.app.plan_file import write_document
@@ -129,8 +128,6 @@ def drift_command(request: PlanRequest, console: Console, output: str, reports: 
     if found.drifted and output == "text" and not reports.take_stdout:
         console.say(f"To plan: {shlex.join(request.command('plan'))}")
     reports.finish(report, console, code)
-    for diagnostic in notify(planned.project, found):
-        console.diagnose(diagnostic)
     return code
 
 

@@ -23,7 +23,6 @@ from zlayout.spec.model import (
     HistoryConfig,
     LayoutRule,
     LayoutSpec,
-    NotifyConfig,
     Prices,
     Project,
     SparkConfig,
@@ -31,7 +30,7 @@ from zlayout.spec.model import (
 from zlayout.spec.names import parse_table
 from zlayout.spec.patterns import WILDCARDS, matching
 from zlayout.spec.rules import layout_rule
-from zlayout.spec.validation import located, validate
+from zlayout.spec.validation import REMOVED_KEYS, located, validate
 from zlayout.spec.yaml import Document, read
 
 PROJECT_FILE = "zlayout.yaml"
@@ -102,7 +101,7 @@ class _Loading:
         self._known = (defaults, _below("defaults.", locations), catalogs if data else None)
         self._commit_properties = data.get("commit", {}).get("properties", {})
         declared = self._layouts(self._patterns(document))
-        spark, notify, prices = data.get("spark", {}), data.get("notify"), data.get("prices")
+        spark, prices = data.get("spark", {}), data.get("prices")
         return Project(
             root=self.root,
             catalogs=catalogs,
@@ -114,8 +113,6 @@ class _Loading:
             rules=tuple(one for one in declared if isinstance(one, LayoutRule)),
             prices=Prices(**{key: float(value) for key, value in prices.items()}) if prices else None,
             history=self._history(data["history"], locations, catalogs) if "history" in data else None,
-            # The schema and `written_secrets` accept ${NAME} only.
-            notify=NotifyConfig(notify["webhook"][2:-1], notify.get("template", "")) if notify else None,
             maintenance=self._maintenance(data["maintenance"], locations) if "maintenance" in data else None,
         )
 
@@ -171,7 +168,8 @@ class _Loading:
             self.errors.extend(error.diagnostics)
             return unread, {}
         self.errors.extend(validate(document, "project"))
-        data, problems = substitute(document.data, self.environ)
+        kept = {key: value for key, value in document.data.items() if key not in REMOVED_KEYS}
+        data, problems = substitute(kept, self.environ)
         remember(configuration_values(document.data, data, self.environ))
         problems += written_secrets(document)
         self.errors.extend(located(document, key, diagnostic) for key, diagnostic in problems)

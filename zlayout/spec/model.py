@@ -237,19 +237,6 @@ class HistoryConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class NotifyConfig:
-    """`notify:` of `zlayout.yaml`.
-
-    Attributes:
-        variable: The name of the environment variable with the URL of the webhook, which is a secret.
-        template: The path of a Jinja template, relative to the root of the project; empty for the built-in message.
-    """
-
-    variable: str
-    template: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Project:
     """`zlayout.yaml` and the layout specs that it refers to.
 
@@ -262,7 +249,6 @@ class Project:
         rules: The layout specs that match tables by a pattern, sorted by pattern.
         prices: The prices of reading and rewriting; None if they are not declared.
         history: Where history records are kept; None if none are kept.
-        notify: Where notifications are sent; None if none are sent.
         maintenance: When `apply` may rewrite tables; None for any time.
     """
 
@@ -274,7 +260,6 @@ class Project:
     rules: tuple[LayoutRule, ...] = ()
     prices: Prices | None = None
     history: HistoryConfig | None = None
-    notify: NotifyConfig | None = None
     maintenance: Maintenance | None = None
 
     def __repr__(self) -> str:
