@@ -61,13 +61,7 @@ Branch = Annotated[
 ]
 TrialBranch = Annotated[
     str | None,
-    typer.Option("--branch", metavar="NAME", help="The branch of the trial of an Iceberg table.", show_default=False),
-]
-Clone = Annotated[
-    str | None,
-    typer.Option(
-        "--clone", metavar="LOCATION", help="The folder of the shallow clone of a Delta table.", show_default=False
-    ),
+    typer.Option("--branch", metavar="NAME", help="The branch of the trial.", show_default=False),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")]
 AutoApprove = Annotated[bool, typer.Option("--auto-approve", help="Do not ask for approval.")]

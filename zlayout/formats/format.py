@@ -88,8 +88,8 @@ class Format(Protocol):
         """Return the backend for one catalog, without connecting to the catalog."""
         ...
 
-    def trials(self, catalog: CatalogConfig, runtime: SparkRuntime) -> Trials:
-        """Return the trials of the tables of one catalog, without connecting to the catalog."""
+    def trials(self, catalog: CatalogConfig, runtime: SparkRuntime) -> Trials | None:
+        """Return the trials of the tables of one catalog, without connecting to it; None for a format without them."""
         ...
 
     def history_table(self, catalog: CatalogConfig, table: TableName, keep_days: int) -> HistoryStore:

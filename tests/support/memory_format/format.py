@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from support.memory_format.backend import MemoryBackend
     from support.memory_format.store import MemoryTable
 
-    from zlayout.formats.trial import Trials
     from zlayout.records.model import HistoryStore
     from zlayout.spark.session import SparkRuntime
     from zlayout.spec.model import CatalogConfig, TableName
@@ -43,8 +42,8 @@ class MemoryFormat:
 
         return MemoryBackend(MemoryCatalog(self.tables))
 
-    def trials(self, catalog: CatalogConfig, runtime: SparkRuntime) -> Trials:
-        raise NotImplementedError
+    def trials(self, catalog: CatalogConfig, runtime: SparkRuntime) -> None:  # noqa: ARG002
+        return None
 
     def history_table(self, catalog: CatalogConfig, table: TableName, keep_days: int) -> HistoryStore:
         raise NotImplementedError
