@@ -15,7 +15,12 @@ from zlayout.signals import signal_of
 # Commands and options of earlier versions, and what takes their place.
 REMOVED_COMMANDS = {"job": "copy the file of your platform from examples/jobs"}
 _CLONE = "tables of Delta have no trials; plan --sample forecasts the result, and rollback undoes an apply"
-REMOVED_OPTIONS = {("trial", "--clone"): _CLONE, ("drop-trial", "--clone"): _CLONE}
+_ORPHANS = "run VACUUM ... DRY RUN (Delta) or remove_orphan_files(..., dry_run => true) (Iceberg) in Spark"
+REMOVED_OPTIONS = {
+    ("inspect", "--orphans"): _ORPHANS,
+    ("trial", "--clone"): _CLONE,
+    ("drop-trial", "--clone"): _CLONE,
+}
 _TYPED_ARGUMENT = re.compile(r"([A-Z]+) <(str|path|list\[\w+\])>")
 
 

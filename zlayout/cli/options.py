@@ -185,7 +185,6 @@ SampleRows = Annotated[
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, max=2**63 - 1, help="The seed of the sample.")]
 AllQueries = Annotated[bool, typer.Option("--verbose", "-v", help="List all queries, and all unused conditions.")]
-AllOrphans = Annotated[bool, typer.Option("--verbose", "-v", help="List all orphans.")]
 AdviceOut = Annotated[Path | None, typer.Option("--out", "-o", help="Write the result to a file.", show_default=False)]
 Stale = Annotated[
     Literal["compatible", "strict"],

@@ -51,21 +51,16 @@ def inspect(
             "--columns", metavar="COLUMNS", help="Comma-separated columns to measure. Default: those of the layout."
         ),
     ] = None,
-    orphans: Annotated[
-        bool, typer.Option("--orphans", help="List orphans: files in the table's folder that no version refers to.")
-    ] = False,
     as_json: options.Json = False,
     branch: options.Branch = None,
     timeout: options.Timeout = TIMEOUT,
     project: options.Project = options.HERE,
-    verbose: options.AllOrphans = False,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Show files, sizes and metrics of one table. Reads metadata only."""
     from zlayout.cli.inspect import inspect_command
 
-    console = Console(color, verbose=verbose, as_json=as_json)
-    return inspect_command(project, table, columns, console, orphans=orphans, branch=branch, timeout=timeout)
+    return inspect_command(project, table, columns, Console(color, as_json=as_json), branch=branch, timeout=timeout)
 
 
 def history(
