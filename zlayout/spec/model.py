@@ -223,17 +223,15 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class HistoryConfig:
-    """`history:` of `zlayout.yaml`: the SQLite file, or the Delta or Iceberg table, with the history records.
+    """`history:` of `zlayout.yaml`: the SQLite file with the history records.
 
     Attributes:
-        path: The SQLite file; ignored if there is a table.
+        path: The SQLite file.
         keep_days: The age in days above which records are removed.
-        table: The name of the table as declared; empty if records are kept in the file.
     """
 
     path: Path
     keep_days: int
-    table: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 Schema = Mapping[str, Any]
 MAX_VIOLATIONS = 100  # per file; further violations are not reported
 # Keys of earlier versions, and what takes their place.
-REMOVED_KEYS = {"notify": "send the report of drift from a step of your CI (docs/operate.md, Notifications)"}
+REMOVED_KEYS = {
+    "history.table": "name a SQLite file in history.path; `zlayout history TABLE --json` prints its records",
+    "notify": "send the report of drift from a step of your CI (docs/operate.md, Notifications)",
+}
 Violation = tuple[str, Diagnostic]  # dotted key, and a diagnostic without location
 
 

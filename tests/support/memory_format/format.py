@@ -12,9 +12,8 @@ if TYPE_CHECKING:
     from support.memory_format.backend import MemoryBackend
     from support.memory_format.store import MemoryTable
 
-    from zlayout.records.model import HistoryStore
     from zlayout.spark.session import SparkRuntime
-    from zlayout.spec.model import CatalogConfig, TableName
+    from zlayout.spec.model import CatalogConfig
 
 
 class MemoryFormat:
@@ -44,9 +43,6 @@ class MemoryFormat:
 
     def trials(self, catalog: CatalogConfig, runtime: SparkRuntime) -> None:  # noqa: ARG002
         return None
-
-    def history_table(self, catalog: CatalogConfig, table: TableName, keep_days: int) -> HistoryStore:
-        raise NotImplementedError
 
     def catalog_conf(self, catalog: CatalogConfig) -> dict[str, str]:  # noqa: ARG002
         return {}

@@ -9,9 +9,8 @@ from zlayout.formats.format import CatalogKeys, Traits
 
 if TYPE_CHECKING:
     from zlayout.formats.base import Backend
-    from zlayout.records.model import HistoryStore
     from zlayout.spark.session import SparkRuntime
-    from zlayout.spec.model import CatalogConfig, TableName
+    from zlayout.spec.model import CatalogConfig
 
 
 class DeltaFormat:
@@ -48,11 +47,6 @@ class DeltaFormat:
 
     def trials(self, catalog: CatalogConfig, runtime: SparkRuntime) -> None:  # noqa: ARG002
         return None
-
-    def history_table(self, catalog: CatalogConfig, table: TableName, keep_days: int) -> HistoryStore:
-        from zlayout.formats.delta.history_table import DeltaHistory
-
-        return DeltaHistory(catalog, table, keep_days)
 
     def catalog_conf(self, catalog: CatalogConfig) -> dict[str, str]:  # noqa: ARG002
         return {}
