@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow.fs as pa_fs
 
 from zlayout.formats.delta.read.location import delta_location, table_files
+from zlayout.formats.delta.read.names.lookup import Names
 from zlayout.formats.iceberg.read.catalog import load_table
 from zlayout.formats.storage import deltalake_options
 from zlayout.spec.model import CatalogConfig, TableName
@@ -15,8 +16,8 @@ from zlayout.spec.model import CatalogConfig, TableName
 def unreferenced(catalog: CatalogConfig, table: TableName) -> list[str]:
     """The paths of such Parquet files, relative to the location of the table. A Delta log must have every commit."""
     if catalog.format == "delta":
-        location = delta_location(catalog, table)
-        storage = table_files(location, deltalake_options(catalog))
+        located = Names(catalog).located(table)
+        storage = table_files(delta_location(located, table), deltalake_options(located))
         return sorted(_parquet(storage, "") - _named_by_delta(storage))
     from pyiceberg.io.pyarrow import PyArrowFileIO
 
