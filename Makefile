@@ -77,7 +77,7 @@ schemas: setup  ## the schema of the plan document, from the code
 lock:  ## new versions into requirements.lock
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
-		--python-version 3.11 --extra spark --extra report --extra metrics --extra otel --group dev --upgrade pyproject.toml -o requirements.lock
+		--python-version 3.11 --extra spark --extra report --extra metrics --group dev --upgrade pyproject.toml -o requirements.lock
 
 .PHONY: docs dist
 docs: setup  ## the documentation site in build/docs/site, built strictly, with its links checked

@@ -7,7 +7,7 @@ USER 0
 RUN python3 -m pip install --no-cache-dir uv==0.13.9 \
  && uv python install 3.12 \
  && uv venv --python-preference only-managed --python 3.12 /opt/zlayout/venv \
- && uv pip install --no-cache --python /opt/zlayout/venv/bin/python "zlayout[report,glue,hive,postgres,metrics,otel]==$VERSION" \
+ && uv pip install --no-cache --python /opt/zlayout/venv/bin/python "zlayout[report,glue,hive,postgres,metrics]==$VERSION" \
  && printf '%s\n' "$SPARK_HOME/python" "$SPARK_HOME"/python/lib/py4j-*-src.zip \
       > /opt/zlayout/venv/lib/python3.12/site-packages/spark.pth \
  && usermod --home /home/spark spark \

@@ -4,7 +4,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from hostile.asking import ask
 from support.projects import LAYOUT, Scripted, write_project
 
@@ -109,6 +111,19 @@ def test_commands_on_tables_that_cannot_be_read(canaries: Path) -> None:
         assert found_in(answer.err) == [], command
     said = json.loads((canaries / "plan.json").read_text())
     assert {t["table"]: t["status"] for t in said["tables"]} == dict.fromkeys(sorted(TABLES), "error")
+
+
+def test_a_secret_in_the_location_of_a_table_is_not_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_deltalake("lake/db/t", pa.table({"a": [1, 2]}))
+    Path("lake/db/t").rename("lake/db/t?sig=CANARY")
+    Path("zlayout.yaml").write_text(
+        "version: 1\ncatalogs:\n  lake: {format: delta, tables: {db.t: 'lake/db/t?sig=${SIGNATURE}'}}\n"
+    )
+    monkeypatch.setenv("SIGNATURE", "CANARY")
+    answer = ask("inspect", "lake.db.t")
+    assert "location        " in answer.out
+    assert "CANARY" not in answer.out + answer.err
 
 
 SAID = (

@@ -36,7 +36,6 @@ def test_the_metadata_names_licence_authors_and_extras(wheel: Path) -> None:
         "hive",
         "metrics",
         "mysql",
-        "otel",
         "postgres",
         "report",
         "spark",

@@ -14,13 +14,10 @@ import pytest
 from support.environments import BIN, ROOT, environment, run
 
 ENGINES = ("pyspark", "py4j")
-EXTRAS = ("--extra", "report", "--extra", "metrics", "--extra", "otel")
-TOOLS = ("pytest", "pytest-xdist", "hypothesis", "lxml", "markdown-it-py", "pandas", "thrift", "databricks-bundles")
+EXTRAS = ("--extra", "report", "--extra", "metrics")
+TOOLS = ("pytest", "pytest-xdist", "hypothesis", "lxml", "markdown-it-py", "pandas", "thrift")
 # What calls most of the dependencies; the others use numpy and Arrow as these do.
-DAILY = (
-    *("spec", "workload", "formats", "report", "telemetry", "cli/test_commands.py", "cli/test_advise.py"),
-    "../services/test_history_tables.py",
-)
+DAILY = (*("spec", "workload", "formats", "report", "cli/test_commands.py", "cli/test_advise.py"),)
 OTHERS = ("predicate", "table", "curve", "planner", "rewrite", "app", "cli")
 
 

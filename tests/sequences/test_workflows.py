@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,14 @@ import pyarrow as pa
 import pytest
 import yaml
 from deltalake import write_deltalake
+from support.servers import serving
 
 from zlayout.cli.main import run
 
 FOLDER = Path(__file__).parents[2] / "examples/github-actions"
 FILES = sorted(FOLDER.glob("*.yml"))
 BIN = Path(sys.executable).parent
+OPERATE = FOLDER.parents[1] / "docs/operate.md"
 ACTIONLINT = shutil.which("actionlint", path=f"{BIN}:{os.environ['PATH']}")
 
 # Stands in for GitHub's own program: keeps what is posted, and lists one older comment when told to.
@@ -47,7 +51,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def shell(step: dict[str, Any], folder: Path) -> subprocess.CompletedProcess[str]:
+def shell(step: dict[str, Any], folder: Path, webhook: str = "") -> subprocess.CompletedProcess[str]:
     """Run one step as GitHub does."""
     environ = {
         "PATH": f"{folder}:{BIN}:{os.environ['PATH']}",
@@ -59,6 +63,7 @@ def shell(step: dict[str, Any], folder: Path) -> subprocess.CompletedProcess[str
         "NUMBER": "7",
         "BASE": "main",
         "BUDGET": "200GiB",
+        "WEBHOOK": webhook,
     }
     strict = ["-eo", "pipefail"] if step.get("shell") == "bash" else ["-e"]
     command = ["bash", *strict, "-c", step["run"]]
@@ -188,3 +193,40 @@ def test_apply_at_night_repairs_what_it_can_and_leaves_the_rest_to_people(checko
     assert shell(apply, checkout).returncode == 0
     (said,) = (checkout / "applied").read_text().splitlines()
     assert said == "apply --auto-approve --max-rewrite-bytes 200GiB --report html=applied.html"
+
+
+class Hook(ThreadingHTTPServer):
+    """Answers with these statuses in turn, and with 200 afterwards."""
+
+    def __init__(self, statuses: list[int]) -> None:
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.statuses, self.bodies = statuses, list[bytes]()
+
+
+class Answer(BaseHTTPRequestHandler):
+    server: Hook
+
+    def do_POST(self) -> None:
+        self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(self.server.statuses.pop(0) if self.server.statuses else 200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="no jq here; the machines of GitHub have it")
+@pytest.mark.parametrize(("statuses", "sent", "code"), [([], 1, 0), ([503], 2, 0), ([404], 1, 22)])
+def test_the_step_of_the_page_sends_what_drift_found(checkout: Path, statuses: list[int], sent: int, code: int) -> None:
+    section = OPERATE.read_text().partition("## Notifications\n")[2]
+    drift, notify = yaml.safe_load(section.partition("```yaml\n")[2].partition("```")[0])
+    assert shell(drift, checkout).returncode == 2
+    assert re.fullmatch(r"\$\{\{ failure\(\) && steps.drift.outputs.exit_code != '0' \}\}", notify["if"])
+    assert "exit_code=2" in (checkout / "outputs").read_text()
+    with serving(Hook(statuses)) as server:
+        done = shell(notify, checkout, f"http://127.0.0.1:{server.server_port}/services/the-token")
+        assert done.returncode == code
+        assert len(server.bodies) == sent
+    assert "lake.db.t" in json.loads(server.bodies[-1])["text"]
+    assert "the-token" not in done.stdout + done.stderr

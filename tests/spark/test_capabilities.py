@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,11 +18,8 @@ from pyspark.sql import SparkSession
 from spark.sample_tables import create_delta, create_iceberg
 from spark.subjects import DeltaSubject, IcebergSubject
 from spark.test_iceberg_types import JSON, POINT, add, append, create, rewritten_equal
-from spark.test_trial import fill as fill_for_trial
-from spark.test_trial import spec_of
 from support.builders import make_layout
 
-import zlayout
 from zlayout.errors import Refused
 from zlayout.formats.base import Commit
 from zlayout.formats.delta.backend import DeltaBackend
@@ -32,7 +28,6 @@ from zlayout.formats.kernel.engine_check import fallback_reason
 from zlayout.spark import versions
 from zlayout.spark.configuration import SESSION_CONF
 from zlayout.spark.jvm import session_conf
-from zlayout.spec.model import Project
 
 Work = Callable[[], object]
 INTERNALS = {"delta": DeltaBackend.internals, "iceberg": IcebergBackend.internals}
@@ -162,26 +157,6 @@ def test_a_rewrite_of_delta_is_rolled_back(delta: DeltaSubject, answer: Any) -> 
         assert delta.rows("*, _metadata.row_id") == rows
 
     answer(lambda: create_delta(delta, 100), work)
-
-
-def test_a_layout_of_delta_is_tried_on_a_clone(
-    delta: DeltaSubject, project: Project, tmp_path: Path, answer: Any
-) -> None:
-    name, clone = str(delta.name), str(tmp_path / "clone")
-
-    def make() -> None:
-        delta.sql(f"create table {delta} (id bigint, a bigint, b int, p int) using delta")
-        fill_for_trial(delta)
-
-    def work() -> None:
-        tried, rows = replace(project, layouts=(spec_of(delta, tmp_path),)), delta.rows()
-        report = zlayout.trial(tried, name, clone=clone, spark=delta.spark)
-        assert report.measured.bytes < report.main.bytes
-        assert sorted(map(tuple, delta.sql(f"select * from delta.`{clone}`").collect()), key=repr) == rows
-        zlayout.drop_trial(tried, zlayout.plan_drop_trial(tried, name, clone=clone), delta.spark)
-        assert delta.rows() == rows
-
-    answer(make, work)
 
 
 def test_types_of_iceberg_are_kept_or_refused_variant(iceberg: IcebergSubject, answer: Any) -> None:

@@ -132,15 +132,12 @@ def test_from_queries_to_a_published_layout_and_back(
 
 
 @pytest.mark.long
-def test_from_queries_to_a_clone_and_back(
+def test_from_queries_to_apply_and_back_on_delta(
     delta: DeltaSubject, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     laid_out_by_a(delta, tmp_path, monkeypatch)
-    name, rows, clone = str(delta.name), delta.rows(), str(tmp_path / "clone")
+    name, rows = str(delta.name), delta.rows()
     before = fitted(delta, cli, tmp_path)
-    report = zlayout.trial(zlayout.load_project(), name, clone=clone, spark=delta.spark)
-    require_better(report)
-    assert planned(delta) == before
     zlayout.apply(zlayout.plan(zlayout.load_project(), name), delta.spark)
     cli("drift", name, "--sample")
     assert planned(delta)[0] is Status.UNCHANGED
@@ -148,6 +145,3 @@ def test_from_queries_to_a_clone_and_back(
     zlayout.rollback(zlayout.load_project(), zlayout.plan_rollback(zlayout.load_project(), name), delta.spark)
     assert delta.rows() == rows
     assert planned(delta) == before
-    dropped = zlayout.plan_drop_trial(zlayout.load_project(), name, clone=clone)
-    zlayout.drop_trial(zlayout.load_project(), dropped, delta.spark)
-    assert not Path(clone).exists()

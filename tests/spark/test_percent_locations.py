@@ -9,6 +9,7 @@ from spark.sample_tables import create_delta
 from spark.subjects import DeltaSubject, IcebergSubject
 from support.builders import make_layout, make_spec
 from support.runs import plan_and_apply
+from support.unreferenced import unreferenced
 
 from zlayout.app.sampling import SAMPLE_BYTES, sampled
 
@@ -35,7 +36,7 @@ def test_delta(delta: DeltaSubject, engine: str) -> None:
     undo = table.backend.undo(table.name, None)
     table.backend.roll_back(undo, "undo", {}, lambda _: None)
     assert table.rows("id, a, b, p") == rows
-    assert table.backend.orphans(table.name).files == ()
+    assert unreferenced(table.project.catalogs[table.name.catalog], table.name) == []
     assert sorted(decoy.rglob("*")) == before
     shutil.rmtree(decoy)
     assert table.observe().version == max(table.history())
@@ -59,4 +60,4 @@ def test_iceberg(iceberg: IcebergSubject, engine: str) -> None:
     decision = sampled(spec, planned.state, planned.decision, table.backend, SAMPLE_BYTES)
     assert "ZL410" not in [d.code for d in decision.plan.diagnostics]
     assert spark.table(quoted).count() == 1200
-    assert table.backend.orphans(table.name).files == ()
+    assert unreferenced(table.project.catalogs[table.name.catalog], table.name) == []

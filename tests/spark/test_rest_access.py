@@ -19,6 +19,7 @@ from support.builders import make_layout, make_spec
 from support.rest_proxy import CLIENT, PREFIX, SECRET, Vending, rest_proxy
 from support.runs import apply_planned
 from support.s3_proxy import s3_proxy
+from support.unreferenced import unreferenced
 
 from zlayout.app.plan import Planned, plan_table
 from zlayout.errors import TableError
@@ -28,7 +29,7 @@ from zlayout.formats.iceberg.write.staging import Staged
 from zlayout.planner.decision import PlanOptions
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.load import load_project
-from zlayout.spec.model import TableName
+from zlayout.spec.model import CatalogConfig, TableName
 
 VARIABLE = "ZLAYOUT_TEST_CREDENTIAL"
 ROWS = 4000
@@ -40,6 +41,7 @@ OPTIONS = PlanOptions()
 class Access:
     """A table of four files in the catalog."""
 
+    catalog: CatalogConfig
     backend: IcebergBackend
     table: TableName
     vending: Vending
@@ -78,7 +80,7 @@ def access_to(
                 spark.conf.set(key, value)
             table = TableName(name, (f"of_{name}",), "t")
             spark.sql(f"CREATE NAMESPACE {name}.of_{name}")
-            yield Access(IcebergBackend(catalog, runtime), table, vended, spark)
+            yield Access(catalog, IcebergBackend(catalog, runtime), table, vended, spark)
 
 
 def fill(access: Access) -> None:
@@ -119,7 +121,7 @@ def test_tokens_and_credentials_that_end_during_a_rewrite_are_renewed(
         during = access.vending.asked[asked:]
         assert f"GET /v1/{PREFIX}/namespaces/of_vending/tables/t/credentials" in during
         assert access.planned.decision.plan.status == "unchanged"
-        assert access.backend.orphans(access.table).files == ()
+        assert unreferenced(access.catalog, access.table) == []
         assert access.ids() == list(range(ROWS))
 
 

@@ -1,4 +1,4 @@
-"""Trials on both formats: what Spark opens is measured on both sides, and only what was checked is published."""
+"""Trials on branches: what Spark opens is measured on both sides, and only what was checked is published."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from spark.subjects import DeltaSubject, IcebergSubject, SparkSubject
-from spark.vacuum import vacuum
+from spark.subjects import IcebergSubject, SparkSubject
 from support.builders import make_layout, make_spec
 from support.ranges import files_touched
 
@@ -233,61 +232,6 @@ def test_what_a_branch_accepts_is_accepted_on_main(declared: Project, table: Ice
     assert marks(table) == {accepted.PROPERTY}
 
 
-@pytest.fixture
-def lake(project: Project, delta: DeltaSubject, tmp_path: Path) -> tuple[Project, DeltaSubject]:
-    properties = "'delta.enableDeletionVectors'='true','delta.enableRowTracking'='true'"
-    delta.sql(f"create table {delta} (id bigint, a bigint, b int, p int) using delta tblproperties ({properties})")
-    fill(delta)
-    delta.sql(f"delete from {delta} where id = 11")
-    return replace(project, layouts=(spec_of(delta, tmp_path),)), delta
-
-
-def test_a_clone_is_measured_and_dropped(lake: tuple[Project, DeltaSubject], tmp_path: Path) -> None:
-    project, table = lake
-    name, clone, rows, before = str(table.name), tmp_path / "clones" / "one", table.rows(), planned(*lake)
-    version = table.observe().version
-    report = zlayout.trial(project, name, clone=str(clone), spark=table.spark)
-    assert report.measured.bytes < report.main.bytes
-    assert report.predicted.files == pytest.approx(report.measured.files, rel=0.35)
-    files = table.observe("a", "b").files
-    opened = [int(files_touched(files, condition).sum()) for condition in CONDITIONS]
-    assert [q.main.files for q in sorted(report.queries, key=lambda q: q.location)] == opened
-    in_clone = f"select * from delta.`{clone}`"
-    assert sorted(map(tuple, table.sql(in_clone).collect()), key=repr) == rows
-    vacuum(table.spark, f"delta.`{clone}`")  # which deletes no file of the table
-    assert table.rows() == rows
-    assert (table.observe().version, planned(*lake)) == (version, before)
-    again = zlayout.trial(project, name, clone=str(clone), spark=table.spark)
-    assert (again.created, again.result, again.queries) == (False, None, report.queries)
-
-    # files of others are not removed, and neither is what zlayout did not make
-    (clone / "notes.txt").write_text("x")
-    with pytest.raises(Refused, match=r"ZL256 .* 1 files"):
-        zlayout.drop_trial(project, zlayout.plan_drop_trial(project, name, clone=str(clone)), table.spark)
-    (clone / "notes.txt").unlink()
-    for other in (table.path, tmp_path / "copy"):
-        if other != table.path:
-            table.sql(f"create table delta.`{other}` shallow clone delta.`{clone}`")
-        with pytest.raises(Refused, match=r"ZL252"):
-            zlayout.plan_drop_trial(project, name, clone=str(other))
-        with pytest.raises(Refused, match=r"ZL252"):
-            zlayout.plan_trial(project, name, clone=str(other))
-    inside = str(table.path / "clone")
-    with pytest.raises(Refused, match=r"ZL256 .* is inside the other"):
-        zlayout.trial(project, name, clone=inside, spark=table.spark)
-    with pytest.raises(Refused, match=r"ZL256 .* neither empty nor a Delta table"):
-        zlayout.plan_trial(project, name, clone=str(tmp_path))
-    shown = zlayout.plan_drop_trial(project, name, clone=str(clone))
-    zlayout.drop_trial(project, shown, table.spark)
-    assert not clone.exists()
-    assert table.rows() == rows
-    assert planned(*lake) == before
-    zlayout.trial(project, name, clone=str(clone), spark=table.spark)
-    table.sql(f"insert into delta.`{clone}` values (70001, 1, 1, 1)")
-    with pytest.raises(Refused, match=r"ZL253 .*WRITE"):
-        zlayout.drop_trial(project, zlayout.plan_drop_trial(project, name, clone=str(clone)), table.spark)
-
-
 class RestSubject(IcebergSubject):
     """A table in a REST catalog, which checks of a commit only the requirements that are sent with it."""
 
@@ -345,19 +289,3 @@ def test_engine_native_and_row_ids_are_published(project: Project, iceberg: Iceb
     assert refs(iceberg)[MAIN] == report.trial.version
     assert iceberg.rows() == rows
     assert planned(native, iceberg)[0] is Status.UNCHANGED
-
-
-@pytest.mark.long
-def test_a_clone_of_a_clustered_table(project: Project, delta: DeltaSubject, tmp_path: Path) -> None:
-    delta.sql(f"create table {delta} (id bigint, a bigint, b int, p int) using delta cluster by (a, b)")
-    fill(delta)
-    spec = spec_of(delta, tmp_path)
-    spec = replace(spec, layout=replace(spec.layout, curve="hilbert", engine="native"))
-    project, rows = replace(project, layouts=(spec,)), delta.rows()
-    name, clone, version = str(delta.name), str(tmp_path / "clone"), delta.observe().version
-    report = zlayout.trial(project, name, clone=clone, spark=delta.spark)
-    assert report.measured.bytes < report.main.bytes
-    assert report.predicted is None
-    assert sorted(map(tuple, delta.sql(f"select * from delta.`{clone}`").collect()), key=repr) == rows
-    zlayout.drop_trial(project, zlayout.plan_drop_trial(project, name, clone=clone), delta.spark)
-    assert (delta.observe().version, delta.rows()) == (version, rows)

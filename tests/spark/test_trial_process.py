@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 from pyiceberg.catalog import load_catalog
 
 BIN = Path(sys.executable).parent
@@ -16,7 +15,6 @@ PROJECT = """\
 version: 1
 catalogs:
   ice: {{format: iceberg, type: sql, uri: "sqlite:///{root}/ice.db", warehouse: "file://{root}/w"}}
-  lake: {{format: delta, type: path, warehouse: ./tables}}
 history: {{}}
 """
 LAYOUT = "version: 1\ntable: {table}\nzorder: {{columns: [a, b]}}\nfiles: {{target_size: 64KiB}}\n"
@@ -29,11 +27,11 @@ def zlayout(*arguments: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-@pytest.fixture(params=["ice.db.t", "lake.db.t"])
-def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A table of eight files, each of which has all values, in a project in the working directory."""
     monkeypatch.chdir(tmp_path)
-    name: str = request.param
+    name = "ice.db.t"
     for folder in ("layouts", "workloads"):
         Path(folder).mkdir()
     Path("zlayout.yaml").write_text(PROJECT.format(root=tmp_path))
@@ -42,10 +40,6 @@ def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     random = np.random.default_rng(1)
     columns = {"a": random.integers(0, 10_000, 40_000), "b": random.integers(0, 400, 40_000)}
     rows = pa.table({**columns, "day": pa.array(columns["b"], pa.int32()).cast(pa.date32())})
-    if name.startswith("lake"):
-        for part in range(8):
-            write_deltalake("tables/db/t", rows.slice(part * 5000, 5000), mode="append")
-        return name
     catalog = load_catalog("ice", type="sql", uri=f"sqlite:///{tmp_path}/ice.db", warehouse=f"file://{tmp_path}/w")
     catalog.create_namespace("db")
     made = catalog.create_table("db.t", rows.schema)
@@ -57,7 +51,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.long
 def test_a_trial_from_the_command_line(table: str) -> None:
-    where = ["--branch", "try"] if table.startswith("ice") else ["--clone", "clones/t"]
+    where = ["--branch", "try"]
     found = json.loads(zlayout("trial", table, *where, "--auto-approve", "--json").stdout)
     assert found["created"] is True
     assert found["mean"]["trial"]["files"] < found["mean"]["main"]["files"] == 8
@@ -66,11 +60,9 @@ def test_a_trial_from_the_command_line(table: str) -> None:
     shown = zlayout("trial", table, *where, "--auto-approve").stdout
     assert "mean, by weight" in shown
     assert "* a condition on a function was replayed" in shown
-    if table.startswith("ice"):
-        published = json.loads(zlayout("publish", table, *where, "--auto-approve", "--json").stdout)
-        assert (published["outcome"], published["branch_version"]) == ("published", found["trial_version"])
-        assert "1 table laid out as declared" in zlayout("plan", table).stdout
-        records = json.loads(zlayout("history", table, "--json").stdout)["records"]
-        assert found["run_id"] in [record["run_id"] for record in records]
+    published = json.loads(zlayout("publish", table, *where, "--auto-approve", "--json").stdout)
+    assert (published["outcome"], published["branch_version"]) == ("published", found["trial_version"])
+    assert "1 table laid out as declared" in zlayout("plan", table).stdout
+    records = json.loads(zlayout("history", table, "--json").stdout)["records"]
+    assert found["run_id"] in [record["run_id"] for record in records]
     assert "Removed" in zlayout("drop-trial", table, *where, "--auto-approve").stdout
-    assert not Path("clones/t").exists()

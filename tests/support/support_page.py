@@ -25,7 +25,6 @@ _CAPABILITIES: Mapping[str, Mapping[str, str]] = {
         "collated strings": f"{_PROBE}types_of_delta_are_kept_or_refused[collation]",
         "liquid clustering": "test_clustered.test_a_clustered_table_is_laid_out_by_its_own_optimize",
         "new partitioning": "test_contract.TestEngines.test_new_partitioning[delta-zlayout-kd]",
-        "trial on a clone": f"{_PROBE}a_layout_of_delta_is_tried_on_a_clone",
         "rollback": f"{_PROBE}a_rewrite_of_delta_is_rolled_back",
     },
     "Iceberg": {

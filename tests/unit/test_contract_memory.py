@@ -82,7 +82,7 @@ def test_the_command_line_plans_and_applies(
     assert run(["apply", "--auto-approve"]) == 0
     assert run(["plan", "--detailed-exitcode"]) == 0
     assert table.rows().sort_by("id").combine_chunks() == rows.combine_chunks()
-    assert run(["inspect", "mem.db.t", "--orphans"]) == 0
+    assert run(["inspect", "mem.db.t"]) == 0
 
 
 def test_a_format_that_is_not_registered_is_refused(tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ LAYERS = (
     ("planner",),
     ("records",),
     ("report",),
-    ("telemetry",),
     ("spark", "formats.storage"),
     ("rewrite",),
     ("formats", "formats.iceberg.catalog_conf"),
@@ -66,9 +65,7 @@ def test_no_modules_import_each_other_in_a_cycle() -> None:
         pytest.fail(" imports ".join(reversed(error.args[1])))
 
 
-@pytest.mark.parametrize(
-    "package", ["spec", "predicate", "table", "curve", "workload", "planner", "records", "report", "telemetry"]
-)
+@pytest.mark.parametrize("package", ["spec", "predicate", "table", "curve", "workload", "planner", "records", "report"])
 def test_nothing_that_the_core_reaches_imports_an_engine_or_the_shell(package: str) -> None:
     """Through any number of modules, and also inside functions."""
     reached = set().union(*(reachable(module) for module in graph() if module.split(".")[0] == package))

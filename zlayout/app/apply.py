@@ -29,7 +29,6 @@ from zlayout.app.results import (
 )
 from zlayout.app.rewrites import Announce, Verify, execute, forgets, limit_of
 from zlayout.app.sampling import begin_predictions
-from zlayout.app.telemetry import telemetry_of
 from zlayout.app.time_limit import TableLimit, TimeLimit, left_of_window
 from zlayout.errors import Refused, TableError
 from zlayout.formats.base import Backend, Commit, Event, Notify, Progress, Stage
@@ -115,25 +114,23 @@ def apply(
     window = None if ignore_window else left_of_window(plan.project.maintenance)
     limit = TimeLimit.of(max_minutes, time.monotonic(), window)
     document = plan.document
-    with telemetry_of(Command.APPLY) as telemetry:
-        if document.withheld(all_or_nothing=all_or_nothing):
-            broken = document.with_status(Status.ERROR) if all_or_nothing else ()
-            problems = (d for table in broken or document.with_status(Status.REFUSED) for d in table.diagnostics)
-            raise (TableError if broken else Refused)(*problems)
-        run = Run(())
-        names = sorted({p.spec.table.catalog for p in plan.planned if p.decision.plan.status is Status.CHANGES})
-        if names and not document.only_waits:
-            runtime = runtime_for(plan.project, spark, [plan.project.catalogs[name] for name in names])
-            with runtime, Interrupts(lambda: cancel_in_background(runtime)) as interrupts:
-                follow = ending(interrupts, telemetry.following(on_event))
-                run = carry_out(plan, runtime, follow, verify, lambda: interrupts.requested, concurrent_tables, limit)
-            if not run.interrupted and all(result_of(applied).succeeded for applied in run.done):
-                runtime.discard_log()
-        report = with_results(document, run.done)
-        append_and_log(plan.project, plan.planned, report, Command.APPLY)
-        telemetry.end(report)
-        if run.interrupted:
-            raise Interrupted(interrupts.number)
+    if document.withheld(all_or_nothing=all_or_nothing):
+        broken = document.with_status(Status.ERROR) if all_or_nothing else ()
+        problems = (d for table in broken or document.with_status(Status.REFUSED) for d in table.diagnostics)
+        raise (TableError if broken else Refused)(*problems)
+    run = Run(())
+    names = sorted({p.spec.table.catalog for p in plan.planned if p.decision.plan.status is Status.CHANGES})
+    if names and not document.only_waits:
+        runtime = runtime_for(plan.project, spark, [plan.project.catalogs[name] for name in names])
+        with runtime, Interrupts(lambda: cancel_in_background(runtime)) as interrupts:
+            follow = ending(interrupts, on_event or (lambda _event: None))
+            run = carry_out(plan, runtime, follow, verify, lambda: interrupts.requested, concurrent_tables, limit)
+        if not run.interrupted and all(result_of(applied).succeeded for applied in run.done):
+            runtime.discard_log()
+    report = with_results(document, run.done)
+    append_and_log(plan.project, plan.planned, report, Command.APPLY)
+    if run.interrupted:
+        raise Interrupted(interrupts.number)
     return report
 
 

@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
-from enum import StrEnum
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -33,23 +32,6 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Step(StrEnum):
-    """What is read of a table to plan it: metadata, a sample of rows, or data for the queries of its workload."""
-
-    OBSERVING = "observing"
-    SAMPLING = "sampling"
-    FORECASTING = "forecasting"
-
-
-@dataclass(frozen=True, slots=True)
-class TableRead:
-    """A table was read, or its time limit has passed. seconds: The duration; 0 if reading was not begun."""
-
-    table: str
-    step: Step
-    seconds: float
-
-
 @dataclass(frozen=True, slots=True)
 class Reading:
     """How tables are read. Its constructor raises SpecError ZL084 for an invalid limit.
@@ -58,13 +40,11 @@ class Reading:
         parallelism: The number of tables of one catalog to read at the same time.
         timeout: The limit for one table, in seconds.
         on_progress: Called with the number of tables that were read or are late, and the number of all tables.
-        on_read: Called for each table that was read or is late.
     """
 
     parallelism: int = PARALLELISM
     timeout: float = TIMEOUT
     on_progress: Callable[[int, int], None] | None = None
-    on_read: Callable[[TableRead], None] | None = None
 
     def __post_init__(self) -> None:
         require_count("parallelism", self.parallelism)
@@ -77,17 +57,10 @@ def read_tables(
     read: Callable[[Item], Result],
     late: Callable[[Item], Result],
     reading: Reading,
-    step: Step | None = None,
 ) -> list[Result]:
-    """Read the table of each item in threads, as `read_all` does, and report each to `reading.on_read` as `step`."""
-    tables = [table_of(item) for item in items]
-
-    def report(number: int, seconds: float) -> None:
-        if step is not None and reading.on_read is not None:
-            reading.on_read(TableRead(str(tables[number]), step, seconds))
-
-    lanes = [table.catalog for table in tables]
-    return read_all(lanes, lambda n: read(items[n]), lambda n: late(items[n]), reading, report)
+    """Read the table of each item in threads, as `read_all` does."""
+    lanes = [table_of(item).catalog for item in items]
+    return read_all(lanes, lambda n: read(items[n]), lambda n: late(items[n]), reading)
 
 
 def read_all(
@@ -95,7 +68,6 @@ def read_all(
     read: Callable[[int], Result],
     late: Callable[[int], Result],
     reading: Reading,
-    on_done: Callable[[int, float], None] | None = None,
 ) -> list[Result]:
     """Read tables in threads.
 
@@ -104,13 +76,12 @@ def read_all(
         read: Reads the table with this number, in a thread. Its exceptions are raised in the calling thread.
         late: Makes the result for a table that could not be read within the time limit. If no table of the same catalog
             was read since the start or the previous late table, its tables that wait for a thread are late too.
-        reading: The limits. `on_read` is not called.
-        on_done: Called in the calling thread with the number of each table that was read or is late, and the seconds.
+        reading: The limits.
 
     Returns:
         The result of each table.
     """
-    return _Run(lanes, read, late, reading, on_done or (lambda _number, _seconds: None)).results()
+    return _Run(lanes, read, late, reading).results()
 
 
 def read_one(read: Callable[[], Result], table: TableName, timeout: float = TIMEOUT) -> Result:
@@ -193,9 +164,8 @@ class _Run(Generic[Result]):
         read: Callable[[int], Result],
         late: Callable[[int], Result],
         reading: Reading,
-        on_done: Callable[[int, float], None],
     ) -> None:
-        self._read, self._late, self._reading, self._on_done = read, late, reading, on_done
+        self._read, self._late, self._reading = read, late, reading
         self._done: SimpleQueue[tuple[int, Future[Result]]] = SimpleQueue()
         self._found: dict[int, Result] = {}
         self._count = len(lanes)
@@ -236,9 +206,8 @@ class _Run(Generic[Result]):
             return  # it was late
         self._found[number] = done.result()
         lane = next(lane for lane in self._lanes if number in lane.running)
-        seconds = time.monotonic() + self._reading.timeout - lane.running.pop(number)
+        del lane.running[number]
         lane.answered = True
-        self._on_done(number, seconds)
 
     def _give_up(self, lane: _Lane) -> None:
         """Make the results of the tables that are late now."""
@@ -250,6 +219,5 @@ class _Run(Generic[Result]):
         if late:
             lane.answered = False  # if no table is read before the next late one, all that wait then are late too
         for number in late:
-            begun = lane.running.pop(number, None) is not None
+            lane.running.pop(number, None)
             self._found[number] = self._late(number)
-            self._on_done(number, self._reading.timeout if begun else 0.0)

@@ -9,7 +9,6 @@ from zlayout.app.arguments import require_project
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.app.history import append_and_log
 from zlayout.app.plan import ProjectPlan, plan_project
-from zlayout.app.telemetry import telemetry_of
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.run_report import RunReport
@@ -81,12 +80,8 @@ def drift(
         TableError: A pattern matches no layout, and a catalog cannot list the tables of a rule.
     """
     require_project(project)
-    with telemetry_of(Command.DRIFT) as telemetry:
-        reading = Reading(parallelism, timeout, on_read=telemetry.read)
-        found = compare(project, select, exclude, reading, sample, branch)
-        report = RunReport(found.document)
-        append_and_log(project, found.planned, report, Command.DRIFT)
-        telemetry.end(report)
+    found = compare(project, select, exclude, Reading(parallelism, timeout), sample, branch)
+    append_and_log(project, found.planned, RunReport(found.document), Command.DRIFT)
     return DriftReport(found.document)
 
 

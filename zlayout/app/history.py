@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from zlayout.app.arguments import require_count
-from zlayout.app.concurrent_reads import read_one
 from zlayout.app.project import known_table, layout_of
 from zlayout.app.proposing import Planned
 from zlayout.app.rules import require_branches, table_on
-from zlayout.app.telemetry import log
 from zlayout.errors import Diagnostic, SpecError, TableError, first_line
-from zlayout.formats.registry import FORMATS
 from zlayout.planner.run_report import RunReport, Trend
-from zlayout.records.model import Command, HistoryStore, Record
+from zlayout.records.model import Command, Record
 from zlayout.records.of_plan import records_of
 from zlayout.records.trend import MAX_RECORDS, Growth, growths, touched_trend
 from zlayout.spec.model import Project, TableName
+
+if TYPE_CHECKING:
+    from zlayout.records.sqlite import SqliteStore
 
 # The number of records that a trend in a report shows.
 MAX_POINTS = 30
@@ -94,9 +96,9 @@ def append_to_history(
 
 
 def append_and_log(project: Project, planned: Iterable[Planned], report: RunReport, command: Command) -> None:
-    """As `append_to_history`, but log the warning."""
+    """As `append_to_history`, but log the warning to the logger `zlayout`."""
     for diagnostic in append_to_history(project, planned, report, command):
-        log(diagnostic)
+        _log(diagnostic)
 
 
 def follow_publish(project: Project, branch: TableName, runs: Collection[str]) -> None:
@@ -113,7 +115,7 @@ def follow_publish(project: Project, branch: TableName, runs: Collection[str]) -
         made = [record for record in found if record.command is Command.APPLY and record.run_id in runs]
         store.append([replace(record, table=main, time=now) for record in made])
     except Exception as error:  # a store may raise anything, and the command does not depend on it
-        log(_warning(project, "written", error))
+        _log(_warning(project, "written", error))
 
 
 def with_trends(project: Project, report: RunReport) -> tuple[RunReport, tuple[Diagnostic, ...]]:
@@ -138,36 +140,22 @@ def with_trends(project: Project, report: RunReport) -> tuple[RunReport, tuple[D
 _HINT = "check that it is a history of this version of zlayout, and its permissions"
 
 
-def _store(project: Project) -> HistoryStore | None:
+def _store(project: Project) -> SqliteStore | None:
     config = project.history
     if config is None:
         return None
-    if config.table:
-        name = known_table(project, config.table)
-        catalog = project.catalogs[name.catalog]
-        return _InTime(FORMATS[catalog.format].history_table(catalog, name, config.keep_days), name)
     from zlayout.records.sqlite import SqliteStore  # imported here because most projects keep no history
 
     return SqliteStore(config.path, config.keep_days)
 
 
-@dataclass(frozen=True, slots=True)
-class _InTime:
-    """A history in a table. If its catalog or its storage does not answer in time, TableError ZL105 is raised."""
-
-    store: HistoryStore
-    table: TableName
-
-    def append(self, records: Sequence[Record]) -> None:
-        read_one(lambda: self.store.append(records), self.table)
-
-    def read(self, tables: Iterable[str], limit: int) -> dict[str, list[Record]]:
-        return read_one(lambda: self.store.read(tables, limit), self.table)
-
-
 def _history_name(project: Project) -> str:
     assert project.history is not None
-    return project.history.table or str(project.history.path.relative_to(project.root))
+    return str(project.history.path.relative_to(project.root))
+
+
+def _log(diagnostic: Diagnostic) -> None:
+    logging.getLogger("zlayout").warning("%s", diagnostic)
 
 
 def _warning(project: Project, done: str, error: Exception) -> Diagnostic:

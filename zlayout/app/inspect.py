@@ -11,7 +11,6 @@ from zlayout.app.project import known_table, layout_of
 from zlayout.app.rules import layout_of_table, require_branches, table_on
 from zlayout.app.workloads import present_cost
 from zlayout.errors import SpecError
-from zlayout.formats.orphans import Orphans
 from zlayout.formats.registry import backend_for
 from zlayout.formats.run_metrics import RunMetrics
 from zlayout.message_text import plural
@@ -36,7 +35,6 @@ class Inspection:
         sizes: The number of files per class of size.
         columns: The metrics of each column: touched, floor, depth and overlaps.
         last_run: Predicted and measured touched of the last apply, as stored in the table; None if nothing is stored.
-        orphans: Files that no version refers to; None unless requested.
         query_cost: The mean of what a query of the workload opens at present; None if the layout spec has no workload,
             if none of its queries can skip files of the table, or if no file is laid out.
     """
@@ -47,7 +45,6 @@ class Inspection:
     sizes: tuple[SizeBucket, ...]
     columns: tuple[ColumnMetrics, ...]
     last_run: RunMetrics | None = None
-    orphans: Orphans | None = None
     query_cost: QueryCost | None = None
 
     def __repr__(self) -> str:
@@ -62,7 +59,6 @@ def inspect(
     table: str,
     columns: Sequence[str] | None = None,
     *,
-    orphans: bool = False,
     branch: str | None = None,
     timeout: float = TIMEOUT,
 ) -> Inspection:
@@ -72,7 +68,6 @@ def inspect(
         project: The project with the table's catalog.
         table: `catalog.namespace.table`; it needs no layout spec.
         columns: The columns to measure. Default: the z-order columns of the spec, or every column with bounds.
-        orphans: Whether to search the location of the table for orphans.
         branch: The branch of the table. Default: `ref` of its layout, or main.
         timeout: The limit on each read of the table, in seconds.
 
@@ -112,6 +107,5 @@ def inspect(
         size_histogram(state.files.bytes, target),
         layout_metrics(state.files, wanted),
         backend.last_run(name, state) if laid_out else None,
-        backend.orphans(name) if orphans else None,
         present_cost(spec, state, backend) if spec and spec.workload and laid_out else None,
     )

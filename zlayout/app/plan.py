@@ -12,14 +12,13 @@ from datetime import timedelta
 
 import zlayout
 from zlayout.app.arguments import parse_budget, parse_duration, require_project
-from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading, Step, no_answer, read_one, read_tables
+from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading, no_answer, read_one, read_tables
 from zlayout.app.history import append_and_log
 from zlayout.app.proposing import Observed, observe_and_propose, unreadable
 from zlayout.app.proposing import Planned as Planned
 from zlayout.app.rules import Declared, on_branch, selected_layouts
 from zlayout.app.same_table import shared_tables
 from zlayout.app.sampling import SAMPLE_BYTES, sampled, sampled_late
-from zlayout.app.telemetry import telemetry_of
 from zlayout.app.workload_choices import with_rarely_read, with_worth
 from zlayout.app.workloads import with_workloads
 from zlayout.errors import TableError
@@ -126,12 +125,9 @@ def plan(
     """
     require_project(project)
     options = options_of(project, allow_full_rewrite, max_rewrite_bytes, avoid_hot, include_rarely_read)
-    with telemetry_of(Command.PLAN) as telemetry:
-        reading = Reading(parallelism, timeout, on_progress, telemetry.read)
-        made = plan_project(project, select, exclude, options, reading, sample, branch)
-        report = RunReport(made.document)
-        append_and_log(project, made.planned, report, Command.PLAN)
-        telemetry.end(report)
+    reading = Reading(parallelism, timeout, on_progress)
+    made = plan_project(project, select, exclude, options, reading, sample, branch)
+    append_and_log(project, made.planned, RunReport(made.document), Command.PLAN)
     return made
 
 
@@ -218,7 +214,7 @@ def plan_tables(
         error = no_answer(spec.table, reading.timeout, spec.location)
         return spec, None, unreadable(spec, backends[spec.table.catalog], error)
 
-    found = read_tables(specs, lambda spec: spec.table, read, late, reading, Step.OBSERVING)
+    found = read_tables(specs, lambda spec: spec.table, read, late, reading)
     specs = [spec for spec, _, _ in found]
     shared = shared_tables([(spec, state) for spec, state, _ in found])
     failed = {n: unreadable(specs[n], backends[specs[n].table.catalog], e) for n, e in shared.items()}
@@ -242,7 +238,7 @@ def _sampled(
     def late(one: Planned) -> Planned:
         return replace(one, decision=sampled_late(one.spec, one.decision, reading.timeout))
 
-    return tuple(read_tables(planned, lambda one: one.spec.table, sample, late, reading, Step.SAMPLING))
+    return tuple(read_tables(planned, lambda one: one.spec.table, sample, late, reading))
 
 
 def plan_table(spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None) -> Planned:

@@ -6,7 +6,6 @@ A caller first reads from metadata what will be done (`plan_publish`, `plan_drop
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zlayout.app.concurrent_reads import TIMEOUT, read_one
@@ -26,53 +25,41 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@dataclass(frozen=True, slots=True)
-class TrialReference:
-    """Where a trial is, whether it exists or not.
-
-    Attributes:
-        table: The table itself.
-        where: The name of the branch, or the location of the clone.
-        project: The project with a catalog in which `name` leads to the trial.
-        name: The name of the trial: the table name with the branch, or with `@clone`.
-        trials: The trials of the catalog of the table.
-    """
-
-    table: TableName
-    where: str
-    project: Project
-    name: TableName
-    trials: Trials
-
-    def read(self, timeout: float = TIMEOUT) -> Trial | None:
-        """Read the trial without a JVM; None if it does not exist. Raises the errors of `Trials.read`, and ZL105."""
-        return read_one(lambda: self.trials.read(self.table, self.where), self.table, timeout)
-
-
-def reference_of(
-    project: Project, table: str, branch: str | None, clone: str | None, runtime: SparkRuntime
-) -> TrialReference:
-    """Return where a trial is.
+def trial_name(project: Project, table: str, branch: str | None) -> TableName:
+    """Return the name of a trial: the table on its branch.
 
     Raises:
-        SpecError: ZL020, ZL021, ZL054, ZL084; ZL059: the argument that the format needs, `branch` or `clone`, is
-            missing, the other one is given too, or the value cannot be a trial.
+        SpecError: ZL020, ZL021, ZL054, ZL084; ZL059: the format has no branches, or `branch` is missing or main.
     """
     name = known_table(project, table)
-    catalog = project.catalogs[name.catalog]
-    traits = FORMATS[catalog.format].traits
-    where = branch if traits.branches else clone
-    if not where or (branch and clone):
-        noun, option = ("a branch", "--branch NAME") if traits.branches else ("a shallow clone", "--clone LOCATION")
-        raise SpecError.of("ZL059", f"{name}: a trial of a table of {traits.title} is {noun}", hint=f"use {option}")
-    if traits.branches and not table_on(name, None, where).branch:
+    trials_of(project, name, SparkRuntime(project))
+    if not branch:
+        title = FORMATS[project.catalogs[name.catalog].format].traits.title
+        message = f"{name}: a trial of a table of {title} is a branch"
+        raise SpecError.of("ZL059", message, hint="use --branch NAME")
+    found = table_on(name, None, branch)
+    if not found.branch:
         raise SpecError.of("ZL059", f"{name}: {MAIN} is not a trial", hint="use the name of another branch")
-    if not where.isprintable():
-        message = f"{name}: expected a location of printable characters, found {quote_value(where)}"
-        raise SpecError.of("ZL059", message, hint="use another folder")
+    return found
+
+
+def trials_of(project: Project, name: TableName, runtime: SparkRuntime) -> Trials:
+    """Return the trials of the catalog of a table. Raises SpecError ZL059 if its format has no branches."""
+    catalog = project.catalogs[name.catalog]
     trials = FORMATS[catalog.format].trials(catalog, runtime)
-    at, named = trials.placed(name, where)
-    return TrialReference(name, where, replace(project, catalogs={**project.catalogs, at.name: at}), named, trials)
+    if trials is None:
+        raise SpecError.of(
+            "ZL059",
+            f"{name.on('')}: a trial is a branch, and tables of {FORMATS[catalog.format].traits.title} have none",
+            hint="`zlayout plan --sample` forecasts the result, and `zlayout rollback` undoes an apply",
+        )
+    return trials
+
+
+def read_trial(project: Project, name: TableName, timeout: float = TIMEOUT) -> Trial | None:
+    """Read a trial without a JVM; None if it does not exist. Raises the errors of `Trials.read`, and ZL105."""
+    trials = trials_of(project, name, SparkRuntime(project))
+    return read_one(lambda: trials.read(name), name.on(""), timeout)
 
 
 def plan_publish(project: Project, table: str, branch: str, *, timeout: float = TIMEOUT) -> Trial:
@@ -93,19 +80,11 @@ def plan_publish(project: Project, table: str, branch: str, *, timeout: float = 
             ZL255.
         TableError: The table cannot be read.
     """
-    name = known_table(project, table)
-    traits = FORMATS[project.catalogs[name.catalog].format].traits
-    if not traits.branches:
-        raise SpecError.of(
-            "ZL059",
-            f"{name}: tables of {traits.title} have no branch to publish",
-            hint="lay out the table itself with `zlayout apply`, and remove the clone with `zlayout drop-trial`",
-        )
-    reference = reference_of(project, table, branch, None, SparkRuntime(project))
-    trial = _found(reference, timeout)
+    trial = _found(project, trial_name(project, table, branch), timeout)
     if not trial.published:
         require_publishable(trial)
-        require_rows(trial, read_one(lambda: reference.trials.rows(trial), reference.table, timeout))
+        trials = trials_of(project, trial.table, SparkRuntime(project))
+        require_rows(trial, read_one(lambda: trials.rows(trial), trial.table.on(""), timeout))
     return trial
 
 
@@ -137,31 +116,27 @@ def commit_publish(project: Project, trial: Trial, runtime: SparkRuntime) -> Non
     follow_publish(project, trial.table, {made.run_id for made in trial.commits})
 
 
-def plan_drop_trial(
-    project: Project, table: str, *, branch: str | None = None, clone: str | None = None, timeout: float = TIMEOUT
-) -> Trial:
+def plan_drop_trial(project: Project, table: str, *, branch: str | None = None, timeout: float = TIMEOUT) -> Trial:
     """Determine what `drop_trial` removes. Reads metadata, and starts no JVM.
 
     Args:
         project: The project with the table's catalog.
         table: `catalog.namespace.table`; it needs no layout spec.
-        branch: The name of the branch of an Iceberg table.
-        clone: The location of the shallow clone of a Delta table.
+        branch: The name of the branch.
         timeout: The limit on reading the table, in seconds.
 
     Raises:
         SpecError: ZL020, ZL021, ZL054, ZL059, ZL084.
-        Refused: ZL238 (no such branch or clone), ZL252 (zlayout did not make it), ZL253 (it has commits of other
-            writers), ZL256.
+        Refused: ZL238 (no such branch), ZL252 (zlayout did not make it), ZL253 (it has commits of other writers).
         TableError: The table cannot be read.
     """
-    trial = _found(reference_of(project, table, branch, clone, SparkRuntime(project)), timeout)
+    trial = _found(project, trial_name(project, table, branch), timeout)
     require_droppable(trial)
     return trial
 
 
 def drop_trial(project: Project, trial: Trial, spark: SparkSession | None = None) -> None:
-    """Remove the branch or the clone of a trial.
+    """Remove the branch of a trial.
 
     Args:
         project: The project that was given to `plan_drop_trial`.
@@ -169,7 +144,7 @@ def drop_trial(project: Project, trial: Trial, spark: SparkSession | None = None
         spark: A running session, as for `apply`. Default: a new session, stopped at the end.
 
     Raises:
-        Refused: ZL252, ZL253, ZL256. Nothing was removed.
+        Refused: ZL252, ZL253. Nothing was removed.
         CommitConflict: ZL320, ZL321: the trial has changed since it was read. Nothing was removed.
         CommitUnknown: ZL331.
         EngineError: Java or Spark failed.
@@ -190,19 +165,16 @@ def _trials(project: Project, trial: Trial, runtime: SparkRuntime, interrupts: I
 
     pyspark replaces the handler of Ctrl-C when a session starts, so the handler is installed again.
     """
-    trials = FORMATS[trial.format].trials(project.catalogs[trial.table.catalog], runtime)
+    trials = trials_of(project, trial.table, runtime)
     _ = runtime.session
     interrupts.arm()
     interrupts.check()
     return trials
 
 
-def _found(reference: TrialReference, timeout: float) -> Trial:
-    trial = reference.read(timeout)
+def _found(project: Project, name: TableName, timeout: float) -> Trial:
+    trial = read_trial(project, name, timeout)
     if trial is None:
-        raise Refused.of(
-            "ZL238",
-            f"expected a trial of {reference.table}, found no branch or clone {quote_value(reference.where)}",
-            hint="check the name",
-        )
+        message = f"expected a trial of {name.on('')}, found no branch {quote_value(name.branch)}"
+        raise Refused.of("ZL238", message, hint="check the name")
     return trial

@@ -1,4 +1,4 @@
-"""A trial: apply a layout to a branch or a shallow clone, and replay the queries of the workload on both."""
+"""A trial: apply a layout to a branch, and replay the queries of the workload on the branch and on the table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zlayout.app.advise import on_table_of, sources_of
 from zlayout.app.apply import apply
 from zlayout.app.concurrent_reads import TIMEOUT, Reading, read_one
 from zlayout.app.plan import Planned, ProjectPlan, as_plan, plan_specs
-from zlayout.app.publish import TrialReference, reference_of
+from zlayout.app.publish import read_trial, trial_name, trials_of
 from zlayout.app.replay import PlannedQuery, ReplayedQuery, TrialReport, queries_to_replay, replay
 from zlayout.app.results import OnEvent
 from zlayout.app.rules import Declared, layouts_of_tables, on_branch
@@ -19,15 +19,15 @@ from zlayout.app.sampling import SAMPLE_BYTES
 from zlayout.app.workloads import Expected, column_names, expected, with_forecast
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused, SpecError, TableError, ZlayoutError
 from zlayout.formats.base import Backend, Progress, Stage
-from zlayout.formats.registry import FORMATS, backend_for
-from zlayout.formats.trial import Trial, require_marked
+from zlayout.formats.registry import backend_for
+from zlayout.formats.trial import Trial
 from zlayout.message_text import plural
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.diff import propose, settle
 from zlayout.planner.model import Status
 from zlayout.spark.live import runtime_for
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.model import MAIN, LayoutSpec, Project
+from zlayout.spec.model import MAIN, LayoutSpec, Project, TableName
 from zlayout.table.state import TableState
 from zlayout.workload import Workload, read_workload
 
@@ -41,7 +41,7 @@ class PlannedTrial:
 
     Attributes:
         project: The project.
-        reference: Where the trial is.
+        name: The name of the trial: the table on its branch.
         plan: The plan of the trial. If the trial does not exist yet, it is the plan of the version of the table from
             which the trial will be made.
         state: The observed table itself.
@@ -52,7 +52,7 @@ class PlannedTrial:
     """
 
     project: Project
-    reference: TrialReference
+    name: TableName
     plan: ProjectPlan
     state: TableState
     trial: Trial | None
@@ -71,22 +71,20 @@ def trial(
     table: str,
     *,
     branch: str | None = None,
-    clone: str | None = None,
     workload: Sequence[str | Path] = (),
     spark: SparkSession | None = None,
     on_event: OnEvent | None = None,
     ignore_window: bool = False,
     timeout: float = TIMEOUT,
 ) -> TrialReport:
-    """Apply the layout of a table to a branch or a shallow clone, and replay the queries of its workload on both.
+    """Apply the layout of a table to a branch, and replay the queries of its workload on the branch and on the table.
 
-    The branch or the clone is made if it does not exist. The table itself is not changed.
+    The branch is made if it does not exist. The table itself is not changed.
 
     Args:
         project: The project, with a layout of the table.
         table: `catalog.namespace.table`.
-        branch: The name of the branch of an Iceberg table.
-        clone: The location of the shallow clone of a Delta table: a new folder, or an earlier trial.
+        branch: The name of the branch.
         workload: Files with queries, as in `advise`. Default: the workload of the layout.
         spark: A running session, as for `apply`.
         on_event: As for `apply`.
@@ -96,12 +94,12 @@ def trial(
     Raises:
         SpecError: An argument, the workload or the layout is invalid, or no query can skip files.
         TableError: The table cannot be read.
-        Refused: The layout cannot be applied to the trial, or the branch or the location of the clone cannot be used.
+        Refused: The layout cannot be applied to the branch, or the branch cannot be used.
         CommitConflict: ZL320, the trial was replaced since it was planned.
         EngineError: Spark failed, or the rewrite is not complete. The trial remains, and `trial` can continue it.
     """
-    planned = plan_trial(project, table, branch=branch, clone=clone, workload=workload, timeout=timeout)
-    runtime = runtime_for(project, spark, [project.catalogs[planned.reference.table.catalog]])
+    planned = plan_trial(project, table, branch=branch, workload=workload, timeout=timeout)
+    runtime = runtime_for(project, spark, [project.catalogs[planned.name.catalog]])
     return carry_out_trial(planned, runtime, on_event or (lambda _event: None), ignore_window=ignore_window)
 
 
@@ -110,7 +108,6 @@ def plan_trial(
     table: str,
     *,
     branch: str | None = None,
-    clone: str | None = None,
     workload: Sequence[str | Path] = (),
     timeout: float = TIMEOUT,
 ) -> PlannedTrial:
@@ -120,22 +117,22 @@ def plan_trial(
         project: The project, with a layout of the table.
         table: As in `trial`.
         branch: As in `trial`.
-        clone: As in `trial`.
         workload: As in `trial`.
         timeout: As in `trial`.
 
     Raises:
         SpecError: An argument, the workload or the layout is invalid, or no query can skip files.
         TableError: The table cannot be read.
-        Refused: The layout cannot be applied to the trial, or the branch or the location of the clone cannot be used.
+        Refused: The layout cannot be applied to the branch, or the branch cannot be used.
     """
-    reading, reference = Reading(timeout=timeout), reference_of(project, table, branch, clone, SparkRuntime(project))
-    declared = layouts_of_tables(project, [reference.table], reading)
+    reading, name = Reading(timeout=timeout), trial_name(project, table, branch)
+    own_name = name.on("")
+    declared = layouts_of_tables(project, [own_name], reading)
     if not declared.layouts:
-        raise SpecError.of("ZL045", f"no layout of {reference.table}", hint="write one, or use `zlayout import`")
+        raise SpecError.of("ZL045", f"no layout of {own_name}", hint="write one, or use `zlayout import`")
     (spec,) = on_branch(project, declared, MAIN).layouts
     if spec.ref != MAIN:
-        message = f"{reference.table}: the layout is for branch {spec.ref}, and a trial is compared with main"
+        message = f"{own_name}: the layout is for branch {spec.ref}, and a trial is compared with main"
         raise Refused.of("ZL254", message, hint="remove ref from the layout", location=spec.location_of("ref"))
     if spec.table in declared.errors:
         raise declared.errors[spec.table]
@@ -145,47 +142,45 @@ def plan_trial(
     (main,) = own.planned
     state = _readable(main)
     if state.version < 0:
-        message = f"{reference.table} has no snapshot, so there is nothing to try"
+        message = f"{own_name} has no snapshot, so there is nothing to try"
         raise Refused.of("ZL254", message, hint="load data first")
-    read = read_workload(sources, {reference.table.name: column_names(state)})
-    on_table_of(read, reference.table, state)
-    backend = backend_for(project.catalogs[reference.table.catalog], SparkRuntime(project))
+    read = read_workload(sources, {own_name.name: column_names(state)})
+    on_table_of(read, own_name, state)
+    backend = backend_for(project.catalogs[own_name.catalog], SparkRuntime(project))
     costs = _expected(main, read, project, backend, timeout)
     if costs is None:
-        raise SpecError.of("ZL075", f"{reference.table} has no rows", hint="load data into the table first")
-    found = reference.read(timeout)
-    if found is not None and found.location:
-        require_marked(found)  # another Delta table must not be rewritten as if it were a trial
-    plan = _plan(reference, spec, timeout) if found else _plan_from(reference, own, with_forecast(main, costs.forecast))
+        raise SpecError.of("ZL075", f"{own_name} has no rows", hint="load data into the table first")
+    found = read_trial(project, name, timeout)
+    forecast = with_forecast(main, costs.forecast)
+    plan = _plan(project, name, spec, timeout) if found else _plan_from(name, own, forecast)
     _readable(plan.planned[0])
-    return PlannedTrial(project, reference, plan, state, found, read, costs, timeout)
+    return PlannedTrial(project, name, plan, state, found, read, costs, timeout)
 
 
 def carry_out_trial(
     planned: PlannedTrial, runtime: SparkRuntime, on_event: OnEvent, *, ignore_window: bool = False
 ) -> TrialReport:
     """Carry out a planned trial on a runtime that is stopped at the end. Raises the errors of `trial`."""
-    reference, timeout = planned.reference, planned.timeout
+    project, name, timeout = planned.project, planned.name, planned.timeout
     with runtime:
         if not runtime.started:
-            on_event(Progress(str(reference.name), Stage.STARTING_SPARK))
+            on_event(Progress(str(name), Stage.STARTING_SPARK))
         _ = runtime.session  # replaying needs a session even if nothing is rewritten
-        trials = FORMATS[planned.state.format].trials(planned.project.catalogs[reference.table.catalog], runtime)
         if planned.trial is None:
-            trials.begin(reference.table, planned.state, reference.where)
+            trials_of(project, name, runtime).begin(name, planned.state)
         (before,) = planned.plan.planned
-        plan = _plan(reference, before.spec, timeout)
+        plan = _plan(project, name, before.spec, timeout)
         state = _readable(plan.planned[0])
         if planned.trial is not None and state.table_id != planned.trial.table_id:
-            raise CommitConflict.of("ZL320", f"{reference.name}: the table was replaced", hint="run trial again")
+            raise CommitConflict.of("ZL320", f"{name}: the table was replaced", hint="run trial again")
         result = None
         if plan.has_changes:
             applied = apply(plan, runtime.session, on_event, ignore_window=ignore_window)
-            result = applied.results[str(reference.name)]
+            result = applied.results[str(name)]
             if not result.succeeded or result.deferred_groups:
-                reasons = result.problems or (_incomplete(reference),)
+                reasons = result.problems or (_incomplete(name),)
                 raise EngineError(*reasons)
-        on_event(Progress(str(reference.name), Stage.REPLAYING))
+        on_event(Progress(str(name), Stage.REPLAYING))
         report = _measured(planned, plan.planned[0].spec, runtime)
         runtime.discard_log()
     return replace(report, created=planned.trial is None, result=result)
@@ -193,15 +188,14 @@ def carry_out_trial(
 
 def _measured(planned: PlannedTrial, spec: LayoutSpec, runtime: SparkRuntime) -> TrialReport:
     """Replay the queries on the table as it was planned, and on the trial as it is now."""
-    reference, queries = planned.reference, planned.queries
-    backend = backend_for(reference.project.catalogs[reference.name.catalog], runtime)
-    own = backend_for(planned.project.catalogs[reference.table.catalog], runtime)
-    after = read_one(lambda: backend.observe(reference.name, spec.column_names), reference.name, planned.timeout)
-    trial = reference.read(planned.timeout)
+    name, queries = planned.name, planned.queries
+    backend = backend_for(planned.project.catalogs[name.catalog], runtime)
+    after = read_one(lambda: backend.observe(name, spec.column_names), name, planned.timeout)
+    trial = read_trial(planned.project, name, planned.timeout)
     assert trial is not None
     sides = [
-        replay(side.sample_source(name, state, 0).frame, [one.query for one in queries])
-        for side, name, state in ((own, reference.table, planned.state), (backend, reference.name, after))
+        replay(backend.sample_source(side, state, 0).frame, [one.query for one in queries])
+        for side, state in ((name.on(""), planned.state), (name, after))
     ]
     replayed = [
         ReplayedQuery(one.query.location, one.query.weight, main, other, one.predicted, one.inverted)
@@ -210,14 +204,14 @@ def _measured(planned: PlannedTrial, spec: LayoutSpec, runtime: SparkRuntime) ->
     replayed.sort(key=lambda query: -query.main.bytes * query.weight)
     different = [query for query in replayed if query.main.rows != query.trial.rows]
     return TrialReport(
-        str(reference.table),
+        str(name.on("")),
         trial,
         False,
         planned.state.version,
         None,
         tuple(replayed),
         len(planned.expected.queries) - len(queries),
-        tuple(_warnings(reference, trial, different)),
+        tuple(_warnings(trial, different)),
     )
 
 
@@ -232,25 +226,24 @@ def _expected(main: Planned, workload: Workload, project: Project, backend: Back
         return read_one(lambda: expected(main, workload, project, backend, 0), table, timeout)
 
 
-def _plan(reference: TrialReference, spec: LayoutSpec, timeout: float) -> ProjectPlan:
+def _plan(project: Project, name: TableName, spec: LayoutSpec, timeout: float) -> ProjectPlan:
     """Plan the trial as it is now."""
-    directed = Declared((replace(spec, table=reference.name),))
-    return plan_specs(reference.project, directed, PlanOptions(), Reading(timeout=timeout), workloads=False)
+    directed = Declared((replace(spec, table=name),))
+    return plan_specs(project, directed, PlanOptions(), Reading(timeout=timeout), workloads=False)
 
 
-def _plan_from(reference: TrialReference, own: ProjectPlan, main: Planned) -> ProjectPlan:
+def _plan_from(name: TableName, own: ProjectPlan, main: Planned) -> ProjectPlan:
     """Plan a trial that does not exist yet, from the version of the table from which it will be made.
 
     The document is made from `main`, the plan for the table itself, because only that has forecasts. It contains the
     name of the trial.
     """
     assert main.state is not None
-    spec = replace(main.spec, table=reference.name)
-    project = reference.project
-    capabilities = backend_for(project.catalogs[reference.name.catalog], SparkRuntime(project)).capabilities
+    spec = replace(main.spec, table=name)
+    capabilities = backend_for(own.project.catalogs[name.catalog], SparkRuntime(own.project)).capabilities
     planned = Planned(spec, main.state, settle([propose(spec, main.state, capabilities, (), own.options)], None)[0])
-    shown = replace(main, decision=replace(main.decision, plan=replace(main.decision.plan, table=str(reference.name))))
-    return replace(own, project=project, document=as_plan((shown,)), planned=(planned,))
+    shown = replace(main, decision=replace(main.decision, plan=replace(main.decision.plan, table=str(name))))
+    return replace(own, document=as_plan((shown,)), planned=(planned,))
 
 
 def _readable(planned: Planned) -> TableState:
@@ -263,17 +256,18 @@ def _readable(planned: Planned) -> TableState:
     return planned.state
 
 
-def _incomplete(reference: TrialReference) -> Diagnostic:
-    message = f"{reference.name} is not laid out completely, so nothing was measured"
+def _incomplete(name: TableName) -> Diagnostic:
+    message = f"{name} is not laid out completely, so nothing was measured"
     return Diagnostic("ZL308", message, hint="run trial again, outside of maintenance windows with --ignore-window")
 
 
-def _warnings(reference: TrialReference, trial: Trial, different: Sequence[ReplayedQuery]) -> Iterator[Diagnostic]:
+def _warnings(trial: Trial, different: Sequence[ReplayedQuery]) -> Iterator[Diagnostic]:
+    table = trial.table.on("")
     if different:
         message = f"{len(different)} of the queries return different numbers of rows from the trial and from the table"
         hint = "one of the two has changed since the trial was made; make the trial again to compare the same rows"
-        yield Diagnostic("ZL460", f"{reference.table}: {message}", "warning", hint)
+        yield Diagnostic("ZL460", f"{table}: {message}", "warning", hint)
     if trial.moved:
-        message = f"main has {plural(len(trial.moved), 'snapshot')} that branch {reference.where} does not have"
+        message = f"main has {plural(len(trial.moved), 'snapshot')} that branch {trial.table.branch} does not have"
         hint = "publish will be refused; drop the trial and make it again, or apply to main"
-        yield Diagnostic("ZL461", f"{reference.table}: {message}", "warning", hint)
+        yield Diagnostic("ZL461", f"{table}: {message}", "warning", hint)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from zlayout.advisor.worth import worth
-from zlayout.app.concurrent_reads import Reading, Step, no_answer, read_tables
+from zlayout.app.concurrent_reads import Reading, no_answer, read_tables
 from zlayout.app.proposing import proposed, unreadable
 from zlayout.app.workloads import TableQueries, Workloads
 from zlayout.errors import Diagnostic
@@ -42,9 +42,7 @@ def with_queries(
     workloads = Workloads([(p.spec, p.state) for p in with_workload])
     # Not in a thread, because an invalid file stops the plan.
     read = {p.spec.table: workloads.of(p.spec) for p in wanted}
-    found = read_tables(
-        wanted, lambda p: p.spec.table, lambda p: find(p, read[p.spec.table]), late, reading, Step.FORECASTING
-    )
+    found = read_tables(wanted, lambda p: p.spec.table, lambda p: find(p, read[p.spec.table]), late, reading)
     by_table = {p.spec.table: made for p, made in zip(wanted, found, strict=True)}
     return [by_table.get(p.spec.table, p) if isinstance(p, Proposal) else p for p in proposals]
 

@@ -15,7 +15,7 @@ from zlayout.advisor.model import Costs, QueryPredicates, TableQuery, Use
 from zlayout.advisor.queries import column_shares, in_partitions, queries_on
 from zlayout.advisor.simulate import costs
 from zlayout.advisor.study import present_files
-from zlayout.app.concurrent_reads import Reading, Step, read_tables
+from zlayout.app.concurrent_reads import Reading, read_tables
 from zlayout.app.proposing import Planned
 from zlayout.app.sampling import SEED
 from zlayout.errors import Diagnostic, first_line
@@ -65,7 +65,7 @@ def with_workloads(
     def late(one: Planned) -> Planned:
         return _unknown(one, f"no answer within {reading.timeout:g} s")
 
-    found = read_tables(known, lambda one: one.spec.table, forecast, late, reading, Step.FORECASTING)
+    found = read_tables(known, lambda one: one.spec.table, forecast, late, reading)
     by_table = {one.spec.table: one for one in found}
     return tuple(by_table.get(p.spec.table, p) for p in planned)
 

@@ -15,7 +15,6 @@ from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.cli import options
 from zlayout.cli.console import Approval, Color, Console
 from zlayout.cli.group import App, Commands
-from zlayout.cli.job import job
 from zlayout.cli.study_commands import advise, simulate
 from zlayout.cli.table_commands import drop_trial, history, import_, inspect, publish, rollback, trial
 from zlayout.cli.workload import workload
@@ -267,7 +266,6 @@ def show(
 
 app.command()(inspect)
 app.command()(history)
-app.command()(job)
 app.command()(rollback)
 app.command()(trial)
 app.command()(publish)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,12 +17,11 @@ from zlayout.app.plan_file import review
 from zlayout.app.project import load_project
 from zlayout.app.results import Applied, exit_code, result_of, with_results
 from zlayout.app.rewrites import Verify
-from zlayout.app.telemetry import Telemetry
 from zlayout.app.time_limit import NOTHING_LEFT, TimeLimit, left_of_window
 from zlayout.cli.console import Approval, Console, name_log
 from zlayout.cli.events import Events
 from zlayout.cli.plan import PlanRequest, add_to_history, heading, run_report
-from zlayout.cli.reports import Reports, recording
+from zlayout.cli.reports import Reports
 from zlayout.cli.views import ApplyProgress, Bars, Lines, View
 from zlayout.errors import CommitUnknown, Diagnostic, SpecError
 from zlayout.message_text import plural
@@ -155,52 +154,50 @@ def apply_command(
         failure or without approval; 3 if the plan was refused before any write; 4 if some tables were refused and
         others written; 128 plus the number of the signal if one ended the run.
     """
-    with recording(Command.APPLY, console, reports) as reports:
-        start = time.monotonic()
-        as_events = output == "json" and not reports.take_stdout
-        shown = JsonShown(console, reports) if as_events else TextShown(console, reports)
-        approval.require_possible("apply")
-        if len(request.select) == 1 and Path(request.select[0]).is_file():
-            _refuse_options_of_plan(request)
-            saved = document.read(Path(request.select[0]))
-            if not saved.plan.has_changes:
-                return shown.end(saved, saved.plan.exit_code, f"{closing.last_line(saved.plan)}\n")
-            planned = _reviewed(request, saved.plan, options.stale, reports.telemetry)
-        else:
-            planned = request.plan(console, reports.telemetry)
-        report, plan = run_report(planned, reports), planned.document
-        shown.plan(report, heading(planned))
-        if not _begins(plan, console, all_or_nothing=options.all_or_nothing):
-            return shown.end(add_to_history(report, planned, Command.APPLY, reports, console), plan.exit_code)
-        maintenance = None if options.ignore_window else planned.project.maintenance
-        check_pyspark()
-        if maintenance and left_of_window(maintenance) == NOTHING_LEFT:
-            console.say(_outside(maintenance))
-        elif (code := approval.declined("Apply these changes?")) is not None:
-            return shown.end(report, code)
-        limit = TimeLimit.of(options.max_minutes, start, left_of_window(maintenance))
-        runtime = SparkRuntime(planned.project, brief=summary(plan.tables).rewrite_bytes <= BRIEF_BYTES)
-        run, signalled = _carry_out(planned, options, runtime, shown, reports.telemetry, limit)
-        problems = [diagnostic for applied in run.done for diagnostic in result_of(applied).problems]
-        if not problems:
-            runtime.discard_log()
-        code = signalled or exit_code(plan, run.done)
-        report = add_to_history(with_results(report, run.done), planned, Command.APPLY, reports, console)
-        shown.end(report, code, _results(report, run.done, console.text_options()), problems)
-        name_log(runtime, console)
-        if not problems and any(r.outcome is ResultStatus.NOT_YET for r in report.results.values()):
-            console.say("`zlayout plan` shows what is left, such as files that were added since the plan.")
-        if undo := [result.rollback for result in report.results.values() if result.rollback]:
-            console.say(f"To undo: {undo[0] if len(undo) == 1 else 'zlayout rollback TABLE --run RUN, for each table'}")
-        return code
+    start = time.monotonic()
+    as_events = output == "json" and not reports.take_stdout
+    shown = JsonShown(console, reports) if as_events else TextShown(console, reports)
+    approval.require_possible("apply")
+    if len(request.select) == 1 and Path(request.select[0]).is_file():
+        _refuse_options_of_plan(request)
+        saved = document.read(Path(request.select[0]))
+        if not saved.plan.has_changes:
+            return shown.end(saved, saved.plan.exit_code, f"{closing.last_line(saved.plan)}\n")
+        planned = _reviewed(request, saved.plan, options.stale)
+    else:
+        planned = request.plan(console)
+    report, plan = run_report(planned, reports), planned.document
+    shown.plan(report, heading(planned))
+    if not _begins(plan, console, all_or_nothing=options.all_or_nothing):
+        return shown.end(add_to_history(report, planned, Command.APPLY, reports, console), plan.exit_code)
+    maintenance = None if options.ignore_window else planned.project.maintenance
+    check_pyspark()
+    if maintenance and left_of_window(maintenance) == NOTHING_LEFT:
+        console.say(_outside(maintenance))
+    elif (code := approval.declined("Apply these changes?")) is not None:
+        return shown.end(report, code)
+    limit = TimeLimit.of(options.max_minutes, start, left_of_window(maintenance))
+    runtime = SparkRuntime(planned.project, brief=summary(plan.tables).rewrite_bytes <= BRIEF_BYTES)
+    run, signalled = _carry_out(planned, options, runtime, shown, limit)
+    problems = [diagnostic for applied in run.done for diagnostic in result_of(applied).problems]
+    if not problems:
+        runtime.discard_log()
+    code = signalled or exit_code(plan, run.done)
+    report = add_to_history(with_results(report, run.done), planned, Command.APPLY, reports, console)
+    shown.end(report, code, _results(report, run.done, console.text_options()), problems)
+    name_log(runtime, console)
+    if not problems and any(r.outcome is ResultStatus.NOT_YET for r in report.results.values()):
+        console.say("`zlayout plan` shows what is left, such as files that were added since the plan.")
+    if undo := [result.rollback for result in report.results.values() if result.rollback]:
+        console.say(f"To undo: {undo[0] if len(undo) == 1 else 'zlayout rollback TABLE --run RUN, for each table'}")
+    return code
 
 
-def _reviewed(request: PlanRequest, saved: Plan, stale: Staleness, telemetry: Telemetry) -> ProjectPlan:
+def _reviewed(request: PlanRequest, saved: Plan, stale: Staleness) -> ProjectPlan:
     """Plan the tables of a plan file again, and return the plan file with what is needed to carry it out."""
     options = PlanOptions(request.allow_full_rewrite, request.max_rewrite_bytes)
-    reading = replace(request.reading, on_read=telemetry.read)
     project = load_project(request.project)
-    return review(project, saved, tuple(request.exclude), stale, options, reading, request.branch)
+    return review(project, saved, tuple(request.exclude), stale, options, request.reading, request.branch)
 
 
 def _begins(plan: Plan, console: Console, *, all_or_nothing: bool) -> bool:
@@ -235,7 +232,6 @@ def _carry_out(
     options: ApplyOptions,
     runtime: SparkRuntime,
     shown: TextShown,
-    telemetry: Telemetry,
     limit: TimeLimit,
 ) -> tuple[Run, int]:
     """Carry out the plan, show progress, and handle signals. Also return the exit code of a signal, 0 without one."""
@@ -243,7 +239,7 @@ def _carry_out(
     interrupts = Interrupts(lambda: _stop(shown.console, runtime))
     progress = ApplyProgress(shown.view(), runtime, tables)
     with runtime, interrupts, progress:  # progress reads from the runtime, so it must end first
-        follow = ending(interrupts, telemetry.following(progress))
+        follow = ending(interrupts, progress)
         tables_at_once, stop = options.concurrent_tables, lambda: interrupts.requested
         run = carry_out(plan, runtime, follow, options.verify, stop, tables_at_once, limit)
     if not run.interrupted:

@@ -206,10 +206,6 @@ class ReadingShown:
 
 
 class _LogLines(logging.Handler):
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Leave out what OpenTelemetry's exporter logs about each attempt. ZL452 states the result of all attempts."""
-        return not record.name.startswith("opentelemetry.") and bool(super().filter(record))
-
     def emit(self, record: logging.LogRecord) -> None:
         Console().say(
             f"warning: {record.name}: {printable(first_line(without_secrets(record.getMessage())))}", "warning"

@@ -12,11 +12,28 @@ from typer.models import CommandFunctionType
 
 from zlayout.signals import signal_of
 
+# Commands and options of earlier versions, and what takes their place.
+REMOVED_COMMANDS = {"job": "copy the file of your platform from examples/jobs"}
+_CLONE = "tables of Delta have no trials; plan --sample forecasts the result, and rollback undoes an apply"
+_ORPHANS = "run VACUUM ... DRY RUN (Delta) or remove_orphan_files(..., dry_run => true) (Iceberg) in Spark"
+REMOVED_OPTIONS = {
+    ("inspect", "--orphans"): _ORPHANS,
+    ("trial", "--clone"): _CLONE,
+    ("drop-trial", "--clone"): _CLONE,
+}
 _TYPED_ARGUMENT = re.compile(r"([A-Z]+) <(str|path|list\[\w+\])>")
 
 
 class Commands(typer.core.TyperGroup):
-    """Raises typer.Abort after a signal. For KeyboardInterrupt, typer would exit with 130 and print nothing."""
+    """Names what replaces a removed command, and raises typer.Abort after a signal.
+
+    For KeyboardInterrupt, typer would exit with 130 and print nothing.
+    """
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] in REMOVED_COMMANDS:
+            ctx.fail(f"The command '{args[0]}' has been removed: {REMOVED_COMMANDS[args[0]]}.")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -28,7 +45,16 @@ class Commands(typer.core.TyperGroup):
 
 
 class Command(typer.core.TyperCommand):
-    """Lists arguments by their names alone. typer adds the type in Python, for example `SELECT <list[str]>`."""
+    """Names what replaces a removed option, and lists arguments by their names alone.
+
+    typer adds the type in Python, for example `SELECT <list[str]>`.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for name in (argument.partition("=")[0] for argument in args):
+            if replacement := REMOVED_OPTIONS.get((str(self.name), name)):
+                ctx.fail(f"The option '{name}' has been removed: {replacement}.")
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         for title, type_ in (("Arguments", "argument"), ("Options", "option")):

@@ -12,7 +12,6 @@ from zlayout.app.concurrent_reads import TIMEOUT
 from zlayout.app.inspect import Inspection, inspect
 from zlayout.app.project import load_project
 from zlayout.cli.console import Console
-from zlayout.formats.orphans import Orphans
 from zlayout.formats.run_metrics import RunMetrics
 from zlayout.message_text import plural
 from zlayout.planner.forecasts import QueryCost
@@ -24,7 +23,6 @@ from zlayout.table.metrics import ColumnMetrics
 from zlayout.table.state import LayoutRecord
 
 MAX_BAR_CHARACTERS = 30
-MAX_LISTED_ORPHANS = 20
 # The metrics of a column in the JSON document.
 _METRICS = ("column", "touched", "bytes_read", "floor", "depth", "overlaps", "unbounded")
 
@@ -35,17 +33,14 @@ def inspect_command(
     columns: str | None,
     console: Console,
     *,
-    orphans: bool = False,
     branch: str | None = None,
     timeout: float = TIMEOUT,
 ) -> int:
     """Print the inspection of a table. Raises the errors of `zlayout.inspect`."""
     wanted = None if columns is None else split_columns(columns)
-    found = inspect(load_project(project), table, wanted, orphans=orphans, branch=branch, timeout=timeout)
+    found = inspect(load_project(project), table, wanted, branch=branch, timeout=timeout)
     console.document(as_document(found))
     lines = [*_facts(found), "", *_sizes(found), "", *_metrics(found.columns)]
-    if found.orphans is not None:
-        lines += ["", *_orphans(found.orphans, console.verbose)]
     lines += _last_run(found.last_run, version_word(found.state.format), found.query_cost)
     console.text("\n".join(lines) + "\n")
     return 0
@@ -79,12 +74,6 @@ def as_document(found: Inspection) -> dict[str, Any]:
         "columns": [{name: getattr(column, name) for name in _METRICS} for column in found.columns],
         "last_run": None if found.last_run is None else asdict(found.last_run),
         "query": None if found.query_cost is None else asdict(found.query_cost),
-        "orphans": None
-        if found.orphans is None
-        else [
-            {"path": o.path, "bytes": o.bytes, "modified": o.modified.isoformat() if o.modified else None}
-            for o in found.orphans.files
-        ],
     }
 
 
@@ -121,22 +110,6 @@ def _facts(found: Inspection) -> Iterator[str]:
         yield f"  ordered by      {order.source}: {order.curve} {setting(list(order.columns))}"
     for refusal in state.refusals:
         yield f"  cannot rewrite  {printable(str(refusal))}"
-
-
-def _orphans(found: Orphans, verbose: bool) -> Iterator[str]:
-    files = found.files
-    if not files:
-        yield "  orphans         none: retained versions refer to every file in the folder of the table"
-        return
-    yield f"  orphans         {plural(len(files), 'file')}, {size(sum(o.bytes for o in files))}, oldest first"
-    for orphan in files if verbose else files[:MAX_LISTED_ORPHANS]:
-        when = f"{orphan.modified:%Y-%m-%d %H:%M}" if orphan.modified else "?"
-        yield f"    {when:<16} {size(orphan.bytes):>9}  {printable(orphan.path)}"
-    if not verbose and len(files) > MAX_LISTED_ORPHANS:
-        yield f"    and {len(files) - MAX_LISTED_ORPHANS:,} more; -v lists them all"
-    yield "  No retained version refers to these files. Their writer was stopped, or has not committed yet."
-    yield "  zlayout does not delete them. This Spark statement lists those that are old enough to be removed:"
-    yield f"    {printable(without_secrets(found.remedy))}"
 
 
 def _sizes(found: Inspection) -> Iterator[str]:

@@ -61,13 +61,7 @@ Branch = Annotated[
 ]
 TrialBranch = Annotated[
     str | None,
-    typer.Option("--branch", metavar="NAME", help="The branch of the trial of an Iceberg table.", show_default=False),
-]
-Clone = Annotated[
-    str | None,
-    typer.Option(
-        "--clone", metavar="LOCATION", help="The folder of the shallow clone of a Delta table.", show_default=False
-    ),
+    typer.Option("--branch", metavar="NAME", help="The branch of the trial.", show_default=False),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")]
 AutoApprove = Annotated[bool, typer.Option("--auto-approve", help="Do not ask for approval.")]
@@ -191,7 +185,6 @@ SampleRows = Annotated[
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, max=2**63 - 1, help="The seed of the sample.")]
 AllQueries = Annotated[bool, typer.Option("--verbose", "-v", help="List all queries, and all unused conditions.")]
-AllOrphans = Annotated[bool, typer.Option("--verbose", "-v", help="List all orphans.")]
 AdviceOut = Annotated[Path | None, typer.Option("--out", "-o", help="Write the result to a file.", show_default=False)]
 Stale = Annotated[
     Literal["compatible", "strict"],

@@ -11,15 +11,13 @@ from pathlib import Path
 from zlayout.app.concurrent_reads import Reading
 from zlayout.app.drift import DriftReport, compare
 from zlayout.app.history import append_to_history, with_trends
-from zlayout.app.notify import notify
 from zlayout.app.pictures import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
 from zlayout.app.plan import ProjectPlan, options_of, plan_project
 from zlayout.app.plan_file import write_document
 from zlayout.app.project import load_project
-from zlayout.app.telemetry import Telemetry
 from zlayout.cli.console import Console, ReadingShown
 from zlayout.cli.options import HERE
-from zlayout.cli.reports import Reports, recording
+from zlayout.cli.reports import Reports
 from zlayout.message_text import plural
 from zlayout.planner import document
 from zlayout.planner.run_report import RunReport
@@ -58,10 +56,10 @@ class PlanRequest:
         rarely_read = ["--include-rarely-read"] if self.include_rarely_read else []
         return ["zlayout", name, *self.select, *excluded, *full, *budget, *hot, *rarely_read, *where]
 
-    def plan(self, console: Console, telemetry: Telemetry) -> ProjectPlan:
+    def plan(self, console: Console) -> ProjectPlan:
         """Load the project and plan. Raises the errors of `zlayout.load_project` and `zlayout.plan`."""
         with ReadingShown(console) as shown:
-            reading = replace(self.reading, on_progress=shown, on_read=telemetry.read)
+            reading = replace(self.reading, on_progress=shown)
             project = load_project(self.project)
             limits = (self.allow_full_rewrite, self.max_rewrite_bytes, self.avoid_hot, self.include_rarely_read)
             options = options_of(project, *limits)
@@ -83,26 +81,25 @@ def plan_command(
     With `detailed_exitcode`, the exit code is CHANGES if there are changes. It is WORSE if queries would read more
     bytes after them, unless `allow_worse` is set. out: the plan file, None for none.
     """
-    with recording(Command.PLAN, console, reports) as reports:
-        planned = request.plan(console, reports.telemetry)
-        report = add_to_history(run_report(planned, reports), planned, Command.PLAN, reports, console)
-        if out is not None:
-            if not reports.need_pictures:
-                report = with_pictures(planned.document, planned.planned, MAX_FILES_DRAWN_IN_PLAN_FILE)
-            write_document(report, out)
-            console.say(f"plan written to {out}")
-        _print(report, heading(planned), output, console, reports)
-        if planned.has_changes and not planned.document.only_waits and output == "text" and not reports.take_stdout:
-            console.say(f"To apply: {shlex.join(request.command('apply', out))}")
-        code = planned.document.exit_code
-        if not code and detailed_exitcode and planned.has_changes:
-            code = WORSE if planned.document.reads_more and not allow_worse else CHANGES
-            if code == WORSE:
-                console.say(
-                    "Queries would read more bytes than now (ZL440). If this is intended, use --allow-worse.", "warning"
-                )
-        reports.finish(report, console, code)
-        return code
+    planned = request.plan(console)
+    report = add_to_history(run_report(planned, reports), planned, Command.PLAN, reports, console)
+    if out is not None:
+        if not reports.need_pictures:
+            report = with_pictures(planned.document, planned.planned, MAX_FILES_DRAWN_IN_PLAN_FILE)
+        write_document(report, out)
+        console.say(f"plan written to {out}")
+    _print(report, heading(planned), output, console, reports)
+    if planned.has_changes and not planned.document.only_waits and output == "text" and not reports.take_stdout:
+        console.say(f"To apply: {shlex.join(request.command('apply', out))}")
+    code = planned.document.exit_code
+    if not code and detailed_exitcode and planned.has_changes:
+        code = WORSE if planned.document.reads_more and not allow_worse else CHANGES
+        if code == WORSE:
+            console.say(
+                "Queries would read more bytes than now (ZL440). If this is intended, use --allow-worse.", "warning"
+            )
+    reports.finish(report, console, code)
+    return code
 
 
 def show_command(planfile: Path, output: str, console: Console, reports: Reports) -> int:
@@ -119,22 +116,19 @@ def drift_command(request: PlanRequest, console: Console, output: str, reports: 
     Returns:
         1 if a table cannot be planned; else 2 if a table is not as declared or its layout no longer fits; else 0.
     """
-    with recording(Command.DRIFT, console, reports) as reports:
-        with ReadingShown(console) as shown:
-            project = load_project(request.project)
-            reading = replace(request.reading, on_progress=shown, on_read=reports.telemetry.read)
-            planned = compare(project, request.select, request.exclude, reading, request.sample, request.branch)
-        found = DriftReport(planned.document)
-        report = replace(run_report(planned, reports), drift=True)
-        report = add_to_history(report, planned, Command.DRIFT, reports, console)
-        code = 1 if found.failed else CHANGES if found.drifted or found.unfit else 0
-        _print(report, heading(planned, "drift"), output, console, reports)
-        if found.drifted and output == "text" and not reports.take_stdout:
-            console.say(f"To plan: {shlex.join(request.command('plan'))}")
-        reports.finish(report, console, code)
-        for diagnostic in notify(planned.project, found):
-            console.diagnose(diagnostic)
-        return code
+    with ReadingShown(console) as shown:
+        project = load_project(request.project)
+        reading = replace(request.reading, on_progress=shown)
+        planned = compare(project, request.select, request.exclude, reading, request.sample, request.branch)
+    found = DriftReport(planned.document)
+    report = replace(run_report(planned, reports), drift=True)
+    report = add_to_history(report, planned, Command.DRIFT, reports, console)
+    code = 1 if found.failed else CHANGES if found.drifted or found.unfit else 0
+    _print(report, heading(planned, "drift"), output, console, reports)
+    if found.drifted and output == "text" and not reports.take_stdout:
+        console.say(f"To plan: {shlex.join(request.command('plan'))}")
+    reports.finish(report, console, code)
+    return code
 
 
 def run_report(planned: ProjectPlan, reports: Reports) -> RunReport:

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from zlayout.app.project import known_table, load_project
+from zlayout.app.project import load_project
 from zlayout.app.publish import commit_drop, commit_publish, plan_drop_trial, plan_publish
 from zlayout.cli.console import Approval, Console, spark_of
 from zlayout.formats.trial import Trial
 from zlayout.message_text import plural
 from zlayout.report.words import printable, version_word
-from zlayout.spec.model import TableName
 
 
 def publish_command(
@@ -60,44 +59,36 @@ def publish_document(trial: Trial, outcome: str) -> dict[str, Any]:
 
 
 def drop_trial_command(
-    project: Path,
-    table: str,
-    branch: str | None,
-    clone: str | None,
-    console: Console,
-    approval: Approval,
-    timeout: float,
+    project: Path, table: str, branch: str | None, console: Console, approval: Approval, timeout: float
 ) -> int:
-    """Remove the branch or the clone of a trial, after approval. Raises the errors of `zlayout.drop_trial`.
+    """Remove the branch of a trial, after approval. Raises the errors of `zlayout.drop_trial`.
 
     Returns:
         The exit code: 1 if the command was not approved, else 0.
     """
     approval.require_possible("drop-trial")
     loaded = load_project(project)
-    trial = plan_drop_trial(loaded, table, branch=branch, clone=clone, timeout=timeout)
-    what = f"clone {trial.location} with its files" if trial.location else f"branch {trial.table.branch}"
+    trial = plan_drop_trial(loaded, table, branch=branch, timeout=timeout)
+    what = f"branch {trial.table.branch}"
     name = printable(str(trial.table.on("")))
     console.text("".join(f"{line}\n" for line in _shown(name, f"removes  {printable(what)}", trial)))
-    main = known_table(loaded, table)
-    if (code := approval.declined("Remove this trial?", lambda: drop_document(main, trial, "dry_run"))) is not None:
+    if (code := approval.declined("Remove this trial?", lambda: drop_document(trial, "dry_run"))) is not None:
         return code
     with spark_of(loaded, console, brief=True) as runtime:
         console.say(f"starting Spark: {name}")
         commit_drop(loaded, trial, runtime)
     console.text(f"\nRemoved {printable(what)}. The table itself is unchanged.\n")
-    console.document(drop_document(main, trial, "dropped"))
+    console.document(drop_document(trial, "dropped"))
     return 0
 
 
-def drop_document(table: TableName, trial: Trial, outcome: str) -> dict[str, Any]:
+def drop_document(trial: Trial, outcome: str) -> dict[str, Any]:
     """Return the JSON document of `drop-trial`. outcome: `dropped` or `dry_run`."""
     return {
-        "table": str(table),
+        "table": str(trial.table.on("")),
         "format": trial.format,
         "outcome": outcome,
-        "branch": trial.table.branch or None,
-        "clone": trial.location or None,
+        "branch": trial.table.branch,
         "commits": _commits(trial),
     }
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from zlayout.app.files import hint_for, write_result
-from zlayout.app.telemetry import Telemetry, telemetry_of
 from zlayout.cli.console import Console
 from zlayout.errors import SpecError
 from zlayout.planner.model import Plan, Status
 from zlayout.planner.run_report import RunReport
-from zlayout.records.model import Command
 from zlayout.report import markdown
 from zlayout.report.formats import REPORTERS, check_available
 from zlayout.report.redact import seen_from, without_values
@@ -33,12 +30,10 @@ class Reports:
     Attributes:
         wanted: (format, path) of each report; path `-` is stdout.
         show_values: Whether reports contain the names of partitions.
-        telemetry: Also receives the report.
     """
 
     wanted: tuple[tuple[str, str], ...] = ()
     show_values: bool = False
-    telemetry: Telemetry = field(default=Telemetry())
 
     @property
     def take_stdout(self) -> bool:
@@ -53,9 +48,8 @@ class Reports:
     def finish(self, report: Plan | RunReport, console: Console, exit_code: int) -> None:
         """Write all reports, and in GitHub Actions the step summary and the outputs. Raises SpecError ZL061.
 
-        exit_code: the exit code of the command, which is an output and part of the telemetry.
+        exit_code: the exit code of the command, which is an output.
         """
-        self.telemetry.end(RunReport.of(report), exit_code)
         self.write(report, console)
         report_to_github(seen_from(self._shown(report), _below_checkout(os.environ)), exit_code, os.environ)
 
@@ -74,13 +68,6 @@ class Reports:
 
     def _shown(self, report: Plan | RunReport) -> RunReport:
         return RunReport.of(report) if self.show_values else without_values(report)
-
-
-@contextmanager
-def recording(command: Command, console: Console, reports: Reports) -> Iterator[Reports]:
-    """Record the block as one command for OpenTelemetry, if configured. Yields the reports with the telemetry."""
-    with telemetry_of(command, console.diagnose) as telemetry:
-        yield replace(reports, telemetry=telemetry)
 
 
 def _below_checkout(environ: Mapping[str, str]) -> str:

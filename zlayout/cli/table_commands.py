@@ -51,21 +51,16 @@ def inspect(
             "--columns", metavar="COLUMNS", help="Comma-separated columns to measure. Default: those of the layout."
         ),
     ] = None,
-    orphans: Annotated[
-        bool, typer.Option("--orphans", help="List orphans: files in the table's folder that no version refers to.")
-    ] = False,
     as_json: options.Json = False,
     branch: options.Branch = None,
     timeout: options.Timeout = TIMEOUT,
     project: options.Project = options.HERE,
-    verbose: options.AllOrphans = False,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Show files, sizes and metrics of one table. Reads metadata only."""
     from zlayout.cli.inspect import inspect_command
 
-    console = Console(color, verbose=verbose, as_json=as_json)
-    return inspect_command(project, table, columns, console, orphans=orphans, branch=branch, timeout=timeout)
+    return inspect_command(project, table, columns, Console(color, as_json=as_json), branch=branch, timeout=timeout)
 
 
 def history(
@@ -119,7 +114,6 @@ def rollback(
 def trial(
     table: options.Table,
     branch: options.TrialBranch = None,
-    clone: options.Clone = None,
     workload: options.Workload = None,
     dry_run: options.DryRun = False,
     auto_approve: options.AutoApprove = False,
@@ -130,7 +124,7 @@ def trial(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List all queries.")] = False,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
-    """Try the layout on a branch or a clone. Replays the queries of the workload on the trial and on the table."""
+    """Try the layout on a branch. Replays the queries of the workload on the trial and on the table."""
     from zlayout.cli.trial import trial_command
 
     console = Console(color, verbose=verbose, as_json=as_json)
@@ -138,7 +132,6 @@ def trial(
         project,
         table,
         branch,
-        clone,
         workload or (),
         console,
         Approval(console, auto_approve, dry_run),
@@ -167,7 +160,6 @@ def publish(
 def drop_trial(
     table: options.Table,
     branch: options.TrialBranch = None,
-    clone: options.Clone = None,
     dry_run: options.DryRun = False,
     auto_approve: options.AutoApprove = False,
     as_json: options.Json = False,
@@ -175,8 +167,8 @@ def drop_trial(
     project: options.Project = options.HERE,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
-    """Remove the branch or the clone that a trial made. The table itself is not changed."""
+    """Remove the branch that a trial made. The table itself is not changed."""
     from zlayout.cli.publish import drop_trial_command
 
     console = Console(color, as_json=as_json)
-    return drop_trial_command(project, table, branch, clone, console, Approval(console, auto_approve, dry_run), timeout)
+    return drop_trial_command(project, table, branch, console, Approval(console, auto_approve, dry_run), timeout)

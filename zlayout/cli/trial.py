@@ -1,4 +1,4 @@
-"""The command `trial`: show the plan, ask for approval, apply to a branch or a clone, and compare the queries."""
+"""The command `trial`: show the plan, ask for approval, apply to a branch, and compare the queries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ def trial_command(
     project: Path,
     table: str,
     branch: str | None,
-    clone: str | None,
     workload: Sequence[Path],
     console: Console,
     approval: Approval,
@@ -36,7 +35,7 @@ def trial_command(
     ignore_window: bool,
     timeout: float,
 ) -> int:
-    """Apply the layout to a branch or a clone, after approval, and print what the queries opened.
+    """Apply the layout to a branch, after approval, and print what the queries opened.
 
     Returns:
         The exit code: 1 if the command was not approved, else 0.
@@ -46,7 +45,7 @@ def trial_command(
     """
     approval.require_possible("trial")
     loaded = load_project(project)
-    planned = plan_trial(loaded, table, branch=branch, clone=clone, workload=workload, timeout=timeout)
+    planned = plan_trial(loaded, table, branch=branch, workload=workload, timeout=timeout)
     shown = text.render(planned.plan.document, console.text_options(), heading=heading(planned.plan, "trial"))
     shown += "".join(f"{line}\n" for line in _intention(planned))
     console.text(shown)
@@ -69,13 +68,12 @@ def trial_command(
 
 
 def _intention(planned: PlannedTrial) -> Iterator[str]:
-    reference, kind = planned.reference, "clone" if planned.reference.name.branch == "" else "branch"
-    where = printable(reference.where)
+    branch, table = printable(planned.name.branch), printable(str(planned.name.on("")))
     if planned.trial is None:
         word = version_word(planned.state.format)
-        yield f"Trial: makes {kind} {where} of {printable(str(reference.table))} at {word} {planned.state.version}."
+        yield f"Trial: makes branch {branch} of {table} at {word} {planned.state.version}."
     else:
-        yield f"Trial: uses {kind} {where} of {printable(str(reference.table))}."
+        yield f"Trial: uses branch {branch} of {table}."
     yield f"Then replays {plural(len(planned.queries), 'query')} on it and on the table, which is not changed."
 
 
@@ -108,14 +106,9 @@ def lines(report: TrialReport, *, verbose: bool) -> Iterator[str]:
 
 
 def _next(report: TrialReport) -> Iterator[str]:
-    table, trial = printable(report.table), report.trial
-    if trial.location:
-        option = f"--clone {printable(trial.location)}"
-        yield f"To apply it to the table: zlayout apply {table}"
-    else:
-        option = f"--branch {trial.table.branch}"
-        yield f"To publish it: zlayout publish {table} {option}"
-    yield f"To remove it: zlayout drop-trial {table} {option}"
+    table, branch = printable(report.table), report.trial.table.branch
+    yield f"To publish it: zlayout publish {table} --branch {branch}"
+    yield f"To remove it: zlayout drop-trial {table} --branch {branch}"
 
 
 def _row(
@@ -138,19 +131,18 @@ def _name(location: str) -> str:
 
 def as_document(planned: PlannedTrial, report: TrialReport | None) -> dict[str, Any]:
     """Return the JSON document of `trial`, without values of rows. report: None in a dry run."""
-    reference, trial = planned.reference, report.trial if report else planned.trial
+    trial = report.trial if report else planned.trial
     predictions = [
         {"location": one.query.location, "weight": one.query.weight, "main": None, "trial": None}
         | {"predicted": asdict(one.predicted) if one.predicted else None, "inverted": one.inverted}
         for one in planned.queries
     ]
     return {
-        "table": str(reference.table),
+        "table": str(planned.name.on("")),
         "format": planned.state.format,
         "outcome": "measured" if report else "dry_run",
         "main_version": planned.state.version,
-        "branch": reference.name.branch or None,
-        "clone": None if reference.name.branch else trial.location if trial else reference.where,
+        "branch": planned.name.branch,
         "trial_version": trial.version if trial else None,
         "created": planned.trial is None,
         "run_id": report.result.run_id if report and report.result else None,

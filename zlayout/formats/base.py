@@ -11,7 +11,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from zlayout.errors import Diagnostic, ZlayoutError
-from zlayout.formats.orphans import Orphans
 from zlayout.formats.run_metrics import RunMetrics
 from zlayout.formats.undo import Undo
 from zlayout.planner.work import Capabilities as Capabilities
@@ -158,16 +157,6 @@ class Backend(Protocol):
 
         Raises:
             Exception: Of any type, if the location cannot be listed.
-        """
-        ...
-
-    def orphans(self, table: TableName) -> Orphans:
-        """Find the files below the table's location that no version of the table refers to. Deletes nothing.
-
-        The result includes files that another writer has written and not yet committed.
-
-        Raises:
-            TableError: If the metadata of the table cannot be read.
         """
         ...
 

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from zlayout.formats.base import Backend
     from zlayout.formats.trial import Trials
-    from zlayout.records.model import HistoryStore
     from zlayout.spark.session import SparkRuntime
     from zlayout.spark.versions import Release
-    from zlayout.spec.model import CatalogConfig, TableName
+    from zlayout.spec.model import CatalogConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +87,8 @@ class Format(Protocol):
         """Return the backend for one catalog, without connecting to the catalog."""
         ...
 
-    def trials(self, catalog: CatalogConfig, runtime: SparkRuntime) -> Trials:
-        """Return the trials of the tables of one catalog, without connecting to the catalog."""
-        ...
-
-    def history_table(self, catalog: CatalogConfig, table: TableName, keep_days: int) -> HistoryStore:
-        """Return the history that one table of the catalog stores, without connecting to the catalog."""
+    def trials(self, catalog: CatalogConfig, runtime: SparkRuntime) -> Trials | None:
+        """Return the trials of the tables of one catalog, without connecting to it; None for a format without them."""
         ...
 
     def session_started(self, session: Any, catalogs: Iterable[CatalogConfig]) -> None:

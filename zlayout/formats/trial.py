@@ -1,4 +1,4 @@
-"""A trial: a branch (Iceberg) or a shallow clone (Delta) on which a layout is applied before the table has it.
+"""A trial: a branch on which a layout is applied before the table has it.
 
 The functions of this module decide what may be published and dropped, given what a format has read. Only rewrites by
 zlayout are published, because only their rows were compared with those of the table.
@@ -12,18 +12,17 @@ from typing import Protocol
 
 from zlayout.errors import Refused
 from zlayout.message_text import first_of
-from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.spec.model import TableName
 from zlayout.table.state import TableState
 
-# The table property of a clone that zlayout made. On Iceberg, each branch that zlayout made has a table property of its
-# own: `zlayout.trial.NAME`.
+# Each branch that zlayout made has a table property of its own: `zlayout.trial.NAME`.
 TRIAL = "zlayout.trial"
 MAX_NAMED = 3  # maximum number of commits that a message lists
 
 
 @dataclass(frozen=True, slots=True)
 class TrialCommit:
-    """A commit of a branch, of main or of a clone.
+    """A commit of a branch or of main.
 
     Attributes:
         version: The version that it made.
@@ -51,23 +50,20 @@ class Trial:
     """A trial of a table, as it was read from metadata.
 
     Attributes:
-        table: The table on the branch of the trial, or the name of the clone.
+        table: The table on the branch of the trial.
         format: The name of the format.
-        table_id: The id of the table, or that of the clone.
-        location: The location of the clone; '' for a branch.
-        marked: Whether zlayout made the branch or the clone.
-        main: The newest snapshot of main; -1 for a clone, or if main has none.
+        table_id: The id of the table.
+        marked: Whether zlayout made the branch.
+        main: The newest snapshot of main; -1 if main has none.
         version: The newest version of the trial.
         commits: The commits of the trial that main does not have, the oldest first.
-        moved: The commits of main that the branch does not have, the oldest first; empty for a clone, for which they
-            are unknown.
+        moved: The commits of main that the branch does not have, the oldest first.
         known: Whether the version from which the trial was made is known. It is unknown after it has expired.
     """
 
     table: TableName
     format: str
     table_id: str
-    location: str
     marked: bool
     main: int
     version: int
@@ -89,19 +85,11 @@ class Trial:
 class Trials(Protocol):
     """What a format provides for the trials of the tables of one catalog."""
 
-    def placed(self, table: TableName, where: str) -> tuple[CatalogConfig, TableName]:
-        """Return the catalog and the name by which a trial is planned and applied.
-
-        Args:
-            where: The name of the branch, or the location of the clone.
-        """
-        ...
-
-    def read(self, table: TableName, where: str) -> Trial | None:
-        """Read a trial without a JVM; None if there is no branch of this name, or nothing at this location.
+    def read(self, name: TableName) -> Trial | None:
+        """Read the trial on the branch of a name without a JVM; None if there is no branch of this name.
 
         Raises:
-            Refused: If the name is that of a tag, or if something else is at the location.
+            Refused: If the name is that of a tag.
             TableError: If the metadata cannot be read.
         """
         ...
@@ -110,11 +98,10 @@ class Trials(Protocol):
         """Return the number of live rows of main and that of the branch; None if one is not known exactly."""
         ...
 
-    def begin(self, table: TableName, state: TableState, where: str) -> None:
-        """Create the branch or the clone of a table at the observed version.
+    def begin(self, name: TableName, state: TableState) -> None:
+        """Create the branch of a name at the observed version of the table.
 
         Raises:
-            Refused: If the branch or the location of the clone cannot be used. Nothing was written.
             CommitUnknown: If it is unknown whether the commit was made.
             EngineError: If the commit failed for another reason.
         """
@@ -124,17 +111,15 @@ class Trials(Protocol):
         """Fast-forward main to the branch, if neither has changed since the trial was read.
 
         Raises:
-            Refused: If the format has no branches.
             CommitUnknown: If it is unknown whether the commit was made.
             EngineError: If the commit failed for another reason.
         """
         ...
 
     def drop(self, trial: Trial) -> None:
-        """Remove the branch or the clone, if it has not changed since the trial was read.
+        """Remove the branch, if it has not changed since the trial was read.
 
         Raises:
-            Refused: If the clone has files of other writers. Nothing was removed.
             CommitUnknown: If it is unknown whether the commit was made.
             EngineError: If the commit failed for another reason.
         """
@@ -177,36 +162,23 @@ def require_rows(trial: Trial, rows: tuple[int, int] | None) -> None:
         )
 
 
-def require_marked(trial: Trial) -> None:
-    """Check that zlayout made the trial. Raises Refused ZL252."""
-    if not trial.marked:
-        kind = f"clone at {trial.location}" if trial.location else "branch"
-        raise Refused.of(
-            "ZL252",
-            f"{trial.table}: zlayout did not make this {kind} for a trial of the table",
-            hint=f"if it is no longer needed, remove it with {_by_hand(trial)}",
-        )
-
-
 def require_droppable(trial: Trial) -> None:
     """Check that the trial can be dropped without the loss of a commit by another writer.
 
     Raises:
         Refused: ZL252, if zlayout did not make it. ZL253, if it may have commits that are not rewrites by zlayout.
     """
-    require_marked(trial)
+    by_hand = f"if it is no longer needed, remove it with ALTER TABLE ... DROP BRANCH {trial.table.branch}"
+    if not trial.marked:
+        message = f"{trial.table}: zlayout did not make this branch for a trial of the table"
+        raise Refused.of("ZL252", message, hint=by_hand)
     if trial.others or not trial.known:
         found = _listed(trial.others) if trial.known else "its first commits have expired"
         raise Refused.of(
             "ZL253",
             f"{trial.table}: it may have commits that are not rewrites by zlayout, which would be lost: {found}",
-            hint=f"if they are no longer needed, remove it with {_by_hand(trial)}",
+            hint=by_hand.replace("it is", "they are", 1),
         )
-
-
-def _by_hand(trial: Trial) -> str:
-    """Return how the user can remove the trial."""
-    return "the tools of the storage" if trial.location else f"ALTER TABLE ... DROP BRANCH {trial.table.branch}"
 
 
 def _listed(commits: Sequence[TrialCommit]) -> str:

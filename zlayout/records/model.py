@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 # The version of the fields of a record. A history of another version is neither read nor written.
 RECORD_VERSION = 1
@@ -114,26 +114,3 @@ class Record:
             "decay": tuple(DecayRecord(**decay) for decay in row["decay"]),
         }
         return cls(**{key: parsed.get(key, value) for key, value in row.items() if key != "record_version"})
-
-
-class HistoryStore(Protocol):
-    """The file or the table that keeps the records. Several processes may append to it at the same time."""
-
-    def append(self, records: Sequence[Record]) -> None:
-        """Add records, and remove those that are too old. Raises any exception if that fails."""
-        ...
-
-    def read(self, tables: Iterable[str], limit: int) -> dict[str, list[Record]]:
-        """Return the newest records of each table, at most `limit` per table, oldest first.
-
-        A history that does not exist yet has no records. Raises any exception if it cannot be read.
-        """
-        ...
-
-
-def newest(records: Iterable[Record], limit: int) -> dict[str, list[Record]]:
-    """Return the newest records by table, at most `limit` per table, oldest first."""
-    found: dict[str, list[Record]] = {}
-    for record in sorted(records, key=lambda record: record.time):
-        found.setdefault(record.table, []).append(record)
-    return {table: of_table[-limit:] for table, of_table in found.items()}

@@ -35,12 +35,13 @@ _NEWEST = f"SELECT {', '.join(_COLUMNS)} FROM records WHERE table_name = ? ORDER
 
 
 class SqliteStore:
-    """A history in one file. Satisfies `HistoryStore`."""
+    """A history in one file. Its methods raise any exception if the file cannot be read or written."""
 
     def __init__(self, path: Path, keep_days: int, max_wait: float = MAX_WAIT) -> None:
         self._path, self._keep_days, self._max_wait = path, keep_days, max_wait
 
     def append(self, records: Sequence[Record]) -> None:
+        """Add records, and remove those that are too old."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         oldest = _text(datetime.now(UTC) - timedelta(days=self._keep_days))
         with self._open() as database, self._writing(database):
@@ -51,6 +52,10 @@ class SqliteStore:
             database.execute("DELETE FROM records WHERE time < ?", (oldest,))
 
     def read(self, tables: Iterable[str], limit: int) -> dict[str, list[Record]]:
+        """Return the newest records of each table, at most `limit` per table, oldest first.
+
+        A history that does not exist yet has no records.
+        """
         if not self._path.exists():
             return {}
         with self._open() as database:

@@ -1,16 +1,17 @@
-"""Draw the charts of the HTML report: Vega-Lite specs, rendered to SVG without a network or a browser.
+"""Draw the charts of the HTML report as SVG, without ids, scripts, styles or external resources.
 
-Colours are CSS variables of the page, so that one drawing fits the light, the dark and the print style.
+Colours are CSS variables of the page, so that one drawing fits the light, the dark and the print style. Widths of text
+are estimated, because the browser chooses the font.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree
+from math import ceil, floor, log10, sqrt
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
 
 from zlayout.planner.picture import SCALE, Boxes, StripBin
 from zlayout.report.words import printable
@@ -24,50 +25,33 @@ BAR_WIDTH = 120
 TREEMAP_SIZE = 1000, 260
 MAX_TITLE_LENGTH = 32
 MIN_OPACITY = 0.04
-# Placeholders for axis titles in a spec.
-X_TITLE, Y_TITLE = "ZLAYOUT-ACROSS", "ZLAYOUT-UP"
 # The touched ratios that separate the levels of colour.
 HEAT_BORDERS = (1.05, 1.5, 2.0, 4.0, 8.0)
-_INK = {"labelColor": "currentColor", "titleColor": "currentColor", "tickColor": "var(--line)"}
-_LINES = {"domainColor": "var(--line)", "gridColor": "var(--line)"}
-_CONFIG = {
-    "background": None,
-    "font": "system-ui, sans-serif",
-    "view": {"stroke": "var(--line)", "fill": "none"},
-    "axis": {**_INK, **_LINES, "labelFontSize": 11, "titleFontSize": 12},
-    "axisX": {"labelAngle": 0},
-    "legend": {"disable": True},
-    "bar": {"aria": False},
-    "rect": {"aria": False},
-}
+_PADDING = 5
+_CHARACTER = 0.62  # the estimated width of a character, in units of the font size
+_FONT = 'font-family="system-ui, sans-serif" fill="currentColor"'
+_LINE = 'fill="none" stroke="var(--line)"'
 _COLORS = {"now": "var(--before)", "after": "var(--after)"}
 _SERIES = ("currentColor", *_COLORS.values(), "var(--link)", "var(--ok)", "var(--warn)", "var(--bad)")
+_GOLDEN = (1 + sqrt(5)) / 2
 
 
 def file_map(boxes: Boxes, columns: Sequence[str], color: str) -> Markup:
     """Draw files as boxes over one or two z-order columns; '' without boxes. color: `now` or `after`."""
     if not boxes.count:
         return markup("")
-    p = boxes.positions
-    rows = [{"l": p[i], "r": p[i + 1], "b": p[i + 2], "t": p[i + 3]} for i in range(0, len(p), 4)]
-    mark = {
-        "type": "rect",
-        "fill": _COLORS[color],
-        "fillOpacity": round(_opacity(rows), 4),
-        "stroke": _COLORS[color],
-        "strokeWidth": 0.6,
-        "strokeOpacity": max(0.3, min(1.0, 60 / len(rows))),
-    }
-    bare = {"type": "quantitative", "scale": {"domain": [0, SCALE]}}
-    axis = {"labels": False, "ticks": False, "grid": False, "titleLimit": MAP_SIDE}
-    encoding = {
-        "x": {"field": "l", **bare, "axis": {**axis, "title": X_TITLE}},
-        "x2": {"field": "r"},
-        "y": {"field": "b", **bare, "axis": {**axis, "title": Y_TITLE}},
-        "y2": {"field": "t"},
-    }
-    titles = {X_TITLE: columns[0], Y_TITLE: columns[1] if len(columns) > 1 else "files"}
-    return svg(MAP_SIDE, MAP_SIDE, rows, {"mark": mark, "encoding": encoding}, titles)
+    p, unit = boxes.positions, MAP_SIDE / SCALE
+    rows = [p[at : at + 4] for at in range(0, len(p), 4)]  # left, right, bottom and top of each box
+    fill = _COLORS[color]
+    drawn = (
+        f'<path d="{_box(left * unit, MAP_SIDE - top * unit, (right - left) * unit, (top - bottom) * unit)}"'
+        f' fill="{fill}"/>'
+        for left, right, bottom, top in rows
+    )
+    look = f'fill-opacity="{_number(_opacity(rows), 4)}" stroke="{fill}" stroke-width="0.6"'
+    body = f'<g {look} stroke-opacity="{_number(max(0.3, min(1.0, 60 / len(rows))))}">{"".join(drawn)}</g>'
+    titles = _titles(MAP_SIDE, MAP_SIDE, 13, 7, columns[0], columns[1] if len(columns) > 1 else "files")
+    return _figure(MAP_SIDE, MAP_SIDE, 17, 20, _frame(MAP_SIDE, MAP_SIDE) + body + titles)
 
 
 def gain(now: float, after: float | None) -> Markup:
@@ -80,9 +64,9 @@ def gain(now: float, after: float | None) -> Markup:
     return markup(f'<svg xmlns="{SVG}" width="{BAR_WIDTH}" height="14" aria-hidden="true">{rects}</svg>')
 
 
-def _opacity(rows: Sequence[dict[str, int]]) -> float:
+def _opacity(rows: Sequence[Sequence[int]]) -> float:
     """Return an opacity with which a single box is light, and many overlapping boxes are dark but not black."""
-    covered = sum((r["r"] - r["l"]) * (r["t"] - r["b"]) for r in rows) / SCALE**2
+    covered = sum((right - left) * (top - bottom) for left, right, bottom, top in rows) / SCALE**2
     depth = max(covered, 1.0)
     # Browsers round colours to steps of 1/255. Below MIN_OPACITY, the sum of many rounding errors would be visible.
     return max(MIN_OPACITY, float(1 - (0.8 - 0.6 * (1 - 1 / depth)) ** (1 / depth)))
@@ -93,26 +77,34 @@ def bars(now: Sequence[tuple[str, int]], after: Sequence[tuple[str, int]], title
 
     now, after: (label, number of files) of each class; `after` may be empty. title: the title of the horizontal axis.
     """
-    series = {"now": now, "after": after}
-    rows = [{"label": _short(label), "files": n, "when": when} for when, part in series.items() for label, n in part]
-    if not any(row["files"] for row in rows):
+    series = {name: {_short(label): n for label, n in part} for name, part in (("now", now), ("after", after)) if part}
+    most = max((n for part in series.values() for n in part.values()), default=0)
+    if not most:
         return markup("")
-    labels = list(dict.fromkeys(row["label"] for row in rows))
-    when = [name for name, part in series.items() if part]
-    across = {"title": title, "grid": False, "labelOverlap": True, "labelFontSize": 10}
-    up = {"title": "files", "tickCount": 4, "tickMinStep": 1, "format": "~s"}
-    colors = {"domain": when, "range": [_COLORS[name] for name in when]}
-    encoding = {
-        "x": {"field": "label", "type": "ordinal", "sort": labels, "axis": across},
-        "xOffset": {"field": "when", "sort": when},
-        "y": {"field": "files", "type": "quantitative", "axis": up},
-        "color": {"field": "when", "type": "nominal", "scale": colors},
-    }
-    return svg(width, 120, rows, {"mark": {"type": "bar"}, "encoding": encoding})
+    labels = list(dict.fromkeys(label for part in series.values() for label in part))
+    height, step = 120, max(1, round(_step(most / 4)))
+    ticks = range(0, most + step, step)
+    unit, slot = height / ticks[-1], width / (len(labels) + 0.2)
+    bar = 0.8 * slot / len(series)
+    drawn = (
+        f'<path d="{_box((at + 0.2) * slot + number * bar, height - n * unit, bar, n * unit)}" fill="{_COLORS[name]}"/>'
+        for number, (name, part) in enumerate(series.items())
+        for at, label in enumerate(labels)
+        if (n := part.get(label, 0))
+    )
+    grid, left = _vertical_axis(width, {_si(tick): height - tick * unit for tick in ticks})
+    across = _horizontal_axis(height, [((at + 0.6) * slot, label) for at, label in enumerate(labels)], slot, 10)
+    return _figure(
+        width,
+        height,
+        left + 14,
+        37,
+        grid + _frame(width, height) + "".join(drawn) + across + _titles(width, height, 30, left, title, "files"),
+    )
 
 
 def _short(label: str) -> str:
-    """Shorten and sanitize a label of a histogram. Unexpected characters can crash the drawing library."""
+    """Shorten a label of a histogram, and replace characters that it should not have."""
     return re.sub(r"[^0-9/ +.≤>-]", "?", label[:MAX_TITLE_LENGTH].replace("<= ", "≤").replace("> ", ">"))
 
 
@@ -125,17 +117,19 @@ def partition_strip(bins: Sequence[StripBin]) -> Markup:
     """Draw strip bins side by side, coloured by `heat`. Bins with files to rewrite have a mark below them."""
     if not bins:
         return markup("")
-    rows = [{"n": n, "heat": heat(b.excess), "planned": int(b.rewritten > 0)} for n, b in enumerate(bins)]
-    x = {"field": "n", "type": "ordinal", "axis": None, "scale": {"paddingInner": 0.12 if len(bins) < 60 else 0}}
-    levels = list(range(len(HEAT_BORDERS) + 1))
-    colors = {"domain": levels, "range": [f"var(--heat-{n})" for n in levels]}
-    color = {"field": "heat", "type": "ordinal", "scale": colors}
-    planned = {"transform": [{"filter": "datum.planned == 1"}], "encoding": {"x": x}}
-    layers = [
-        {"mark": {"type": "rect", "y": 0, "y2": 24}, "encoding": {"x": x, "color": color}},
-        {"mark": {"type": "rect", "y": 28, "y2": 33, "fill": _COLORS["after"]}, **planned},
+    width, gap = 2 * MAP_SIDE + 60, 0.12 if len(bins) < 60 else 0.0
+    slot = width / len(bins)
+    at = [(n + gap / 2) * slot for n in range(len(bins))]
+    size = slot * (1 - gap)
+    drawn = [
+        f'<path d="{_box(x, 0, size, 24)}" fill="var(--heat-{heat(b.excess)})"/>' for x, b in zip(at, bins, strict=True)
     ]
-    return svg(2 * MAP_SIDE + 60, 34, rows, {"layer": layers, "config": {"view": {"stroke": None}}})
+    drawn += [
+        f'<path d="{_box(x, 28, size, 5)}" fill="{_COLORS["after"]}"/>'
+        for x, b in zip(at, bins, strict=True)
+        if b.rewritten
+    ]
+    return _figure(width, 34, 0, 0, "".join(drawn))
 
 
 def lines(series: Mapping[str, Sequence[tuple[int, float]]], across: str, up: str) -> Markup:
@@ -143,69 +137,190 @@ def lines(series: Mapping[str, Sequence[tuple[int, float]]], across: str, up: st
 
     series: the points (x, y) by the name of their series. across, up: the titles of the axes.
     """
-    # Placeholders are as long as the names, so that the drawing library reserves enough space.
-    marks = {name: f"ZLAYOUT-{n}-".ljust(min(len(name), MAX_TITLE_LENGTH), "m") for n, name in enumerate(series)}
-    rows = [{"s": marks[name], "x": x, "y": max(y, 1.0)} for name, points in series.items() for x, y in points]
-    if not rows:
+    places = sorted({x for points in series.values() for x, _ in points})
+    if not places:
         return markup("")
-    color = {"domain": list(marks.values()), "range": [_SERIES[n % len(_SERIES)] for n in range(len(marks))]}
-    legend = {"title": None, "orient": "right", "labelColor": "currentColor", "labelLimit": 0, "symbolType": "circle"}
-    y_axis = {"title": Y_TITLE, "format": "~s", "tickCount": 5}
-    encoding = {
-        "x": {"field": "x", "type": "ordinal", "axis": {"title": X_TITLE, "grid": False}},
-        "y": {"field": "y", "type": "quantitative", "scale": {"type": "log", "nice": False}, "axis": y_axis},
-        "color": {"field": "s", "type": "nominal", "scale": color, "legend": legend},
-    }
-    mark = {"type": "line", "point": {"filled": True, "size": 50}, "strokeWidth": 2, "aria": False}
-    titles = {X_TITLE: across, Y_TITLE: up} | {mark: name for name, mark in marks.items()}
-    return svg(2 * MAP_SIDE, 200, rows, {"mark": mark, "encoding": encoding, "config": {"legend": {}}}, titles)
+    width, height, slot = 2 * MAP_SIDE, 200, 2 * MAP_SIDE / len(places)
+    values = [max(y, 1.0) for points in series.values() for _, y in points]
+    low, high = min(values), max(values)
+    ticks = _log_ticks(low, high) if low < high else [low]
+    low, high = (low, high) if low < high else (low / 1.2, high * 1.2)
+
+    def level(y: float) -> float:
+        return height * (1 - log10(max(y, 1.0) / low) / log10(high / low))
+
+    column = {x: (n + 0.5) * slot for n, x in enumerate(places)}
+    drawn = "".join(
+        _series([(column[x], level(y)) for x, y in sorted(points)], _SERIES[n % len(_SERIES)])
+        for n, points in enumerate(series.values())
+    )
+    grid, left = _vertical_axis(width, {_si(tick): level(tick) for tick in ticks})
+    labels = _horizontal_axis(height, [(column[x], str(x)) for x in places], slot, 11)
+    names = [_fitting(name) for name in series]
+    legend = "".join(
+        f'<circle cx="{width + 24}" cy="{8 + 15 * n}" r="5" fill="{_SERIES[n % len(_SERIES)]}"/>'
+        + _text(width + 34, 11.5 + 15 * n, name, 10, "start")
+        for n, name in enumerate(names)
+    )
+    body = grid + _frame(width, height) + labels + drawn + legend + _titles(width, height, 31, left, across, up)
+    return _figure(width, height, left + 14, 38, body, right=round(34 + _text_width(names, 10)))
 
 
-def svg(
-    width: int,
-    height: int,
-    rows: Sequence[Mapping[str, Any]],
-    spec: Mapping[str, Any],
-    titles: Mapping[str, str] = MappingProxyType({}),
-) -> Markup:
-    """Render a chart as one scalable <svg> element without ids, scripts, styles or external resources.
+def _series(points: Sequence[tuple[float, float]], color: str) -> str:
+    """Draw one series: a line with a dot at each point."""
+    way = "L".join(f"{_number(x)},{_number(y)}" for x, y in points)
+    dots = "".join(f'<circle cx="{_number(x)}" cy="{_number(y)}" r="3.5" fill="{color}"/>' for x, y in points)
+    return f'<path d="M{way}" fill="none" stroke="{color}" stroke-width="2"/>{dots}'
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One rectangle of a treemap: its relative area, its CSS colour, and the text that a browser shows for it."""
+
+    area: float
+    color: str
+    title: str
+
+
+def treemap(tiles: Sequence[Tile]) -> Markup:
+    """Draw tiles as rectangles of their areas, the largest first. The SVG elements are in the order of `tiles`."""
+    width, height = TREEMAP_SIZE
+    order = sorted(range(len(tiles)), key=lambda n: -tiles[n].area)
+    placed = dict(zip(order, _squarified([tiles[n].area for n in order], width + 1, height + 1), strict=True))
+    drawn = []
+    for n, tile in enumerate(tiles):
+        # Half a pixel of the gap is on each side of a tile, and outside of the picture at its border.
+        left, top, right, bottom = (
+            max(0, floor(end + 0.5)) for end in (e + d for e, d in zip(placed[n], (0, 0, -1, -1), strict=True))
+        )
+        title = f"<title>{escape(printable(tile.title))}</title>"
+        drawn.append(f'<path d="{_box(left, top, right - left, bottom - top)}" fill="{tile.color}">{title}</path>')
+    size = f'viewBox="0 0 {width} {height}" preserveAspectRatio="none"'
+    return markup(f'<svg xmlns="{SVG}" {size} aria-hidden="true">{"".join(drawn)}</svg>')
+
+
+def _squarified(areas: Sequence[float], width: float, height: float) -> list[tuple[float, float, float, float]]:
+    """Divide a rectangle into one rectangle for each area, with side ratios near the golden ratio.
+
+    Bruls, Huizing and van Wijk, "Squarified treemaps" (2000), as in D3.
 
     Args:
-        width, height: The size of the drawing area, in pixels.
-        rows: The data.
-        spec: The other keys of the Vega-Lite spec. Its `config` is added to the configuration of all charts.
-        titles: The text for each placeholder in the spec. Names are inserted after drawing, because some characters
-            crash the drawing library.
+        areas: The relative areas, in descending order.
+        width: The width of the whole rectangle.
+        height: The height of the whole rectangle.
+
+    Returns:
+        Left, top, right and bottom of each rectangle.
     """
-    import vl_convert
+    found: list[tuple[float, float, float, float]] = []
+    left, top, rest, at = 0.0, 0.0, float(sum(areas)), 0
+    while at < len(areas):
+        across, down = width - left, height - top
+        alpha = max(down / across, across / down) / (rest * _GOLDEN) if min(across, down) > 0 and rest > 0 else 0.0
+        total, end, worst = areas[at], at + 1, _ratio(areas[at], areas[at], areas[at], alpha)
+        while end < len(areas):
+            ratio = _ratio(total + areas[end], areas[at], areas[end], alpha)
+            if ratio > worst:
+                break
+            total, end, worst = total + areas[end], end + 1, ratio
+        share = total / rest if rest > 0 else 1.0
+        along, used = (across, down * share) if across < down else (down, across * share)
+        place = left if across < down else top
+        for area in areas[at:end]:
+            length = along * area / total if total > 0 else 0.0
+            if across < down:
+                found.append((place, top, place + length, top + used))
+            else:
+                found.append((left, place, left + used, place + length))
+            place += length
+        left, top = (left, top + used) if across < down else (left + used, top)
+        rest, at = rest - total, end
+    return found
 
-    whole = {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "width": width,
-        "height": height,
-        "data": {"values": rows},
-        **spec,
-        "config": {**_CONFIG, **spec.get("config", {})},
-    }
-    root = ElementTree.fromstring(vl_convert.vegalite_to_svg(whole))
-    for name in ("width", "height", "version", "class"):
-        root.attrib.pop(name, None)
-    for element in root.iter():
-        for name in [n for n in element.attrib if n.startswith("aria-") or n in ("role", "class")]:
-            if element is not root:
-                del element.attrib[name]
-        if element.text and element.text in titles:
-            element.text = _fitting(titles[element.text])
-        if path := element.get("d"):
-            element.set("d", _rounded(path))
-    root.set("aria-hidden", "true")
-    root.set("focusable", "false")
-    return _serialized(root)
+
+def _ratio(total: float, largest: float, smallest: float, alpha: float) -> float:
+    """Return how far the side ratios of a row of rectangles are from the golden ratio."""
+    beta = total * total * alpha
+    return max(largest / beta, beta / smallest) if beta > 0 and smallest > 0 else float("inf")
 
 
-def _serialized(root: ElementTree.Element) -> Markup:
-    ElementTree.register_namespace("", SVG)
-    return markup(ElementTree.tostring(root, encoding="unicode"))
+def _figure(width: float, height: float, left: float, below: float, body: str, right: float = 0) -> Markup:
+    """Return one scalable <svg> element: a drawing area of this size, with space around it, in pixels."""
+    size = f"{_number(width + left + right + 2 * _PADDING)} {_number(height + below + 2 * _PADDING)}"
+    place = f"translate({_number(left + _PADDING)},{_PADDING})"
+    return markup(
+        f'<svg xmlns="{SVG}" viewBox="0 0 {size}" aria-hidden="true" focusable="false">'
+        f'<g transform="{place}">{body}</g></svg>'
+    )
+
+
+def _frame(width: float, height: float) -> str:
+    return f'<path d="{_box(0.5, 0.5, width, height)}" {_LINE}/>'
+
+
+def _vertical_axis(width: float, ticks: Mapping[str, float]) -> tuple[str, int]:
+    """Draw the ticks, grid lines and labels of the vertical axis. Return also the width of the axis."""
+    lines = "".join(f"M-5,{_number(floor(y) + 0.5)}H{_number(width)}" for y in ticks.values())
+    labels = "".join(_text(-7, y + 3.5, label, 11, "end") for label, y in ticks.items())
+    return f'<path d="{lines}" {_LINE}/>{labels}', round(7 + _text_width(ticks, 11))
+
+
+def _horizontal_axis(height: float, labels: Sequence[tuple[float, str]], slot: float, size: int) -> str:
+    """Draw ticks and labels, as many as have space. slot: the distance of two labels. size: that of the font."""
+    stride = 1
+    while slot * stride < _text_width((label for _, label in labels), size) + 4:
+        stride *= 2
+    shown = labels[::stride]
+    ticks = "".join(f"M{_number(floor(x) + 0.5)},{_number(height)}v5" for x, _ in shown)
+    texts = "".join(_text(x, height + 5 + size, label, size) for x, label in shown)
+    return f'<path d="{ticks}" {_LINE}/>{texts}'
+
+
+def _titles(width: float, height: float, below: float, left: float, across: str, up: str) -> str:
+    """Write the titles of both axes, the horizontal one `below` the drawing area, the vertical one left of the axis."""
+    turned = f' transform="translate({_number(-left - 4)},{_number(height / 2)}) rotate(-90)"'
+    style = ' font-weight="bold"'
+    return _text(width / 2, height + below, _fitting(across), 12, style=style) + _text(
+        0, 0, _fitting(up), 12, style=style + turned
+    )
+
+
+def _text(x: float, y: float, text: str, size: int, anchor: str = "middle", style: str = "") -> str:
+    place = f'x="{_number(x)}" y="{_number(y)}" text-anchor="{anchor}" font-size="{size}px"'
+    return f"<text {place} {_FONT}{style}>{escape(text)}</text>"
+
+
+def _text_width(texts: Iterable[str], size: int) -> float:
+    """Return the estimated width of the longest text, in pixels."""
+    return size * _CHARACTER * max(map(len, texts), default=0)
+
+
+def _step(distance: float) -> float:
+    """Return the distance of ticks that is nearest to this one: 1, 2 or 5 times a power of ten."""
+    power = 10.0 ** floor(log10(distance))
+    near = ((1, sqrt(2)), (2, sqrt(10)), (5, sqrt(50)))
+    return power * next((factor for factor, border in near if distance / power < border), 10)
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """Return 2 to 8 ticks of a logarithmic axis; fewer if the axis is short."""
+    decades = [10.0**n for n in range(floor(log10(low)), ceil(log10(high)) + 1)]
+    for digits in (range(1, 10), (1, 2, 5), (1,)):
+        found = [tick for decade in decades for n in digits if low <= (tick := n * decade) <= high]
+        if len(found) <= 8:
+            break
+    if len(found) > 1:
+        return found[:: ceil(len(found) / 8)]
+    step = _step((high - low) / 4)
+    return [n * step for n in range(ceil(low / step), floor(high / step) + 1)]
+
+
+def _si(value: float) -> str:
+    """Return a number with at most two decimals, and from 1,000 with the letter of its unit: `1.5k`."""
+    for letter, unit in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= unit:
+            return f"{_number(value / unit)}{letter}"
+    return _number(value)
 
 
 def markup(text: str) -> Markup:
@@ -220,46 +335,10 @@ def _fitting(name: str) -> str:
     return name if len(name) <= MAX_TITLE_LENGTH else name[: MAX_TITLE_LENGTH - 1] + "…"
 
 
-def _rounded(path: str) -> str:
-    return re.sub(r"\d+\.\d{3,}", lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), path)
+def _box(x: float, y: float, width: float, height: float) -> str:
+    return f"M{_number(x)},{_number(y)}h{_number(width)}v{_number(height)}h{_number(-width)}Z"
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """One rectangle of a treemap: its relative area, its CSS colour, and the text that a browser shows for it."""
-
-    area: float
-    color: str
-    title: str
-
-
-def treemap(tiles: Sequence[Tile]) -> Markup:
-    """Draw tiles as rectangles of their areas, the largest first. The SVG elements are in the order of `tiles`."""
-    import vl_convert
-
-    width, height = TREEMAP_SIZE
-    rows = [{"id": 0}, *({"id": n, "parent": 0, "area": tile.area} for n, tile in enumerate(tiles, 1))]
-    layout = {"type": "treemap", "field": "area", "size": [width, height], "paddingInner": 1, "round": True}
-    order = {"field": "value", "order": "descending"}
-    transforms = [
-        {"type": "stratify", "key": "id", "parentKey": "parent"},
-        {**layout, "sort": order},
-        {"type": "filter", "expr": "datum.id > 0"},
-    ]
-    ends = {end: {"field": field} for end, field in (("x", "x0"), ("y", "y0"), ("x2", "x1"), ("y2", "y1"))}
-    spec = {
-        "$schema": "https://vega.github.io/schema/vega/v5.json",
-        "width": width,
-        "height": height,
-        "padding": 0,
-        "data": [{"name": "tiles", "values": rows, "transform": transforms}],
-        "marks": [{"type": "rect", "from": {"data": "tiles"}, "encode": {"enter": ends}}],
-    }
-    marks = ElementTree.fromstring(vl_convert.vega_to_svg(spec)).find(f".//{{{SVG}}}g[@class='mark-rect role-mark']")
-    root = ElementTree.Element(
-        f"{{{SVG}}}svg", {"viewBox": f"0 0 {width} {height}", "preserveAspectRatio": "none", "aria-hidden": "true"}
-    )
-    for path, tile in zip(marks if marks is not None else (), tiles, strict=True):
-        element = ElementTree.SubElement(root, f"{{{SVG}}}path", {"d": path.attrib["d"], "fill": tile.color})
-        ElementTree.SubElement(element, f"{{{SVG}}}title").text = printable(tile.title)
-    return _serialized(root)
+def _number(value: float, digits: int = 2) -> str:
+    text = f"{value:.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -22,7 +22,7 @@ REPORTERS: Mapping[str, Callable[[Plan | RunReport], str]] = {
     "prometheus": prometheus.render,
 }
 # The extra of zlayout that a format needs, and its packages.
-_EXTRAS = {"html": ("report", "jinja2", "vl_convert"), "prometheus": ("metrics", "prometheus_client")}
+_EXTRAS = {"html": ("report", "jinja2"), "prometheus": ("metrics", "prometheus_client")}
 
 
 def check_available(name: str) -> None:

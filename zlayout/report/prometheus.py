@@ -1,10 +1,36 @@
-"""Write the report as metrics of Prometheus, in the text format that node_exporter reads from files."""
+"""Write a plan or a run as gauges of Prometheus, in the text format that node_exporter reads from files."""
 
 from __future__ import annotations
 
-from zlayout.planner.model import Plan
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from zlayout.planner.model import Plan, Status, TablePlan
+from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
-from zlayout.report.gauges import gauges
+from zlayout.report.words import printable
+
+Of = TypeVar("Of", TablePlan, TableResult)
+Values = Mapping[tuple[str, ...], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """A gauge and its values.
+
+    Attributes:
+        name: The name, without the prefix `zlayout_`.
+        text: What the gauge counts or measures.
+        labels: The names of the labels.
+        values: The values of the gauge, by the values of the labels.
+    """
+
+    name: str
+    text: str
+    labels: tuple[str, ...]
+    values: Values
 
 
 def render(shown: Plan | RunReport) -> str:
@@ -12,8 +38,59 @@ def render(shown: Plan | RunReport) -> str:
     import prometheus_client
 
     registry = prometheus_client.CollectorRegistry()
-    for gauge in gauges(shown):
+    for gauge in _gauges(shown):
         family = prometheus_client.Gauge(f"zlayout_{gauge.name}", gauge.text, gauge.labels, registry=registry)
         for labels, value in gauge.values.items():
             family.labels(*labels).set(value)
     return prometheus_client.generate_latest(registry).decode()
+
+
+def _gauges(shown: Plan | RunReport) -> Iterator[Gauge]:
+    """Yield gauges of each table: its state before the run, and what apply did."""
+    report = RunReport.of(shown)
+    tables = {printable(table.table): table for table in report.plan.tables}
+    read = {name: table for name, table in tables.items() if _was_read(table)}
+    results = {printable(name): result for name, result in report.results.items()}
+    by_status: Values = {(status.value,): len(report.plan.with_status(status)) for status in Status}
+    yield Gauge("tables", "Number of tables by status of the plan.", ("status",), by_status)
+    text = "1 if the table is not as declared, or not known to be; else 0."
+    yield _each("not_as_declared", text, tables, lambda table: int(report.is_open(table)))
+    text = "Number of errors, refusals, warnings and notes of the table by code."
+    labels = ("table", "severity", "code")
+    yield Gauge("table_diagnostics", text, labels, Counter(_diagnostics(report)))
+    text = "Number of live files when the table was planned."
+    yield _each("files", text, read, lambda table: table.files)
+    text = "Size of the live files when the table was planned."
+    yield _each("bytes", text, read, lambda table: table.bytes)
+    text = "Size of the files that the plan rewrites."
+    yield _each("planned_rewrite_bytes", text, read, lambda table: table.rewrite_bytes)
+    yield _touched("touched_files", "Files that a query for one value opened before the run.", read)
+    commits: Values = {(name, result.outcome.value): result.commits for name, result in results.items()}
+    yield Gauge("table_commits", "Number of commits of the run.", ("table", "outcome"), commits)
+    text = "Number of files that the run removed."
+    yield _each("files_removed", text, results, lambda result: result.files_removed)
+    text = "Number of files that the run added."
+    yield _each("files_added", text, results, lambda result: result.files_added)
+    yield _touched("touched_files_after", "Files that a query for one value opens now.", results)
+
+
+def _each(name: str, text: str, found: Mapping[str, Of], value: Callable[[Of], float]) -> Gauge:
+    """Return the gauge with one value for each table."""
+    return Gauge(f"table_{name}", text, ("table",), {(table,): value(of) for table, of in found.items()})
+
+
+def _touched(name: str, text: str, found: Mapping[str, Of]) -> Gauge:
+    values: Values = {(table, printable(c.column)): c.touched for table, of in found.items() for c in of.columns}
+    return Gauge(f"table_{name}", text, ("table", "column"), values)
+
+
+def _diagnostics(report: RunReport) -> Iterator[tuple[str, ...]]:
+    for table in report.plan.tables:
+        result = report.results.get(table.table)
+        for diagnostic in (*table.diagnostics, *(result.problems if result else ())):
+            yield printable(table.table), diagnostic.severity, printable(diagnostic.code)
+
+
+def _was_read(table: TablePlan) -> bool:
+    """Return whether the numbers of a table are known. A refused table may have been refused before it was read."""
+    return table.status is not Status.ERROR and (table.status is not Status.REFUSED or table.files > 0)

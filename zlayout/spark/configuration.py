@@ -81,18 +81,14 @@ def project_conf(project: Project, *, submitted: bool, has_jars: bool = False) -
     return conf | dict(project.spark.conf)
 
 
-def packages_conf(catalogs: Iterable[CatalogConfig], release: Release | None = None) -> dict[str, str]:
+def packages_conf(catalogs: Iterable[CatalogConfig]) -> dict[str, str]:
     """Return the Spark configuration that names the Maven packages for these catalogs.
 
     These are the packages of all formats, so that projects of different formats have the same class path, and the
-    packages for the databases and object stores that the catalogs use.
-
-    Args:
-        catalogs: The catalogs of the project.
-        release: The version of Spark that runs. Default: that of the installed pyspark.
+    packages for the databases and object stores that the catalogs use. All are for the installed pyspark.
     """
     catalogs = tuple(catalogs)
-    release = release or versions.installed()
+    release = versions.installed()
     found = {store for catalog in catalogs for store in stores(catalog)}
     of_formats = (format.traits.spark_package for format in FORMATS.values())
     packages = [jar for package in of_formats if package and (jar := package(release))]

@@ -28,8 +28,6 @@ _WITH_VARIABLES = (
     ("commit", "properties", "*"),
 )
 
-_WEBHOOK = ("notify", "webhook")  # its variable is replaced only when a notification is sent
-
 KeyPath = tuple[str, ...]
 # A catalog property or a Spark setting that consists of one variable is treated as a secret if its value has at least
 # this number of characters, even if neither name suggests a secret.
@@ -56,7 +54,7 @@ def substitute(data: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dic
     problems: list[Violation] = []
     values: dict[KeyPath, str] = {}
     for path, key, text, is_name in _strings(data):
-        if "${" not in text or path == _WEBHOOK:
+        if "${" not in text:
             continue
         if is_name or not _may_have_variables(path):
             problems.append((key, _misplaced(path)))
@@ -75,11 +73,6 @@ def written_secrets(document: Document) -> Iterator[Violation]:
         if path[0] == "commit" and is_secret(path[-1]):
             hint_of_commit = "remove it: every reader of the table can read what a commit stores"
             yield key, Diagnostic("ZL042", f"{quote_value(key)} would store a secret", hint=hint_of_commit)
-        elif path == _WEBHOOK:
-            variable = _VARIABLE.fullmatch(text)
-            if variable is None or variable["how"]:
-                hint_of_url = "write ${NAME}, and set NAME in the environment to the URL"
-                yield key, Diagnostic("ZL042", f"{quote_value(key)} must be ${{NAME}} alone", hint=hint_of_url)
         elif _may_have_variables(path) and "storage" not in path and text.lower() not in ("true", "false"):
             # ZL037 reports credentials in `storage.endpoint`.
             literal = _VARIABLE.sub(lambda m: m["text"] if m["how"] == ":-" else "", text)
@@ -120,8 +113,9 @@ def configuration_values(
 def _misplaced(path: KeyPath) -> Diagnostic:
     where = path[-1] if path else "here"
     fields = "warehouse, uri, tables, storage and properties of catalogs, spark.master, spark.conf, commit.properties"
-    hint = f"use it in zlayout.yaml only: {fields}, notify.webhook"
-    return Diagnostic("ZL017", f"${{...}} is not allowed in {quote_value(where)}", hint=hint)
+    return Diagnostic(
+        "ZL017", f"${{...}} is not allowed in {quote_value(where)}", hint=f"use it in zlayout.yaml only: {fields}"
+    )
 
 
 def _may_have_variables(path: KeyPath) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from zlayout.errors import Diagnostic, Location, SpecError
 from zlayout.message_text import quote_value
 from zlayout.secrets import remember
-from zlayout.spec.catalogs import catalog, check_catalog, java_string, unknown_catalog
+from zlayout.spec.catalogs import catalog, check_catalog, java_string
 from zlayout.spec.defaults import LAYOUT_PATTERNS, WORKLOAD_PATTERNS
 from zlayout.spec.environment import configuration_values, literal_only, substitute, written_secrets
 from zlayout.spec.layouts import layout_spec
@@ -23,15 +23,13 @@ from zlayout.spec.model import (
     HistoryConfig,
     LayoutRule,
     LayoutSpec,
-    NotifyConfig,
     Prices,
     Project,
     SparkConfig,
 )
-from zlayout.spec.names import parse_table
 from zlayout.spec.patterns import WILDCARDS, matching
 from zlayout.spec.rules import layout_rule
-from zlayout.spec.validation import located, validate
+from zlayout.spec.validation import REMOVED_KEYS, located, validate
 from zlayout.spec.yaml import Document, read
 
 PROJECT_FILE = "zlayout.yaml"
@@ -102,7 +100,7 @@ class _Loading:
         self._known = (defaults, _below("defaults.", locations), catalogs if data else None)
         self._commit_properties = data.get("commit", {}).get("properties", {})
         declared = self._layouts(self._patterns(document))
-        spark, notify, prices = data.get("spark", {}), data.get("notify"), data.get("prices")
+        spark, prices = data.get("spark", {}), data.get("prices")
         return Project(
             root=self.root,
             catalogs=catalogs,
@@ -113,9 +111,7 @@ class _Loading:
             sample=bool(defaults.get("sample", False)),
             rules=tuple(one for one in declared if isinstance(one, LayoutRule)),
             prices=Prices(**{key: float(value) for key, value in prices.items()}) if prices else None,
-            history=self._history(data["history"], locations, catalogs) if "history" in data else None,
-            # The schema and `written_secrets` accept ${NAME} only.
-            notify=NotifyConfig(notify["webhook"][2:-1], notify.get("template", "")) if notify else None,
+            history=self._history(data["history"], locations) if "history" in data else None,
             maintenance=self._maintenance(data["maintenance"], locations) if "maintenance" in data else None,
         )
 
@@ -130,10 +126,7 @@ class _Loading:
             self._error("ZL053", f"expected {what}, found {quote_value(found)}", at, hint)
             return None
 
-    def _history(
-        self, entry: Mapping[str, Any], locations: Mapping[str, Location], catalogs: Mapping[str, CatalogConfig]
-    ) -> HistoryConfig | None:
-        table = entry.get("table", "")
+    def _history(self, entry: Mapping[str, Any], locations: Mapping[str, Location]) -> HistoryConfig | None:
         written = PurePosixPath(entry.get("path", HISTORY_PATH))
         path = self.root / written
         if written.is_absolute() or ".." in written.parts or not path.resolve().is_relative_to(self.root.resolve()):
@@ -141,24 +134,7 @@ class _Loading:
             at = locations.get("history.path", locations["history"])
             self._error("ZL051", message, at, "use a relative path without '..', such as .zlayout/history.db")
             return None
-        if table:
-            self._check_history_table(table, entry, locations["history.table"], catalogs)
-        return HistoryConfig(path, int(entry.get("keep", HISTORY_KEEP).removesuffix("d")), table)
-
-    def _check_history_table(
-        self, table: str, entry: Mapping[str, Any], at: Location, catalogs: Mapping[str, CatalogConfig]
-    ) -> None:
-        if "path" in entry:
-            self._error("ZL051", "expected path or table for the history, found both", at, "remove one of the two")
-        try:
-            name = parse_table(table, at)
-        except SpecError as error:
-            self.errors.extend(error.diagnostics)
-            return
-        if name.catalog not in catalogs:
-            self.errors.append(unknown_catalog(name.catalog, catalogs, at))
-        elif not name.namespace:
-            self._error("ZL051", "expected catalog.namespace.table for the history", at, "add a namespace")
+        return HistoryConfig(path, int(entry.get("keep", HISTORY_KEEP).removesuffix("d")))
 
     def _document(self) -> tuple[Document, dict[str, Any]]:
         """Read `zlayout.yaml`. Return the document as written, and its data with variables replaced."""
@@ -171,7 +147,8 @@ class _Loading:
             self.errors.extend(error.diagnostics)
             return unread, {}
         self.errors.extend(validate(document, "project"))
-        data, problems = substitute(document.data, self.environ)
+        kept = {key: value for key, value in document.data.items() if key not in REMOVED_KEYS}
+        data, problems = substitute(kept, self.environ)
         remember(configuration_values(document.data, data, self.environ))
         problems += written_secrets(document)
         self.errors.extend(located(document, key, diagnostic) for key, diagnostic in problems)

@@ -223,30 +223,15 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class HistoryConfig:
-    """`history:` of `zlayout.yaml`: the SQLite file, or the Delta or Iceberg table, with the history records.
+    """`history:` of `zlayout.yaml`: the SQLite file with the history records.
 
     Attributes:
-        path: The SQLite file; ignored if there is a table.
+        path: The SQLite file.
         keep_days: The age in days above which records are removed.
-        table: The name of the table as declared; empty if records are kept in the file.
     """
 
     path: Path
     keep_days: int
-    table: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class NotifyConfig:
-    """`notify:` of `zlayout.yaml`.
-
-    Attributes:
-        variable: The name of the environment variable with the URL of the webhook, which is a secret.
-        template: The path of a Jinja template, relative to the root of the project; empty for the built-in message.
-    """
-
-    variable: str
-    template: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +247,6 @@ class Project:
         rules: The layout specs that match tables by a pattern, sorted by pattern.
         prices: The prices of reading and rewriting; None if they are not declared.
         history: Where history records are kept; None if none are kept.
-        notify: Where notifications are sent; None if none are sent.
         maintenance: When `apply` may rewrite tables; None for any time.
     """
 
@@ -274,7 +258,6 @@ class Project:
     rules: tuple[LayoutRule, ...] = ()
     prices: Prices | None = None
     history: HistoryConfig | None = None
-    notify: NotifyConfig | None = None
     maintenance: Maintenance | None = None
 
     def __repr__(self) -> str:

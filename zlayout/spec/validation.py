@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 Schema = Mapping[str, Any]
 MAX_VIOLATIONS = 100  # per file; further violations are not reported
+# Keys of earlier versions, and what takes their place.
+REMOVED_KEYS = {
+    "history.table": "name a SQLite file in history.path; `zlayout history TABLE --json` prints its records",
+    "notify": "send the report of drift from a step of your CI (docs/operate.md, Notifications)",
+}
 Violation = tuple[str, Diagnostic]  # dotted key, and a diagnostic without location
 
 
@@ -149,6 +154,9 @@ def _unknown(value: Mapping[str, Any], schema: Schema, key: str) -> Iterator[Vio
     for name in value:
         if name not in known:
             path = f"{key}.{name}" if key else name
+            if path in REMOVED_KEYS:
+                yield path, Diagnostic("ZL010", f"the key {path} has been removed", hint=REMOVED_KEYS[path])
+                continue
             hint = suggestion(name, known) or "known keys: " + ", ".join(known)
             yield path, Diagnostic("ZL010", f"unknown key {quote_value(name)}{_within(key)}", hint=hint)
 

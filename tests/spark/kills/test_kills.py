@@ -16,13 +16,10 @@ from spark.kills.killed_apply import POINTS
 from spark.kills.runs import ROWS, KilledRun, backend_in, killed_run
 from spark.projects import DELTA, ICEBERG
 from support.runs import plan_and_apply
+from support.unreferenced import unreferenced
 
 from zlayout.app.results import Applied
-from zlayout.formats.orphans import Orphans
-from zlayout.formats.registry import backend_for
-from zlayout.spark.session import SparkRuntime
 from zlayout.spec.load import load_project
-from zlayout.spec.model import Project
 
 VICTIMS = ("jvm", "python", "both")
 # Seven points in `make test`, each on one format with one victim; all of them in `make test-long`.
@@ -72,25 +69,17 @@ def test_a_killed_run_leaves_whole_commits_only(
     assert run.project.rows(table).equals(ROWS)
     assert all(path.exists() for path in run.project.files(table))
     project = load_project(run.project.root, os.environ)
-    orphans = _orphans(project, table)
+    catalog, name = project.catalogs[table.partition(".")[0]], project.layouts[0].table
+    littered = unreferenced(catalog, name)
     if point in LITTERED:
-        assert any(orphan.path.endswith(".parquet") for orphan in orphans.files)
-    live = {path.resolve() for path in run.project.files(table)}
-    root = run.folder if table == DELTA else run.folder.parent
-    assert not live & {(root / orphan.path).resolve() for orphan in orphans.files}
+        assert littered
 
     again = _apply(run, spark)
     assert again.error is None
     assert again.after.status == "unchanged", (again.after.decay, again.after.groups, again.failures)
     assert run.rewrites() == 2
     assert run.project.rows(table).equals(ROWS)
-    left = _orphans(project, table)
-    assert {orphan.path for orphan in orphans.files} <= {orphan.path for orphan in left.files}, "none was deleted"
-
-
-def _orphans(project: Project, table: str) -> Orphans:
-    catalog = project.catalogs[table.partition(".")[0]]
-    return backend_for(catalog, SparkRuntime(project)).orphans(project.layouts[0].table)
+    assert set(littered) <= set(unreferenced(catalog, name)), "none was deleted"
 
 
 def _apply(run: KilledRun, spark: SparkSession) -> Applied:

@@ -13,7 +13,6 @@ from support.memory_format.undo import roll_back, undo_run
 from zlayout.curve.layout import build_map
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, TableError
 from zlayout.formats.base import Capabilities, Commit, Group, GroupFailed, Notify, Progress, SampleSource, Stage, Work
-from zlayout.formats.orphans import Orphans
 from zlayout.formats.run_metrics import RunColumn, RunMetrics
 from zlayout.formats.undo import Undo
 from zlayout.planner import accepted
@@ -64,9 +63,6 @@ class MemoryBackend:
 
     def list_storage(self, table: TableName) -> None:  # noqa: ARG002
         return None
-
-    def orphans(self, table: TableName) -> Orphans:  # noqa: ARG002
-        return Orphans((), "")
 
     def last_run(self, table: TableName, state: TableState) -> RunMetrics | None:  # noqa: ARG002
         return self._catalog.load(table.identifier).last_run

@@ -12,10 +12,8 @@ if TYPE_CHECKING:
     from support.memory_format.backend import MemoryBackend
     from support.memory_format.store import MemoryTable
 
-    from zlayout.formats.trial import Trials
-    from zlayout.records.model import HistoryStore
     from zlayout.spark.session import SparkRuntime
-    from zlayout.spec.model import CatalogConfig, TableName
+    from zlayout.spec.model import CatalogConfig
 
 
 class MemoryFormat:
@@ -43,11 +41,8 @@ class MemoryFormat:
 
         return MemoryBackend(MemoryCatalog(self.tables))
 
-    def trials(self, catalog: CatalogConfig, runtime: SparkRuntime) -> Trials:
-        raise NotImplementedError
-
-    def history_table(self, catalog: CatalogConfig, table: TableName, keep_days: int) -> HistoryStore:
-        raise NotImplementedError
+    def trials(self, catalog: CatalogConfig, runtime: SparkRuntime) -> None:  # noqa: ARG002
+        return None
 
     def catalog_conf(self, catalog: CatalogConfig) -> dict[str, str]:  # noqa: ARG002
         return {}

@@ -13,10 +13,10 @@ from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
 
 from zlayout.app import proposing as app
-from zlayout.app.concurrent_reads import Reading, Step, TableRead
+from zlayout.app.concurrent_reads import Reading
 from zlayout.app.plan import as_plan, plan_tables
 from zlayout.errors import Location
-from zlayout.planner.decision import Decision, PlanOptions
+from zlayout.planner.decision import Decision
 from zlayout.planner.diff import propose
 from zlayout.planner.proposal import Proposal
 from zlayout.spec.model import TableName
@@ -78,15 +78,6 @@ def test_changes_to_small_tables_are_found_in_turn(
     planned = plan_tables(SPECS, {"mem": Watched(together=2)}, reading=Reading(2))
     assert most == together
     assert [p.decision.plan.status for p in planned] == ["changes"] * 4
-
-
-def test_each_step_of_each_table_is_reported_in_the_thread_of_the_caller() -> None:
-    read: list[tuple[TableRead, threading.Thread]] = []
-    reading = Reading(1, on_read=lambda table: read.append((table, threading.current_thread())))
-    plan_tables(SPECS[:2], {"mem": Watched(together=1)}, PlanOptions(sample_bytes=10**6), reading)
-    steps = [(table.table, table.step) for table, _ in read]
-    assert steps == [(f"mem.db.t{n}", step) for step in (Step.OBSERVING, Step.SAMPLING) for n in range(2)]
-    assert {thread for _, thread in read} == {threading.current_thread()}
 
 
 def test_one_at_a_time() -> None:

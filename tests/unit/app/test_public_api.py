@@ -14,7 +14,8 @@ import pytest
 from support.projects import write_project
 
 import zlayout
-from zlayout.errors import Diagnostic, Refused, SpecError, TableError, ZlayoutError
+from zlayout.errors import Diagnostic, Location, Refused, SpecError, TableError, ZlayoutError
+from zlayout.spec.model import CatalogConfig
 
 PACKAGE = Path(zlayout.__file__).parent
 FUNCTIONS = {
@@ -175,9 +176,15 @@ class TestUse:
             zlayout.apply(zlayout.drift(project).plan)  # type: ignore[arg-type]
         found = zlayout.inspect(project, "lake.db.orders", ["b"])
         assert [c.column for c in found.columns] == ["b"]
-        assert found.orphans is None
         with pytest.raises(SpecError, match="ZL064"):
             zlayout.import_layout(project, "lake.db.orders")
+
+
+def iceberg(project: zlayout.Project) -> zlayout.Project:
+    """The project with a catalog of Iceberg, which is not opened."""
+    options = {"uri": "sqlite:///catalog.db", "warehouse": "warehouse"}
+    ice = CatalogConfig("ice", "iceberg", "sql", options, Location("zlayout.yaml"))
+    return replace(project, catalogs={**project.catalogs, "ice": ice})
 
 
 ARGUMENTS: list[tuple[Callable[[Any], object], str]] = [
@@ -203,8 +210,8 @@ ARGUMENTS: list[tuple[Callable[[Any], object], str]] = [
     (lambda project: zlayout.import_layout(project, "lake.db.new", timeout=math.nan), "for timeout, found nan"),
     (lambda project: zlayout.drift(project, timeout=10**400), "for timeout, found 1000"),
     (lambda project: zlayout.plan_rollback(project, "lake.db.orders", timeout="60"), "for timeout, found '60'"),  # type: ignore[arg-type]
-    (lambda project: zlayout.plan_drop_trial(project, "lake.db.orders", clone="c", timeout="60"), "for timeout"),  # type: ignore[arg-type]
-    (lambda project: zlayout.plan_trial(project, "lake.db.orders", clone="c", timeout="60"), "for timeout"),  # type: ignore[arg-type]
+    (lambda project: zlayout.plan_drop_trial(iceberg(project), "ice.db.t", branch="b", timeout="60"), "for timeout"),  # type: ignore[arg-type]
+    (lambda project: zlayout.plan_trial(iceberg(project), "ice.db.t", branch="b", timeout="60"), "for timeout"),  # type: ignore[arg-type]
     (lambda project: zlayout.plan(project, parallelism="8"), "expected an integer above 0 for parallelism, found '8'"),  # type: ignore[arg-type]
     (lambda project: zlayout.apply(zlayout.plan(project), concurrent_tables=0), "for concurrent_tables, found 0"),
     (lambda project: zlayout.apply(zlayout.plan(project), max_minutes="5"), "for max_minutes, found '5'"),  # type: ignore[arg-type]

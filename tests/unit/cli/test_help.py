@@ -50,11 +50,11 @@ def test_json_is_short_for_output_json(cli: Cli) -> None:
 
 @pytest.mark.usefixtures("root")
 def test_inspect_prints_json_with_the_keys_that_the_page_lists(cli: Cli) -> None:
-    shown = cli("inspect", "lake.db.orders", "--json", "--orphans")
+    shown = cli("inspect", "lake.db.orders", "--json")
     found = json.loads(shown.out)
     assert (found["table"], found["version"], found["files"], found["rows"]) == ("lake.db.orders", 1, 2, 200)
     assert [(c["column"], c["touched"], c["floor"]) for c in found["columns"]] == [("a", 2, None)]
-    assert (found["layouts"], found["files_not_laid_out"], found["orphans"]) == ([], 2, [])
+    assert (found["layouts"], found["files_not_laid_out"]) == ([], 2)
     assert "  rows            200" in shown.err
     section = REPORTS.read_text().partition("## JSON of inspect")[2].partition("\n## ")[0]
     names = re.findall(r"^\| (`.*?) \|", section, re.M)

@@ -13,7 +13,7 @@ from zlayout.spec.model import TableName
 
 REPORTS = Path(__file__).parents[3] / "docs/reports.md"
 TABLE = TableName("ice", ("db",), "t", "new")
-TRIAL = Trial(TABLE, "iceberg", "id", "", True, 1, 7, (TrialCommit(7, "replace", "r1", rewrite=True),))
+TRIAL = Trial(TABLE, "iceberg", "id", True, 1, 7, (TrialCommit(7, "replace", "r1", rewrite=True),))
 UNDO = Undo(TABLE.on(""), "iceberg", "r1", (7,), 7, "id", "w/t", FILES.empty_table(), FILES.empty_table(), (), 1)
 
 
@@ -26,7 +26,7 @@ def test_a_rollback_is_represented_without_its_files() -> None:
     [
         ("rollback", as_document(UNDO, None).keys()),
         ("publish", publish_document(TRIAL, "published").keys()),
-        ("drop-trial", drop_document(TABLE, TRIAL, "dropped").keys()),
+        ("drop-trial", drop_document(TRIAL, "dropped").keys()),
     ],
 )
 def test_the_page_lists_every_key(command: str, keys: set[str]) -> None:

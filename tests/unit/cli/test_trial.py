@@ -39,9 +39,6 @@ def test_a_dry_run_of_a_trial_shows_the_plan_of_the_branch(table: Table, cli: Cl
     assert "nothing was written" in shown.err
     assert set(table.refresh().metadata.refs) == {"main", "audit", "v1"}
     assert "uses branch audit of ice.db.t" in cli("trial", "ice.db.t", "--branch", "audit", "--dry-run").out
-    folder = Path("clones/d").absolute()
-    assert f"makes clone {folder} of lake.db.d" in cli("trial", "lake.db.d", "--clone", str(folder), "--dry-run").out
-    assert not folder.exists()
 
 
 def test_json_of_a_dry_run_has_the_predictions_and_no_measurement(table: Table, cli: Cli) -> None:
@@ -59,7 +56,6 @@ def test_json_of_a_dry_run_has_the_predictions_and_no_measurement(table: Table, 
         "outcome": "dry_run",
         "main_version": head(table, "main"),
         "branch": "new",
-        "clone": None,
         "trial_version": None,
         "created": True,
         "run_id": None,
@@ -69,18 +65,14 @@ def test_json_of_a_dry_run_has_the_predictions_and_no_measurement(table: Table, 
     }
     again = json.loads(cli("trial", "ice.db.t", "--branch", "audit", "--dry-run", "--json").out)
     assert (again["created"], again["trial_version"]) == (False, head(table, "audit"))
-    folder = str(Path("clones/d").absolute())
-    Path("workloads/q.sql").write_text("SELECT * FROM lake.db.d WHERE a < 9;")
-    clone = json.loads(cli("trial", "lake.db.d", "--clone", folder, "--dry-run", "--json").out)
-    assert (clone["branch"], clone["clone"]) == (None, folder)
     section = REPORTS.read_text().partition("## JSON of trial")[2].partition("\n## ")[0]
     names = [key for row in re.findall(r"^\| (`.*?) \|", section, re.M) for key in re.findall(r"`(\w+)`", row)]
-    assert set(names) == set(clone)
+    assert set(names) == set(again)
 
 
 def test_json_of_a_trial_has_what_was_measured(table: Table, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def measured(planned: PlannedTrial, *_: object, **__: object) -> TrialReport:
-        made = Trial(TableName("ice", ("db",), "t", "new"), "iceberg", "id", "", True, head(table, "main"), 7, ())
+        made = Trial(TableName("ice", ("db",), "t", "new"), "iceberg", "id", True, head(table, "main"), 7, ())
         (one,) = planned.queries
         query = ReplayedQuery("q.sql:1", 3.0, Opened(4, 400, 9), Opened(1, 100, 9), one.predicted, one.inverted)
         note = Diagnostic("ZL461", "main has changed", "warning", "drop the trial")
@@ -104,14 +96,9 @@ def test_what_cannot_be_tried_is_refused(cli: Cli) -> None:
     assert "ZL046" in cli("trial", "ice.db.t", "--branch", "new", code=1).err
     assert "ZL059" in cli("trial", "ice.db.t", "--dry-run", code=1).err
     assert "ZL059" in cli("trial", "ice.db.t", "--branch", "main", "--dry-run", code=1).err
-    assert "ZL059" in cli("trial", "ice.db.t", "--branch", "x", "--clone", "y", "--dry-run", code=1).err
-    assert "ZL059" in cli("trial", "lake.db.d", "--branch", "x", "--dry-run", code=1).err
-    for location in ("a\0b", "a\nb"):
-        assert "ZL059" in cli("trial", "lake.db.d", "--clone", location, "--dry-run", code=1).err
     assert "ZL054" in cli("trial", "ice.db.t", "--branch", "a b", "--dry-run", code=1).err
     assert "ZL238" in cli("trial", "ice.db.t", "--branch", "v1", "--dry-run", code=3).err
     assert "ZL045" in cli("trial", "ice.db.other", "--branch", "x", "--dry-run", code=1).err
-    assert "ZL252" in cli("trial", "lake.db.d", "--clone", "tables/db/d", "--dry-run", code=3).err
     declare("ice.db.t", "partition_by: ['bucket(4, a)']\n")
     assert "ZL239" in cli("trial", "ice.db.t", "--branch", "new", "--dry-run", code=3).err
     declare("ice.db.t", "ref: audit\n")
@@ -123,14 +110,19 @@ def test_what_cannot_be_tried_is_refused(cli: Cli) -> None:
     assert "ZL077" in cli("trial", "ice.db.t", "--branch", "new", "--dry-run", code=1).err
 
 
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize("command", ["trial", "publish", "drop-trial"])
+def test_a_table_of_delta_has_no_trials_and_the_error_names_what_there_is(cli: Cli, command: str) -> None:
+    said = " ".join(cli(command, "lake.db.d", "--branch", "x", "--dry-run", code=1).err.split())
+    assert "ZL059 lake.db.d: a trial is a branch, and tables of Delta have none" in said
+    assert "`zlayout plan --sample` forecasts the result, and `zlayout rollback` undoes an apply" in said
+
+
 def test_publish_refuses_what_would_change_rows(table: Table, cli: Cli) -> None:
     assert "ZL046" in cli("publish", "ice.db.t", "--branch", "audit", code=1).err
     assert "ZL238" in cli("publish", "ice.db.t", "--branch", "gone", "--dry-run", code=3).err
     assert "ZL238" in cli("publish", "ice.db.t", "--branch", "v1", "--dry-run", code=3).err
     assert "ZL059" in cli("publish", "ice.db.t", "--branch", "main", "--dry-run", code=1).err
-    delta = cli("publish", "lake.db.d", "--branch", "x", "--dry-run", code=1).err
-    assert "ZL059 lake.db.d: tables of Delta have no branch to publish" in delta
-    assert "--clone" not in delta  # an option that publish does not have
     assert (
         "commits that are not rewrites by zlayout"
         in cli("publish", "ice.db.t", "--branch", "audit", "--dry-run", code=3).err
@@ -176,7 +168,7 @@ def test_json_states_what_publish_and_drop_trial_do(table: Table, cli: Cli, monk
     assert json.loads(nothing.out) == {
         **expected, "outcome": "nothing_to_do", "main_version": first, "branch_version": first, "commits": [],
     }  # fmt: skip
-    removed = {**expected, "clone": None, "commits": []}
+    removed = {**expected, "commits": []}
     shown = cli("drop-trial", "ice.db.t", "--branch", "new", "--dry-run", "--json")
     assert json.loads(shown.out) == {**removed, "outcome": "dry_run"}
     assert "removes  branch new" in shown.err
@@ -186,18 +178,11 @@ def test_json_states_what_publish_and_drop_trial_do(table: Table, cli: Cli, monk
     assert "Removed branch new" in dropped.err
 
 
-def test_json_names_the_table_of_a_clone(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    clone = Trial(TableName("lake", ("db",), "d@clone"), "delta", "id", "/clones/d", True, 1, 2, ())
-    monkeypatch.setattr("zlayout.cli.publish.plan_drop_trial", lambda *_, **__: clone)
-    shown = json.loads(cli("drop-trial", "lake.db.d", "--clone", "/clones/d", "--dry-run", "--json").out)
-    assert (shown["table"], shown["clone"], shown["branch"]) == ("lake.db.d", "/clones/d", None)
-
-
 def test_json_names_the_commits_that_publish_moves_main_to(
     table: Table, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     main, made = head(table, "main"), TrialCommit(7, "replace", "r1", rewrite=True)
-    trial = Trial(TableName("ice", ("db",), "t", "new"), "iceberg", "id", "", True, main, 7, (made,))
+    trial = Trial(TableName("ice", ("db",), "t", "new"), "iceberg", "id", True, main, 7, (made,))
     monkeypatch.setattr("zlayout.cli.publish.plan_publish", lambda *_, **__: trial)
     monkeypatch.setattr("zlayout.cli.publish.commit_publish", lambda *_: None)  # which starts Spark
     for option, outcome in (("--dry-run", "dry_run"), ("--auto-approve", "published")):

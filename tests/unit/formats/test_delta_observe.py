@@ -5,7 +5,7 @@ import tempfile
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,8 +31,6 @@ from zlayout.formats.delta.read import log, tags
 from zlayout.formats.delta.read.key_sample import sample_delta
 from zlayout.formats.delta.read.location import delta_location
 from zlayout.formats.delta.read.names.folders import list_folders
-from zlayout.formats.delta.trials import DeltaTrials
-from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, TableName
 
 
@@ -340,15 +338,13 @@ def test_a_temporary_folder_that_deltalake_misreads_is_named(tmp_path: Path, mon
 @pytest.mark.parametrize("start", ["file://", "file:", "FILE://"])
 def test_a_file_uri_with_escapes_is_the_path_that_it_stands_for(tmp_path: Path, start: str) -> None:
     """Spark would take the escapes for a part of the name."""
-    table, no_runtime = TableName("lake", ("db",), "t"), cast(SparkRuntime, None)
+    table = TableName("lake", ("db",), "t")
     for folder, stated in (("a%20b", "a b"), ("a%2520b", "a%20b"), ("a b", None)):
         uri = f"{start}{tmp_path}/{folder}"
         listed = CatalogConfig("lake", "delta", "path", {"tables": {"db.t": uri}}, Location("zlayout.yaml"))
         below = replace(listed, options={"warehouse": uri})
         wanted = uri if stated is None else f"{tmp_path}/{stated}"
         assert (delta_location(listed, table), delta_location(below, table)) == (wanted, f"{wanted}/db/t")
-        clone, name = DeltaTrials(listed, no_runtime).placed(table, uri)
-        assert delta_location(clone, name) == clone.options["tables"]["db.t@clone"]  # where Spark makes it
     for location, stated in (("profile:/x%20y", f"{tmp_path}/profile:/x y"), ("/host/x%20y", None)):
         uri = f"{start}{tmp_path}/{location}" if stated else f"file:/{location}"
         listed = CatalogConfig("lake", "delta", "path", {"tables": {"db.t": uri}}, Location("zlayout.yaml"))

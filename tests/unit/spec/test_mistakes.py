@@ -7,7 +7,7 @@ from unit.spec.conftest import LAYOUT, PROJECT, Load
 from zlayout.errors import SpecError
 
 ONE_LINE = "${...} is not allowed in"
-FIELDS = "warehouse, uri, tables, storage and properties of catalogs, spark.master, spark.conf, commit.properties, notify.webhook"
+FIELDS = "warehouse, uri, tables, storage and properties of catalogs, spark.master, spark.conf, commit.properties"
 ONLY_IN = f"use it in zlayout.yaml only: {FIELDS}"
 KEYS = (
     "known keys: version, table, match, exclude, only, partition_timezone, ref, description, tags, partition_by, zorder,"
@@ -164,6 +164,9 @@ PROPERTY = (
         (PROJECT + "spark: {master: '${EMPTY}'}\n", "5:9: ZL018 expected a value, found an empty string after replacing ${...}"),
         (PROJECT + "spark: {master: '${LINES}'}\n", "5:9: ZL018 expected one line of text, found a line break or NUL from ${...}"),
         (PROJECT + "defaults: {engine: '${E}'}\n", f"5:12: ZL014 expected zlayout or native for defaults.engine, found '${{E}}'\nzlayout.yaml:5:12: ZL017 {ONE_LINE} 'engine' ({ONLY_IN})"),
+        (PROJECT + "notify: {webhook: '${SLACK_WEBHOOK}', template: t.jinja}\n", "5:1: ZL010 the key notify has been removed (send the report of drift from a step of your CI (docs/operate.md, Notifications))"),
+        (PROJECT + "history: {table: lake.ops.h, keep: 10d}\n", "5:11: ZL010 the key history.table has been removed (name a SQLite file in history.path; `zlayout history TABLE --json` prints its records)"),
+        (PROJECT + "notify: {webhook: 'https://hooks.example.com/the-token'}\n", "5:1: ZL010 the key notify has been removed (send the report of drift from a step of your CI (docs/operate.md, Notifications))"),
         (PROJECT + "defaults: {zorder: {columns: [a]}}\n", "5:21: ZL010 unknown key 'columns' in defaults.zorder (known keys: curve, range_ids, noise)"),
     ],
 )  # fmt: skip

@@ -21,7 +21,6 @@ from zlayout.formats.delta.read.log import LogFiles
 from zlayout.formats.delta.read.names.lookup import Names, at_location
 from zlayout.formats.delta.read.observe import observe_delta
 from zlayout.formats.kernel.requirements import replaced, require_allowed, require_location, require_table
-from zlayout.formats.orphans import Orphans
 from zlayout.formats.run_metrics import RunMetrics
 from zlayout.formats.storage import deltalake_options, hadoop_conf
 from zlayout.formats.undo import Undo
@@ -74,12 +73,6 @@ class DeltaBackend:
             if cause_of(error) is not None:
                 raise  # any other error means that the storage was reached
         return location
-
-    def orphans(self, table: TableName) -> Orphans:
-        """See `zlayout.formats.base.Backend`. Raises TableError as `observe` does, and Refused ZL212."""
-        from zlayout.formats.delta.read.orphans import delta_orphans
-
-        return delta_orphans(self._names.located(table), table)
 
     def last_run(self, table: TableName, state: TableState) -> RunMetrics | None:
         """See `zlayout.formats.base.Backend`."""

@@ -9,10 +9,8 @@ from zlayout.formats.format import CatalogKeys, Traits
 
 if TYPE_CHECKING:
     from zlayout.formats.base import Backend
-    from zlayout.formats.trial import Trials
-    from zlayout.records.model import HistoryStore
     from zlayout.spark.session import SparkRuntime
-    from zlayout.spec.model import CatalogConfig, TableName
+    from zlayout.spec.model import CatalogConfig
 
 
 class DeltaFormat:
@@ -47,15 +45,8 @@ class DeltaFormat:
 
         return DeltaBackend(catalog, runtime)
 
-    def trials(self, catalog: CatalogConfig, runtime: SparkRuntime) -> Trials:
-        from zlayout.formats.delta.trials import DeltaTrials
-
-        return DeltaTrials(catalog, runtime)
-
-    def history_table(self, catalog: CatalogConfig, table: TableName, keep_days: int) -> HistoryStore:
-        from zlayout.formats.delta.history_table import DeltaHistory
-
-        return DeltaHistory(catalog, table, keep_days)
+    def trials(self, catalog: CatalogConfig, runtime: SparkRuntime) -> None:  # noqa: ARG002
+        return None
 
     def catalog_conf(self, catalog: CatalogConfig) -> dict[str, str]:  # noqa: ARG002
         return {}

@@ -23,7 +23,6 @@ from zlayout.formats.iceberg.read.support import (
     partition_refusals,
 )
 from zlayout.formats.kernel.requirements import require_allowed, require_no_settings, require_table
-from zlayout.formats.orphans import Orphans
 from zlayout.formats.run_metrics import RunMetrics
 from zlayout.formats.undo import Undo
 from zlayout.spark.jvm import session_conf
@@ -65,12 +64,6 @@ class IcebergBackend:
     def list_storage(self, table: TableName) -> str | None:  # noqa: ARG002
         """See `zlayout.formats.base.Backend`. Lists the warehouse, if it is a URL."""
         return list_warehouse(self._catalog)
-
-    def orphans(self, table: TableName) -> Orphans:
-        """See `zlayout.formats.base.Backend`. Raises TableError ZL121 to ZL123, ZL125, ZL127 to ZL129."""
-        from zlayout.formats.iceberg.read.orphans import iceberg_orphans
-
-        return iceberg_orphans(self._catalog, table)
 
     def last_run(self, table: TableName, state: TableState) -> RunMetrics | None:  # noqa: ARG002
         """See `zlayout.formats.base.Backend`. Raises TableError ZL121 to ZL123, ZL127; Refused ZL238."""

@@ -10,9 +10,8 @@ from zlayout.formats.format import CatalogKeys, Traits
 if TYPE_CHECKING:
     from zlayout.formats.base import Backend
     from zlayout.formats.trial import Trials
-    from zlayout.records.model import HistoryStore
     from zlayout.spark.session import SparkRuntime
-    from zlayout.spec.model import CatalogConfig, TableName
+    from zlayout.spec.model import CatalogConfig
 
 
 class IcebergFormat:
@@ -52,11 +51,6 @@ class IcebergFormat:
         from zlayout.formats.iceberg.trials import IcebergTrials
 
         return IcebergTrials(catalog, runtime)
-
-    def history_table(self, catalog: CatalogConfig, table: TableName, keep_days: int) -> HistoryStore:
-        from zlayout.formats.iceberg.history_table import IcebergHistory
-
-        return IcebergHistory(catalog, table, keep_days)
 
     def catalog_conf(self, catalog: CatalogConfig) -> dict[str, str]:
         from zlayout.formats.iceberg.catalog_conf import spark_catalog_conf

@@ -27,12 +27,8 @@ class IcebergTrials:
         self._catalog = catalog
         self._runtime = runtime
 
-    def placed(self, table: TableName, where: str) -> tuple[CatalogConfig, TableName]:
-        return self._catalog, table.on(where)
-
-    def read(self, table: TableName, where: str) -> Trial | None:
+    def read(self, name: TableName) -> Trial | None:
         """See `Trials.read`. Raises Refused ZL238; TableError ZL121 to ZL123, ZL127."""
-        name = table.on(where)
         metadata = load_table(self._catalog, name).metadata
         if name.branch not in metadata.refs:
             return None
@@ -46,7 +42,6 @@ class IcebergTrials:
             table=name,
             format="iceberg",
             table_id=str(metadata.table_uuid),
-            location="",
             marked=any(str(one.snapshot_id) == marker for one in line),
             main=-1 if current is None else current.snapshot_id,
             version=newest.snapshot_id,
@@ -63,12 +58,12 @@ class IcebergTrials:
             return None
         return int(main.files.live_rows.sum()), int(branch.files.live_rows.sum())
 
-    def begin(self, table: TableName, state: TableState, where: str) -> None:
+    def begin(self, name: TableName, state: TableState) -> None:
         """See `Trials.begin` and `iceberg.write.trial.begin`."""
         from zlayout.formats.iceberg.write.jvm import IcebergJvm
         from zlayout.formats.iceberg.write.trial import begin
 
-        begin(IcebergJvm(self._runtime.session), table.on(where), state.table_id, state.version)
+        begin(IcebergJvm(self._runtime.session), name, state.table_id, state.version)
 
     def publish(self, trial: Trial) -> None:
         """See `Trials.publish` and `iceberg.write.trial.publish`."""
