@@ -26,7 +26,7 @@ from zlayout.advisor.queries import column_shares
 from zlayout.advisor.search import Progress, Search
 from zlayout.advisor.simulate import Ranks, costs, lowest, rank_sample, simulate
 from zlayout.spec.layout import CURVES, Layout
-from zlayout.table.state import TableState
+from zlayout.table.state import TableState, target_files
 from zlayout.workload.model import Workload
 
 # Share of the bytes read now that a layout must save to be recommended.
@@ -78,14 +78,12 @@ def rewrite_target(state: TableState, target_size: int, files: int | None = None
             the number that follows from `target_size`.
     """
     count = max(len(state.files.partitions), 1)
-    rows, live, size = (
-        np.bincount(state.files.partition, weights=w, minlength=count)
-        for w in (state.files.rows, state.files.live_rows, state.files.bytes)
+    live, size = (
+        np.bincount(state.files.partition, weights=weights, minlength=count)
+        for weights in (state.files.live_rows, state.files.live_bytes)
     )
-    size = size * np.divide(live, rows, out=np.ones(count), where=rows > 0)
-    wanted = size / target_size if files is None else size / max(size.sum(), 1.0) * files
-    number = np.where(live > 0, np.maximum(np.rint(wanted), 1), 0).astype(np.int64)
-    return Target(live.astype(np.int64), size.astype(np.int64), number)
+    wanted = target_files(size, target_size) if files is None else target_files(size / max(size.sum(), 1.0) * files, 1)
+    return Target(live.astype(np.int64), size.astype(np.int64), np.where(live > 0, wanted, 0))
 
 
 def study(

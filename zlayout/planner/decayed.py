@@ -15,7 +15,7 @@ from zlayout.planner.selection import SelectedFiles
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.reach import Reach, reach
 from zlayout.table.side_by_side import side_by_side
-from zlayout.table.state import FileTable
+from zlayout.table.state import FileTable, target_files
 from zlayout.table.sums import counts, sums
 
 # A rewrite is not expected to reach a lower touched than this, unless theory is lower. If 1 were expected, even the
@@ -40,8 +40,6 @@ class Decayed:
         files: The files.
         partition: int64[N], the partition of each file, 0..P - 1.
         facts: Facts of the same files.
-        live_bytes: float64[N], the bytes of each file without its deleted rows. They are whole numbers, so that sums
-            are exact.
         reaches: The reach of the files, one per z-order column.
         touched: float64[P, d], the present touched.
         theory: float64[P, d], the lowest touched that a rewrite of the whole partition reaches by theory.
@@ -55,7 +53,6 @@ class Decayed:
     files: FileTable
     partition: Index
     facts: FileFacts
-    live_bytes: Floats
     reaches: tuple[Reach, ...]
     touched: Floats
     theory: Floats
@@ -116,7 +113,6 @@ def measured_partitions(
         files=part,
         partition=partition,
         facts=facts,
-        live_bytes=np.rint(part.live_bytes),
         reaches=reaches,
         touched=np.stack([sums(partition, len(targets), r.share) for r in reaches], axis=1),
         theory=np.maximum(best_touched(ideal_touched(targets, spec.layout, distinct)), 1.0),
@@ -184,8 +180,8 @@ def measured_groups(
     of_file = of_file[index]
     members = np.flatnonzero(of_file >= 0)
     classes = classes_of(of_file[members], len(groups), members)
-    live = classes.sums(decayed.live_bytes)
-    written = np.maximum(np.rint(live / spec.layout.target_size), 1).astype(np.int64)
+    live = classes.sums(decayed.files.live_bytes)
+    written = target_files(live, spec.layout.target_size)
     first, last = classes.hull(decayed.partition, decayed.partition)
     partition = np.maximum(last, 0)
     fresh = touched_of_new(decayed, written, partition, spec)

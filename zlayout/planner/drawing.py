@@ -21,7 +21,7 @@ from zlayout.spec.layout import Layout
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.histogram import size_histogram
 from zlayout.table.ranks import rank_bounds
-from zlayout.table.state import ColumnBounds, FileTable, Int64, TableState, identities
+from zlayout.table.state import ColumnBounds, FileTable, Int64, TableState, identities, target_files
 from zlayout.table.sums import counts
 
 # Readers cannot distinguish more boxes, and the page would become large.
@@ -119,7 +119,7 @@ def _sizes_after(
     if not groups:
         return ()
     kept, new = files.bytes[~rewritten], np.array([g.target_files for g in groups])
-    size = np.array([int(g.files.bytes.sum()) for g in groups]) // new
+    size = np.array([int(g.files.live_bytes.sum()) for g in groups]) // new
     number = np.concatenate((np.ones_like(kept), new))
     buckets = size_histogram(np.concatenate((kept, size)), spec.layout.target_size, number)
     return tuple((b.label, b.files) for b in buckets)
@@ -143,7 +143,7 @@ def _boxes(
     replaced = rewritten[index] & kept
     if not groups or not replaced.any():
         return before, None
-    targets = max(1, round(float(files.bytes[inside[rewritten[inside]]].sum()) / spec.layout.target_size))
+    targets = int(target_files(files.live_bytes[inside[rewritten[inside]]].sum(), spec.layout.target_size))
     after = _predict(spec.layout, axes, sample, replaced, min(targets, MAX_BOXES))
     rest = kept & ~replaced
     unchanged = int((~rewritten[inside]).sum())

@@ -14,7 +14,7 @@ from zlayout.spec.model import LayoutSpec
 from zlayout.table.joint_optimum import joint_optimum
 from zlayout.table.metrics import ColumnMetrics, layout_metrics
 from zlayout.table.reach import Reach, reach
-from zlayout.table.state import FileTable
+from zlayout.table.state import FileTable, target_files
 from zlayout.table.sums import counts, sums
 
 # Touched after a rewrite divided by the joint optimum, by curve and for 1, 2, 3, and 4 or more columns. The values were
@@ -82,9 +82,8 @@ def measure(files: FileTable, spec: LayoutSpec) -> Measured:
     count = max(len(files.partitions), 1)
     partition = files.partition.astype(np.int64)  # converted once for all sums
     number = counts(partition, count)
-    rows, live, size = (sums(partition, count, values) for values in (files.rows, files.live_rows, files.bytes))
-    size *= np.divide(live, rows, out=np.ones(count), where=rows > 0)
-    targets = np.where(number > 0, np.maximum(np.rint(size / spec.layout.target_size), 1), 0).astype(np.int64)
+    live = sums(partition, count, files.live_bytes)
+    targets = np.where(number > 0, target_files(live, spec.layout.target_size), 0)
     if not metrics:
         none = np.zeros((count, 0))
         return Measured((), np.zeros(count), none, none, none, number, targets)

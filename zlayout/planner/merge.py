@@ -19,6 +19,7 @@ from zlayout.planner.partitions import SMALL_BELOW, Bools, Floats, Index
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.reach import Reach
 from zlayout.table.side_by_side import side_by_side
+from zlayout.table.state import target_files
 from zlayout.table.sums import counts, sums
 
 # The share of `tolerance.touched` - 1 that a rewrite must leave unused, for later appends and prediction errors.
@@ -189,9 +190,9 @@ def _best_candidates(
         before = np.where(first > 0, so_far[first - 1], 0)
         return so_far - before[owner]
 
-    size, kept_size = along(added.sums(files.bytes)), along(added.sums(decayed.live_bytes))
+    size, kept_size = along(added.sums(files.bytes)), along(added.sums(files.live_bytes))
     number = along(added.numbers())
-    written = np.where(number > 0, np.maximum(np.rint(kept_size / spec.layout.target_size), 1), 0).astype(np.int64)
+    written = np.where(number > 0, target_files(kept_size, spec.layout.target_size), 0)
     whole = counts(decayed.partition, partitions)
     after = whole[owner] - number + written
     small = sums(decayed.partition, partitions, decayed.facts.small)[owner] - along(added.sums(decayed.facts.small))

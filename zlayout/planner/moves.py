@@ -26,7 +26,15 @@ from zlayout.predicate.prune import may_match
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.baseline import Baseline
 from zlayout.table.joined import joined
-from zlayout.table.state import ColumnBounds, FileTable, LayoutRecord, Partition, PartitionField, TableState
+from zlayout.table.state import (
+    ColumnBounds,
+    FileTable,
+    LayoutRecord,
+    Partition,
+    PartitionField,
+    TableState,
+    target_files,
+)
 
 # The maximum number of pairs of a moved group and a partition. Only a move of most of a table has more, and then the
 # groups are moved alone.
@@ -222,11 +230,12 @@ def arriving_files(
     parts = files.split([g.files for g in moved])
     stored = np.array([part.rows.sum() for part in parts], np.int64)
     live = np.array([part.live_rows.sum() for part in parts], np.int64)
-    size = np.array([(part.bytes * (part.live_rows / np.maximum(part.rows, 1))).sum() for part in parts])
+    size = np.array([part.live_bytes.sum() for part in parts])
     # A rewrite rounds the number of files of the whole group, multiplies it by the share of a partition, and rounds
     # again. The highest result is assumed, because the group may get other files, and the share is an estimate.
-    whole, part = size[group] / spec.layout.target_size, share[group]
-    number = np.maximum(np.where(part < 1.0, np.ceil((whole + 0.5) * part), np.rint(whole)), 1).astype(np.int64)
+    part, target = share[group], spec.layout.target_size
+    highest = np.maximum(np.ceil((size[group] / target + 0.5) * part), 1).astype(np.int64)
+    number = np.where(part < 1.0, highest, target_files(size[group], target))
     touched = np.maximum(ideal_touched(number, spec.layout, np.full((len(group), len(spec.column_names)), np.inf)), 1.0)
     pair = np.repeat(np.arange(len(group)), number)
     position = np.arange(len(pair)) - (np.cumsum(number) - number)[pair]

@@ -22,7 +22,6 @@ from zlayout.planner.partitions import (
     Index,
     PartitionFacts,
     much_deleted,
-    target_files,
 )
 from zlayout.planner.selection import SelectedFiles, divided, each_partition
 from zlayout.spec.model import LayoutSpec
@@ -102,7 +101,5 @@ def gains(spec: LayoutSpec, files: FileTable, groups: Sequence[SelectedFiles]) -
     """
     size = spec.layout.target_size
     parts = files.split([group.files for group in groups])
-    fewer = [
-        len(part) - target_files(part, size) + float((part.bytes - part.live_bytes).sum()) / size for part in parts
-    ]
+    fewer = [len(part) - part.target_files(size) + float((part.bytes - part.live_bytes).sum()) / size for part in parts]
     return np.array(fewer, np.float64).reshape(-1, 1)

@@ -249,12 +249,5 @@ def scope(spec: LayoutSpec, state: TableState) -> tuple[Bools, int]:
     return np.array([a is True for a in found], dtype=bool), sum(a is None for a in found)
 
 
-def target_files(files: FileTable, target_size: int) -> int:
-    """Return the number of files of `target_size` bytes that hold the live rows of `files`; at least one."""
-    rows = int(files.rows.sum())
-    live = int(files.live_rows.sum()) / rows if rows else 1.0
-    return max(1, round(int(files.bytes.sum()) * live / target_size))
-
-
 def _share(part: Floats, whole: Floats) -> Floats:
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)

@@ -23,7 +23,7 @@ from zlayout.planner.forecast import Measured
 from zlayout.planner.forecasts import DeferredGroups, HotGroups
 from zlayout.planner.model import Status
 from zlayout.planner.partition_text import partition_names
-from zlayout.planner.partitions import OVERSIZED_ABOVE, SMALL_BELOW, Floats, target_files
+from zlayout.planner.partitions import OVERSIZED_ABOVE, SMALL_BELOW, Floats
 from zlayout.planner.ranges import rewrites_of, touched_ranges, unknown_ranges
 from zlayout.planner.select import SelectionInput
 from zlayout.planner.selection import FileSelection, SelectedFiles, moved_group, totals
@@ -225,7 +225,7 @@ def _whole(spec: LayoutSpec, state: TableState, selection: FileSelection, now: M
     columns = unknown_ranges(spec)
     if spec.layout.engine == "zlayout" and not selection.moves:
         groups = [s.files for s in selection.groups]
-        targets = [target_files(part, spec.layout.target_size) for part in state.files.split(groups)]
+        targets = [part.target_files(spec.layout.target_size) for part in state.files.split(groups)]
         columns = touched_ranges(spec, state, now, rewrites_of(state.files, groups, targets))
     return DeferredGroups(budget, *totals(selection.groups, state.files), columns)
 
@@ -237,7 +237,7 @@ def pin(spec: LayoutSpec, state: TableState, selection: FileSelection) -> tuple[
     candidates = []
     for files, digest, chosen in zip(pinned, digests_of(pinned), selection.groups, strict=True):
         group = hashlib.sha256(f"{spec.layout.layout_id}\0{digest}".encode()).hexdigest()[:12]
-        targets = target_files(files, spec.layout.target_size)
+        targets = files.target_files(spec.layout.target_size)
         candidates.append(Candidate(rewrite_group(group, files, targets, chosen.reason, numbers), files, digest))
     return tuple(candidates)
 

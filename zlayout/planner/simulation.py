@@ -175,7 +175,7 @@ def _simulated(rewrite: Rewrite, group: Group, drawn: Index, partition: Index) -
     """
     files, sample = group.files, rewrite.sample
     live = float(files.live_rows.sum())
-    size = float((files.bytes * np.divide(files.live_rows, np.maximum(files.rows, 1))).sum())
+    size = float(files.live_bytes.sum())
     found = []
     for at in np.unique(partition).tolist():
         inside = drawn[partition == at]

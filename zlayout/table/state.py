@@ -172,11 +172,18 @@ class FileTable:
 
     @property
     def live_bytes(self) -> Float64:
-        """float64[N]: the size of the live rows, if all rows of a file have the same size."""
+        """float64[N]: the size of the live rows, if all rows of a file have the same size.
+
+        They are whole numbers, so that sums do not depend on their order.
+        """
         live = self.bytes.astype(np.float64)
         some = np.flatnonzero((self.deleted > 0) & (self.rows > 0))
-        live[some] *= self.live_rows[some] / self.rows[some]
+        live[some] = np.rint(live[some] * (self.live_rows[some] / self.rows[some]))
         return live
+
+    def target_files(self, target_size: int) -> int:
+        """The number of files that a rewrite of all these files writes: see `target_files`."""
+        return int(target_files(self.live_bytes.sum(), target_size))
 
     def rows_with_value(self, column: str) -> Float64:
         """float64[N]: live rows minus nulls of a column, at least 0: a deleted row may be counted as a null, too."""
@@ -213,6 +220,19 @@ class FileTable:
     def identity(self) -> pa.Array:
         """large_string[N]: path and version_key, joined. It changes exactly if the file or its deletes change."""
         return identities((self,))
+
+
+def target_files(live_bytes: NDArray[Any] | np.float64, target_size: float) -> Int64:
+    """Return the number of files of `target_size` bytes that each of G groups of files becomes; at least one.
+
+    The rewrite writes as many, and plan, budget, decay, merging, simulation, pictures and advice state them.
+
+    Args:
+        live_bytes: float64[G], the sum of `FileTable.live_bytes` of each group.
+        target_size: The declared size of a file in bytes.
+    """
+    number: Int64 = np.maximum(np.rint(live_bytes / target_size), 1).astype(np.int64)
+    return number
 
 
 def identities(parts: Sequence[FileTable]) -> pa.Array:

@@ -33,7 +33,6 @@ from zlayout.formats.kernel.commits import Rewritten, commit_apart, new_files, r
 from zlayout.formats.kernel.measured import Measurement, baseline_of
 from zlayout.formats.kernel.requirements import partitions_of
 from zlayout.planner import accepted
-from zlayout.planner.partitions import target_files
 from zlayout.rewrite.engine import place, rewrite_conf
 from zlayout.rewrite.gate import require_rows
 from zlayout.rewrite.rows import GroupTarget, Source, key_column
@@ -214,7 +213,7 @@ def _targets(pinned: Staged, groups: Sequence[Group], target_size: int) -> list[
         at = pc.index_in(group.files.path.cast(pa.string()), value_set=paths)
         live = np.asarray(rows.take(at).fill_null(0), np.int64)
         files = replace(group.files, deleted=group.files.rows - live)
-        wanted = max(group.target_files, target_files(files, target_size))
+        wanted = max(group.target_files, files.target_files(target_size))
         targets.append(_target(group, int(live.sum()), wanted))
     return targets
 
