@@ -11,7 +11,7 @@ from zlayout.app.import_ import ImportedLayout, NotImported, import_layout, impo
 from zlayout.app.project import layout_of, load_project
 from zlayout.cli.console import Console
 from zlayout.errors import SpecError, TableError, ZlayoutError
-from zlayout.spec.load import find_project, shown
+from zlayout.spec.load import shown
 from zlayout.spec.model import Project
 
 STDOUT = Path("-")
@@ -24,7 +24,7 @@ def import_command(
     start: Path, table: str, columns: str | None, out: Path | None, console: Console, reading: Reading
 ) -> int:
     """Write the layout spec and print its path. Raises the errors of `zlayout.import_layout`."""
-    project = load_project(find_project(start))
+    project = load_project(start)
     names = split_columns(columns or "")
     if is_pattern(table):
         return _import_tables(project, table, names, out, console, reading)
