@@ -11,6 +11,7 @@ from zlayout.app.import_ import ImportedLayout, NotImported, import_layout, impo
 from zlayout.app.project import layout_of, load_project
 from zlayout.cli.console import Console
 from zlayout.errors import SpecError, TableError, ZlayoutError
+from zlayout.report.words import without_commands
 from zlayout.spec.load import shown
 from zlayout.spec.model import Project
 
@@ -30,7 +31,7 @@ def import_command(
         return _import_tables(project, table, names, out, console, reading)
     imported = import_layout(project, table, names, timeout=reading.timeout)
     if out == STDOUT:
-        console.result(imported.text)
+        console.result(without_commands(imported.text))
         return 0
     _write(imported, project, out, console)
     _after(project, [imported], out, console)

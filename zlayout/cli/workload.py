@@ -50,7 +50,7 @@ def import_(
     from zlayout.app.project import load_project
     from zlayout.errors import SpecError
     from zlayout.message_text import plural
-    from zlayout.report.words import printable
+    from zlayout.report.words import printable, without_commands
     from zlayout.spec.load import shown
 
     if no_values and keep_values:
@@ -65,7 +65,7 @@ def import_(
     for reason, count in imported.left_out.items():
         console.say(f"left out: {count:,} {reason}")
     if out == Path("-"):
-        console.result(imported.text)
+        console.result(without_commands(imported.text))
         return 0
     path = imported.write(out or found.root / "workloads" / "imported.sql", replace=replace)
     statements = plural(imported.statements, "statement")
