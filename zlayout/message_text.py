@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 MAX_QUOTED_LENGTH = 60  # characters
 
@@ -28,6 +31,14 @@ def plural(count: int, noun: str) -> str:
 def escape_unprintable(text: str) -> str:
     """The text with escapes instead of control, bidirectional and other unprintable characters."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def json_text(document: Mapping[str, Any], indent: int | None = 2) -> str:
+    """The document as ASCII JSON, without commands to the log of a CI service, such as `##vso[`: a sign is escaped."""
+    return _COMMAND.sub(r"#\\u0023", json.dumps(document, indent=indent, allow_nan=False))
+
+
+_COMMAND = re.compile(r"##(?=\w{0,40}\[)")
 
 
 def describe_value(value: object) -> str:

@@ -2,14 +2,14 @@
 
 zlayout never prints configuration values, but the errors of other programs may contain them: a URI with its password, a
 request with its token. Such text reaches people, reports and plan files only in a `Diagnostic`, whose constructor calls
-`without_secrets`. It removes the secrets of the project's configuration, and passwords and tokens in URIs and
-assignments.
+`without_secrets`. It removes the secrets of the project's configuration, and passwords and tokens in URIs,
+assignments, JSON and HTTP headers.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from urllib.parse import unquote
 
 MASK = "***"
@@ -31,7 +31,23 @@ _USER = re.compile(
     r"""://(?:[^\s/@:'"]{0,200}+:(?!\d+(?:/|\Z))(?P<password>[^\s'"]{0,300})@"""
     r"""|(?<=(?:http|ttps)://)(?P<token>[^\s/@:'"]{1,300}+)@)"""
 )
-_ASSIGNED = re.compile(r"""(?<![\w.-])(?P<name>[\w.-]{1,200}+)(?P<sign>\s?=\s?)["']?(?P<value>[^\s&;,'"<>()\[\]]++)""")
+# A name before `=` or `:`, with the quote after it: `key=`, `"key": `, `\"key\": `, `Key: `. JSON in a string of JSON
+# has backslashes before its quotes.
+_NAMED = re.compile(r"""(?<![\w.-])(?P<name>[\w.-]++)(?P<quote>\\{0,8}["'])?+\s{0,9}(?P<sign>[=:])\s{0,99}""")
+_QUOTE = re.compile(r"""[bu]?(?P<quote>\\{0,8}["'])""")
+_CLOSED = re.compile(r"[\s,;.)\]]|\Z")
+_SCHEME = re.compile(
+    r"(?:Bearer|Basic|Digest|Negotiate|Token|ApiKey|SharedKey|[A-Z0-9-]{1,9}-HMAC-SHA256)\s{1,4}", re.I
+)
+_BARE = re.compile(r"""[^\s&;,'"<>()\[\]]++""")
+# Tokens that are known by their form: Databricks, GitHub, Google, JSON Web Tokens, and any after `Bearer`.
+_TOKEN = re.compile(
+    r"(?<![\w-])(?:dapi[0-9a-f]{32}(?:-\d{1,3})?|gh[pousr]_\w{30,255}+|ya29\.[\w.-]{10,2048}+"
+    r"|eyJ[\w-]{8,4096}+\.[\w-]{8,8192}+\.[\w-]{0,4096}+|(?<=Bearer )(?=[^\s\d]{0,60}\d)[\w.~+/=-]{8,4096}+)"
+)
+_MAX_NAME_LENGTH = 200  # characters; of a longer name, only its end is searched
+_MIN_HEADER_LENGTH = 20  # characters of a value without a scheme and without a digit
+_DIGIT = re.compile(r"\d")
 _known: set[str] = set()
 
 
@@ -50,16 +66,72 @@ def remember(named: Iterable[tuple[str, str]]) -> None:
 def passwords(text: str) -> frozenset[str]:
     """Return the passwords and tokens in the URIs and assignments of a text."""
     found = {m["password"] or m["token"] or "" for m in _USER.finditer(text)}
-    found |= {m["value"] for m in _ASSIGNED.finditer(text) if is_secret(m["name"])}
-    return frozenset(found - {""})
+    return frozenset((found | {text[begin:end] for begin, end in _values(text)}) - {""})
 
 
 def without_secrets(text: str) -> str:
-    """The text with *** instead of each secret."""
+    """The text with *** instead of each secret. The time that this takes is proportional to the length of the text."""
     for secret in sorted(_known, key=len, reverse=True):
         text = text.replace(secret, MASK)
-    text = _USER.sub(f"://{MASK}@", text)
-    return _ASSIGNED.sub(lambda m: f"{m['name']}{m['sign']}{MASK}" if is_secret(m["name"]) else m[0], text)
+    if "@" in text:
+        text = _USER.sub(f"://{MASK}@", text)
+    kept, at = [], 0
+    for begin, end in _values(text):
+        kept.append(text[at:begin])
+        at = end
+    return _TOKEN.sub(MASK, MASK.join((*kept, text[at:])))
+
+
+def _values(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the position of each value whose name marks it as secret, and the position after it, in order.
+
+    Forms: `name=value`, JSON and Python pairs with a string as value, and HTTP headers.
+    """
+    at = 0
+    while named := _NAMED.search(text, at):
+        at = named.end()
+        if is_secret(named["name"][-_MAX_NAME_LENGTH:]) and (value := _value(text, named)) is not None:
+            yield value
+            at = value[1]
+
+
+def _value(text: str, named: re.Match[str]) -> tuple[int, int] | None:
+    """Return the begin and the end of the value of a secret name, None if there is none.
+
+    A quoted value without an end is shortened, so it ends with the text.
+    """
+    at, quote, is_assigned = named.end(), named["quote"] or "", named["sign"] == "="
+    opening = _QUOTE.match(text, at)
+    if opening and (is_assigned or opening["quote"] == quote):
+        begin = opening.end()
+        if text.endswith(opening["quote"], 0, named.start()) != bool(quote) or (
+            is_assigned and _CLOSED.match(text, begin)
+        ):
+            return None  # not `"key": "value"`, or the quote ends a text as in 'set key='
+        end = _end_of_string(text, opening["quote"], begin)
+        return (begin, end) if begin < end else None
+    if quote or not (is_assigned or _is_header(named["name"])):
+        return None
+    if scheme := _SCHEME.match(text, at):
+        found = _BARE.match(text, scheme.end())
+    elif found := _BARE.match(text, at):
+        # `Authorization: missing` is a message
+        found = found if is_assigned or len(found[0]) >= _MIN_HEADER_LENGTH or _DIGIT.search(found[0]) else None
+    return (at, found.end()) if found else None
+
+
+def _end_of_string(text: str, quote: str, at: int) -> int:
+    """Return the position of the quote that ends a string; the end of the text if there is none."""
+    while (end := text.find(quote, at)) >= 0:
+        if text[end - 1] != "\\" or end == at:
+            return end
+        at = end + len(quote)
+    return len(text)
+
+
+def _is_header(name: str) -> bool:
+    """Return whether a secret name is that of an HTTP header."""
+    return name.lower() in ("authorization", "proxy-authorization", "api-key") or name[:2].lower() == "x-"
 
 
 def is_secret(name: str) -> bool:

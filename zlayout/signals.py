@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from zlayout.errors import CommitUnknown
 
@@ -79,6 +80,43 @@ def _raise(number: int) -> None:
 def handled_signals() -> list[int]:
     """Return the signals that a command may handle for a while: SIGINT, and those that the command line handles."""
     return [signal.SIGINT, *(n for n in BESIDE_SIGINT if isinstance(signal.getsignal(n), Handler))]
+
+
+class Deferral:
+    """A context manager that holds back the signals which the main thread handles; they are handled after the block.
+
+    It is for a library in which an exception of a signal handler is lost.
+
+    Attributes:
+        received: Whether there was a signal.
+    """
+
+    def __init__(self) -> None:
+        self.received = False
+        self._before: dict[int, Any] = {}
+        self._signal: tuple[int, FrameType | None] | None = None
+
+    def __enter__(self) -> Deferral:
+        if threading.current_thread() is threading.main_thread():
+            before = {number: signal.getsignal(number) for number in handled_signals()}
+            self._before = {number: handler for number, handler in before.items() if callable(handler)}
+            for number in self._before:
+                signal.signal(number, self._hold)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self.check()
+
+    def check(self) -> None:
+        """Handle a signal that was held back. The handler may raise an exception."""
+        if self._signal is not None:
+            (number, frame), self._signal = self._signal, None
+            self._before[number](number, frame)
+
+    def _hold(self, number: int, frame: FrameType | None) -> None:
+        self.received, self._signal = True, (number, frame)
 
 
 def signal_of(error: BaseException | None) -> Interrupted | None:

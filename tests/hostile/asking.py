@@ -22,6 +22,8 @@ EXIT_CODES = (0, 1, 2, 3, 64)
 SECONDS = 300.0
 # What a terminal, or a reader of text, may act on: controls, bidi and other formats, halves of characters.
 ESCAPES = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+# A command to the log of Azure DevOps, GitHub Actions or TeamCity, wherever it is in a line.
+COMMAND = re.compile(r"##\w*\[")
 CODE = re.compile(r"ZL\d{3}")
 
 
@@ -46,6 +48,7 @@ def ask(*arguments: str) -> Answer:
         assert "Traceback" not in answer.out + answer.err
         assert escapes(answer.out) == set(), answer
         assert escapes(answer.err) == set(), answer
+        assert not COMMAND.search(answer.out + answer.err), answer
         assert code in (0, 2, 64) or CODE.search(answer.out + answer.err) or "--help" in answer.err, answer
     return answer
 

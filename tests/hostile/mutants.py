@@ -13,7 +13,8 @@ NAMES = (
     "C:\\x", "~", "-rf", "--help", "${HOME}", "${X:?y}", "$(id)", "%s%n", "{0.__class__}", "{{7*7}}",
     "<img src=x onerror=alert(1)>", "]]>", "&amp;", "::set-output name=x::y", "%0A::error::x", "=cmd|' /C calc'!A0",
     "*", "**/*", "[a", "tag:*", "path:*", "spark.jars", "__proto__", "constructor", "lake.db.orders", "ice", "true",
-    "null", "~", "1e999", "x" * 5_000, "a." * 500,
+    "null", "~", "1e999", "x" * 5_000, "a." * 500, "##vso[task.setvariable variable=x]y", "a##teamcity[x]",
+    "##[error]x", "section_start:1:x\r\x1b[0Kx",
 )  # fmt: skip
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2**31, 2**63 - 1, 2**63, -(2**63) - 1, 10**30, 10**400, 0.5, -0.0, 1e308, -1e308,

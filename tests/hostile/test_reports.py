@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import markdown_it
 import pytest
-from hostile.asking import ask, broken_promises_count, escapes
+from hostile.asking import COMMAND, ask, broken_promises_count, escapes
 from hostile.mutants import NAMES
 from reliability import count
 from unit.report.sample_plans import APPLIED, HOSTILE, ORDERS, PLAN
@@ -51,6 +51,7 @@ def test_every_format_holds_any_name(name: str) -> None:
                 continue
             count("bad_inputs")
             assert escapes(REPORTERS[format](plan)) == set(), format
+            assert not COMMAND.search(REPORTERS[format](plan)), format
         json.loads(REPORTERS["json"](plan))
         json.loads(REPORTERS["sarif"](plan))
         ElementTree.fromstring(REPORTERS["junit"](plan).encode())
@@ -91,6 +92,7 @@ def test_a_page_holds_any_name(name: str) -> None:
     with broken_promises_count():
         text = page.render(plan_of(name))
         assert escapes(text) <= {"\t"}
+        assert not COMMAND.search(text)
         read = Page()
         read.feed(text)
         assert read.elements["script"] == read.elements["style"] == 1
@@ -103,3 +105,4 @@ def test_the_terminal_gets_no_escape_of_a_plan_file(tmp_path: Any) -> None:
         path.write_text(document.to_json(plan_of(name)))
         ask("show", str(path), "-v", "--color", "never")
         ask("show", str(path), "--report", "github=-", "--show-values")
+        ask("show", str(path), "--output", "json")

@@ -15,7 +15,7 @@ FORMATS = sorted(path.parent.name for path in PACKAGE.glob("formats/*/format.py"
 # From the lowest to the highest. A module belongs to the longest name that it begins with, and may import modules of
 # its own layer and of lower ones. ARCHITECTURE.md says what the packages hold.
 LAYERS = (
-    ("zlayout", "secrets", "tuning", "reading", "sql_text", "message_text", "signals", "errors"),
+    ("zlayout", "secrets", "tuning", "reading", "sql_text", "sqlite_files", "message_text", "signals", "errors"),
     ("spark.versions", "formats.format", "formats.registry", *(f"formats.{name}.format" for name in FORMATS)),
     ("table",),
     ("predicate",),

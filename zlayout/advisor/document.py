@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from math import isfinite
 from typing import Any
 
 from zlayout.advisor import compare
 from zlayout.advisor.model import Choice, Costs, Study, Use
 from zlayout.errors import Diagnostic
+from zlayout.message_text import json_text
 from zlayout.spec.layout import cut_texts
 
 FORMAT_VERSION = 1
@@ -16,7 +16,7 @@ FORMAT_VERSION = 1
 
 def to_json(study: Study) -> str:
     """Return `to_document` as JSON text."""
-    return json.dumps(to_document(study), indent=2, allow_nan=False) + "\n"
+    return json_text(to_document(study)) + "\n"
 
 
 def to_document(study: Study) -> dict[str, Any]:

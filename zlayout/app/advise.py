@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -220,18 +221,20 @@ def write_advice(project: Project, found: Study) -> Path | None:
         The path of the file; None if nothing was written, because no layout is recommended or it is the declared one.
 
     Raises:
-        SpecError: ZL076, the table has no layout file, or the file cannot be changed. It then keeps its content.
+        SpecError: ZL076, the table has no layout file, or the file cannot be changed. It then keeps its content. A
+            link is kept, and the file in the project to which it leads is changed.
     """
     spec = own_layout(project, found.table)
     if found.best is None or found.best.layout == spec.layout:
         return None
     path, wanted = Path(spec.location.path), found.best.layout
+    target = Path(os.path.realpath(path))  # in the project: other links are refused when it is loaded
     try:
-        before = path.read_bytes().decode("utf-8")
-        write_atomically(path, with_layout(before, spec.layout, wanted))
+        before = target.read_bytes().decode("utf-8")
+        write_atomically(target, with_layout(before, spec.layout, wanted))
         if _declared(project, found.table) == wanted:
             return path
-        write_atomically(path, before)
+        write_atomically(target, before)
         reason = "with the change, it would not declare the recommended layout"
     except OSError as error:
         reason = error.strerror or type(error).__name__

@@ -65,7 +65,7 @@ class ImportedLayout:
             path: The file. Default: `layouts/<namespace>_<table>.yaml` of the project.
 
         Raises:
-            SpecError: ZL063 (the file exists), ZL066 (it cannot be written).
+            SpecError: ZL063 (the file exists), ZL066 (it cannot be written), ZL086 (its path contains a link).
         """
         path = self.path(project, path)
         if path.exists():
@@ -75,7 +75,8 @@ class ImportedLayout:
         if schema.is_file():
             relative = Path(os.path.relpath(schema, path.absolute().parent)).as_posix()
             modeline = f"# yaml-language-server: $schema={relative}\n"
-        write_result(path, modeline + self.text, "ZL066", shown(path), make_folder=True)
+        within = project.root if path == self.path(project) else None
+        write_result(path, modeline + self.text, "ZL066", shown(path), within=within, make_folder=True)
         return path
 
 

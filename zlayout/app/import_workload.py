@@ -37,7 +37,8 @@ class ImportedWorkload:
         """Write the file atomically.
 
         Raises:
-            SpecError: ZL079, the file exists and `replace` is false, or it cannot be written.
+            SpecError: ZL079, the file exists and `replace` is false, or it cannot be written; ZL086, its path contains
+                a link.
         """
         if path.exists() and not replace:
             raise SpecError.of("ZL079", f"{path} exists", hint="use --replace, or another --out")

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from zlayout.app.columns import split_columns
-from zlayout.app.files import hint_for
+from zlayout.app.files import hint_for, write_atomically
 from zlayout.errors import Location, SpecError
 from zlayout.formats.registry import FORMATS
 from zlayout.spec.load import load_project
@@ -65,7 +65,8 @@ def init(folder: Path, answers: Mapping[str, str], *, workflows: bool = True) ->
 
     Raises:
         SpecError: ZL020 (invalid table name), ZL047 (a file exists), ZL048 (unknown format, catalog type or scheme of
-            the uri), ZL067 (a file cannot be written), and the errors of `load_project`. No file is left behind.
+            the uri), ZL067 (a file cannot be written), ZL086 (a folder is a link), and the errors of `load_project`. No
+            file is left behind.
     """
     answers = _complete(answers)
     table = parse_table(answers["table"], Location("--table"))
@@ -84,8 +85,8 @@ def init(folder: Path, answers: Mapping[str, str], *, workflows: bool = True) ->
 
 
 def require_new(path: Path) -> None:
-    """Raise SpecError ZL047 if a file exists."""
-    if path.exists():
+    """Raise SpecError ZL047 if a file or a link exists."""
+    if os.path.lexists(path):
         raise SpecError.of("ZL047", f"{path} already exists", hint="use another folder")
 
 
@@ -162,17 +163,17 @@ def _file_stem(name: str) -> str:
 
 def _write(folder: Path, contents: Mapping[Path, str]) -> None:
     """Write all files, and load them as a project. If that fails, remove them."""
-    written = []
+    written: list[Path] = []
+    at = folder
     try:
         for path, text in contents.items():
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            written.append(folder / path)  # appended before writing, since a full disk leaves a partial file
-            (folder / path).write_text(text, encoding="utf-8")
+            at = folder / path
+            write_atomically(at, text, within=folder, make_folder=True)
+            written.append(at)
         load_project(folder, os.environ)
     except OSError as error:
         _remove(written)
-        # Without a path, the error is that of a write to the last file.
-        message = f"cannot write {error.filename or written[-1]}: {error.strerror}"
+        message = f"cannot write {at}: {error.strerror}"
         raise SpecError.of("ZL067", message, hint=hint_for(error, "use a folder in which you may write")) from error
     except SpecError:
         _remove(written)

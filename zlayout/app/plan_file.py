@@ -39,13 +39,14 @@ def write_plan(plan: ProjectPlan, path: str | Path) -> None:
         path: The file. It will contain names of partitions, which are values of rows, but no paths of data files.
 
     Raises:
-        SpecError: ZL043, the file cannot be written, or the plan exceeds the size limit of plan files.
+        SpecError: ZL043, the file cannot be written, or the plan exceeds the size limit of plan files; ZL086, its path
+            contains a link.
     """
     write_document(with_pictures(plan.document, plan.planned, MAX_FILES_DRAWN_IN_PLAN_FILE), Path(path))
 
 
 def write_document(report: RunReport, path: Path) -> None:
-    """Write the plan file of a run report. Raises SpecError ZL043."""
+    """Write the plan file of a run report. Raises SpecError ZL043 and ZL086."""
     if str(path) == "-":
         raise SpecError.of("ZL043", "expected a file for --out, found -", hint="use --output json to print the plan")
     text = document.to_json(report)

@@ -22,17 +22,21 @@ def load_project(path: str | os.PathLike[str] = ".", environ: Mapping[str, str] 
     """Load `zlayout.yaml` and the layout specs that it refers to. Reads no table.
 
     Args:
-        path: The path of a `zlayout.yaml`, or a folder. The nearest `zlayout.yaml` in the folder or above is used.
+        path: The path of a `zlayout.yaml`, or a folder. The nearest `zlayout.yaml` in the folder or above is used. In
+            the working directory "." and above any folder, it must belong to this user, to root, or to the owner of
+            the folder in which the search starts.
         environ: Values for `${VAR}` in `zlayout.yaml`. Default: the environment of the process.
 
     Returns:
         The project, with its layouts sorted by table name.
 
     Raises:
-        SpecError: There is no `zlayout.yaml`, or files are invalid. The error has a diagnostic for each problem.
+        SpecError: ZL001 (there is no `zlayout.yaml`), ZL087 (another user may have put it there), or files are invalid.
+            The error has a diagnostic for each problem.
     """
     start = Path(path)
-    return load(find_project(start) if start.is_dir() else start, os.environ if environ is None else environ)
+    found = find_project(start, named=start != Path()) if start.is_dir() else start
+    return load(found, os.environ if environ is None else environ)
 
 
 def known_table(project: Project, text: str) -> TableName:

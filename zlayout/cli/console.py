@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import shutil
@@ -16,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from zlayout.errors import Diagnostic, SpecError, first_line
-from zlayout.message_text import plural
+from zlayout.message_text import json_text, plural
 from zlayout.report.text import TextOptions
 from zlayout.report.words import printable, wrapped
 from zlayout.secrets import without_secrets
@@ -86,7 +85,7 @@ class Console:
     def document(self, document: Mapping[str, Any]) -> None:
         """Write the result as JSON to stdout, if the command prints JSON."""
         if self.as_json:
-            self.result(json.dumps(document, indent=2, allow_nan=False) + "\n")
+            self.result(json_text(document) + "\n")
 
     def say(self, line: str, style: str = "") -> None:
         """Write a line to stderr, without control characters. style: its name, as in `TextOptions`."""

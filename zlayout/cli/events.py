@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import threading
 from typing import Any
 
@@ -13,6 +12,7 @@ from zlayout.cli.console import Console
 from zlayout.cli.views import MAX_SECONDS_BETWEEN_LINES, Moment, View
 from zlayout.errors import SpecError
 from zlayout.formats.base import Event, GroupFailed, Notice
+from zlayout.message_text import json_text
 from zlayout.planner.model import FORMAT_VERSION, Plan, TablePlan
 from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
@@ -29,7 +29,7 @@ class Events(View):
 
     def emit(self, type: str, **fields: Any) -> None:
         """Write one event as a whole line. May be called from any thread. Raises SpecError ZL083."""
-        line = json.dumps({"type": type, **fields}, allow_nan=False)
+        line = json_text({"type": type, **fields}, None)
         with self._lock:
             try:
                 self._console.result(f"{line}\n")

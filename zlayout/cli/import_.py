@@ -11,7 +11,8 @@ from zlayout.app.import_ import ImportedLayout, NotImported, import_layout, impo
 from zlayout.app.project import layout_of, load_project
 from zlayout.cli.console import Console
 from zlayout.errors import SpecError, TableError, ZlayoutError
-from zlayout.spec.load import find_project, shown
+from zlayout.report.words import without_commands
+from zlayout.spec.load import shown
 from zlayout.spec.model import Project
 
 STDOUT = Path("-")
@@ -24,13 +25,13 @@ def import_command(
     start: Path, table: str, columns: str | None, out: Path | None, console: Console, reading: Reading
 ) -> int:
     """Write the layout spec and print its path. Raises the errors of `zlayout.import_layout`."""
-    project = load_project(find_project(start))
+    project = load_project(start)
     names = split_columns(columns or "")
     if is_pattern(table):
         return _import_tables(project, table, names, out, console, reading)
     imported = import_layout(project, table, names, timeout=reading.timeout)
     if out == STDOUT:
-        console.result(imported.text)
+        console.result(without_commands(imported.text))
         return 0
     _write(imported, project, out, console)
     _after(project, [imported], out, console)

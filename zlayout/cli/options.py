@@ -26,8 +26,24 @@ def complete_tables(context: typer.Context, incomplete: str) -> Iterator[tuple[s
     yield from ((word, note) for word, note in sorted(words.items()) if word.startswith(incomplete))
 
 
+HERE = Path()
+
+
+def _named(context: typer.Context, project: Path) -> Path:
+    """Return the working directory as a full path if it is given with --project, so that it is not searched for."""
+    source = context.get_parameter_source("project")
+    return Path.cwd() if project == HERE and source is not None and source.name == "COMMANDLINE" else project
+
+
 Project = Annotated[
-    Path, typer.Option("--project", "-p", help="The folder of zlayout.yaml, or a folder below it.", show_default=False)
+    Path,
+    typer.Option(
+        "--project",
+        "-p",
+        help="The folder of zlayout.yaml, or a folder below it.",
+        show_default=False,
+        callback=_named,
+    ),
 ]
 ColorMode = Annotated[Color, typer.Option("--color", help="Colour the output.")]
 Verbose = Annotated[
@@ -209,7 +225,6 @@ CatalogType = Annotated[
         help="Delta: path, hive, glue or unity. Iceberg: sql, rest, hive or glue. Default: the type that fits --uri.",
     ),
 ]
-HERE = Path()
 
 PlanFormat = Literal["text", "json"]
 AdviceFormat = Literal["text", "json", "html"]

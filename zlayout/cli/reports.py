@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from zlayout.app.files import hint_for, write_result
+from zlayout.app.files import append, hint_for, write_result
 from zlayout.cli.console import Console
 from zlayout.errors import SpecError
 from zlayout.planner.model import Plan, Status
@@ -46,7 +46,7 @@ class Reports:
         return any(name == "html" for name, _ in self.wanted)
 
     def finish(self, report: Plan | RunReport, console: Console, exit_code: int) -> None:
-        """Write all reports, and in GitHub Actions the step summary and the outputs. Raises SpecError ZL061.
+        """Write all reports, and in GitHub Actions the step summary and the outputs. Raises SpecError ZL061, ZL086.
 
         exit_code: the exit code of the command, which is an output.
         """
@@ -54,7 +54,7 @@ class Reports:
         report_to_github(seen_from(self._shown(report), _below_checkout(os.environ)), exit_code, os.environ)
 
     def write(self, report: Plan | RunReport, console: Console) -> None:
-        """Write all reports. Raises SpecError ZL061."""
+        """Write all reports. Raises SpecError ZL061 and ZL086."""
         shown = self._shown(report)
         for name, path in self.wanted:
             text = REPORTERS[name](
@@ -101,7 +101,7 @@ def parse_reports(options: Sequence[str], show_values: bool) -> Reports:
 
 
 def report_to_github(report: RunReport, exit_code: int, environ: Mapping[str, str]) -> None:
-    """Append to the files that GITHUB_STEP_SUMMARY and GITHUB_OUTPUT name, if set. Raises SpecError ZL061."""
+    """Append to the files that GITHUB_STEP_SUMMARY and GITHUB_OUTPUT name, if set. Raises SpecError ZL061, ZL086."""
     if path := environ.get("GITHUB_STEP_SUMMARY"):
         _append(path, markdown.render(report, MAX_SUMMARY_BYTES, None))
     if path := environ.get("GITHUB_OUTPUT"):
@@ -112,8 +112,7 @@ def report_to_github(report: RunReport, exit_code: int, environ: Mapping[str, st
 
 def _append(path: str, text: str) -> None:
     try:
-        with Path(path).open("a", encoding="utf-8") as stream:
-            stream.write(text)
+        append(Path(path), text)
     except OSError as error:
         reason, hint = error.strerror or str(error), hint_for(error, "check the folder and its permissions")
         raise SpecError.of("ZL061", f"cannot write the report {path}: {reason}", hint=hint) from error

@@ -50,12 +50,12 @@ def import_(
     from zlayout.app.project import load_project
     from zlayout.errors import SpecError
     from zlayout.message_text import plural
-    from zlayout.report.words import printable
-    from zlayout.spec.load import find_project, shown
+    from zlayout.report.words import printable, without_commands
+    from zlayout.spec.load import shown
 
     if no_values and keep_values:
         raise SpecError.of("ZL079", "--no-values and --keep-values exclude each other", hint="use one of them")
-    console, found = Console(color), load_project(find_project(project))
+    console, found = Console(color), load_project(project)
     values = "omit" if no_values else "keep" if keep_values else "bin"
     imported = import_workload(found, paths, values, bins, days)
     for problem in imported.problems[: None if verbose else MAX_PROBLEMS]:
@@ -65,7 +65,7 @@ def import_(
     for reason, count in imported.left_out.items():
         console.say(f"left out: {count:,} {reason}")
     if out == Path("-"):
-        console.result(imported.text)
+        console.result(without_commands(imported.text))
         return 0
     path = imported.write(out or found.root / "workloads" / "imported.sql", replace=replace)
     statements = plural(imported.statements, "statement")

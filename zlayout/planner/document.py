@@ -6,7 +6,6 @@ the JSON Schema from them (docs/adr/0011-plan-document.md).
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import asdict, astuple, dataclass
 from functools import cache
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from zlayout.errors import Diagnostic, Location, Refused, SpecError
-from zlayout.message_text import describe_value, escape_unprintable
+from zlayout.message_text import describe_value, escape_unprintable, json_text
 from zlayout.planner.model import FORMAT_VERSION, Plan, Status, Summary, TablePlan, summary
 from zlayout.planner.picture import Picture
 from zlayout.planner.requirements import FilesAre
@@ -103,7 +102,7 @@ def to_json(shown: Plan | RunReport) -> str:
         tuple(DrawnTable(*item) for item in report.pictures.items()),
         plan.diagnostics,
     )
-    text = json.dumps(asdict(document), indent=2, allow_nan=False)
+    text = json_text(asdict(document))
     # Lists and objects that contain no others are put on one line. Strings in JSON contain no line breaks, so that only
     # white space between values changes.
     return re.sub(r"[\[{]\n[^][{}]*[]}]", _on_one_line, text) + "\n"

@@ -6,12 +6,13 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from zlayout.records.model import RECORD_VERSION, Record
+from zlayout.sqlite_files import Database, open_database, schema
 
 # Identifies the file as a history of zlayout: "ZLAY" in ASCII.
 APPLICATION_ID = 0x5A4C4159
@@ -44,7 +45,8 @@ class SqliteStore:
         """Add records, and remove those that are too old."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         oldest = _text(datetime.now(UTC) - timedelta(days=self._keep_days))
-        with self._open() as database, self._writing(database):
+        with open_database(self._path, self._max_wait, writes=True) as opened, self._writing(opened):
+            database = opened.connection
             if not _version(database):
                 for statement in _CREATE:
                     database.execute(statement)
@@ -58,24 +60,22 @@ class SqliteStore:
         """
         if not self._path.exists():
             return {}
-        with self._open() as database:
+        with open_database(self._path, self._max_wait, writes=False) as (database, _):
             if not _version(database):
                 return {}
             rows = ((table, database.execute(_NEWEST, (table, limit)).fetchall()) for table in tables)
             return {table: [_record(row) for row in reversed(newest)] for table, newest in rows if newest}
 
-    def _open(self) -> closing[sqlite3.Connection]:
-        return closing(sqlite3.connect(self._path, timeout=self._max_wait, isolation_level=None))
-
     @contextmanager
-    def _writing(self, database: sqlite3.Connection) -> Iterator[None]:
+    def _writing(self, opened: Database) -> Iterator[None]:
         """Open a transaction that waits for other writers.
 
         SQLite itself does not wait for them when it changes the journal mode, so this statement is repeated until it
         succeeds or `max_wait` has passed.
         """
-        until = time.monotonic() + self._max_wait
+        database, until = opened.connection, time.monotonic() + self._max_wait
         while True:
+            opened.deferral.check()
             try:
                 database.execute("PRAGMA journal_mode = WAL")
                 break
@@ -101,13 +101,15 @@ def _version(database: sqlite3.Connection) -> int:
     (owner,), (version,) = (
         database.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
     )
-    (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if not (owner or version or tables):
+    objects = schema(database)
+    if not (owner or version or objects):
         return 0
     if owner != APPLICATION_ID:
         raise ValueError("expected a history of zlayout, found another database")
     if version != RECORD_VERSION:
         raise ValueError(f"expected record version {RECORD_VERSION}, found {version}")
+    if {" ".join(found.sql.split()) for found in objects} != {" ".join(sql.split()) for sql in _CREATE[:2]}:
+        raise ValueError("expected the table of a history of zlayout, found other tables, views or triggers")
     return int(version)
 
 

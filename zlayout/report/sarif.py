@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any
 from urllib.parse import quote
 
+from zlayout.message_text import json_text
 from zlayout.planner.model import Plan
 from zlayout.planner.run_report import RunReport
 from zlayout.report.findings import RULES, Finding, findings
@@ -30,7 +30,7 @@ def render(shown: Plan | RunReport) -> str:
         "columnKind": "unicodeCodePoints",
         "results": [_result(f, rules.index(f.rule)) for f in found],
     }
-    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+    return json_text({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}) + "\n"
 
 
 def _rule(rule: str) -> dict[str, Any]:

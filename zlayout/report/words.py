@@ -174,11 +174,17 @@ def setting(value: object) -> str:
 def printable(text: str) -> str:
     """Make text safe for terminals and logs: replace control, format and bidi characters.
 
-    Commands in logs of GitHub Actions are changed too: `##[` anywhere, and `::` at the beginning of a word.
+    Commands in the logs of CI services are changed too: `##[`, `##vso[` (Azure DevOps) and `##teamcity[` anywhere, and
+    `::` at the beginning of a word (GitHub Actions). The section markers of GitLab contain control characters.
     """
     if not text.isprintable():  # nearly all text is printable, and this check is a hundred times as fast
         text = "".join(_REPLACED if unicodedata.category(c) in _UNSAFE else c for c in text)
-    return _COMMAND.sub(lambda begin: begin[0].replace("##", f"#{_REPLACED}").replace("::", f":{_REPLACED}"), text)
+    return without_commands(text)
+
+
+def without_commands(text: str) -> str:
+    """Replace a character of each command to the log of a CI service, and keep all other text."""
+    return _COMMAND.sub(lambda begin: begin[0][0] + _REPLACED, text)
 
 
 def wrapped(line: str, width: int, indent: int) -> list[str]:
@@ -193,4 +199,4 @@ def wrapped(line: str, width: int, indent: int) -> list[str]:
 # Control, format (bidi marks and overrides among them), surrogate, private use, line and paragraph separators.
 _UNSAFE = frozenset(("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
 _REPLACED = "\N{REPLACEMENT CHARACTER}"
-_COMMAND = re.compile(r"##\[|(?<!\S)::")
+_COMMAND = re.compile(r"##(?=\w{0,40}\[)|(?<!\S)::")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import os.path
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -36,15 +37,46 @@ PROJECT_FILE = "zlayout.yaml"
 HISTORY_PATH, HISTORY_KEEP = ".zlayout/history.db", "400d"
 
 
-def find_project(start: Path) -> Path:
-    """Return the nearest folder at or above `start` with a `zlayout.yaml`. Raises SpecError ZL001 if there is none."""
+def find_project(start: Path, *, named: bool = False) -> Path:
+    """Return the nearest folder at or above `start` with a `zlayout.yaml`.
+
+    Args:
+        start: A folder.
+        named: Whether the user named this folder. A project in it is then used whoever owns it.
+
+    Raises:
+        SpecError: ZL001, there is no `zlayout.yaml`; ZL087, another user may have put it there.
+    """
     start = Path(os.path.abspath(start))
     for folder in (start, *start.parents):
         if (folder / PROJECT_FILE).is_file():
+            if not (named and folder == start):
+                _require_own(folder, start)
             return folder
     message = f"no {PROJECT_FILE} in {start} or above it"
     hint = "run zlayout init to create one, or name the folder of the project with --project"
     raise SpecError.of("ZL001", message, hint=hint)
+
+
+def _require_own(folder: Path, start: Path) -> None:
+    """Raise SpecError ZL087 if another user may have put `zlayout.yaml` into a folder that the user did not name.
+
+    The folder and the file must belong to the user, to root, or to the owner of the folder where the search starts,
+    which in a container is often another user. Above this folder, only the user's own folders may be open to everyone.
+    """
+    if not hasattr(os, "geteuid"):  # Windows
+        return
+    of_folder, user = folder.stat(), os.geteuid()
+    trusted = {user, 0, start.stat().st_uid if start.exists() else user}
+    others = [found.st_uid for found in (os.lstat(folder / PROJECT_FILE), of_folder) if found.st_uid not in trusted]
+    if others:
+        reason = f"it belongs to another user (uid {others[0]})"
+    elif folder != start and of_folder.st_uid != user and of_folder.st_mode & stat.S_IWOTH:
+        reason = "every user may write to its folder"
+    else:
+        return
+    message = f"{folder / PROJECT_FILE} was found but not named, and {reason}"
+    raise SpecError.of("ZL087", message, hint=f"to use it, name it: --project {folder}")
 
 
 def load_project(root_or_file: Path, environ: Mapping[str, str]) -> Project:

@@ -1,6 +1,7 @@
 """init: flags, questions, and a project that loads, with schemas beside it."""
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -158,12 +159,15 @@ def test_a_folder_that_cannot_be_created_is_an_error(cli: Cli) -> None:
 
 
 def test_a_disk_that_is_full_keeps_no_part_of_a_file(here: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
-    def half(path: Path, text: str, encoding: str) -> None:
-        path.write_bytes(text[: len(text) // 2].encode(encoding))
-        if path.parent != here and path.parent != Path():
-            raise OSError(errno.ENOSPC, "No space left on device")  # as of a write, which names no file
+    written, replace = [], os.replace
 
-    monkeypatch.setattr(Path, "write_text", half)
+    def fail_at_the_second(part: Path, path: Path) -> None:
+        if written:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written.append(path)
+        replace(part, path)
+
+    monkeypatch.setattr(os, "replace", fail_at_the_second)
     error = cli("init", code=1).err
     assert "ZL067 cannot write layouts/" in error
     assert "(free space there)" in error

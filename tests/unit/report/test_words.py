@@ -59,6 +59,11 @@ def test_settings_read_as_in_a_spec() -> None:
     ("text", "shown"),
     [
         ("a ##[group]b", "a #\ufffd[group]b"),
+        ("a##vso[task.setvariable variable=x]y", "a#\ufffdvso[task.setvariable variable=x]y"),
+        ("##VSO[task.complete]", "#\ufffdVSO[task.complete]"),
+        ("###vso[a]", "##\ufffdvso[a]"),
+        ("x ##teamcity[setParameter]", "x #\ufffdteamcity[setParameter]"),
+        ("section_start:1:x\r\x1b[0Kh", "section_start:1:x\ufffd\ufffd[0Kh"),
         ("::add-mask::x", ":\ufffdadd-mask::x"),
         ("layout ::error::x", "layout :\ufffderror::x"),
         ("http://[::1]:8181/a::b ## [c]", "http://[::1]:8181/a::b ## [c]"),

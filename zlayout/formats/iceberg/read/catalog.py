@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,6 +21,7 @@ from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties, sqlite_fi
 from zlayout.formats.storage import S3_READ_ATTEMPTS
 from zlayout.message_text import first_of
 from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.sqlite_files import require_tables
 from zlayout.table.location import S3_SCHEMES
 
 # An error of these packages is an error of the catalog. pyiceberg reads files through another package, pyarrow.
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 # How long a loaded catalog is used. Its connections and tokens do not expire within this time.
 MAX_SECONDS_OF_USE = 60.0
+_SQL_TABLES = ("iceberg_tables", "iceberg_namespace_properties")  # of a catalog in a database
 MAX_NAMED = 5  # catalogs or tables that a message names
 # Loaded catalogs that are not in use, by name and properties. Each has the time after which it is not used again.
 _idle: dict[tuple[str, tuple[tuple[str, str], ...]], SimpleQueue[tuple[float, Catalog]]] = {}
@@ -147,6 +150,7 @@ def loaded_catalog(catalog: CatalogConfig) -> Iterator[Catalog]:
         while until < time.monotonic():
             until, loaded = idle.get_nowait()
     if loaded is None or until < time.monotonic():
+        _require_plain_tables(catalog)
         until, loaded = time.monotonic() + MAX_SECONDS_OF_USE, _load(catalog, properties)
     yield loaded
     idle.put((until, loaded))
@@ -292,3 +296,18 @@ def _require_sqlite_file(catalog: CatalogConfig) -> None:
         message = f"SQLAlchemy {sqlalchemy.__version__} cannot open {path}: it would open {found}"
         hint = "use SQLAlchemy 2.1 or newer, or a path without % and ?"
         raise TableError.of("ZL121", message, hint=hint, location=catalog.location)
+
+
+def _require_plain_tables(catalog: CatalogConfig) -> None:
+    """Check that reading the SQLite file of a catalog runs nothing that the file contains. Raises TableError ZL121."""
+    path = sqlite_file(catalog)
+    if not path or path == ":memory:":
+        return
+    try:
+        require_tables(Path(path), _SQL_TABLES)
+    except ValueError as error:
+        message = f"the database of catalog {catalog.name} is not used: {error}"
+        hint = "check who wrote the file; its tables must be those that Iceberg creates"
+        raise TableError.of("ZL121", message, hint=hint, location=catalog.location) from error
+    except (OSError, sqlite3.Error) as error:
+        raise _unreachable(catalog, error) from error
