@@ -20,6 +20,7 @@ from zlayout.planner.notes import (
     indistinct_notes,
     not_predictable,
     one_file,
+    outside_notes,
     reads_more,
     scope_notes,
     truncation_notes,
@@ -114,6 +115,7 @@ def describe(spec: LayoutSpec, state: TableState, status: Status) -> TablePlan:
         bytes=int(files.bytes.sum()),
         rows=int(files.live_rows.sum()),
         partitions=len(files.partitions),
+        files_outside=state.files_outside,
         rule=spec.rule,
         commit_bytes=spec.commit_bytes,
         size_histogram=tuple((b.label, b.files) for b in size_histogram(files.bytes, spec.layout.target_size)),
@@ -186,6 +188,7 @@ def _diagnostics(
     return (
         *proposal.checked,
         *proposal.refusals,
+        *outside_notes(spec, state, refused=bool(proposal.refusals)),
         *state.notes,
         *proposal.notes,
         *unused_settings(spec),

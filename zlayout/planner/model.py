@@ -134,6 +134,8 @@ class TablePlan:
     """The groups that wait because their partitions are hot; null if none waits."""
     rarely_read: RarelyReadGroups | None = None
     """The groups that wait because the workload rarely reads their partitions; null if none waits."""
+    files_outside: Count = 0
+    """The number of live files, including those with deletes, that are outside of the table's location."""
 
     @property
     def as_declared(self) -> bool:

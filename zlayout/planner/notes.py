@@ -16,6 +16,7 @@ from zlayout.planner.selection import FileSelection
 from zlayout.planner.settings import properties_for_longer
 from zlayout.spec.layout import CLUSTERING_CURVE
 from zlayout.spec.model import LayoutSpec
+from zlayout.table import outside
 from zlayout.table.external import ExternalRewrite
 from zlayout.table.state import TableState
 
@@ -132,6 +133,20 @@ def branch_refusals(
         )
         hint = f"run `zlayout apply {spec.table.on('')} --branch main` first, or remove these settings from the layout"
         yield Diagnostic("ZL239", message, "refused", hint, spec.location)
+
+
+def outside_notes(spec: LayoutSpec, state: TableState, *, refused: bool) -> Iterator[Diagnostic]:
+    """Yield ZL447 if files are outside of the table's location. refused: whether the plan has the refusals."""
+    if not state.files_outside:
+        return
+    permitted = all(refusal.code != outside.CODE for refusal in state.refusals)
+    if permitted:
+        message = f"{outside.files_text(state.files_outside)} outside of the table's location, as its catalog permits"
+        yield Diagnostic("ZL447", message, "note", "nothing to do; a rewrite writes new files at the table's location")
+    elif not refused:
+        found = next(refusal for refusal in state.refusals if refusal.code == outside.CODE)
+        message = f"{found.message}; no change is planned, and a rewrite would be refused"
+        yield Diagnostic("ZL447", message, "warning", found.hint, spec.location)
 
 
 def undone_notes(spec: LayoutSpec, state: TableState, selection: FileSelection) -> Iterator[Diagnostic]:

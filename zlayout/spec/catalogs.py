@@ -17,6 +17,7 @@ from zlayout.spec.validation import Violation, suggestion
 from zlayout.table.location import GCS_SCHEME, S3_ENDPOINT_VARIABLES, S3_SCHEMES
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_SCHEME_ALONE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/*")
 _SQLITE = re.compile(r"(?P<scheme>sqlite(?:\+\w+)?):(?P<rest>.*)", re.DOTALL)
 _NO_SQLALCHEMY = re.compile(r"(?:jdbc|postgres(?:\+\w+)?):", re.IGNORECASE)
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
@@ -39,8 +40,8 @@ def check_catalog(name: str, data: Mapping[str, Any], environ: Mapping[str, str]
 
     Yields:
         ZL029 for a type that the format does not have, for a key that is missing or not allowed for the type, and for a
-        warehouse, an address or a property that does not suit the type; ZL037 for `storage` that does not suit the
-        tables, an endpoint that is no URL, and an address to which data is sent without encryption.
+        warehouse, an address, a location or a property that does not suit the type; ZL037 for `storage` that does not
+        suit the tables, an endpoint that is no URL, and an address to which data is sent without encryption.
     """
     key = f"catalogs.{name}"
     types = FORMATS[data["format"]].traits.catalog_types
@@ -59,6 +60,7 @@ def check_catalog(name: str, data: Mapping[str, Any], environ: Mapping[str, str]
     if keys.any_of and not any(data.get(name) for name in keys.any_of):
         message = f"expected {' or '.join(keys.any_of)} in {key}, found neither"
         yield _misfit(key, message, "add the storage location of the tables")
+    yield from _check_file_locations(f"{key}.file_locations", data)
     yield from _check_uri(f"{key}.uri", type_, data)
     yield from _check_warehouse(f"{key}.warehouse", type_, data)
     yield from _check_rest(f"{key}.properties", type_, data)
@@ -84,6 +86,9 @@ def catalog(name: str, data: Mapping[str, Any], root: Path, location: Location) 
         options["yield_to_writers"] = True
     if "tables" in data:
         options["tables"] = {table: _local(path, root) for table, path in data["tables"].items()}
+    if "file_locations" in data:
+        declared = data["file_locations"]
+        options["file_locations"] = {table: [_local(each, root) for each in declared[table]] for table in declared}
     if "storage" in data:
         options["storage"] = dict(data["storage"])
     if "properties" in data:
@@ -138,6 +143,16 @@ def _misfit(key: str, message: str, hint: str = "") -> Violation:
 
 def _unsafe(key: str, message: str, hint: str = "") -> Violation:
     return key, Diagnostic("ZL037", message, hint=hint)
+
+
+def _check_file_locations(key: str, data: Mapping[str, Any]) -> Iterator[Violation]:
+    """Yield ZL029 for a location whose files cannot be told from others: a pattern, one with `..`, or no location."""
+    for table, locations in data.get("file_locations", {}).items():
+        for number, location in enumerate(locations):
+            if set("*?#") & set(location) or ".." in location.split("/") or _SCHEME_ALONE.fullmatch(location):
+                message = f"expected the URL or the folder below which files are, found {quote_value(location)}"
+                hint = "write it in full, without '..' and without patterns"
+                yield _misfit(f"{key}.{table}[{number}]", message, hint)
 
 
 def _check_uri(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[Violation]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -182,9 +183,9 @@ class CatalogConfig:
         name: The name of the catalog.
         format: The name of its format.
         type: The catalog type, for example `rest`.
-        options: The keys `warehouse`, `uri`, `tables`, `storage`, `properties` and `yield_to_writers`, as far as they
-            are declared. Variables are replaced, and relative paths are resolved against the root of the project. They
-            may hold secrets, so that `repr` does not show them.
+        options: The keys `warehouse`, `uri`, `tables`, `file_locations`, `storage`, `properties` and
+            `yield_to_writers`, as far as they are declared. Variables are replaced, and relative paths are resolved
+            against the root of the project. They may hold secrets, so that `repr` does not show them.
         location: The location of the entry in `zlayout.yaml`.
     """
 
@@ -193,6 +194,16 @@ class CatalogConfig:
     type: str
     options: Mapping[str, Any] = field(repr=False)
     location: Location
+
+    def file_locations(self, table: TableName) -> tuple[str, ...]:
+        """Return the locations outside of a table's own location in which it may have files."""
+        names = ".".join(table.identifier).split(".")
+        return tuple(
+            location
+            for pattern, locations in self.options.get("file_locations", {}).items()
+            if len(parts := pattern.split(".")) == len(names) and all(map(fnmatchcase, names, parts))
+            for location in locations
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,15 @@ def canonical(location: str) -> str:
     return f"{_SCHEMES.get(scheme, scheme)}://{url[2]}{url[3].rstrip('/')}"
 
 
+def spellings(location: str) -> tuple[str, ...]:
+    """The forms of a canonical location that metadata of tables has: with each scheme of the same object store."""
+    url = _URL.fullmatch(location)
+    if url is None:
+        return (location, f"file:{location}", f"file://{location}") if location.startswith("/") else (location,)
+    same = (scheme for scheme, other in _SCHEMES.items() if other == url[1] != scheme)
+    return tuple(f"{scheme}://{url[2]}{url[3]}" for scheme in (url[1], *same))
+
+
 def container(location: str) -> str:
     """The bucket, host or file system of a location: `s3://bucket` for a URL, `/` for a local path, '' if unknown.
 

@@ -275,6 +275,7 @@ class TableState:
             another table.
         last_written: int64[P], when another writer last wrote to each partition, in milliseconds since 1970 (0 if
             unknown); int64[0] if no time is known.
+        files_outside: The number of live files, including those with deletes, that are outside of `location`.
     """
 
     table: str
@@ -296,6 +297,7 @@ class TableState:
     from_catalog: bool = False
     clustering: tuple[str, ...] | None = None
     last_written: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    files_outside: int = 0
 
     def columns_of(self, names: Iterable[str]) -> tuple[Column, ...]:
         """The columns of these names. Raises KeyError for an unknown one; `zlayout.spec.semantics` finds it first."""

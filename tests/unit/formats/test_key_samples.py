@@ -2,6 +2,7 @@
 
 import datetime
 import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType, StructType, TimestampType
 
-from zlayout.errors import Location
+from zlayout.errors import Location, Refused
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.iceberg.backend import IcebergBackend
 from zlayout.spark.session import SparkRuntime
@@ -204,6 +205,9 @@ def test_old_files_without_field_ids_are_read_by_the_name_mapping(
         update.rename_column("city", "town").rename_column("s.n", "m")
     with table.update_schema() as update:
         update.add_column("n", LongType())
+    with pytest.raises(Refused, match="ZL242"):
+        sample(IcebergBackend(config, runtime(config, tmp_path)), "id")
+    config = replace(config, options={**config.options, "file_locations": {"db.*": [str(tmp_path)]}})
     _, found = sample(IcebergBackend(config, runtime(config, tmp_path)), "id", "town", "s.m", "n")
     assert {name: values.to_pylist() for name, values in found.keys.items()} == {
         "id": [3, 1],

@@ -20,7 +20,13 @@ from zlayout.formats.delta.read.location import delta_location, table_files
 from zlayout.formats.delta.read.log import LogFiles
 from zlayout.formats.delta.read.names.lookup import Names, at_location
 from zlayout.formats.delta.read.observe import observe_delta
-from zlayout.formats.kernel.requirements import replaced, require_allowed, require_location, require_table
+from zlayout.formats.kernel.requirements import (
+    replaced,
+    require_allowed,
+    require_location,
+    require_own_files,
+    require_table,
+)
 from zlayout.formats.run_metrics import RunMetrics
 from zlayout.formats.storage import deltalake_options, hadoop_conf
 from zlayout.formats.undo import Undo
@@ -85,13 +91,14 @@ class DeltaBackend:
         on the seed, but also on how Spark splits the files into tasks.
 
         Raises:
-            Refused: ZL212, if the catalog of the table owns its commits.
+            Refused: ZL212, if the catalog of the table owns its commits; ZL242.
         """
         from pyspark.sql import functions as F
 
         from zlayout.formats.delta.write.jvm import DeltaJvm, metadata_column
         from zlayout.formats.delta.write.source_files import file_uris
 
+        require_own_files(state)
         require_own_commits(state, "so Spark can read it only by its name in that catalog")
         location, session = state.location, session_at(self._catalog, self.runtime, table, state.location)
         frame = session.read.format("delta").option("versionAsOf", str(state.version)).load(location)
@@ -105,9 +112,10 @@ class DeltaBackend:
     def sample_keys(
         self, table: TableName, state: TableState, chosen: Int64, columns: Sequence[str], max_bytes: int, seed: int
     ) -> RowGroupSample:
-        """See `zlayout.formats.base.Backend`."""
+        """See `zlayout.formats.base.Backend`. Raises Refused ZL242."""
         from zlayout.formats.delta.read.key_sample import sample_delta
 
+        require_own_files(state)
         return sample_delta(state, chosen, columns, max_bytes, seed, self._options(table, state.location))
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
@@ -267,7 +275,8 @@ class DeltaBackend:
         self, location: str, table: TableName, columns: Sequence[str], version: int | None = None
     ) -> TableState:
         """Observe the table at a location that was looked up before, so that all steps use the same location."""
-        state = observe_delta(table, location, columns, version, self._options(table, location))
+        permitted = self._catalog.file_locations(table)
+        state = observe_delta(table, location, columns, version, self._options(table, location), permitted)
         return replace(state, from_catalog=self._catalog.type != "path")
 
     def _options(self, table: TableName, location: str) -> dict[str, str]:

@@ -22,7 +22,12 @@ from zlayout.formats.iceberg.read.support import (
     needs_row_reader,
     partition_refusals,
 )
-from zlayout.formats.kernel.requirements import require_allowed, require_no_settings, require_table
+from zlayout.formats.kernel.requirements import (
+    require_allowed,
+    require_no_settings,
+    require_own_files,
+    require_table,
+)
 from zlayout.formats.run_metrics import RunMetrics
 from zlayout.formats.undo import Undo
 from zlayout.spark.jvm import session_conf
@@ -87,9 +92,14 @@ class IcebergBackend:
         return roll_back(IcebergJvm(self.runtime.session), now, run_id)
 
     def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
-        """See `zlayout.formats.base.Backend`. The random number is a hash of a row's file and position."""
+        """See `zlayout.formats.base.Backend`. The random number is a hash of a row's file and position.
+
+        Raises:
+            Refused: ZL242.
+        """
         from pyspark.sql import functions as F
 
+        require_own_files(state)
         session, path = self.runtime.session, (table.catalog, *table.identifier)
         low_bits = F.xxhash64("_file", "_pos", F.lit(seed)).bitwiseAND((1 << DRAW_BITS) - 1)
         options = {VECTORIZED_OPTION: "false"} if needs_row_reader(state) else {}
@@ -108,9 +118,10 @@ class IcebergBackend:
     def sample_keys(
         self, table: TableName, state: TableState, chosen: Int64, columns: Sequence[str], max_bytes: int, seed: int
     ) -> RowGroupSample:
-        """See `zlayout.formats.base.Backend`. Raises NotParquetError if a chosen file is not a Parquet file."""
+        """See `zlayout.formats.base.Backend`. Raises Refused ZL242; NotParquetError if a file is not Parquet."""
         from zlayout.formats.row_groups import KeyFiles, by_field_id, sample_row_groups
 
+        require_own_files(state)
         loaded, files = load_table(self._catalog, table), state.files
 
         def open_file(path: str) -> pa.NativeFile:
@@ -174,8 +185,8 @@ class IcebergBackend:
         """See `zlayout.formats.kernel.execute.Steps`.
 
         Raises:
-            Refused: ZL225, ZL227, ZL228 or ZL229, before any write. ZL225 also later, if another writer commits after
-                the settings were changed.
+            Refused: ZL225, ZL227, ZL228, ZL229 or ZL242, before any write. ZL225 also later, if another writer commits
+                after the settings were changed.
         """
         from zlayout.formats.iceberg.write import commit
         from zlayout.formats.iceberg.write import native as by_iceberg
@@ -197,6 +208,7 @@ class IcebergBackend:
         with session_conf(jvm.session, conf):
             if native:  # engine zlayout needs no such check: it drops the groups whose files have changed
                 require_native(jvm, work.table)
+                require_own_files(self.observe(work.table, ()))  # it also rewrites files that were added since the plan
                 by_iceberg.require_appends_only(jvm.load(work.table), work)
             elif work.groups:
                 require_row_ids(jvm, work)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from zlayout.errors import CommitConflict, Diagnostic, Refused
 from zlayout.formats.base import Group, Work
 from zlayout.planner.requirements import LocationIs, Observed, violated
+from zlayout.table import outside
 from zlayout.table.state import FileTable, Partition, TableState
 
 
@@ -25,6 +26,16 @@ def require_allowed(state: TableState, changes: Iterable[Diagnostic]) -> None:
         Refused: With all reasons against the rewrite.
     """
     if refusals := (*state.refusals, *changes):
+        raise Refused(*refusals)
+
+
+def require_own_files(state: TableState) -> None:
+    """Check that all files of a table are where its catalog permits them, before rows are read.
+
+    Raises:
+        Refused: ZL242.
+    """
+    if refusals := [refusal for refusal in state.refusals if refusal.code == outside.CODE]:
         raise Refused(*refusals)
 
 

@@ -54,6 +54,7 @@ class LogFiles:
             leave, are omitted.
         commits: The names of the commits by version.
         heads: The first HEAD_BYTES of the commits that were read before, by name. They are not read again.
+        sidecars: The paths of sidecars in the checkpoints that were read, as the checkpoints store them.
     """
 
     def __init__(self, storage: pa_fs.FileSystem) -> None:
@@ -65,6 +66,7 @@ class LogFiles:
         }
         self.commits = commits_in(self.sizes)
         self.heads: dict[str, bytes] = {}
+        self.sidecars: list[str] = []
 
     def segment(self, version: int) -> LogSegment:
         """See `log_segment`. Raises TableError ZL113."""
@@ -182,18 +184,23 @@ def read_actions(content: bytes, schema: pa.Schema) -> pa.Table:
 
 
 def json_sidecars(content: bytes) -> list[str]:
-    """Return the paths of the sidecars of a JSON checkpoint, relative to the folder of the log."""
-    return _names(read_actions(content, _SIDECAR)["sidecar"])
+    """Return the paths of the sidecars of a JSON checkpoint, as it stores them."""
+    return _paths(read_actions(content, _SIDECAR)["sidecar"])
 
 
 def parquet_sidecars(file: pq.ParquetFile) -> list[str]:
-    """Return the paths of the sidecars of a Parquet checkpoint, relative to the folder of the log."""
-    return _names(file.read(columns=["sidecar.path"])["sidecar"]) if "sidecar" in file.schema_arrow.names else []
+    """Return the paths of the sidecars of a Parquet checkpoint, as it stores them."""
+    return _paths(file.read(columns=["sidecar.path"])["sidecar"]) if "sidecar" in file.schema_arrow.names else []
 
 
-def _names(sidecars: pa.ChunkedArray) -> list[str]:
-    paths = pc.struct_field(sidecars.combine_chunks(), "path").drop_null().to_pylist()
-    return [f"{SIDECARS}/{path.rpartition('/')[2]}" for path in paths]  # some writers store absolute paths
+def sidecar_name(path: str) -> str:
+    """Return the name of a sidecar below the folder of the log. path: Some writers store absolute paths."""
+    return f"{SIDECARS}/{path.rpartition('/')[2]}"
+
+
+def _paths(sidecars: pa.ChunkedArray) -> list[str]:
+    found: list[str] = pc.struct_field(sidecars.combine_chunks(), "path").drop_null().to_pylist()
+    return found
 
 
 def _refuse_fraction(text: str) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +14,12 @@ import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
 from deltalake.exceptions import DeltaError
 
-from zlayout.errors import Diagnostic
+from zlayout.errors import Diagnostic, Refused
 from zlayout.formats.delta.read.clustering import clustering_columns, clustering_records
 from zlayout.formats.delta.read.features import behind_catalog, catalog_owned, refusals, table_features
 from zlayout.formats.delta.read.history import commit_infos, external
 from zlayout.formats.delta.read.location import log_files, table_files
-from zlayout.formats.delta.read.log import LogFiles
+from zlayout.formats.delta.read.log import LOG, SIDECARS, LogFiles
 from zlayout.formats.delta.read.opening import open_table, unreadable
 from zlayout.formats.delta.read.schema import Leaf, columns_of, leaves, schema_digest, string_prefix
 from zlayout.formats.delta.read.statistics import complete_row_counts, read_bounds, recorded_columns
@@ -27,9 +28,12 @@ from zlayout.spec.model import TableName
 from zlayout.spec.renames import present_records
 from zlayout.table.external import ExternalRewrite, Ordering
 from zlayout.table.order import distinct_rows
+from zlayout.table.outside import files_text, find_outside
+from zlayout.table.outside import refusal as outside_refusal
 from zlayout.table.python_values import python_values
 from zlayout.table.reserved import reserved_refusals
 from zlayout.table.state import (
+    Bools,
     FileTable,
     Int32,
     Int64,
@@ -52,6 +56,7 @@ def observe_delta(
     columns: Sequence[str],
     version: int | None = None,
     storage_options: Mapping[str, str] | None = None,
+    permitted: Sequence[str] = (),
 ) -> TableState:
     """Return the table state of the Delta table at a location.
 
@@ -62,10 +67,12 @@ def observe_delta(
         columns: The columns whose bounds are read. Names of columns that do not exist are ignored.
         version: The version to observe, None for the current one.
         storage_options: The storage options of deltalake.
+        permitted: The locations outside of the table's own location in which it may have files.
 
     Raises:
         TableError: ZL110 if there is no Delta table, ZL111 if the log cannot be read, ZL112 if the version does not
             exist, ZL113 if a commit is missing, ZL114 if the storage cannot be reached.
+        Refused: ZL242, if a checkpoint refers to files outside of the log.
     """
     options = dict(storage_options or {})
     with ExitStack() as stack:
@@ -81,6 +88,7 @@ def observe_delta(
             adds = adds.take(pc.sort_indices(adds["path"])).combine_chunks()
             log = LogFiles(log_storage)
             annotations = read_annotations(log, at, adds["path"].combine_chunks())
+            outside = _outside(table, location, log, annotations, permitted)
         except (DeltaError, OSError, pa.ArrowException) as error:
             raise unreadable(table, location, error) from error
     all_leaves = leaves(schema)
@@ -95,7 +103,7 @@ def observe_delta(
     except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
         raise unreadable(table, location, error) from error
     records = clustering_records(annotations) if clustering else layout_records(annotations)
-    files, notes = _files(adds, annotations, records, storage, fields, wanted, string_prefix(properties))
+    files, notes = _files(adds, annotations, records, storage, fields, wanted, string_prefix(properties), outside.files)
     known = columns_of(
         all_leaves, metadata.partition_columns, properties, columns, lambda: recorded_columns(adds, all_leaves)
     )
@@ -116,14 +124,47 @@ def observe_delta(
         spec_id=0,
         properties=properties,
         features=features,
-        refusals=(*refusals(features, properties), *reserved_refusals(c.name for c in known)),
+        refusals=(*refusals(features, properties), *reserved_refusals(c.name for c in known), *outside.refusals),
         files=files,
         notes=notes,
         ordering=ordering,
         rewrites=rewrites,
         clustering=clustering,
         last_written=_last_written(adds, files),
+        files_outside=outside.number,
     )
+
+
+class _Outside(NamedTuple):
+    """What is outside of the location of a table.
+
+    Attributes:
+        files: bool[files], the data files.
+        number: The number of data files and deletion vectors.
+        refusals: ZL242 if the catalog does not permit some of them.
+    """
+
+    files: Bools
+    number: int
+    refusals: tuple[Diagnostic, ...]
+
+
+def _outside(
+    table: TableName, location: str, log: LogFiles, annotations: pa.Table, permitted: Sequence[str]
+) -> _Outside:
+    """Find the data files and the deletion vectors outside of the location. Raises Refused ZL242 for sidecars."""
+    folder = f"{location.rstrip('/')}/{LOG}/{SIDECARS}"
+    sidecars = find_outside(pa.array(log.sidecars, pa.string()), folder, uris=True)
+    if count := int(sidecars.files.sum()):
+        what = f"{files_text(count)} of a checkpoint"
+        raise Refused(outside_refusal(f"{table}: {what}", folder, sidecars.places, table.catalog))
+    files = find_outside(annotations["path"].combine_chunks(), location, permitted, uris=True)
+    vectors = find_outside(annotations["vector"].drop_null().combine_chunks(), location, permitted, uris=True)
+    count = int(files.files.sum() + vectors.files.sum())
+    if not (refused := int(files.refused.sum() + vectors.refused.sum())):
+        return _Outside(files.files, count, ())
+    places = files.places | vectors.places
+    return _Outside(files.files, count, (outside_refusal(files_text(refused), location, places, table.catalog),))
 
 
 def _last_written(adds: pa.Table, files: FileTable) -> Int64:
@@ -171,6 +212,7 @@ def _files(
     fields: tuple[PartitionField, ...],
     wanted: Sequence[Leaf],
     prefix: int,
+    outside: Bools,
 ) -> tuple[FileTable, tuple[Diagnostic, ...]]:
     """Return the live files, and a note if row counts are estimates.
 
@@ -181,11 +223,12 @@ def _files(
         storage: The file system, rooted at the table.
         wanted: The leaf columns whose bounds are read.
         prefix: The length in UTF-16 units to which writers truncate string bounds.
+        outside: bool[files], the files outside of the location of the table.
     """
     layout, layouts, group = records
     path = annotations["path"].combine_chunks()
     sizes = adds["size_bytes"].to_numpy()
-    rows, notes = complete_row_counts(storage, path, adds["num_records"], sizes)
+    rows, notes = complete_row_counts(storage, path, adds["num_records"], sizes, outside)
     partition, partitions = _partitions(adds, fields)
     partitioning = {leaf.name for leaf in wanted if leaf.path[0] in {f.source for f in fields}}
     return FileTable(

@@ -30,7 +30,15 @@ from zlayout.errors import TableError, first_line
 from zlayout.formats.access import cause_of
 from zlayout.formats.delta.read.features import CATALOG_OWNED
 from zlayout.formats.delta.read.location import is_misread, log_files, table_files
-from zlayout.formats.delta.read.log import LOG, SIDECARS, LogFiles, LogSegment, json_sidecars, parquet_sidecars
+from zlayout.formats.delta.read.log import (
+    LOG,
+    SIDECARS,
+    LogFiles,
+    LogSegment,
+    json_sidecars,
+    parquet_sidecars,
+    sidecar_name,
+)
 
 
 class Opened(NamedTuple):
@@ -190,6 +198,6 @@ def _copy_log(log: LogFiles, segment: LogSegment, stack: ExitStack) -> Path:
 
 def _sidecars(log: LogFiles, name: str) -> list[str]:
     if name.endswith(".json"):
-        return json_sidecars(log.read(name))
+        return [*map(sidecar_name, json_sidecars(log.read(name)))]
     with log.parquet(name) as file:
-        return parquet_sidecars(file)
+        return [*map(sidecar_name, parquet_sidecars(file))]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from zlayout.errors import Diagnostic
 from zlayout.formats.delta.read.schema import STRING_PREFIX_DEFAULT, Leaf
-from zlayout.table.state import ColumnBounds, Int64
+from zlayout.table.state import Bools, ColumnBounds, Int64
 
 # Delta truncates timestamps in statistics to milliseconds, so its readers add one millisecond to the maximum.
 _MICROSECONDS_PER_MILLISECOND = 1000
@@ -107,7 +107,7 @@ def _utf16_length(text: pa.Array) -> pa.Array:
 
 
 def complete_row_counts(
-    storage: pa_fs.FileSystem, path: pa.Array, num_records: pa.ChunkedArray, sizes: Int64
+    storage: pa_fs.FileSystem, path: pa.Array, num_records: pa.ChunkedArray, sizes: Int64, outside: Bools
 ) -> tuple[Int64, tuple[Diagnostic, ...]]:
     """Complete the row counts that the log lacks, from Parquet footers or, for many files, from file sizes.
 
@@ -116,6 +116,7 @@ def complete_row_counts(
         path: string[files], the paths as in the log.
         num_records: int64[files], the row counts in the log, null if missing.
         sizes: int64[files], the file sizes in bytes.
+        outside: bool[files], the files outside of the location of the table, whose footers are not read.
 
     Returns:
         int64[files], the row counts, and a note ZL411 if some are estimates.
@@ -126,9 +127,10 @@ def complete_row_counts(
         return rows, ()
     rows = rows.copy()
     if len(unknown) <= _MAX_FOOTERS:
-        names = path.take(pa.array(unknown)).to_pylist()
+        readable = unknown[~outside[unknown]]
+        names = path.take(pa.array(readable)).to_pylist()
         with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
-            rows[unknown] = list(pool.map(lambda name: _footer_rows(storage, name), names))
+            rows[readable] = list(pool.map(lambda name: _footer_rows(storage, name), names))
         unknown = np.flatnonzero(rows < 0)
     if not len(unknown):
         return rows, ()
@@ -145,9 +147,7 @@ def complete_row_counts(
 
 
 def _footer_rows(storage: pa_fs.FileSystem, name: str) -> int:
-    """Return the row count in a footer, -1 if the file is outside of the table's location or cannot be read."""
-    if ":/" in name or name.startswith("/"):
-        return -1
+    """Return the row count in a footer, -1 if the file cannot be read."""
     try:
         with storage.open_input_file(unquote(name)) as source:
             return int(pq.ParquetFile(source).metadata.num_rows)

@@ -26,6 +26,7 @@ from zlayout.formats.delta.read.log import (
     json_sidecars,
     parquet_sidecars,
     read_actions,
+    sidecar_name,
 )
 from zlayout.reading import parse_json
 from zlayout.spec.layout import COLUMN_IDS
@@ -63,8 +64,10 @@ _ADD = pa.struct(
 _PROTOCOL = pa.struct({"minReaderVersion": pa.int32(), "minWriterVersion": pa.int32()})
 _ACTIONS = pa.schema({"add": _ADD, "protocol": _PROTOCOL})
 ANNOTATION = pa.schema(
-    dict.fromkeys(("path", *TAGS, "version_key"), pa.string()) | {"deleted": pa.int64(), PROVIDER: pa.string()}
+    dict.fromkeys(("path", *TAGS, "version_key", "vector"), pa.string())
+    | {"deleted": pa.int64(), PROVIDER: pa.string()}
 )
+_UUID_LENGTH = 20  # characters of the UUID in the name of a deletion vector, at the end of a path of storage type u
 
 
 def read_annotations(log: LogFiles, version: int, live: pa.Array) -> pa.Table:
@@ -76,8 +79,9 @@ def read_annotations(log: LogFiles, version: int, live: pa.Array) -> pa.Table:
     Returns:
         A table with the schema ANNOTATION and one row per path of `live`, in the same order. A file tag or the
         clustering provider is null if the file does not have it. version_key is the unique id of the deletion vector
-        (storage type, path, @offset), empty if the file has none. deleted is the number of rows that the deletion
-        vector marks as deleted.
+        (storage type, path, @offset), empty if the file has none. vector is the path of its file, with another name,
+        if this file is not directly in the location of the table, else null. deleted is the number of rows that the
+        deletion vector marks as deleted.
 
     Raises:
         TableError: ZL113, if a commit is missing.
@@ -119,8 +123,9 @@ def _checkpoint(log: LogFiles, name: str) -> Iterator[pa.Table]:
         with log.parquet(name) as file:
             yield _parquet_adds(file)
             parts = parquet_sidecars(file)
+    log.sidecars += parts
     for part in parts:
-        with log.parquet(part) as file:
+        with log.parquet(sidecar_name(part)) as file:
             yield _parquet_adds(file)
 
 
@@ -155,7 +160,8 @@ def _annotation(path: pa.Array, tags: list[pa.Array], vector: list[pa.Array], pr
     """Return a table with the schema ANNOTATION. vector: the fields of _DELETION_VECTOR, in order."""
     *identifying, cardinality = vector
     strings = [column.cast(pa.string()) for column in (path, *tags)]
-    columns = [*strings, vector_key(*identifying), cardinality.cast(pa.int64()), provider.cast(pa.string())]
+    strings += [vector_key(*identifying), _vector_path(*identifying[:2])]
+    columns = [*strings, cardinality.cast(pa.int64()), provider.cast(pa.string())]
     return pa.Table.from_arrays(columns, schema=ANNOTATION)
 
 
@@ -169,6 +175,18 @@ def vector_key(storage: pa.Array, where: pa.Array, offset: pa.Array) -> pa.Array
     """
     at = pc.fill_null(pc.binary_join_element_wise("@", offset.cast(pa.string()), ""), "")
     return pc.binary_join_element_wise(storage.cast(pa.string()), where.cast(pa.string()), at, "")
+
+
+def _vector_path(storage: pa.Array, where: pa.Array) -> pa.Array:
+    """Return `vector` of ANNOTATION, given the fields storageType and pathOrInlineDv of the vectors."""
+    if storage.null_count == len(storage):
+        return pa.nulls(len(storage), pa.string())
+    storage, where = storage.cast(pa.string()), where.cast(pa.string())
+    prefix = pc.utf8_slice_codeunits(where, 0, -_UUID_LENGTH)
+    below = pc.and_(pc.equal(storage, "u"), pc.not_equal(prefix, ""))
+    missing = pa.scalar(None, pa.string())
+    named = pc.if_else(below, pc.binary_join_element_wise(prefix, "vector.bin", "/"), missing)
+    return pc.if_else(pc.equal(storage, "p"), where, named)
 
 
 def codes_of(column: pa.ChunkedArray) -> tuple[Int32, pa.Array]:

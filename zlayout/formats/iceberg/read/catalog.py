@@ -55,19 +55,21 @@ class S3Retries(AwsStandardS3RetryStrategy):  # type: ignore[misc]
 
 
 def load_table(catalog: CatalogConfig, name: TableName) -> Table:
-    """Load a table.
+    """Load a table, with a FileIO that opens only files that the table may have.
 
     Raises:
+        Refused: ZL242.
         TableError: ZL121 if the catalog cannot be reached, ZL122 if the table does not exist, ZL123 if its metadata
             cannot be read, ZL127 if the storage of its metadata cannot be reached.
     """
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
 
+    from zlayout.formats.iceberg.read.outside import keep_to_locations
     from zlayout.formats.iceberg.read.unread_types import restore
 
     try:
         with loaded_catalog(catalog) as loaded:
-            return restore(loaded.load_table(name.identifier))
+            return keep_to_locations(restore(loaded.load_table(name.identifier)), name, catalog)
     except ZlayoutError:
         raise
     except (NoSuchTableError, NoSuchNamespaceError) as error:

@@ -17,6 +17,7 @@ from zlayout.formats.iceberg.read.deletes import attribute_deletes
 from zlayout.formats.iceberg.read.equality import EqualityField
 from zlayout.formats.iceberg.read.manifests import DataColumns, read_live
 from zlayout.formats.iceberg.read.metrics_config import MetricsConfig, truncated_lengths
+from zlayout.formats.iceberg.read.outside import find_outside_files
 from zlayout.formats.iceberg.read.schema import (
     arrow_type,
     leaf_fields,
@@ -73,13 +74,18 @@ def observe(catalog: CatalogConfig, name: TableName, columns: Sequence[str], ver
 
     Raises:
         TableError: ZL121 to ZL125, ZL127, ZL128.
-        Refused: ZL238.
+        Refused: ZL238, ZL242.
     """
-    return observe_table(load_table(catalog, name), name, columns, version)
+    return observe_table(load_table(catalog, name), name, columns, version, catalog.file_locations(name))
 
 
-def observe_table(table: Table, name: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
-    """Return the table state of a table that is loaded already. See `observe`."""
+def observe_table(
+    table: Table, name: TableName, columns: Sequence[str], version: int | None = None, permitted: Sequence[str] = ()
+) -> TableState:
+    """Return the table state of a table that is loaded already. See `observe`.
+
+    permitted: The locations outside of the table's own location in which it may have files.
+    """
     metadata = table.metadata
     newest = head(metadata, name)
     snapshot = newest if version is None else _snapshot(metadata, name, version)
@@ -96,6 +102,7 @@ def observe_table(table: Table, name: TableName, columns: Sequence[str], version
     state = recorded.from_summaries(state, summaries, recorded.undone(metadata.properties))
     of_others = {s.snapshot_id for s in metadata.snapshots} - {s.snapshot_id for s in ancestors(metadata, snapshot)}
     files = _files(data, metadata, schema, leaves, wanted, config, state)
+    outside = find_outside_files(data, metadata, name, permitted)
     return TableState(
         table=str(name),
         format="iceberg",
@@ -108,12 +115,13 @@ def observe_table(table: Table, name: TableName, columns: Sequence[str], version
         spec_id=metadata.default_spec_id,
         properties=_properties(metadata, name, data),
         features=features(metadata, data),
-        refusals=(*refusals(metadata, data), *reserved_refusals(c.name for c in leaves)),
+        refusals=(*refusals(metadata, data), *reserved_refusals(c.name for c in leaves), *outside.refusals),
         files=files,
         notes=notes,
         ordering=None if (files.layout >= 0).any() else _sort_ordering(table.sort_order(), schema),
         rewrites=external_rewrites_of(metadata, snapshot, known=bool(recorded.listed(state) - of_others)),
         last_written=written_by_others(data, metadata, state),
+        files_outside=outside.number,
     )
 
 
