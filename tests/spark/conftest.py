@@ -33,6 +33,7 @@ from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
 
 BUCKET = "zlayout-tables"
+CANARY = {"CANARY": "value-of-the-canary"}  # which no table, message or log may contain
 NAMED_BUCKET = "zlayout-named"  # which no definition of a catalog names
 _numbers = count(1)
 
@@ -70,7 +71,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     catalogs["hlake"] = CatalogConfig("hlake", "delta", "hive", thrift, place)
     catalogs |= fault_catalogs(root, f"http://127.0.0.1:{free_port()}")
     catalogs |= service_catalogs(root, BUCKET, storage, thrift["uri"])
-    os.environ.update(CREDENTIALS)  # before the JVM starts, which reads them
+    os.environ.update(CREDENTIALS | CANARY)  # before the JVM starts, which reads them
     SqlCatalog("ice", **catalogs["ice"].options)  # which makes the tables of the catalog
     conf = {
         # Iceberg 1.10 looks for these tables with a query that it never closes: commits would find a locked database.

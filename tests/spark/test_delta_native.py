@@ -18,7 +18,7 @@ from support.builders import make_layout, make_spec
 from zlayout.app.plan import plan_table
 from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Commit, GroupFailed, Stage, Work
-from zlayout.formats.delta.write import repartition
+from zlayout.formats.delta.write import native, repartition
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.native import commit_records
 from zlayout.formats.delta.write.outcome import Log
@@ -150,6 +150,33 @@ def test_only_the_partitions_of_the_groups_are_rewritten(table: DeltaSubject) ->
         assert untouched < set(after.files.path.to_pylist()), partition
     assert after.files.layout.tolist() == [0, 0]
     assert len(set(after.files.group.tolist())) == 2
+
+
+def test_files_beyond_the_plan_that_optimize_replaces_are_an_error(table: DeltaSubject, monkeypatch: Any) -> None:
+    """What other writers have added since the plan is no such file in a planned partition, and is one in another."""
+    table.sql(f"create table {table} (id bigint, a int, b int, p int) using delta partitioned by (p)")
+    grid(table, 400)
+    state = table.observe()
+    planned = [at for at, partition in enumerate(state.files.partitions) if partition.values == (0,)]
+    work = table.work(state, partitions=planned)
+    grid(table, 400)
+    rewrite, *_ = table.execute(work)
+    assert isinstance(rewrite, Commit)
+    assert rewrite.files_removed > len(work.groups[0].files), "the appended files too"
+    monkeypatch.setattr(
+        native, "optimize_statement", lambda location, *_: f"OPTIMIZE delta.`{location}` ZORDER BY (a, b)"
+    )
+    state = table.observe()
+    work, found = table.work(state, partitions=planned, run_id="wide"), list[Any]()
+    grid(table, 400)
+    others = [at for at in range(len(state.files)) if state.files.partition[at] not in planned]
+    appended = len(table.observe().files) - len(state.files)
+    with pytest.raises(EngineError, match="ZL324") as caught:
+        found.extend(table.execute(work))
+    number = len(others) + appended // 2
+    told = f": version {found[0].version}, committed by engine native, also replaced {number} files"
+    assert told in str(caught.value)
+    assert [outcome.kind for outcome in found] == ["rewrite"], "no layout record is committed"
 
 
 @pytest.mark.parametrize("python_package", [False, True])

@@ -11,8 +11,9 @@ from spark.subjects import IcebergSubject
 from support.builders import make_layout
 
 from zlayout.errors import EngineError, Location, Refused
-from zlayout.formats.base import GroupFailed
+from zlayout.formats.base import Commit, GroupFailed
 from zlayout.formats.iceberg.read import state_property as recorded
+from zlayout.formats.iceberg.write import native
 from zlayout.formats.iceberg.write.settings import change_settings
 from zlayout.planner.work import Group, Work
 from zlayout.spec.layout import Layout
@@ -295,6 +296,23 @@ def test_appends_since_the_plan_are_kept(table: IcebergSubject) -> None:
     commits = run(table, table.work(state))
     assert commits[0].groups == ("g0",)
     assert table.rows() == rows
+
+
+def test_files_beyond_the_plan_that_the_action_replaces_are_an_error(
+    table: IcebergSubject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(table, "partitioned by (month(day))", appends=2)
+    state, found = table.observe(), list[Any]()
+    (planned,) = (at for at, partition in enumerate(state.files.partitions) if partition.values == (648,))
+    work = table.work(state, partitions=[planned])
+    others = int((state.files.partition != planned).sum())
+    append(table, 2)  # a file in each partition
+    monkeypatch.setattr(native, "partition_filter", lambda jvm, _: jvm.iceberg.expressions.Expressions.alwaysTrue())
+    with pytest.raises(EngineError, match=r"ZL324 .*, committed by engine native, also replaced ") as caught:
+        found.extend(table.execute(work))
+    commits = [outcome for outcome in found if isinstance(outcome, Commit)]
+    assert {commit.kind for commit in commits} == {"rewrite"}, "no layout record is committed"
+    assert f"also replaced {others + 1} files" in str(caught.value)
 
 
 def test_a_group_that_takes_several_commits_is_finished(table: IcebergSubject) -> None:

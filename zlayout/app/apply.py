@@ -199,6 +199,7 @@ def _carry_out_one(
         if isinstance(event, Progress) and event.stage is Stage.STARTING and not runtime.started:
             event = replace(event, stage=Stage.STARTING_SPARK)
         on_event(event)
+        runtime.resume()
 
     def announce(table: str, event: Event) -> None:
         if isinstance(event, Commit):

@@ -114,6 +114,25 @@ def frame_of(session: SparkSession, plan: Any) -> DataFrame:
     return DataFrame(jvm.org.apache.spark.sql.Dataset.ofRows(java_session, plan), session)
 
 
+def refresh_table(session: SparkSession, parts: Iterable[str]) -> None:
+    """Run REFRESH TABLE. It is not parsed from a text, whose meaning depends on the configuration of the session.
+
+    Args:
+        session: The session.
+        parts: The name of the table, with its catalog.
+    """
+    jvm = jvm_of(session)
+    catalyst = jvm.org.apache.spark.sql.catalyst
+    named = catalyst.analysis.UnresolvedTableOrView(scala_seq(jvm, parts), "REFRESH TABLE", True)
+    frame_of(session, catalyst.plans.logical.RefreshTable(named))
+
+
+def activate(session: SparkSession) -> None:
+    """Set the active session of this thread."""
+    java_session: Any = session._jsparkSession
+    java_sessions(jvm_of(session)).setActiveSession(java_session)
+
+
 def java_sessions(jvm: Any) -> Any:
     """Return the Scala object SparkSession, which knows the active session of each thread."""
     sql = jvm.org.apache.spark.sql

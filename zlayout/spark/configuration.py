@@ -19,9 +19,18 @@ from zlayout.spec.model import CatalogConfig, Project
 
 TIME_ZONE = "spark.sql.session.timeZone"
 S3_CLIENT = "fs.s3.impl"  # the Hadoop class that reads s3://
+# Names and literals in SQL texts mean what `zlayout.sql_text` writes. By default, Spark replaces `${...}` in them, for
+# example by an environment variable, and Delta reads `@v1` at the end of a path as a version.
+SQL_CONF = {
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+    "spark.databricks.delta.timeTravel.resolveOnIdentifier.enabled": "false",
+}
 # The configuration that zlayout needs in every session. Partition values of timestamps are read and written in UTC.
 SESSION_CONF = {
     TIME_ZONE: "UTC",
+    **SQL_CONF,
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
 }
@@ -46,7 +55,7 @@ def names_jars(environ: Mapping[str, str]) -> bool:
 
 
 def project_conf(project: Project, *, submitted: bool, has_jars: bool = False) -> dict[str, str]:
-    """Return the Spark configuration of a project. `spark.conf` of the project overrides every other setting.
+    """Return the Spark configuration of a project. `spark.conf` of the project overrides all settings but `SQL_CONF`.
 
     Args:
         project: The project.
@@ -78,7 +87,7 @@ def project_conf(project: Project, *, submitted: bool, has_jars: bool = False) -
             conf["spark.driver.memory"] = local_memory()
         if not has_jars:
             conf |= packages_conf(project.catalogs.values())
-    return conf | dict(project.spark.conf)
+    return conf | dict(project.spark.conf) | SQL_CONF
 
 
 def packages_conf(catalogs: Iterable[CatalogConfig]) -> dict[str, str]:

@@ -9,18 +9,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from zlayout.errors import Diagnostic, EngineError, Refused
 from zlayout.formats.registry import FORMATS
 from zlayout.formats.storage import RESOLVING_FILE_IO, S3_FILE_IO, Store, buckets, s3_access, stores
-from zlayout.spark.catalyst import java_sessions
+from zlayout.spark.catalyst import activate, java_sessions, refresh_table
 from zlayout.spark.configuration import S3_CLIENT, SESSION_CONF, TIME_ZONE, connect_refused
 from zlayout.spark.jvm import jvm_of
 from zlayout.spark.session import SparkRuntime, set_time_zone
 from zlayout.spec.model import CatalogConfig, Project, TableName
-from zlayout.sql_text import quote_path
 from zlayout.table.location import S3_ENDPOINT_VARIABLES, canonical
 
 if TYPE_CHECKING:
@@ -47,6 +46,12 @@ class LiveRuntime(SparkRuntime):
         self._persisted: frozenset[int] = frozenset()
         self._changed: set[TableName] = set()
 
+    def __enter__(self) -> Self:
+        """Remember the active session of this thread, which `stop` restores."""
+        active = self._sessions().getActiveSession()
+        self._active = active.get() if active.isDefined() else None
+        return self
+
     def require(self, catalogs: Iterable[CatalogConfig]) -> None:
         """Check that the session can write to tables of these catalogs.
 
@@ -69,6 +74,13 @@ class LiveRuntime(SparkRuntime):
     def committed(self, table: TableName) -> None:
         """Remember a changed table, which `stop` refreshes in the caller's session."""
         self._changed.add(table)
+
+    def resume(self) -> None:
+        from py4j.protocol import Py4JError
+
+        if self._session is not None:
+            with suppress(OSError, Py4JError):  # if the JVM has died, the next call reports it
+                activate(self._session)
 
     def stop(self) -> None:
         """Remove the clone from the SparkContext, and refresh the changed tables in the caller's session."""
@@ -100,9 +112,6 @@ class LiveRuntime(SparkRuntime):
         except EngineError:
             remove_listeners(clone)
             raise
-        active = self._sessions().getActiveSession()
-        self._active = active.get() if active.isDefined() else None
-        self._activate(clone._jsparkSession)
         return clone
 
     def _refresh(self, table: TableName) -> None:
@@ -113,7 +122,7 @@ class LiveRuntime(SparkRuntime):
         from pyspark.errors import PySparkException
 
         with suppress(OSError, Py4JError, PySparkException):  # the commit exists, and the cache expires by itself
-            self._given.sql(f"REFRESH TABLE {quote_path((table.catalog, *table.identifier))}")
+            refresh_table(self._given, (table.catalog, *table.identifier))
 
     def _activate(self, java_session: Any) -> None:
         """Set the active session of this thread, which Delta uses. java_session: None for no active session."""

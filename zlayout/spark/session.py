@@ -16,6 +16,7 @@ from zlayout.errors import EngineError, first_line
 from zlayout.formats.registry import FORMATS
 from zlayout.formats.storage import hadoop_conf, stores
 from zlayout.spark import versions
+from zlayout.spark.catalyst import activate
 from zlayout.spark.configuration import S3_CLIENT, TIME_ZONE, names_jars, project_conf, refuse_connect
 from zlayout.spark.jvm import jvm_of
 from zlayout.spark.jvm_log import jvm_log
@@ -64,7 +65,9 @@ class SparkRuntime:
 
     @property
     def session(self) -> SparkSession:
-        """The session, which is started if necessary.
+        """The session, which is started if necessary and becomes the active session of this thread.
+
+        By the configuration of the active session, Spark parses conditions and the names of tables.
 
         Raises:
             Refused: ZL204, for Spark Connect.
@@ -72,6 +75,7 @@ class SparkRuntime:
         """
         if self._session is None:
             self._session = self._start()
+        activate(self._session)
         return self._session
 
     def stop(self) -> None:
@@ -90,6 +94,9 @@ class SparkRuntime:
 
     def committed(self, table: TableName) -> None:
         """Report that a commit changed a table."""
+
+    def resume(self) -> None:
+        """Continue after code of the caller, which may have made another session the active one of this thread."""
 
     def cancel(self) -> bool:
         """Cancel the jobs of this runtime and its workers that may be cancelled. Return whether there are such jobs."""

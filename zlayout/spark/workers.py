@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from zlayout.spark.catalyst import java_sessions
-from zlayout.spark.jvm import jvm_of
 from zlayout.spark.live import clone_of, remove_listeners
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, TableName
@@ -67,5 +65,4 @@ class WorkerRuntime(SparkRuntime):
         context: Any = clone.sparkContext
         context.addJobTag(self._name)
         context.setLocalProperty(_POOL, self._name)
-        java_sessions(jvm_of(clone)).setActiveSession(clone._jsparkSession)
         return clone

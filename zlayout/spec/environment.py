@@ -54,12 +54,15 @@ def substitute(data: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dic
     problems: list[Violation] = []
     values: dict[KeyPath, str] = {}
     for path, key, text, is_name in _strings(data):
-        if "${" not in text:
+        found: list[Diagnostic] = []
+        if "${" in text:
+            if is_name or not _may_have_variables(path):
+                problems.append((key, _misplaced(path)))
+                continue
+            values[path], found = _expand(text, environ)
+        elif is_name:
             continue
-        if is_name or not _may_have_variables(path):
-            problems.append((key, _misplaced(path)))
-            continue
-        values[path], found = _expand(text, environ)
+        found = found or list(_replaced_elsewhere(path, values.get(path, text)))
         problems.extend((key, diagnostic) for diagnostic in found)
     return _replaced(data, values), problems
 
@@ -124,6 +127,24 @@ def _may_have_variables(path: KeyPath) -> bool:
         len(path) == len(field) and all(f in ("*", p) for f, p in zip(field, path, strict=True))
         for field in _WITH_VARIABLES
     )
+
+
+def _replaced_elsewhere(path: KeyPath, value: str) -> Iterator[Diagnostic]:
+    """Yield ZL019 for a value in which another program would replace a variable.
+
+    Spark and Hadoop replace `${env:NAME}` and `${env.NAME}` in settings, and Iceberg a property `env:NAME`. The value
+    of the variable would then be in use without being known as a secret. Commit properties are not replaced.
+
+    Args:
+        path: The path of keys.
+        value: The value after the variables of zlayout were replaced.
+    """
+    if "${" in value and _may_have_variables(path) and path[0] != "commit":
+        message = "expected a value without '${' after replacing variables, because Spark and Hadoop would replace it"
+        yield Diagnostic("ZL019", message, hint="write ${NAME} alone, and set NAME to the final value")
+    elif value.startswith("env:") and path[0] == "catalogs" and _may_have_variables(path):
+        message = "expected a value that does not begin with env:, because Iceberg would replace it"
+        yield Diagnostic("ZL019", message, hint="write ${NAME}")
 
 
 def _expand(text: str, environ: Mapping[str, str]) -> tuple[str, list[Diagnostic]]:

@@ -4,17 +4,21 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.builders import make_file_table
 
 from zlayout.errors import CommitUnknown
-from zlayout.formats.base import Commit, GroupFailed
+from zlayout.formats.base import Commit, Group, GroupFailed
 from zlayout.formats.iceberg.read import history
 from zlayout.formats.iceberg.read.manifests import Change
 from zlayout.formats.iceberg.write import native
+
+GROUP = Group("g", make_file_table([1] * 4, path=["f1", "f2", "f3", "f4"]), 1)
 
 
 def snapshot(number: int, run: str) -> Any:
     return SimpleNamespace(
         snapshot_id=number,
+        parent_snapshot_id=number - 1,
         sequence_number=number,
         summary=SimpleNamespace(additional_properties={"zlayout.run": run}),
     )
@@ -43,10 +47,10 @@ def attempt(monkeypatch: pytest.MonkeyPatch, table: Any, commits: int | None) ->
     monkeypatch.setattr(native, "action", action)
     monkeypatch.setattr(native, "record", lambda *_: iter(()))
     work: Any = SimpleNamespace(
-        table="ice.db.t", run_id="r", groups=(), layout=SimpleNamespace(curve="zorder", orders=True)
+        table="ice.db.t", run_id="r", groups=(GROUP,), layout=SimpleNamespace(curve="zorder", orders=True)
     )
     unused: Any = None
-    return list(native.rewrite(unused, unused, work, lambda _: None))
+    return list(native.rewrite(unused, unused, work, lambda _: None, unused, unused))
 
 
 def test_commits_of_an_earlier_attempt_are_not_counted_again(monkeypatch: pytest.MonkeyPatch, table: Any) -> None:

@@ -1,9 +1,20 @@
+import json
 import os
 import re
 
 import pytest
 
-from zlayout.spark.configuration import MIB, MIN_MEMORY, available, local_memory
+from zlayout.formats.delta.write.outcome import user_metadata
+from zlayout.spark.configuration import (
+    MIB,
+    MIN_MEMORY,
+    SESSION_CONF,
+    SQL_CONF,
+    available,
+    local_memory,
+    project_conf,
+)
+from zlayout.spec.model import Project, SparkConfig
 
 
 @pytest.fixture
@@ -33,3 +44,19 @@ def test_spark_gets_half_of_it(machine, monkeypatch, tmp_path):
     assert local_memory() == f"{min(8 * 1024, machine // MIB) // 2}m"
     (tmp_path / "memory.max").write_text("1000")
     assert local_memory() == f"{MIN_MEMORY // MIB}m"
+
+
+def test_no_setting_of_a_project_changes_what_a_sql_text_means(tmp_path):
+    conf = dict.fromkeys(SQL_CONF, "true")
+    project = Project(tmp_path, {}, SparkConfig("local[1]", conf), ())
+    for submitted in (False, True):
+        assert SQL_CONF.items() <= project_conf(project, submitted=submitted).items()
+    assert SQL_CONF.items() <= SESSION_CONF.items()
+    assert set(SQL_CONF.values()) == {"false"}
+
+
+def test_commit_properties_are_the_same_after_spark_has_replaced_variables():
+    properties = {"title": "${env:CANARY} ${x} $5 {}"}
+    text = user_metadata("r", properties)
+    assert "${" not in text
+    assert json.loads(text) == {"zlayout.run": "r", **properties}

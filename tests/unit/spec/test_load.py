@@ -138,14 +138,17 @@ def test_environment_variables_in_identity_fields(load: Load) -> None:
     text = """version: 1
 catalogs:
   a: {format: delta, warehouse: "${W}/x${N:-y}", tables: {t: "${T:?no}"}, properties: {k: "${K}"}}
+commit: {properties: {note: "${NOTE}"}}
 spark: {master: "${M:-local[3]}", conf: {spark.local.dir: "/${E}d"}}
 """
-    project = load({"zlayout.yaml": text}, {"W": "/w", "T": "s3://t", "K": "${W}", "E": "", "M": ""})
+    environ = {"W": "/w", "T": "s3://t", "K": "$W", "NOTE": "${W}", "E": "", "M": ""}
+    project = load({"zlayout.yaml": text, "layouts/a.yaml": LAYOUT.replace("ice.", "a.")}, environ)
     assert project.catalogs["a"].options == {
         "warehouse": "/w/xy",
         "tables": {"t": "s3://t"},
-        "properties": {"k": "${W}"},
+        "properties": {"k": "$W"},
     }
+    assert project.layouts[0].commit_properties == {"note": "${W}"}
     assert project.spark.master == "local[3]"
     assert project.spark.conf == {"spark.local.dir": "/d"}
 

@@ -95,6 +95,10 @@ def test_mistakes_in_a_layout(load: Load, old: str, new: str, expected: str) -> 
 
 SPARK_KEY = "expected a Spark setting that docs/spec.md allows for spark.conf"
 SPARK_HINT = "(set it with spark-submit --conf or in spark-defaults.conf)"
+REPLACED = (
+    "expected a value without '${' after replacing variables, because Spark and Hadoop would replace it "
+    "(write ${NAME} alone, and set NAME to the final value)"
+)
 SECRET_HINT = "(replace it with ${NAME} and set NAME in the environment, or use a profile or the role of the machine)"
 PROPERTY = (
     "expected a property other than type, uri, warehouse, catalog-impl, cache-enabled, s3.retry-strategy-impl, py-..."
@@ -166,6 +170,10 @@ PROPERTY = (
         (PROJECT + "spark: {master: '${M}'}\n", "5:9: ZL018 the environment variable M is not set (set it, or write ${M:-default})"),
         (PROJECT + "spark: {master: '${M:?ask the team}'}\n", "5:9: ZL018 the environment variable M is not set: ask the team (set it, or write ${M:-default})"),
         (PROJECT + "spark: {master: '${M-x}'}\n", "5:9: ZL019 expected ${NAME}, ${NAME:-default} or ${NAME:?message}, found another '${'"),
+        (PROJECT + "spark: {master: '$${M:-{env:CANARY}}'}\n", f"5:9: ZL019 {REPLACED}"),
+        (PROJECT + "spark: {conf: {spark.hadoop.fs.s3a.endpoint: 'https://h/${OTHER}'}}\n", f"5:16: ZL019 {REPLACED}"),
+        (PROJECT + "  x: {format: iceberg, type: rest, uri: 'https://h', properties: {header.x: '${OTHER}'}}\n", f"5:67: ZL019 {REPLACED}"),
+        (PROJECT + "  x: {format: iceberg, type: rest, uri: 'https://h', properties: {header.x: 'env:CANARY'}}\n", "5:67: ZL019 expected a value that does not begin with env:, because Iceberg would replace it (write ${NAME})"),
         (PROJECT + "spark: {master: '${EMPTY}'}\n", "5:9: ZL018 expected a value, found an empty string after replacing ${...}"),
         (PROJECT + "spark: {master: '${LINES}'}\n", "5:9: ZL018 expected one line of text, found a line break or NUL from ${...}"),
         (PROJECT + "defaults: {engine: '${E}'}\n", f"5:12: ZL014 expected zlayout or native for defaults.engine, found '${{E}}'\nzlayout.yaml:5:12: ZL017 {ONE_LINE} 'engine' ({ONLY_IN})"),
@@ -177,7 +185,7 @@ PROPERTY = (
 )  # fmt: skip
 def test_mistakes_in_a_project(load: Load, text: str, expected: str) -> None:
     with pytest.raises(SpecError) as caught:
-        load({"zlayout.yaml": text}, {"EMPTY": "", "LINES": "a\nb"})
+        load({"zlayout.yaml": text}, {"EMPTY": "", "LINES": "a\nb", "OTHER": "${env.CANARY}"})
     assert str(caught.value) == f"zlayout.yaml:{expected}"
 
 

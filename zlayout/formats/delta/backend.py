@@ -198,7 +198,7 @@ class DeltaBackend:
             from zlayout.formats.delta.write.native import run_native
 
             yield from run_native(
-                delta, log, state, work, notify, lambda: self._observe_at(delta.location, work.table, ())
+                delta, log, state, work, notify, partial(self._observe_at, delta.location, work.table, ())
             )
         elif work.groups:
             from zlayout.formats.delta.write.commit import run_zlayout

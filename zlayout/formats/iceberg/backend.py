@@ -218,6 +218,7 @@ class IcebergBackend:
             if changed is not None:
                 yield changed
             if work.groups and native:
-                yield from by_iceberg.rewrite(jvm, self._catalog, work, notify)
+                observe = partial(self.observe, work.table, ())
+                yield from by_iceberg.rewrite(jvm, self._catalog, work, notify, state.files, observe)
             elif work.groups:
                 yield from commit.rewrite(jvm, self._catalog, work, notify, state.files)

@@ -14,7 +14,7 @@ def _methods(by_class: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 
 
 _SHARED = {
-    "spark.Spark3Util": "loadIcebergTable/2",
+    "spark.Spark3Util": "catalogAndIdentifier/2 toIcebergTable/1",
     "spark.actions.SparkActions": "get/1 rewriteDataFiles/1",
     "Transaction": "updateProperties/0 commitTransaction/0",
     "TableMetadataParser": "toJson/1",

@@ -1,14 +1,19 @@
-"""Checks before any write that the table is the planned one, that it may be changed, and that no file has changed."""
+"""Checks before any write that the table is the planned one, that it may be changed, and that no file has changed.
+
+After a command of the format, which selects the files itself, `require_only_planned` checks what the command replaced.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zlayout.errors import CommitConflict, Diagnostic, Refused
+from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused
 from zlayout.formats.base import Group, Work
 from zlayout.planner.requirements import LocationIs, Observed, violated
 from zlayout.table import outside
@@ -91,6 +96,66 @@ def changed_files(table: object, count: int | str, of: int) -> CommitConflict:
     """
     message = f"{table} changed since the plan: {count} of {of} planned files were removed or changed"
     return CommitConflict.of("ZL320", message, hint="plan and apply again; nothing of these groups was committed")
+
+
+class Replaced(NamedTuple):
+    """What one commit of engine native replaced.
+
+    Attributes:
+        version: The version that the commit made.
+        before: The version directly before it.
+        paths: string[files], the paths of the files that it removed.
+    """
+
+    version: int
+    before: int | None
+    paths: pa.Array
+
+
+def require_only_planned(
+    work: Work,
+    commits: Iterable[Replaced],
+    planned: Callable[[], FileTable],
+    files_at: Callable[[int | None], FileTable],
+    selected: Callable[[Sequence[Partition]], Iterable[int]],
+) -> None:
+    """Check that commits of engine native replaced planned files only.
+
+    The formats' commands rewrite whole partitions. Therefore files are accepted that other writers have added to the
+    planned partitions since the plan, or to the table if the work covers it.
+
+    Args:
+        work: The work order.
+        commits: The commits.
+        planned: Reads the live files at the version of the work order. It is called only if other files were replaced.
+        files_at: Reads the live files at a version. It is called only if other files were added since the plan.
+        selected: Returns the indexes of the partitions that the command was to rewrite.
+
+    Raises:
+        EngineError: ZL324, if they replaced other files.
+    """
+    found: dict[int, int] = {}
+    for version, before, paths in commits:
+        others = paths.filter(pc.invert(pc.is_in(paths, value_set=paths_of(work.groups))))
+        if not len(others):
+            continue
+        known = pc.is_in(others, value_set=planned().path.cast(pa.string()))
+        outside, new = pc.sum(known).as_py() or 0, others.filter(pc.invert(known))
+        if len(new) and not work.covers_table:
+            files = files_at(before)
+            rows = pc.index_in(new, value_set=files.path.cast(pa.string()))
+            owners = files.partition[rows.drop_null().to_numpy()]
+            outside += rows.null_count + int((~np.isin(owners, list(selected(files.partitions)))).sum())
+        if outside:
+            found[version] = outside
+    if found:
+        raise EngineError.of(
+            "ZL324",
+            f"{work.table}: version {', '.join(map(str, found))}, committed by engine native, also replaced "
+            f"{sum(found.values())} files that are not part of the plan",
+            hint="the rows are the same; compare the version with the one before it, restore that one if these files "
+            "must not change, and report the error",
+        )
 
 
 def partitions_of(groups: Iterable[Group]) -> list[Partition]:

@@ -25,10 +25,12 @@ class RunCommit(NamedTuple):
     Attributes:
         commit: The commit. Its number of rows comes from the statistics of the added files.
         added: string[files], the paths of the added files as in the log.
+        removed: The same of the removed files.
     """
 
     commit: Commit
     added: pa.Array
+    removed: pa.Array
 
 
 def run_commits(storage: pa_fs.FileSystem, run_id: str, after: int) -> Iterator[RunCommit]:
@@ -81,4 +83,4 @@ def _rewrite(version: int, content: bytes) -> RunCommit:
         bytes_added=pc.sum(pc.struct_field(adds, "size")).as_py() or 0,
         rows=pc.sum(pc.struct_field(records, "rows").cast(pa.int64())).as_py() or 0,
     )
-    return RunCommit(commit, added)
+    return RunCommit(commit, added, removed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 
 from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Commit, Group, GroupFailed, Notify, Progress, Stage, Work
+from zlayout.formats.delta.read.run_history import RunCommit
 from zlayout.formats.delta.read.tags import GROUP, LAYOUT, LAYOUT_ID
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.optimize import optimize_conf, optimize_statement, selection_conf
 from zlayout.formats.delta.write.outcome import Log, spark_errors
-from zlayout.formats.kernel.requirements import partitions_of, paths_of
+from zlayout.formats.kernel.requirements import Replaced, partitions_of, paths_of, require_only_planned
 from zlayout.spark.arrow import from_arrow
 from zlayout.spec.layout import Layout
 from zlayout.table.state import FileTable, TableState
@@ -28,7 +29,7 @@ _TAG_PREFIX = "zlayout."
 
 
 def run_native(
-    delta: DeltaJvm, log: Log, state: TableState, work: Work, notify: Notify, observe: Callable[[], TableState]
+    delta: DeltaJvm, log: Log, state: TableState, work: Work, notify: Notify, observe: Callable[..., TableState]
 ) -> Iterator[Commit | GroupFailed]:
     """Run OPTIMIZE on the partitions of the groups, then commit the layout records of the new files.
 
@@ -36,14 +37,15 @@ def run_native(
         log: Makes the commits of the run.
         state: The table state directly before OPTIMIZE.
         notify: Called with each stage.
-        observe: Observes the table again after OPTIMIZE.
+        observe: Observes the table again, at a version if one is given.
 
     Yields:
         Each commit of OPTIMIZE, dropped groups, and the commit of the layout records.
 
     Raises:
         CommitConflict: ZL321, if OPTIMIZE failed before its first commit because of a concurrent change.
-        EngineError: ZL314, if it failed before its first commit for another reason.
+        EngineError: ZL314, if it failed before its first commit for another reason; ZL324, if it also replaced files
+            that are not part of the plan.
         CommitUnknown: ZL331.
     """
     table = str(work.table)
@@ -60,9 +62,10 @@ def run_native(
         )
         yield GroupFailed(tuple(group.id for group in work.groups), none_found)
         return
-    for at, (commit, _) in enumerate(commits):  # before anything else can fail
+    for at, (commit, _, _) in enumerate(commits):  # before anything else can fail
         whole = failure is None and at == len(commits) - 1
         yield replace(commit, groups=tuple(group.id for group in work.groups) if whole else ())
+    _require_only_planned(work, commits, lambda version: observe(version).files)
     after = observe()
     # OPTIMIZE may commit in batches. After an error, a group is complete if none of its planned files is live.
     left = [group for group in work.groups if failure and _any_live(group, after.files)]
@@ -75,8 +78,22 @@ def run_native(
             yield GroupFailed(finished, CommitConflict.of("ZL321", message, hint="the rows are the same; plan again"))
         return
     notify(Progress(table, Stage.RECORDING))
-    added = pa.concat_arrays([paths for _, paths in commits])
+    added = pa.concat_arrays([commit.added for commit in commits])
     yield from record(delta, log, work, finished, added, after.files)
+
+
+def _require_only_planned(
+    work: Work, commits: Iterable[RunCommit], files_at: Callable[[int | None], FileTable]
+) -> None:
+    """See `zlayout.formats.kernel.requirements.require_only_planned`."""
+    chosen = set(partitions_of(work.groups))
+    require_only_planned(
+        work,
+        [Replaced(commit.version, commit.version - 1, removed) for commit, _, removed in commits],
+        lambda: files_at(work.version),
+        files_at,
+        lambda partitions: [at for at, partition in enumerate(partitions) if partition in chosen],
+    )
 
 
 def _any_live(group: Group, live: FileTable) -> bool:

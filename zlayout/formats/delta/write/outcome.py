@@ -82,8 +82,11 @@ def spark_errors(table: str, doing: str) -> AbstractContextManager[None]:
 
 
 def user_metadata(run_id: str, properties: Mapping[str, str]) -> str:
-    """Return the userMetadata of a commit: the run id and the commit properties of the project as a JSON object."""
-    return json.dumps({RUN: run_id, **properties})
+    """Return the userMetadata of a commit: the run id and the commit properties of the project as a JSON object.
+
+    Delta reads it from the configuration of the session, in whose values Spark replaces `${...}`.
+    """
+    return json.dumps({RUN: run_id, **properties}).replace("${", "\\u0024{")
 
 
 class Log:

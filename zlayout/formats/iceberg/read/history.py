@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunCommit:
-    """One snapshot that a run made, and the data files that it added and removed."""
+    """One snapshot that a run made, the data files that it added and removed, and the snapshot before it."""
 
     snapshot: int
     change: Change
+    parent: int | None = None
 
     def commit(self, groups: Sequence[Group], earlier: frozenset[str] = frozenset()) -> Commit:
         """Return the event for this commit. It completed each group whose last file it removed.
@@ -63,7 +64,10 @@ def run_commits(
     made.sort(key=lambda s: s.sequence_number or 0)
     with readable_metadata(table, name):
         return tuple(
-            RunCommit(s.snapshot_id, read_change(manifests_of(s, table.io), table.io, s.snapshot_id)) for s in made
+            RunCommit(
+                s.snapshot_id, read_change(manifests_of(s, table.io), table.io, s.snapshot_id), s.parent_snapshot_id
+            )
+            for s in made
         )
 
 

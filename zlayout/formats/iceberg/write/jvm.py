@@ -23,7 +23,6 @@ from zlayout.spark.arrow import SEPARATOR, from_bytes, parts, texts, to_bytes
 from zlayout.spark.classes import java_object
 from zlayout.spark.jvm import java_class, java_list, jvm_of
 from zlayout.spec.model import TableName
-from zlayout.sql_text import quote_path
 from zlayout.table.state import Int64
 
 if TYPE_CHECKING:
@@ -69,9 +68,10 @@ class IcebergJvm:
 
     def load(self, name: TableName) -> Any:
         """Load the Java table with its current metadata. Every call reads the catalog again."""
-        identifier = quote_path((name.catalog, *name.identifier))
+        util, parts = self.iceberg.spark.Spark3Util, self.list([name.catalog, *name.identifier])
         with java_errors(f"loading {name}"):
-            return self.iceberg.spark.Spark3Util.loadIcebergTable(self.jsession, identifier)
+            found = util.catalogAndIdentifier(self.jsession, parts)
+            return util.toIcebergTable(found.catalog().loadTable(found.identifier()))
 
     def strings(self, values: list[str]) -> Any:
         """Return a Java String[], which is needed for variable arguments."""

@@ -6,10 +6,11 @@ planned version has files in these partitions that the work does not contain.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from zlayout.errors import CommitConflict, CommitUnknown, Diagnostic, EngineError, Refused, ZlayoutError
 from zlayout.formats.base import Commit, GroupFailed, Notify, Progress, Stage, Work
@@ -20,10 +21,10 @@ from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm
 from zlayout.formats.iceberg.write.settings import dead_snapshots, write_state
 from zlayout.formats.iceberg.write.snapshots import head, to_branch
 from zlayout.formats.kernel.outcome import ran
-from zlayout.formats.kernel.requirements import partitions_of
+from zlayout.formats.kernel.requirements import Replaced, partitions_of, require_only_planned
 from zlayout.spec.layout import Layout
 from zlayout.spec.model import CatalogConfig
-from zlayout.table.state import TableState
+from zlayout.table.state import FileTable, TableState
 
 CURVES = frozenset({"zorder", "hilbert", "linear"})
 DEFAULT_RANGE_IDS = 1000
@@ -70,11 +71,23 @@ def refuse_native(work: Work, state: TableState) -> None:
         raise Refused(*found)
 
 
-def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
+def rewrite(
+    jvm: IcebergJvm,
+    catalog: CatalogConfig,
+    work: Work,
+    notify: Notify,
+    planned: FileTable,
+    observe: Callable[[int | None], TableState],
+) -> Iterator[Commit | GroupFailed]:
     """Run the action on the partitions of the work, then commit the layout records.
+
+    Args:
+        planned: The live files at the work's version.
+        observe: Observes the table at a snapshot.
 
     Raises:
         Refused: ZL225, if another writer has removed files or rows since the plan.
+        EngineError: ZL324, if the action also replaced files that are not part of the plan.
         CommitUnknown: ZL331, if no commit of the run is in the table and the action may still commit.
     """
     notify(Progress(str(work.table), Stage.REWRITING, f"with Iceberg's {_order(work.layout)}"))
@@ -97,6 +110,13 @@ def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify)
     failed = tuple(g.id for g in work.groups if g.id not in finished)
     if failed:
         yield GroupFailed(failed, failure or _not_committed(work, failed_files))
+    require_only_planned(
+        work,
+        [Replaced(c.snapshot, c.parent, pa.array(c.change.removed, pa.string())) for c in done],
+        lambda: planned,
+        lambda snapshot: observe(snapshot).files,
+        lambda partitions: also_selected(partitions, partitions_of(work.groups)),
+    )
     if done:
         yield from record(jvm, catalog, work, done)
 
