@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from zlayout.errors import EngineError, Location, first_line
+from zlayout.errors import EngineError, first_line
 
 LISTED = Path(__file__).with_name("jars.json")
 CENTRAL = "https://repo1.maven.org/maven2"
@@ -72,9 +72,8 @@ def closure(packages: Iterable[str]) -> tuple[Jar, ...]:
         if package not in listed["packages"]:
             raise EngineError.of(
                 "ZL332",
-                f"expected a package with listed jars, found {package}",
+                f"{LISTED}: expected the jars of the package {package}, found none",
                 hint="name its jars in PYSPARK_SUBMIT_ARGS: see docs/clusters.md",
-                location=Location(str(LISTED)),
             )
         for path in listed["packages"][package]:
             jar = Jar(path, listed["sha256"][path])
@@ -118,10 +117,9 @@ def _require_own(folder: Path) -> None:
     kind = "link" if stat.S_ISLNK(found.st_mode) else "folder"
     raise EngineError.of(
         "ZL332",
-        "expected a folder of yours to which nobody else can write, "
+        f"{folder}: expected a folder of yours to which nobody else can write, "
         f"found a {kind} of user {found.st_uid} with mode {stat.S_IMODE(found.st_mode):o}",
         hint="delete it, so that zlayout creates it again, or set XDG_CACHE_HOME to the path of another folder",
-        location=Location(str(folder)),
     )
 
 
@@ -144,7 +142,7 @@ def provide(jars: Iterable[Jar], folder: Path, environ: Mapping[str, str]) -> li
         for (path, jar), found in zip(by_path.items(), pool.map(_found, by_path), strict=True):
             if found != jar.sha256:
                 hint = "find out who changed the file, and delete it, so that zlayout downloads it again"
-                raise _differs(jar, found, hint, location=Location(str(path)))
+                raise _differs(str(path), jar, found, hint)
     return list(by_path)
 
 
@@ -161,9 +159,8 @@ def _found(path: Path) -> str:
         return first_line(error)
 
 
-def _differs(jar: Jar, found: str, hint: str, **place: Any) -> EngineError:
-    message = f"expected {jar.path} with SHA-256 {jar.sha256}, found {found}"
-    return EngineError.of("ZL332", message, hint=hint, **place)
+def _differs(place: str, jar: Jar, found: str, hint: str) -> EngineError:
+    return EngineError.of("ZL332", f"{place}: expected SHA-256 {jar.sha256}, found {found}", hint=hint)
 
 
 def _download(missing: Mapping[Path, Jar], repository: str) -> None:
@@ -179,7 +176,7 @@ def _download(missing: Mapping[Path, Jar], repository: str) -> None:
                     with os.fdopen(handle, "wb") as file:
                         found = _copy(session, url, file)
                     if found != jar.sha256:
-                        raise _differs(jar, f"{found} at {url}", f"check {MIRROR}, and the repository that answered")
+                        raise _differs(url, jar, found, f"check {MIRROR}, and the repository that answered")
                     os.replace(name, path)
                 finally:
                     Path(name).unlink(missing_ok=True)
