@@ -16,7 +16,7 @@ from support.runs import apply_planned
 
 from zlayout.app.plan import plan_table
 from zlayout.formats.delta.backend import DeltaBackend
-from zlayout.spark.configuration import packages_conf
+from zlayout.spark.configuration import packages
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, TableName
 
@@ -53,11 +53,11 @@ spark.stop()
 def test_tables_of_spark_are_planned_and_applied_by_name(
     project: Project, runtime: SparkRuntime, metastore: str, tmp_path: Path
 ) -> None:
-    packages = packages_conf([project.catalogs["lake"]])["spark.jars.packages"]
+    named = ",".join(packages([project.catalogs["lake"]]))
     script = tmp_path / "create.py"
     script.write_text(CREATE)
     subprocess.run(
-        [sys.executable, str(script), metastore, str(tmp_path), packages],
+        [sys.executable, str(script), metastore, str(tmp_path), named],
         check=True,
         env={key: value for key, value in os.environ.items() if not key.startswith("PYSPARK")},
         timeout=500,

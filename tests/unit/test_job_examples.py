@@ -20,7 +20,7 @@ from zlayout.cli.app import app
 from zlayout.formats.registry import FORMATS
 from zlayout.secrets import without_secrets
 from zlayout.spark import versions
-from zlayout.spark.configuration import packages_conf
+from zlayout.spark.configuration import packages
 from zlayout.spec.load import load_project
 
 ROOT = Path(__file__).parents[2]
@@ -85,8 +85,9 @@ def test_kubernetes_gets_the_jars_that_zlayout_requests(tmp_path: Path) -> None:
     assert application["sparkVersion"] == newest
     if not newest.startswith(versions.installed().spark):
         pytest.skip("the example is for the newest version of Spark")
-    requested = packages_conf(project.catalogs.values())
-    assert {key: application["sparkConf"][key] for key in requested} == requested
+    conf = application["sparkConf"]
+    assert conf["spark.jars.packages"].split(",") == list(packages(project.catalogs.values()))
+    assert conf["spark.jars.excludes"].split(",") == list(versions.S3_EXCLUDED)
 
 
 @pytest.mark.parametrize(

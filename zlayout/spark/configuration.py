@@ -6,6 +6,7 @@ A YAML file cannot name jars. Spark Connect is refused, because it gives no acce
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -41,6 +42,8 @@ MIN_MEMORY = 1024 * MIB  # Spark's default
 MAX_MEMORY = 31 * 1024 * MIB  # with a larger heap, Java's references are twice as long
 _CONTROL_GROUPS = Path("/sys/fs/cgroup")
 _MEMORY_LIMITS = ("memory.max", "memory/memory.limit_in_bytes")  # of control groups version 2, and of version 1
+_NAMES_JARS = re.compile(r"--(jars|packages)\b|\bspark\.jars(\.packages)?=")  # the second with --conf
+_DEFAULT_JARS = re.compile(r"^[ \t]*spark\.jars[ \t]*[ \t=:][ \t]*(.*)$", re.M)
 _CONNECT_MODE, _CONNECT_MODE_VARIABLE = "spark.api.mode", "SPARK_API_MODE"
 _STORE_PACKAGES: dict[Store, Callable[[Release], tuple[str, ...]]] = {
     Store.S3: lambda release: release.s3_packages,
@@ -50,17 +53,24 @@ _STORE_PACKAGES: dict[Store, Callable[[Release], tuple[str, ...]]] = {
 
 
 def names_jars(environ: Mapping[str, str]) -> bool:
-    """Return whether PYSPARK_SUBMIT_ARGS names jars, so that zlayout need not download any from Maven."""
-    return bool({"--jars", "--packages"} & set(environ.get("PYSPARK_SUBMIT_ARGS", "").split()))
+    """Return whether PYSPARK_SUBMIT_ARGS names jars, so that zlayout need not add any."""
+    return bool(_NAMES_JARS.search(environ.get("PYSPARK_SUBMIT_ARGS", "")))
 
 
-def project_conf(project: Project, *, submitted: bool, has_jars: bool = False) -> dict[str, str]:
-    """Return the Spark configuration of a project. `spark.conf` of the project overrides all settings but `SQL_CONF`.
+def default_jars(defaults: Path) -> str:
+    """Return `spark.jars` of Spark's defaults, '' if they do not set it. defaults: the path of spark-defaults.conf."""
+    try:
+        return "".join(_DEFAULT_JARS.findall(defaults.read_text(encoding="utf-8", errors="replace"))[-1:]).strip()
+    except OSError:
+        return ""
+
+
+def project_conf(project: Project, *, submitted: bool) -> dict[str, str]:
+    """Return the Spark configuration of a project, without the jars. `spark.conf` overrides all of it but `SQL_CONF`.
 
     Args:
         project: The project.
-        submitted: Whether spark-submit started the process. It then sets the master and the jars.
-        has_jars: Whether the user has named the jars, so that no package is added.
+        submitted: Whether spark-submit started the process. It then sets the master.
     """
     traits = [each.traits for each in FORMATS.values()]
     conf = {
@@ -85,13 +95,11 @@ def project_conf(project: Project, *, submitted: bool, has_jars: bool = False) -
         conf["spark.master"] = master
         if master.startswith("local"):
             conf["spark.driver.memory"] = local_memory()
-        if not has_jars:
-            conf |= packages_conf(project.catalogs.values())
     return conf | dict(project.spark.conf) | SQL_CONF
 
 
-def packages_conf(catalogs: Iterable[CatalogConfig]) -> dict[str, str]:
-    """Return the Spark configuration that names the Maven packages for these catalogs.
+def packages(catalogs: Iterable[CatalogConfig]) -> tuple[str, ...]:
+    """Return the Maven packages for these catalogs.
 
     These are the packages of all formats, so that projects of different formats have the same class path, and the
     packages for the databases and object stores that the catalogs use. All are for the installed pyspark.
@@ -100,13 +108,10 @@ def packages_conf(catalogs: Iterable[CatalogConfig]) -> dict[str, str]:
     release = versions.installed()
     found = {store for catalog in catalogs for store in stores(catalog)}
     of_formats = (format.traits.spark_package for format in FORMATS.values())
-    packages = [jar for package in of_formats if package and (jar := package(release))]
-    packages += [versions.JDBC_PACKAGES[name] for name in sorted({*_dialects(catalogs)} & {*versions.JDBC_PACKAGES})]
-    packages += [package for store in sorted(found) for package in _STORE_PACKAGES[store](release)]
-    conf = {"spark.jars.packages": ",".join(packages)}
-    if Store.S3 in found:
-        conf["spark.jars.excludes"] = ",".join(versions.S3_EXCLUDED)
-    return conf
+    named = [jar for package in of_formats if package and (jar := package(release))]
+    named += [versions.JDBC_PACKAGES[name] for name in sorted({*_dialects(catalogs)} & {*versions.JDBC_PACKAGES})]
+    named += [package for store in sorted(found) for package in _STORE_PACKAGES[store](release)]
+    return tuple(named)
 
 
 def _dialects(catalogs: Iterable[CatalogConfig]) -> Iterable[str]:

@@ -17,16 +17,26 @@ from zlayout.formats.registry import FORMATS
 from zlayout.formats.storage import hadoop_conf, stores
 from zlayout.spark import versions
 from zlayout.spark.catalyst import activate
-from zlayout.spark.configuration import S3_CLIENT, TIME_ZONE, names_jars, project_conf, refuse_connect
+from zlayout.spark.configuration import (
+    S3_CLIENT,
+    TIME_ZONE,
+    default_jars,
+    names_jars,
+    packages,
+    project_conf,
+    refuse_connect,
+)
+from zlayout.spark.jars import cache_folder, closure, provide
 from zlayout.spark.jvm import jvm_of
 from zlayout.spark.jvm_log import jvm_log
 from zlayout.spark.jvm_process import jvm_process
-from zlayout.spark.quick_start import PACKAGES, QuickStart, quick_start
+from zlayout.spark.quick_start import can_start_quickly, quick_conf, without_those_of_spark
 from zlayout.spec.model import Project, TableName
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_PACKAGES = "spark.jars.packages"
 JAVA_HINT = f"install Java {versions.JAVA_MINIMUM} or newer, e.g. the package openjdk-17-jre-headless, or set JAVA_HOME"
 
 
@@ -71,7 +81,7 @@ class SparkRuntime:
 
         Raises:
             Refused: ZL204, for Spark Connect.
-            EngineError: ZL301 or ZL302 for Java, ZL303 or ZL304 for Spark.
+            EngineError: ZL301 or ZL302 for Java, ZL303 or ZL304 for Spark, ZL332 for a jar that is not as listed.
         """
         if self._session is None:
             self._session = self._start()
@@ -125,21 +135,17 @@ class SparkRuntime:
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.appName("zlayout")
-        conf = project_conf(self._project, submitted=submitted, has_jars=names_jars(os.environ))
+        conf = project_conf(self._project, submitted=submitted)
         zone = conf.pop(TIME_ZONE)
-        quick = None if submitted else self._quick_start(conf, java)
-        known = quick.conf() if quick else {}
-        if known:
-            conf.pop(PACKAGES)
-        for key, value in (conf | known).items():
+        if not submitted:
+            conf |= self._jars_conf(conf, java)
+        for key, value in conf.items():
             builder = builder.config(key, value)
         with nullcontext() if submitted else jvm_log() as self.log_path:
             try:
                 with jvm_process():
                     session = builder.getOrCreate()
             except Exception as error:
-                if quick:
-                    quick.forget()
                 raise EngineError.of(
                     "ZL304", f"Spark did not start: {first_line(error)}", hint="see Spark's log"
                 ) from error
@@ -158,21 +164,28 @@ class SparkRuntime:
                 raise
             hint = "check that the session has the jars that the catalogs need: see docs/clusters.md"
             raise EngineError.of("ZL304", f"Spark did not start: {first_line(error)}", hint=hint) from error
-        if quick and not known:
-            quick.remember(filter(None, session.sparkContext.getConf().get("spark.jars", "").split(",")))
         return session
 
-    def _quick_start(self, conf: Mapping[str, str], java: str) -> QuickStart | None:
-        """Return the files of earlier starts; None if they cannot be used, for example because a JVM is running."""
+    def _jars_conf(self, conf: Mapping[str, str], java: str) -> dict[str, str]:
+        """Return the settings by which a JVM loads the jars; none if the user names jars, or if a JVM is running."""
         import pyspark
 
-        if pyspark.SparkContext._gateway is not None:
-            return None
-        # For S3, zlayout adds a class (zlayout.spark.classes). Its class loader has the jars only if Ivy resolved them.
-        if any(stores(catalog) for catalog in self._project.catalogs.values()):
-            return None
+        chosen, catalogs = self._project.spark.conf, self._project.catalogs.values()
+        if pyspark.SparkContext._gateway is not None or names_jars(os.environ) or _PACKAGES in chosen:
+            return {}
         home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
-        return quick_start(conf, self._project.spark.conf, home, java, os.environ, brief=self._brief)
+        defaults = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf", "spark-defaults.conf")
+        jars, folder = closure(packages(catalogs)), cache_folder(os.environ)
+        # For S3, zlayout adds a class (zlayout.spark.classes) to the class loader that has the jars of `spark.jars`.
+        if not any(map(stores, catalogs)) and can_start_quickly(
+            conf, chosen, folder, home, defaults, submits="PYSPARK_SUBMIT_ARGS" in os.environ
+        ):
+            added = without_those_of_spark(jars, home)
+            by_path = dict(zip(provide(added, folder, os.environ), added, strict=True))
+            return quick_conf(by_path, folder, home, java, brief=self._brief)
+        own = chosen.get("spark.jars") or default_jars(defaults)
+        named = [*filter(None, own.split(",")), *(path.as_uri() for path in provide(jars, folder, os.environ))]
+        return {"spark.jars": ",".join(named), _PACKAGES: ""}  # instead of packages in Spark's defaults
 
 
 def configure_hadoop(context: Any, conf: Mapping[str, str]) -> None:

@@ -19,7 +19,7 @@ from zlayout.formats.storage import (
     pyiceberg_options,
     stores,
 )
-from zlayout.spark.configuration import packages_conf, project_conf
+from zlayout.spark.configuration import packages, project_conf
 from zlayout.spark.session import configure_hadoop
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig
 
@@ -198,7 +198,7 @@ def test_the_address_of_glue_is_the_key_that_both_libraries_read() -> None:
     ],
 )
 def test_jars_follow_from_the_catalogs(catalog: CatalogConfig, expected: str) -> None:
-    packages = packages_conf([catalog])["spark.jars.packages"]
-    assert expected in packages
-    assert expected not in packages_conf([delta(warehouse="/x")])["spark.jars.packages"]
-    assert "software.amazon.awssdk:bundle:" not in packages
+    named = ",".join(packages([catalog]))
+    assert expected in named
+    assert expected not in ",".join(packages([delta(warehouse="/x")]))
+    assert "software.amazon.awssdk:bundle:" not in named

@@ -1,0 +1,202 @@
+"""The jars that zlayout requests, each of which is compared with its SHA-256 sum before a JVM can load it (ADR 0039).
+
+`jars.json` lists the jars of each package of `versions.py` with their sums; `make jars` writes it. The jars are kept in
+a cache folder to which only the user can write. Missing ones are downloaded from Maven Central, or from the mirror that
+the environment names, without Ivy. No other repository is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from zlayout.errors import EngineError, first_line
+
+LISTED = Path(__file__).with_name("jars.json")
+CENTRAL = "https://repo1.maven.org/maven2"
+MIRROR = "ZLAYOUT_MAVEN_URL"  # the variable with the URL of a mirror of Maven Central
+MAX_JAR_BYTES = 512 * 2**20
+_CHUNK_BYTES = 2**20
+_TIMEOUT_SECONDS = (10, 60)  # to connect, and between two reads
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """A jar of Maven Central.
+
+    Attributes:
+        path: Its path in a Maven repository: group/artifact/version/artifact-version.jar.
+        sha256: The SHA-256 sum of its content, in hexadecimal digits.
+    """
+
+    path: str
+    sha256: str
+
+    @property
+    def module(self) -> tuple[str, str]:
+        """The group and the artifact."""
+        *group, artifact, _version, _file = self.path.split("/")
+        return ".".join(group), artifact
+
+    @property
+    def version(self) -> str:
+        return self.path.split("/")[-2]
+
+    @property
+    def name(self) -> str:
+        """The name of the file in the cache folder: group_artifact-version.jar, as Ivy names it."""
+        return f"{self.module[0]}_{self.path.rpartition('/')[2]}"
+
+
+def closure(packages: Iterable[str]) -> tuple[Jar, ...]:
+    """Return the jars of packages and of all their dependencies. Of each artifact, the newest version is used.
+
+    Args:
+        packages: Maven coordinates group:artifact:version.
+
+    Raises:
+        EngineError: ZL332, for a package that is not listed.
+    """
+    listed = json.loads(LISTED.read_bytes())
+    newest: dict[tuple[str, str], Jar] = {}
+    for package in packages:
+        if package not in listed["packages"]:
+            raise EngineError.of(
+                "ZL332",
+                f"{LISTED}: expected the jars of the package {package}, found none",
+                hint="name its jars in PYSPARK_SUBMIT_ARGS: see docs/clusters.md",
+            )
+        for path in listed["packages"][package]:
+            jar = Jar(path, listed["sha256"][path])
+            newest[jar.module] = max(newest.get(jar.module, jar), jar, key=_by_version)
+    return tuple(newest.values())
+
+
+def _by_version(jar: Jar) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", jar.version)]
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder for jars and archives of classes, which is created if necessary.
+
+    Raises:
+        EngineError: ZL332, if another user owns the folder or can write to it, or if it is a link. ZL304, if it cannot
+            be created.
+    """
+    root = Path(environ.get("XDG_CACHE_HOME", ""))
+    if not root.is_absolute():
+        root = Path(environ.get("HOME") or Path("~").expanduser(), ".cache")
+    folder = root / "zlayout" / "spark"
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for each in (folder.parent, folder):
+            each.mkdir(mode=0o700, exist_ok=True)
+            _require_own(each)
+    except OSError as error:
+        raise EngineError.of(
+            "ZL304",
+            f"Spark did not start: the folder for its jars cannot be created: {first_line(error)}",
+            hint="set XDG_CACHE_HOME to the path of a folder to which you can write",
+        ) from error
+    return folder
+
+
+def _require_own(folder: Path) -> None:
+    found = folder.lstat()
+    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022:
+        return
+    kind = "link" if stat.S_ISLNK(found.st_mode) else "folder"
+    raise EngineError.of(
+        "ZL332",
+        f"{folder}: expected a folder of yours to which nobody else can write, "
+        f"found a {kind} of user {found.st_uid} with mode {stat.S_IMODE(found.st_mode):o}",
+        hint="delete it, so that zlayout creates it again, or set XDG_CACHE_HOME to the path of another folder",
+    )
+
+
+def provide(jars: Iterable[Jar], folder: Path, environ: Mapping[str, str]) -> list[Path]:
+    """Return the paths of jars in the cache folder, with the content that is listed. Missing jars are downloaded.
+
+    Args:
+        jars: The jars.
+        folder: The cache folder.
+        environ: The environment of this process.
+
+    Raises:
+        EngineError: ZL332, if the content of a jar differs from what is listed. ZL304, if a jar cannot be downloaded.
+    """
+    by_path = {folder / jar.name: jar for jar in jars}
+    missing = {path: jar for path, jar in by_path.items() if not os.path.lexists(path)}
+    if missing:
+        _download(missing, (environ.get(MIRROR) or CENTRAL).rstrip("/"))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for (path, jar), found in zip(by_path.items(), pool.map(_found, by_path), strict=True):
+            if found != jar.sha256:
+                hint = "find out who changed the file, and delete it, so that zlayout downloads it again"
+                raise _differs(str(path), jar, found, hint)
+    return list(by_path)
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 sum of a file. Raises OSError, also for a link."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _found(path: Path) -> str:
+    try:
+        return sha256_of(path)
+    except OSError as error:
+        return first_line(error)
+
+
+def _differs(place: str, jar: Jar, found: str, hint: str) -> EngineError:
+    return EngineError.of("ZL332", f"{place}: expected SHA-256 {jar.sha256}, found {found}", hint=hint)
+
+
+def _download(missing: Mapping[Path, Jar], repository: str) -> None:
+    """Download jars one after another, so that an interrupt ends it at once."""
+    import requests
+
+    with requests.Session() as session:
+        for path, jar in missing.items():
+            url = f"{repository}/{jar.path}"
+            try:
+                handle, name = tempfile.mkstemp(prefix=jar.name, suffix=".tmp", dir=path.parent)
+                try:
+                    with os.fdopen(handle, "wb") as file:
+                        found = _copy(session, url, file)
+                    if found != jar.sha256:
+                        raise _differs(url, jar, found, f"check {MIRROR}, and the repository that answered")
+                    os.replace(name, path)
+                finally:
+                    Path(name).unlink(missing_ok=True)
+            except OSError as error:  # the base class of the exceptions of requests too
+                raise EngineError.of(
+                    "ZL304",
+                    f"Spark did not start: {url} cannot be downloaded: {first_line(error)}",
+                    hint=f"set {MIRROR} to the URL of a mirror of Maven Central, or name the jars in "
+                    "PYSPARK_SUBMIT_ARGS: see docs/clusters.md",
+                ) from error
+
+
+def _copy(session: Any, url: str, file: IO[bytes]) -> str:
+    """Write the content of a URL to a file, and return its SHA-256 sum. Stops after more than `MAX_JAR_BYTES`."""
+    digest = hashlib.sha256()
+    with session.get(url, stream=True, timeout=_TIMEOUT_SECONDS) as response:
+        response.raise_for_status()
+        for chunk in response.iter_content(_CHUNK_BYTES):
+            digest.update(chunk)
+            file.write(chunk)
+            if file.tell() > MAX_JAR_BYTES:
+                return f"more than {MAX_JAR_BYTES} bytes"
+    return digest.hexdigest()
