@@ -94,9 +94,16 @@ class IcebergBackend:
         return roll_back(IcebergJvm(self.runtime.session), now, run_id)
 
     def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
-        """See `zlayout.formats.base.Backend`. The random number is a hash of a row's file and position."""
+        """See `zlayout.formats.base.Backend`. The random number is a hash of a row's file and position.
+
+        Raises TableError ZL137, ZL138 for a table of a REST catalog.
+        """
         from pyspark.sql import functions as F
 
+        if self._catalog.type == "rest":
+            from zlayout.formats.iceberg.write.jvm import IcebergJvm
+
+            IcebergJvm(self.runtime.session).load(table)
         session, path = self.runtime.session, (table.catalog, *table.identifier)
         low_bits = F.xxhash64("_file", "_pos", F.lit(seed)).bitwiseAND((1 << DRAW_BITS) - 1)
         options = {VECTORIZED_OPTION: "false"} if needs_row_reader(state) else {}

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
+_WRITER_CLASS = "write.py-location-provider.impl"
+
 
 class IcebergHistory:
     """A history in one Iceberg table. Satisfies `HistoryStore`."""
@@ -52,7 +54,11 @@ class IcebergHistory:
         return newest(from_arrow(rows.select(SCHEMA.names).cast(SCHEMA)), limit)
 
     def _open(self, catalog: Catalog) -> Table | None:
-        """Load the table; None if it does not exist. Raises ValueError if it is not a history table."""
+        """Load the table; None if it does not exist.
+
+        Raises:
+            ValueError: It is not a history table, or its properties name a class that pyiceberg would import to write.
+        """
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
         try:
@@ -60,6 +66,8 @@ class IcebergHistory:
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
         require_history(field.name for field in table.schema().fields)
+        if _WRITER_CLASS in table.metadata.properties:
+            raise ValueError(f"the table property {_WRITER_CLASS} names a class, which zlayout does not import")
         return table
 
     def _create(self, catalog: Catalog) -> Table:
