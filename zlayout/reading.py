@@ -7,9 +7,16 @@ import json
 import math
 import os
 import stat
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
+
+# The size of the JSON in one metadata file or in one response of a service, after decompression. It is parsed as a
+# whole, which takes several times as much memory.
+MAX_METADATA_BYTES = 128 << 20
+GZIP, DEFLATE = 31, -15  # `wbits` of zlib
+_INFLATED_PART = 1 << 20
 
 
 def open_file(path: Path) -> BinaryIO:
@@ -37,6 +44,45 @@ def read_at_most(path: Path, limit: int) -> bytes:
     """At most the first `limit` bytes of a file. Raises the errors of `open_file`."""
     with open_file(path) as file:
         return file.read(limit)
+
+
+class TooLargeError(ValueError):
+    """Untrusted data is larger than zlayout reads."""
+
+    def __init__(self, what: str, limit: int) -> None:
+        super().__init__(f"{what} has more than {limit:,} bytes, the limit of zlayout")
+
+
+def inflated(data: bytes, limit: int, wbits: int, what: str) -> bytes:
+    """Decompress data of zlib, of which gzip may have several members.
+
+    Args:
+        data: The compressed data.
+        limit: The largest number of bytes after decompression. No more are decompressed.
+        wbits: GZIP or DEFLATE.
+        what: The name of the data for the error.
+
+    Raises:
+        TooLargeError: There are more bytes.
+        ValueError: The data is damaged or incomplete.
+    """
+    found = bytearray()
+    while True:
+        one = zlib.decompressobj(wbits)
+        try:
+            while not one.eof:
+                part = one.decompress(data, min(_INFLATED_PART, limit + 1 - len(found)))
+                found += part
+                if len(found) > limit:
+                    raise TooLargeError(what, limit)
+                data = one.unconsumed_tail
+                if not part and not data and not one.eof:
+                    raise ValueError(f"{what} is incomplete")
+        except zlib.error as error:
+            raise ValueError(f"{what} cannot be decompressed: {error}") from error
+        data = one.unused_data.lstrip(b"\0")
+        if wbits != GZIP or not data:
+            return bytes(found)
 
 
 def parse_json(text: str, record: Callable[[list[tuple[str, Any]]], Any] = dict) -> Any:

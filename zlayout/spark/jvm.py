@@ -7,6 +7,7 @@ alone.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -109,6 +110,19 @@ def scala_list(jvm: Any, seq: Any) -> Any:
         return jvm.java.util.ArrayList(jvm.scala.jdk.javaapi.CollectionConverters.asJava(seq))
     converter = jvm.scala.collection.JavaConverters.seqAsJavaListConverter(seq)  # Scala 2.12
     return jvm.java.util.ArrayList(converter.asJava())
+
+
+def java_map(jvm: Any, mapping: Any) -> Any:
+    """Return a Scala Map as a java.util.Map, without copying its entries to Python."""
+    if has_class(jvm, "scala.jdk.javaapi.CollectionConverters"):
+        return jvm.scala.jdk.javaapi.CollectionConverters.asJava(mapping)
+    return jvm.scala.collection.JavaConverters.mapAsJavaMapConverter(mapping).asJava()  # Scala 2.12
+
+
+def strings_of(jvm: Any, mapping: Any) -> dict[str, str]:
+    """Return the entries of a java.util.Map of strings by one call of the JVM."""
+    text = jvm.com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString(mapping)
+    return {str(key): str(value) for key, value in json.loads(text).items()}
 
 
 def scala_items(seq: Any) -> list[Any]:

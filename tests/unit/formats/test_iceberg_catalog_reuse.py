@@ -1,10 +1,9 @@
 """How often a catalog is loaded to read several tables."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
-import pyiceberg.catalog
 import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.schema import Schema
@@ -24,13 +23,13 @@ def loads(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for name in NAMES:
         catalog.create_table(name.identifier, Schema(NestedField(1, "id", LongType(), required=False)))
     made: list[str] = []
-    load: Callable[..., Catalog] = pyiceberg.catalog.load_catalog
+    load: Callable[..., Catalog] = read.open_catalog
 
-    def counted(name: str, **properties: str) -> Catalog:
-        made.append(name)
-        return load(name, **properties)
+    def counted(config: CatalogConfig, properties: Mapping[str, str]) -> Catalog:
+        made.append(config.name)
+        return load(config, properties)
 
-    monkeypatch.setattr(pyiceberg.catalog, "load_catalog", counted)
+    monkeypatch.setattr(read, "open_catalog", counted)
     return made
 
 

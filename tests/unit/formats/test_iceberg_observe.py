@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyarrow.fs import AwsStandardS3RetryStrategy
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import Catalog
 from pyiceberg.io import load_file_io
 from pyiceberg.io.pyarrow import _import_retry_strategy
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -18,7 +18,6 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import IntegerType, ListType, LongType, NestedField, StringType, StructType
 
 from zlayout.errors import TableError
-from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties
 from zlayout.formats.iceberg.read import manifests
 from zlayout.formats.iceberg.read.catalog import load_table
 from zlayout.formats.iceberg.read.observe import observe
@@ -239,17 +238,6 @@ def test_a_table_names_no_python_class(
     assert found.io.properties.get(key) != "builtins.print"
     assert len(observe(config, NAME, ()).files) == 1
     assert "canary" not in capsys.readouterr().out
-
-
-def test_a_server_names_no_python_class(
-    catalog: Catalog, config: CatalogConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A REST server's answer is merged into the catalog's own properties."""
-    catalog.create_table("db.t", SCHEMA)
-    found = load_catalog("ice", **pyiceberg_properties(config))
-    found.properties["py-io-impl"] = "builtins.print"
-    monkeypatch.setattr("pyiceberg.catalog.load_catalog", lambda *_, **__: found)
-    assert "py-io-impl" not in load_table(config, NAME).io.properties
 
 
 def test_a_store_is_asked_as_often_as_for_delta_tables(catalog: Catalog, config: CatalogConfig) -> None:

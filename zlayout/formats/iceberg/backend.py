@@ -96,10 +96,15 @@ class IcebergBackend:
 
         Raises:
             Refused: ZL242.
+            TableError: ZL137, ZL138 for a table of a REST catalog.
         """
         from pyspark.sql import functions as F
 
         require_own_files(state)
+        if self._catalog.type == "rest":
+            from zlayout.formats.iceberg.write.jvm import IcebergJvm
+
+            IcebergJvm(self.runtime.session).load(table)
         session, path = self.runtime.session, (table.catalog, *table.identifier)
         low_bits = F.xxhash64("_file", "_pos", F.lit(seed)).bitwiseAND((1 << DRAW_BITS) - 1)
         options = {VECTORIZED_OPTION: "false"} if needs_row_reader(state) else {}

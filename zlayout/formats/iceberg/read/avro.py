@@ -6,9 +6,12 @@ pyiceberg makes new readers for each file, which takes several times as long as 
 from __future__ import annotations
 
 import json
+from bz2 import BZ2Decompressor
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
+
+from zlayout.reading import DEFLATE, TooLargeError, inflated
 
 if TYPE_CHECKING:
     from pyiceberg.avro.file import AvroFile
@@ -19,7 +22,11 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.types import StructType
 
-_SCHEMA = "avro.schema"  # the key of the schema in the metadata of a file
+# The records of a file, and their bytes after decompression. Writers divide larger metadata among several manifests.
+MAX_AVRO_BYTES = 512 << 20
+MAX_AVRO_RECORDS = 5_000_000
+_SYNC_BYTES = 16
+_SCHEMA, _CODEC = "avro.schema", "avro.codec"  # the keys of the schema and of the codec in the metadata of a file
 
 
 def open_avro(location: str, io: FileIO, reader_of: Callable[[str], Reader]) -> AvroFile[Any]:
@@ -30,14 +37,15 @@ def open_avro(location: str, io: FileIO, reader_of: Callable[[str], Reader]) -> 
         reader_of: Returns the reader of the records, given the Avro schema as JSON.
 
     Raises:
-        ValueError: If the file contains no Avro schema; also other errors of pyiceberg.
+        ValueError: If the file contains no Avro schema; TooLargeError if the file has more than MAX_AVRO_BYTES; also
+            other errors of pyiceberg. Iterating raises TooLargeError for the bytes after decompression.
     """
     from pyiceberg.avro.decoder import new_decoder
-    from pyiceberg.avro.file import AvroFile
 
-    file = AvroFile[Any](io.new_input(location))
-    with file.input_file.open() as stream:
-        file.decoder = new_decoder(stream.read())
+    from zlayout.formats.iceberg.read.unread_types import content_of
+
+    file = _limited_file()(io.new_input(location))
+    file.decoder = new_decoder(content_of(file.input_file, MAX_AVRO_BYTES))
     file.header = _header_reader().read(file.decoder)
     if (schema := file.header.meta.get(_SCHEMA)) is None:
         raise ValueError(f"expected an Avro schema in {location}, found none")
@@ -79,6 +87,90 @@ def struct_reader(
     present = {known.field_id for known in struct.fields}
     readers += [(i, absent.get(i, DefaultReader(None))) for i, field_id in enumerate(wanted) if field_id not in present]
     return StructReader(tuple(readers), Record, struct)
+
+
+@cache
+def _limited_file() -> type[AvroFile[Any]]:
+    """Return the class of Avro files that are read within limits."""
+    from pyiceberg.avro.decoder import new_decoder
+    from pyiceberg.avro.file import AvroFile, Block
+
+    class LimitedFile(AvroFile[Any]):
+        __slots__ = ("records", "size")
+
+        def _read_block(self) -> int:
+            """As in pyiceberg, but with limits."""
+            location = self.input_file.location
+            if self.block is None:
+                self.size = self.records = 0
+            elif (sync := self.decoder.read(_SYNC_BYTES)) != self.header.sync:
+                raise ValueError(f"expected the sync bytes {self.header.sync!r} in {location}, found {sync!r}")
+            records = self.decoder.read_int()
+            packed = self.decoder.read_bytes()
+            try:
+                plain = _decompressed(
+                    self.header.meta.get(_CODEC, "null"), packed, MAX_AVRO_BYTES - self.size, location
+                )
+            except TooLargeError as error:
+                raise TooLargeError(location, MAX_AVRO_BYTES) from error
+            self.size += len(plain)
+            self.records += records
+            if self.records > MAX_AVRO_RECORDS:
+                raise ValueError(f"{location} has more than {MAX_AVRO_RECORDS:,} records, the limit of zlayout")
+            self.block = Block(reader=self.reader, block_records=records, block_decoder=new_decoder(plain))
+            return records
+
+    return LimitedFile
+
+
+def _decompressed(codec: str, packed: bytes, limit: int, location: str) -> bytes:
+    """Return a block of an Avro file.
+
+    Raises:
+        TooLargeError: The block has more than `limit` bytes. No more are decompressed.
+        ValueError: The block is damaged, or the codec is unknown.
+    """
+    from pyiceberg.avro.codecs import KNOWN_CODECS
+
+    match codec:
+        case "null":
+            plain = packed
+        case "deflate":
+            plain = inflated(packed, limit, DEFLATE, location)
+        case "zstandard":
+            from zstandard import ZstdDecompressor
+
+            plain = _at_most(ZstdDecompressor().stream_reader(packed).read, limit)
+        case "bzip2":
+            unpack, parts = BZ2Decompressor(), iter((packed,))
+            plain = _at_most(lambda count: b"" if unpack.eof else unpack.decompress(next(parts, b""), count), limit)
+        case "snappy" if _snappy_length(packed) > limit:
+            raise TooLargeError(location, limit)
+        case "snappy" if (known := KNOWN_CODECS["snappy"]) is not None:
+            plain = known.decompress(packed)
+        case _:
+            raise ValueError(f"{location} has the unknown codec {codec!r}")
+    if len(plain) > limit:
+        raise TooLargeError(location, limit)
+    return plain
+
+
+def _at_most(read: Callable[[int], bytes], limit: int) -> bytes:
+    """Call `read` with the number of bytes that are wanted until it returns none, or more than `limit` are there."""
+    found = bytearray()
+    while len(found) <= limit and (part := read(limit + 1 - len(found))):
+        found += part
+    return bytes(found)
+
+
+def _snappy_length(packed: bytes) -> int:
+    """Return the length after decompression, with which data compressed by snappy begins: 7 bits in each byte."""
+    length = 0
+    for at, byte in enumerate(packed[:5]):
+        length |= (byte & 0x7F) << (7 * at)
+        if byte < 0x80:
+            break
+    return length
 
 
 @cache

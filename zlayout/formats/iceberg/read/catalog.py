@@ -18,6 +18,7 @@ from zlayout.formats.access import cause_of, explained
 from zlayout.formats.addresses import store_of
 from zlayout.formats.base import Listed
 from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties, sqlite_file
+from zlayout.formats.iceberg.read.server import Declared, require_location
 from zlayout.formats.storage import S3_READ_ATTEMPTS
 from zlayout.message_text import first_of
 from zlayout.spec.model import CatalogConfig, TableName
@@ -29,7 +30,6 @@ _CATALOG_CLIENTS = ("requests", "urllib3", "botocore", "sqlalchemy", "thrift", "
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
-    from pyiceberg.io import FileIO
     from pyiceberg.table import Table
 
 # How long a loaded catalog is used. Its connections and tokens do not expire within this time.
@@ -60,7 +60,8 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
     Raises:
         Refused: ZL242.
         TableError: ZL121 if the catalog cannot be reached, ZL122 if the table does not exist, ZL123 if its metadata
-            cannot be read, ZL127 if the storage of its metadata cannot be reached.
+            cannot be read, ZL127 if the storage of its metadata cannot be reached, ZL137 and ZL138 if the server of the
+            catalog sends properties that are not accepted.
     """
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
 
@@ -69,7 +70,12 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
 
     try:
         with loaded_catalog(catalog) as loaded:
-            return keep_to_locations(restore(loaded.load_table(name.identifier)), name, catalog)
+            table = restore(loaded.load_table(name.identifier))
+            for location in (table.metadata.location, table.metadata_location):
+                require_location(
+                    _declared(catalog, table.catalog.properties), location or "", f"the location of {name} has"
+                )
+            return keep_to_locations(table, name, catalog)
     except ZlayoutError:
         raise
     except (NoSuchTableError, NoSuchNamespaceError) as error:
@@ -159,18 +165,41 @@ def loaded_catalog(catalog: CatalogConfig) -> Iterator[Catalog]:
 
 
 def _load(catalog: CatalogConfig, properties: Mapping[str, str]) -> Catalog:
-    """Load the catalog. Raises TableError ZL121."""
-    from pyiceberg.catalog import load_catalog
-
-    from zlayout.formats.iceberg.read.unread_types import change_responses
-
+    """Load the catalog. Raises TableError ZL121, ZL137."""
     try:
-        loaded = load_catalog(catalog.name, **properties)
+        return open_catalog(catalog, properties)
+    except ZlayoutError:
+        raise
     except Exception as error:
         raise _unreachable(catalog, error) from error
-    _load_no_classes(loaded)
-    change_responses(loaded)
+
+
+def open_catalog(catalog: CatalogConfig, properties: Mapping[str, str]) -> Catalog:
+    """Return a catalog of pyiceberg with these properties alone. Raises TableError ZL137; also errors of pyiceberg.
+
+    pyiceberg's `load_catalog` would merge its own configuration below the properties, and its catalogs would merge
+    properties of tables and servers. Some of these name classes, which pyiceberg imports. Here it imports only two
+    classes of zlayout: S3Retries, and MetadataIO to read the metadata of a table.
+    """
+    from pyiceberg.catalog import AVAILABLE_CATALOGS, CatalogType
+    from pyiceberg.io import FileIO, load_file_io
+
+    own = {key: value for key, value in properties.items() if not key.endswith("-impl")} | _S3_RETRIES | _METADATA_IO
+    if catalog.type == "rest":
+        from zlayout.formats.iceberg.read.rest import ClosedRestCatalog
+
+        return ClosedRestCatalog(_declared(catalog, own))
+    loaded = AVAILABLE_CATALOGS[CatalogType(catalog.type)](catalog.name, dict(own))
+
+    def without_table_properties(properties: object = None, location: str | None = None) -> FileIO:  # noqa: ARG001
+        return load_file_io(own, location)
+
+    loaded._load_file_io = without_table_properties  # type: ignore[method-assign]
     return loaded
+
+
+def _declared(catalog: CatalogConfig, properties: Mapping[str, str]) -> Declared:
+    return Declared(catalog.name, properties, location=catalog.location)
 
 
 @contextmanager
@@ -188,29 +217,6 @@ def readable_metadata(table: Table, name: TableName) -> Iterator[None]:
         message = f"a manifest of {name} cannot be read: {first_line(error)}"
         hint = "run again, because the snapshot may have expired during the read; check access to the metadata"
         raise TableError.of("ZL125", message, hint=hint) from error
-
-
-def _load_no_classes(catalog: Catalog) -> None:
-    """Prevent pyiceberg from importing Python classes that a table or a REST server names, as in `py-io-impl`.
-
-    pyiceberg merges the properties of tables and of REST servers into those of the catalog. Afterwards it imports only
-    two classes of zlayout: S3Retries, and MetadataIO to read the metadata of a table.
-    """
-    from pyiceberg.io import load_file_io
-
-    def make(properties: Mapping[str, str] | None = None, location: str | None = None) -> FileIO:
-        catalog.properties = _own_classes(catalog.properties) | _METADATA_IO
-        # pyiceberg passes properties once it has read the metadata of the table
-        given = catalog.properties if properties is None else _own_classes({**catalog.properties, **properties})
-        return load_file_io(given, location)
-
-    catalog._load_file_io = make  # type: ignore[method-assign]
-    catalog.properties = _own_classes(catalog.properties) | _METADATA_IO
-
-
-def _own_classes(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties without those that name Python classes, and with S3Retries."""
-    return {key: value for key, value in properties.items() if not key.endswith("-impl")} | _S3_RETRIES
 
 
 def _unreachable(catalog: CatalogConfig, error: Exception) -> ZlayoutError:

@@ -15,19 +15,18 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
 from pydantic import Field, model_serializer
-from pyiceberg.catalog import Catalog
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, load_file_io
 from pyiceberg.schema import Schema
-from pyiceberg.serializers import Compressor
+from pyiceberg.serializers import Compressor, GzipCompressor
 from pyiceberg.table import Table
 from pyiceberg.table.statistics import BlobMetadata
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, PrimitiveType, StructType, UnknownType
 
-if TYPE_CHECKING:
-    from requests import Response
+from zlayout import reading
 
 IO_IMPLEMENTATION = "py-io-impl"
 PROPERTY = "zlayout.unread-types"
@@ -95,22 +94,30 @@ class _MetadataFile(InputFile):
     def exists(self) -> bool:
         return self._given.exists()
 
-    def open(self, seekable: bool = True) -> InputStream:
+    def open(self, seekable: bool = True) -> InputStream:  # noqa: ARG002
+        """Raises TooLargeError."""
+        content = content_of(self._given, reading.MAX_METADATA_BYTES)
         compressor = Compressor.get_compressor(self.location)
-        with self._given.open(seekable) as stream, compressor.stream_decompressor(stream) as plain:
-            return io.BytesIO(compressor.bytes_compressor()(readable(plain.read())))
+        if not isinstance(compressor, GzipCompressor):
+            return io.BytesIO(readable(content))
+        plain = reading.inflated(content, reading.MAX_METADATA_BYTES, reading.GZIP, self.location)
+        return io.BytesIO(compressor.bytes_compressor()(readable(plain)))
 
 
-def change_responses(catalog: Catalog) -> None:
-    """Change the metadata in the responses of a REST catalog by `readable`."""
-    session = getattr(catalog, "_session", None)
-    if session is not None:
-        session.hooks["response"].append(_change)
+def content_of(file: InputFile, limit: int) -> bytes:
+    """Return the content of a file by one request.
 
-
-def _change(response: Response, **_: Any) -> None:
-    if response.ok and b'"schemas"' in response.content:
-        response._content = readable(response.content)
+    Raises:
+        TooLargeError: The file has more than `limit` bytes. Its content is not read.
+    """
+    with file.open() as stream:
+        size = stream.size() if isinstance(stream, pa.NativeFile) else getattr(stream, "size", None)
+        if size is not None and size > limit:
+            raise reading.TooLargeError(file.location, limit)
+        content = stream.read() if size is not None else stream.read(limit + 1)
+    if len(content) > limit:
+        raise reading.TooLargeError(file.location, limit)
+    return content
 
 
 def restore(table: Table) -> Table:

@@ -16,12 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from zlayout.formats.iceberg.read.server import FILE_IO, Declared, require_harmless, require_hosts, require_location
 from zlayout.formats.kernel import failures
 from zlayout.formats.kernel.failures import Failures
 from zlayout.formats.stored_files import MAX_CONCURRENT_REQUESTS
 from zlayout.spark.arrow import SEPARATOR, from_bytes, parts, texts, to_bytes
 from zlayout.spark.classes import java_object
-from zlayout.spark.jvm import java_class, java_list, jvm_of
+from zlayout.spark.jvm import find_class, java_class, java_list, java_map, jvm_of, strings_of
 from zlayout.spec.model import TableName
 from zlayout.table.state import Int64
 
@@ -60,6 +61,7 @@ class IcebergJvm:
         self.java: Any = self.root.java
         self.iceberg: Any = self.root.org.apache.iceberg
         self.jsession = jsession._jsparkSession
+        self._catalogs: dict[str, Declared] = {}
 
     @cached_property
     def content(self) -> ContentFiles:
@@ -67,11 +69,53 @@ class IcebergJvm:
         return ContentFiles(self.session)
 
     def load(self, name: TableName) -> Any:
-        """Load the Java table with its current metadata. Every call reads the catalog again."""
+        """Load the Java table with its current metadata. Every call reads the catalog again.
+
+        Iceberg's Java library obeys the properties that the server of a catalog sends. Therefore each loaded table is
+        checked before it is used.
+
+        Raises:
+            TableError: ZL137 and ZL138, as `iceberg.read.server` raises them.
+        """
         util, parts = self.iceberg.spark.Spark3Util, self.list([name.catalog, *name.identifier])
         with java_errors(f"loading {name}"):
             found = util.catalogAndIdentifier(self.jsession, parts)
-            return util.toIcebergTable(found.catalog().loadTable(found.identifier()))
+            table = util.toIcebergTable(found.catalog().loadTable(found.identifier()))
+            declared = self._declared(name.catalog)
+            class_name, access = self._access(table)
+            location = str(table.location())
+        if class_name not in FILE_IO and class_name != declared.properties.get("io-impl"):
+            access.append({"io-impl": class_name})
+        for properties in access:
+            sent = {key: value for key, value in properties.items() if not _is_declared(declared, key, value)}
+            require_harmless(declared, sent)
+            require_hosts(declared, sent)
+        require_location(declared, location, f"the location of {name} has")
+        return table
+
+    def _access(self, table: Any) -> tuple[str, list[dict[str, str]]]:
+        """Return the class that accesses the files of a table, and its properties for each prefix of locations."""
+        io = table.io()
+        properties = strings_of(self.root, io.properties())
+        given = io.credentials() if self._has_credentials(io) else ()
+        by_prefix = {str(one.prefix()): properties | strings_of(self.root, one.config()) for one in given}
+        # With a prefix that is a scheme, the properties alone are not used for any location.
+        rest = [] if any("/" not in prefix for prefix in by_prefix) else [properties]
+        return str(io.getClass().getName()).partition("$")[0], [*rest, *by_prefix.values()]
+
+    def _has_credentials(self, io: Any) -> bool:
+        """Return whether the FileIO may have credentials of a server."""
+        found = find_class(self.root, "org.apache.iceberg.io.SupportsStorageCredentials")  # not in old versions
+        return found is not None and bool(found.isInstance(io))
+
+    def _declared(self, catalog: str) -> Declared:
+        """Return the definition of a catalog in the session, which zlayout or the user of the session has made."""
+        if catalog not in self._catalogs:
+            prefix = f"spark.sql.catalog.{catalog}."
+            conf = strings_of(self.root, java_map(self.root, self.jsession.sessionState().conf().getAllConfs()))
+            own = {key.removeprefix(prefix): value for key, value in conf.items() if key.startswith(prefix)}
+            self._catalogs[catalog] = Declared(catalog, own)
+        return self._catalogs[catalog]
 
     def strings(self, values: list[str]) -> Any:
         """Return a Java String[], which is needed for variable arguments."""
@@ -89,6 +133,12 @@ class IcebergJvm:
         found = java_class(self.root, class_name)
         none = self.gateway.new_array(self.java.lang.Class, 0)
         return found.getMethod(method, none).invoke(None, self.gateway.new_array(self.java.lang.Object, 0))
+
+
+def _is_declared(declared: Declared, key: str, value: str) -> bool:
+    """Return whether a property has the declared value. Iceberg replaces `env:NAME` by a variable."""
+    own = declared.properties.get(key)
+    return own is not None and (own == value or own.startswith("env:"))
 
 
 def java_errors(doing: str) -> AbstractContextManager[None]:

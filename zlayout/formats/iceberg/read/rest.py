@@ -1,0 +1,73 @@
+"""The REST catalog of pyiceberg, with only those properties of its server that `server` accepts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.io import load_file_io
+
+from zlayout import reading
+from zlayout.formats.iceberg.read.server import Declared, of_catalog, of_storage
+from zlayout.formats.iceberg.read.unread_types import readable
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog.rest import TableResponse
+    from pyiceberg.io import FileIO
+    from pyiceberg.table import Table
+    from requests import Response, Session
+
+_PART = 1 << 16  # bytes of a response that are read at a time
+
+
+class ClosedRestCatalog(RestCatalog):
+    """A REST catalog whose server adds accepted properties only, and never properties of tables."""
+
+    def __init__(self, declared: Declared) -> None:
+        """Request the configuration of the server. Raises TableError ZL137, and the errors of pyiceberg."""
+        self._declared = declared
+        self._sent: dict[str, Any] = {}
+        super().__init__(declared.catalog, **declared.properties)
+
+    def _create_session(self) -> Session:
+        session = super()._create_session()
+        session.hooks["response"] += [_limit, _change]
+        return session
+
+    def _fetch_config(self) -> None:
+        """pyiceberg merges the response into the properties here, and acts on them afterwards."""
+        super()._fetch_config()
+        own = self._declared.properties
+        self._sent = {key: value for key, value in self.properties.items() if own.get(key) != value}
+        self.properties = dict(own) | of_catalog(self._declared, self._sent)
+        self.uri = own["uri"]
+
+    def _load_file_io(self, properties: object = None, location: str | None = None) -> FileIO:  # noqa: ARG002
+        """Return the access that is declared. `properties` has those of the table and of the server."""
+        return load_file_io(dict(self._declared.properties), location)
+
+    def _response_to_table(self, identifier_tuple: tuple[str, ...], table_response: TableResponse) -> Table:
+        credentials = getattr(table_response, "storage_credentials", [])  # not before pyiceberg 0.12
+        location = table_response.metadata_location
+        best = self._resolve_storage_credentials(credentials, location) if credentials else {}
+        access = of_storage(self._declared, {**self._sent, **table_response.config, **best})
+        table = super()._response_to_table(identifier_tuple, table_response)
+        table.io, table.config = load_file_io(access, location), {}
+        return table
+
+
+def _limit(response: Response, **_: Any) -> None:
+    """Read the body, which requests would otherwise read and decompress as a whole. Raises TooLargeError."""
+    limit, content = reading.MAX_METADATA_BYTES, bytearray()
+    for part in response.iter_content(_PART):
+        content += part
+        if len(content) > limit:
+            response.close()
+            raise reading.TooLargeError("the response of the server", limit)
+    response._content = bytes(content)
+
+
+def _change(response: Response, **_: Any) -> None:
+    """Change the metadata in a response by `readable`."""
+    if response.ok and b'"schemas"' in response.content:
+        response._content = readable(response.content)
