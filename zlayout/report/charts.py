@@ -13,8 +13,10 @@ from math import ceil, floor, log10, sqrt
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
+from zlayout.message_text import plural
 from zlayout.planner.picture import SCALE, Boxes, StripBin
-from zlayout.report.words import printable
+from zlayout.planner.run_report import ColumnTrend, Trend
+from zlayout.report.words import number, printable
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -34,6 +36,8 @@ _LINE = 'fill="none" stroke="var(--line)"'
 _COLORS = {"now": "var(--before)", "after": "var(--after)"}
 _SERIES = ("currentColor", *_COLORS.values(), "var(--link)", "var(--ok)", "var(--warn)", "var(--bad)")
 _GOLDEN = (1 + sqrt(5)) / 2
+_LINE_WIDTH, _LINE_HEIGHT, _LINE_MARGIN = 96, 22, 3  # of a line of touched over time
+_DAY = 86400.0
 
 
 def file_map(boxes: Boxes, columns: Sequence[str], color: str) -> Markup:
@@ -48,8 +52,8 @@ def file_map(boxes: Boxes, columns: Sequence[str], color: str) -> Markup:
         f' fill="{fill}"/>'
         for left, right, bottom, top in rows
     )
-    look = f'fill-opacity="{_number(_opacity(rows), 4)}" stroke="{fill}" stroke-width="0.6"'
-    body = f'<g {look} stroke-opacity="{_number(max(0.3, min(1.0, 60 / len(rows))))}">{"".join(drawn)}</g>'
+    look = f'fill-opacity="{_px(_opacity(rows), 4)}" stroke="{fill}" stroke-width="0.6"'
+    body = f'<g {look} stroke-opacity="{_px(max(0.3, min(1.0, 60 / len(rows))))}">{"".join(drawn)}</g>'
     titles = _titles(MAP_SIDE, MAP_SIDE, 13, 7, columns[0], columns[1] if len(columns) > 1 else "files")
     return _figure(MAP_SIDE, MAP_SIDE, 17, 20, _frame(MAP_SIDE, MAP_SIDE) + body + titles)
 
@@ -87,8 +91,8 @@ def bars(now: Sequence[tuple[str, int]], after: Sequence[tuple[str, int]], title
     unit, slot = height / ticks[-1], width / (len(labels) + 0.2)
     bar = 0.8 * slot / len(series)
     drawn = (
-        f'<path d="{_box((at + 0.2) * slot + number * bar, height - n * unit, bar, n * unit)}" fill="{_COLORS[name]}"/>'
-        for number, (name, part) in enumerate(series.items())
+        f'<path d="{_box((at + 0.2) * slot + nth * bar, height - n * unit, bar, n * unit)}" fill="{_COLORS[name]}"/>'
+        for nth, (name, part) in enumerate(series.items())
         for at, label in enumerate(labels)
         if (n := part.get(label, 0))
     )
@@ -168,9 +172,56 @@ def lines(series: Mapping[str, Sequence[tuple[int, float]]], across: str, up: st
 
 def _series(points: Sequence[tuple[float, float]], color: str) -> str:
     """Draw one series: a line with a dot at each point."""
-    way = "L".join(f"{_number(x)},{_number(y)}" for x, y in points)
-    dots = "".join(f'<circle cx="{_number(x)}" cy="{_number(y)}" r="3.5" fill="{color}"/>' for x, y in points)
+    way = "L".join(f"{_px(x)},{_px(y)}" for x, y in points)
+    dots = "".join(f'<circle cx="{_px(x)}" cy="{_px(y)}" r="3.5" fill="{color}"/>' for x, y in points)
     return f'<path d="M{way}" fill="none" stroke="{color}" stroke-width="2"/>{dots}'
+
+
+@dataclass(frozen=True, slots=True)
+class Sparkline:
+    """A line with its description. growth: the last value divided by the first, by which the page sorts."""
+
+    svg: Markup
+    alt: str
+    growth: float
+
+
+def sparkline(trend: Trend | None, column: str) -> Sparkline | None:
+    """Draw touched of one column over time; None without two known values."""
+    found = trend.of(column) if trend else None
+    points = _known(trend, found) if trend and found else []
+    if len(points) < 2:
+        return None
+    (first, start), (last, end) = points[0], points[-1]
+    days = (last - first) / _DAY
+    over = plural(round(days), "day") if days >= 1 else "less than a day"
+    alt = f"Touched of {column} from {number(start)} to {number(end)} over {over}, {plural(len(points), 'record')}"
+    return Sparkline(_trend_svg(points), alt, end / start if start else 1.0)
+
+
+def steepest(trend: Trend | None) -> Sparkline | None:
+    """Draw the column of which touched grew most; None if no column has a line."""
+    lines = [line for column in (trend.columns if trend else ()) if (line := sparkline(trend, column.column))]
+    return max(lines, key=lambda line: line.growth, default=None)
+
+
+def _known(trend: Trend, column: ColumnTrend) -> list[tuple[float, float]]:
+    return [(time, value) for time, value in zip(trend.times, column.touched, strict=True) if value is not None]
+
+
+def _trend_svg(points: list[tuple[float, float]]) -> Markup:
+    """Return the line. It extends from the first to the last time, and from the lowest to the highest value."""
+    times, values = zip(*points, strict=True)
+    at = [_scaled(time, times[0], times[-1], _LINE_WIDTH) for time in times]
+    up = [_LINE_HEIGHT - _scaled(value, min(values), max(values), _LINE_HEIGHT) for value in values]
+    path = "M" + "L".join(f"{x:.4g} {y:.4g}" for x, y in zip(at, up, strict=True))
+    end = f'<circle cx="{at[-1]:.4g}" cy="{up[-1]:.4g}" r="2"/>'
+    box = f'class="trend" viewBox="0 0 {_LINE_WIDTH} {_LINE_HEIGHT}" aria-hidden="true"'
+    return markup(f'<svg {box}><path d="{path}"/>{end}</svg>')
+
+
+def _scaled(value: float, low: float, high: float, size: int) -> float:
+    return _LINE_MARGIN + (size - 2 * _LINE_MARGIN) * ((value - low) / (high - low) if high > low else 0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +297,8 @@ def _ratio(total: float, largest: float, smallest: float, alpha: float) -> float
 
 def _figure(width: float, height: float, left: float, below: float, body: str, right: float = 0) -> Markup:
     """Return one scalable <svg> element: a drawing area of this size, with space around it, in pixels."""
-    size = f"{_number(width + left + right + 2 * _PADDING)} {_number(height + below + 2 * _PADDING)}"
-    place = f"translate({_number(left + _PADDING)},{_PADDING})"
+    size = f"{_px(width + left + right + 2 * _PADDING)} {_px(height + below + 2 * _PADDING)}"
+    place = f"translate({_px(left + _PADDING)},{_PADDING})"
     return markup(
         f'<svg xmlns="{SVG}" viewBox="0 0 {size}" aria-hidden="true" focusable="false">'
         f'<g transform="{place}">{body}</g></svg>'
@@ -260,7 +311,7 @@ def _frame(width: float, height: float) -> str:
 
 def _vertical_axis(width: float, ticks: Mapping[str, float]) -> tuple[str, int]:
     """Draw the ticks, grid lines and labels of the vertical axis. Return also the width of the axis."""
-    lines = "".join(f"M-5,{_number(floor(y) + 0.5)}H{_number(width)}" for y in ticks.values())
+    lines = "".join(f"M-5,{_px(floor(y) + 0.5)}H{_px(width)}" for y in ticks.values())
     labels = "".join(_text(-7, y + 3.5, label, 11, "end") for label, y in ticks.items())
     return f'<path d="{lines}" {_LINE}/>{labels}', round(7 + _text_width(ticks, 11))
 
@@ -271,14 +322,14 @@ def _horizontal_axis(height: float, labels: Sequence[tuple[float, str]], slot: f
     while slot * stride < _text_width((label for _, label in labels), size) + 4:
         stride *= 2
     shown = labels[::stride]
-    ticks = "".join(f"M{_number(floor(x) + 0.5)},{_number(height)}v5" for x, _ in shown)
+    ticks = "".join(f"M{_px(floor(x) + 0.5)},{_px(height)}v5" for x, _ in shown)
     texts = "".join(_text(x, height + 5 + size, label, size) for x, label in shown)
     return f'<path d="{ticks}" {_LINE}/>{texts}'
 
 
 def _titles(width: float, height: float, below: float, left: float, across: str, up: str) -> str:
     """Write the titles of both axes, the horizontal one `below` the drawing area, the vertical one left of the axis."""
-    turned = f' transform="translate({_number(-left - 4)},{_number(height / 2)}) rotate(-90)"'
+    turned = f' transform="translate({_px(-left - 4)},{_px(height / 2)}) rotate(-90)"'
     style = ' font-weight="bold"'
     return _text(width / 2, height + below, _fitting(across), 12, style=style) + _text(
         0, 0, _fitting(up), 12, style=style + turned
@@ -286,7 +337,7 @@ def _titles(width: float, height: float, below: float, left: float, across: str,
 
 
 def _text(x: float, y: float, text: str, size: int, anchor: str = "middle", style: str = "") -> str:
-    place = f'x="{_number(x)}" y="{_number(y)}" text-anchor="{anchor}" font-size="{size}px"'
+    place = f'x="{_px(x)}" y="{_px(y)}" text-anchor="{anchor}" font-size="{size}px"'
     return f"<text {place} {_FONT}{style}>{escape(text)}</text>"
 
 
@@ -319,8 +370,8 @@ def _si(value: float) -> str:
     """Return a number with at most two decimals, and from 1,000 with the letter of its unit: `1.5k`."""
     for letter, unit in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if value >= unit:
-            return f"{_number(value / unit)}{letter}"
-    return _number(value)
+            return f"{_px(value / unit)}{letter}"
+    return _px(value)
 
 
 def markup(text: str) -> Markup:
@@ -336,9 +387,9 @@ def _fitting(name: str) -> str:
 
 
 def _box(x: float, y: float, width: float, height: float) -> str:
-    return f"M{_number(x)},{_number(y)}h{_number(width)}v{_number(height)}h{_number(-width)}Z"
+    return f"M{_px(x)},{_px(y)}h{_px(width)}v{_px(height)}h{_px(-width)}Z"
 
 
-def _number(value: float, digits: int = 2) -> str:
+def _px(value: float, digits: int = 2) -> str:
     text = f"{value:.{digits}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -17,7 +17,6 @@ from zlayout.planner.run_report import RunReport, Trend
 from zlayout.report import charts, closing, figures, phrases, words
 from zlayout.report.fleet import MAX_HISTOGRAM_TABLES, Entry, fleet, in_order
 from zlayout.report.phrases import bytes_text, has_row_groups, later_text, row_groups_text, touched_text, workload_lines
-from zlayout.report.sparkline import sparkline, steepest
 from zlayout.report.words import number, printable, setting, size
 
 if TYPE_CHECKING:
@@ -126,7 +125,7 @@ def _table(index: int, table: TablePlan, report: RunReport) -> Entry:
         "most_read": max((c.bytes_read.now for c in table.columns), default=None),
         "after": _after(table, result),
         "measured": bool(measured),
-        "trend": steepest(trend),
+        "trend": charts.steepest(trend),
         "columns": [_column(c, measured.get(c.column), table, trend) for c in table.columns],
         "workload": list(workload_lines(table)),
         "queries": _queries(table),
@@ -218,5 +217,5 @@ def _column(column: ColumnForecast, after: MeasuredColumn | None, table: TablePl
         "read_then": bytes_text(read) if read.predicted is not None else "",
         "most_read": after.bytes_read if after else _last_read(read),
         "worse": read.grows_to(after.bytes_read if after else read.predicted_or_low),
-        "trend": sparkline(trend, column.column),
+        "trend": charts.sparkline(trend, column.column),
     }

@@ -7,7 +7,7 @@ from support.records import make_record
 from zlayout.planner.run_report import ColumnTrend, Trend
 from zlayout.records.model import ColumnRecord, Command, DecayRecord, RecordState
 from zlayout.records.trend import Growth, touched_trend
-from zlayout.report import history_text, sparkline
+from zlayout.report import charts, history_text
 
 TEXT = """\
 lake.db.t  3 records, 2026-03-01 to 2026-03-03, times in UTC
@@ -78,7 +78,7 @@ TREND = Trend((0.0, DAY, 2 * DAY), (ColumnTrend("a", (4.0, None, 8.0)), ColumnTr
 
 
 def test_a_line_goes_from_the_first_to_the_last_record_that_knows_the_column() -> None:
-    line = sparkline.sparkline(TREND, "a")
+    line = charts.sparkline(TREND, "a")
     assert (line.alt, line.growth) == ("Touched of a from 4 to 8 over 2 days, 2 records", 2.0)
     path, circle = etree.fromstring(str(line.svg))
     assert path.get("d") == "M3 19L93 3"  # from the lower left to the upper right, inside of the margin
@@ -86,18 +86,18 @@ def test_a_line_goes_from_the_first_to_the_last_record_that_knows_the_column() -
 
 
 def test_a_constant_is_a_line_in_the_middle() -> None:
-    line = sparkline.sparkline(TREND, "b")
+    line = charts.sparkline(TREND, "b")
     assert etree.fromstring(str(line.svg))[0].get("d") == "M3 11L48 11L93 11"
 
 
 def test_without_two_values_there_is_no_line() -> None:
     one = Trend((0.0, DAY), (ColumnTrend("a", (4.0, None)),))
-    assert sparkline.sparkline(one, "a") is None
-    assert sparkline.sparkline(TREND, "c") is None
-    assert sparkline.sparkline(None, "a") is None
+    assert charts.sparkline(one, "a") is None
+    assert charts.sparkline(TREND, "c") is None
+    assert charts.sparkline(None, "a") is None
 
 
 def test_a_table_shows_the_column_that_grew_most() -> None:
-    line = sparkline.steepest(TREND)
+    line = charts.steepest(TREND)
     assert line.alt.startswith("Touched of a ")
-    assert sparkline.steepest(None) is None
+    assert charts.steepest(None) is None
