@@ -15,9 +15,9 @@ FAMILIES = {
     "SpecError": "ZL0",
     "TableError": "ZL1",
     "Refused": "ZL2",
-    "EngineError": "ZL3[01]",
+    "EngineError": "ZL3([01]|3[2-9])",
     "CommitConflict": "ZL32",
-    "CommitUnknown": "ZL33",
+    "CommitUnknown": "ZL331",
 }
 
 
