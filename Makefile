@@ -7,7 +7,7 @@ RELIABILITY := tests/model tests/hostile tests/spark/faults tests/spark/kills
 # Without bytecode each process of the tests compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo check reliability engines apart servers servers-long test test-long bench matrix mutation schemas lock clean
+.PHONY: setup demo check reliability engines apart servers servers-long test test-long bench matrix mutation schemas jars lock clean
 
 setup: $(INSTALLED)
 
@@ -73,6 +73,9 @@ mutation: setup  ## an hour: a tenth of the mutants of the core against its unit
 schemas: setup  ## the schema of the plan document, from the code
 	$(BIN)/python -c 'import json; from zlayout.planner.document import schema; print(json.dumps(schema(), indent=2))' \
 		> schemas/v2/plan.schema.json
+
+jars: setup  ## minutes: the jars of each package of versions.py with their sums, as Ivy resolves them from Maven Central
+	PYTHONPATH=tests $(BIN)/python -m support.jars
 
 lock:  ## new versions into requirements.lock
 	$(BIN)/pip install --quiet uv

@@ -6,7 +6,7 @@
     |- Refused              ZL2xx  stale, unsupported; nothing was written    exit 3
     `- EngineError          ZL3xx  Java, Spark, a rewrite that failed         exit 1
        |- CommitConflict    ZL32x  another writer made a conflicting change   exit 1
-       `- CommitUnknown     ZL33x  the commit outcome is unknown              exit 1
+       `- CommitUnknown     ZL331  the commit outcome is unknown              exit 1
 
 ZL4xx are never raised: they are codes of notes and warnings, for example about a setting without effect.
 `docs/errors.md` lists the codes. `zlayout.cli.main` converts the errors to exit codes.

@@ -1,4 +1,4 @@
-"""Three starts of Spark with one cache folder: by Ivy, from the list of jars, and with the archive of classes."""
+"""Starts of Spark with one cache folder: without an archive of classes, with one, and with a changed one."""
 
 import json
 import os
@@ -36,18 +36,25 @@ print(json.dumps(answer))
 @pytest.mark.long
 def test_a_start_uses_what_earlier_ones_left(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    first, second = start(tmp_path, cache), start(tmp_path, cache)
-    assert first["rows"] == second["rows"] == 200
-    assert "delta-spark" not in first["class_path"]
-    assert "delta-spark" in second["class_path"]
-    assert "-XX:ArchiveClassesAtExit=" in second["options"]
+    first = start(tmp_path, cache)
+    assert first["rows"] == 200
+    assert "delta-spark" in first["class_path"]
+    assert "-XX:ArchiveClassesAtExit=" in first["options"]
 
     complete_archive(cache)  # the JVM writes it after our process has ended
+    second = start(tmp_path, cache)
+    assert second["rows"] == 200
+    [archive] = (cache / "zlayout" / "spark").glob("*.jsa")
+    assert f"-XX:SharedArchiveFile={archive}" in second["options"]
+
+    content = bytearray(archive.read_bytes())
+    content[len(content) // 2] ^= 1
+    archive.unlink()  # Java has written it read-only
+    archive.write_bytes(content)
     third = start(tmp_path, cache)
     assert third["rows"] == 200
-    assert "-XX:SharedArchiveFile=" in third["options"]
-    [archive] = (cache / "zlayout" / "spark").glob("*.jsa")
-    assert str(archive) in third["options"]
+    assert "-XX:SharedArchiveFile=" not in third["options"]
+    assert not archive.exists()
 
 
 def start(root: Path, cache: Path) -> dict[str, str]:

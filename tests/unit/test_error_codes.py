@@ -15,7 +15,7 @@ FAMILIES = {
     "SpecError": "ZL0",
     "TableError": "ZL1",
     "Refused": "ZL2",
-    "EngineError": "ZL3[01]|ZL324",
+    "EngineError": "ZL3[014]",
     "CommitConflict": "ZL32",
     "CommitUnknown": "ZL33",
 }
