@@ -155,6 +155,10 @@ def _expand(text: str, environ: Mapping[str, str]) -> tuple[str, list[Diagnostic
         problems.append(Diagnostic("ZL018", "expected a value, found an empty string after replacing ${...}"))
     if "\x00" in expanded or "\n" in expanded:
         problems.append(Diagnostic("ZL018", "expected one line of text, found a line break or NUL from ${...}"))
+    if "${" in expanded:
+        # Spark and Hadoop would replace it, for example ${env:NAME} by another variable.
+        message = "expected a value without '${', found one after replacing ${...}"
+        problems.append(Diagnostic("ZL019", message, hint="change the value of the variable"))
     return expanded, problems
 
 
