@@ -1,13 +1,16 @@
 """The list of allowed settings itself: no name of a class or a command, and a strict type for each value."""
 
+import json
 import re
 from itertools import chain
 
+import jsonschema
 import pytest
 from support.settings_page import PAGE, SCHEMA, page_text, schema_text
 
 from zlayout.spec import allowed
 from zlayout.spec.allowed import DELTALAKE, ICEBERG, SPARK, ValueType, type_of
+from zlayout.spec.yaml import read
 
 SETTINGS = [(name, type_) for group in (*SPARK, *DELTALAKE, *ICEBERG) for name, type_ in group.settings.items()]
 # Words of settings that load a class, run a command, read a file, or send requests through another host.
@@ -120,6 +123,21 @@ def test_the_schema_and_the_page_are_generated_from_the_list() -> None:
     """`make schemas` writes them."""
     assert schema_text(SCHEMA.read_text()) == SCHEMA.read_text()
     assert page_text(PAGE.read_text()) == PAGE.read_text()
+
+
+def test_the_schema_for_editors_accepts_what_the_list_accepts() -> None:
+    published = json.loads(SCHEMA.read_text())
+    jsonschema.Draft7Validator.check_schema(published)
+    some = {"BUCKET": "lake", "ACCOUNT": "acc", "CLOUD": "dfs.core.windows.net", "NAMESERVICE": "ns", "NAMENODE": "nn"}
+    for definition, groups in (("spark_settings", (SPARK,)), ("catalog_properties", (DELTALAKE, ICEBERG))):
+        validator = jsonschema.Draft7Validator(published["definitions"][definition])
+        for name, type_ in (item for part in groups for group in part for item in group.settings.items()):
+            written = re.sub("|".join(allowed.PARTS), lambda part: some[part[0]], name)
+            assert validator.is_valid({written: type_.example}), written
+        assert not validator.is_valid({"spark.jars": "x"})
+        assert not validator.is_valid({"io-impl": "x"})
+    for file in [SCHEMA.parents[2] / "zlayout.yaml", *SCHEMA.parents[2].glob("examples/*/zlayout.yaml")]:
+        jsonschema.validate(read(file, file.name).data, published)
 
 
 def test_the_page_lists_every_name() -> None:

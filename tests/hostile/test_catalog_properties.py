@@ -189,3 +189,18 @@ def test_brackets_that_no_parser_accepts_are_refused(location: str, tmp_path: Pa
     assert "ZL029" in error_of(tmp_path, **{**DELTA, "warehouse": location})
     assert "ZL029" in error_of(tmp_path, **DELTA, tables={"a.b": location})
     assert "ZL0" in error_of(tmp_path, **DELTA, storage={"endpoint": location})
+
+
+@pytest.mark.parametrize(
+    "netloc",
+    ["c@evil.example.com", "c@acc.dfs.core.windows.net.evil.com", "c@acc.dfs.core.windows.net@evil.com",
+     "c@evil.com\\@acc.dfs.core.windows.net", "c@acc.dfs.core.windows.net:444", "c@dfs.core.windows.net"],
+)  # fmt: skip
+def test_only_azure_gets_credentials_of_azure(netloc: str, tmp_path: Path) -> None:
+    assert "ZL029" in error_of(tmp_path, **{**DELTA, "warehouse": f"abfss://{netloc}/x"})
+    assert "ZL029" in error_of(tmp_path, **DELTA, tables={"a.b": f"abfss://{netloc}/x"})
+
+
+@pytest.mark.parametrize("netloc", ["c", "c@acc.dfs.core.windows.net", "ws@onelake.dfs.fabric.microsoft.com"])
+def test_accounts_of_azure_are_accepted(netloc: str, tmp_path: Path) -> None:
+    assert error_of(tmp_path, **{**DELTA, "warehouse": f"abfss://{netloc}/x"}) == ""

@@ -36,9 +36,9 @@ _HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.)){0,252}|\[[0-9A-Fa-f:.]{2,45}\
 _PORT = r"[0-9]{1,5}"
 _AUTHORITY = rf"(?P<host>{_HOST})(?::{_PORT})?"
 _URL_PATH = r"(?:/[A-Za-z0-9._~%:@/-]{0,1000})?"
-_URL = re.compile(rf"(?P<scheme>https?)://{_AUTHORITY}{_URL_PATH}")
-_URL_OR_HOST = re.compile(rf"(?:(?P<scheme>https?)://)?{_AUTHORITY}{_URL_PATH}")
-MASTER = re.compile(
+_URL = rf"(?P<scheme>https?)://{_AUTHORITY}{_URL_PATH}"
+_URL_OR_HOST = rf"(?:(?P<scheme>https?)://)?{_AUTHORITY}{_URL_PATH}"
+_MASTER = (
     r"local|local\[(?:[1-9][0-9]{0,3}|\*)(?:, ?[1-9][0-9]{0,3})?\]|yarn"
     rf"|spark://{_HOST}:{_PORT}(?:,{_HOST}:{_PORT})*"
     rf"|k8s://(?:https://)?{_HOST}(?::{_PORT})?{_URL_PATH}"
@@ -53,7 +53,7 @@ class ValueType:
 
     Attributes:
         title: What is expected, as part of a sentence.
-        pattern: The expression that the whole text of a value matches.
+        pattern: The regular expression that the whole text of a value matches. It is compiled when it is first used.
         example: A value for the JSON Schema.
         low, high: The smallest and the largest number; None for values that are no numbers.
         words: All values, if they are listed.
@@ -61,7 +61,7 @@ class ValueType:
     """
 
     title: str
-    pattern: re.Pattern[str]
+    pattern: str
     example: str
     low: float | None = None
     high: float | None = None
@@ -70,13 +70,13 @@ class ValueType:
 
     def accepts(self, text: str) -> bool:
         """Return whether the text is a value of this type. Addresses are not checked further."""
-        if self.pattern.fullmatch(text) is None:
+        if re.fullmatch(self.pattern, text) is None:
             return False
         return self.low is None or self.high is None or self.low <= float(text) <= self.high
 
 
 def _of(title: str, pattern: str, example: str, **more: Any) -> ValueType:
-    return ValueType(title, re.compile(pattern), example, **more)
+    return ValueType(title, pattern, example, **more)
 
 
 def _whole(low: int, high: int) -> ValueType:
@@ -85,12 +85,12 @@ def _whole(low: int, high: int) -> ValueType:
 
 def _one_of(*words: str) -> ValueType:
     listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
-    return ValueType(listed, re.compile("|".join(map(re.escape, words))), words[0], words=words)
+    return ValueType(listed, "|".join(map(re.escape, words)), words[0], words=words)
 
 
 def _list_of(title: str, *words: str) -> ValueType:
     one = f"(?:{'|'.join(map(re.escape, words))})"
-    return ValueType(title, re.compile(rf"{one}(?:\s?,\s?{one}){{0,19}}"), words[0], words=words)
+    return ValueType(title, rf"{one}(?:\s?,\s?{one}){{0,19}}", words[0], words=words)
 
 
 BOOLEAN = _one_of("true", "false")
@@ -103,7 +103,7 @@ SHARE = _of("a number from 0 to 1", r"[0-9]{1,9}(?:\.[0-9]{1,9})?", "0.5", low=0
 SIZE = _of("a size such as 512m", r"(?i:[0-9]{1,18}(?:[bkmgtp]|[kmgtp]i?b)?)", "512m")
 SIZE_OR_OFF = _of("a size such as 512m, or -1", r"(?i:-1|[0-9]{1,18}(?:[bkmgtp]|[kmgtp]i?b)?)", "10m")
 DURATION = _of("a duration such as 30s", r"[0-9]{1,15}(?: ?(?:ns|us|ms|s|sec|secs|m|min|mins|h|d))?", "30s")
-DURATION_OR_OFF = _of("a duration such as 30s, or -1", rf"-1|{DURATION.pattern.pattern}", "30s")
+DURATION_OR_OFF = _of("a duration such as 30s, or -1", rf"-1|{DURATION.pattern}", "30s")
 CORES = _of("a number of cores such as 2 or 500m", r"[0-9]{1,4}(?:\.[0-9]{1,3})?|[0-9]{1,7}m", "500m")
 NAME = _of("a name of letters, digits, '_' and '-'", r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}", "eu-central-1")
 QUEUE = _of("a name of letters, digits, '_', '-' and '.'", r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}", "root.reports")
@@ -755,7 +755,6 @@ ICEBERG = (
     Group("type glue", {"glue.skip-name-validation": BOOLEAN}, types=("glue",), reader="Iceberg in Spark"),
 )
 PROPERTIES = {"delta": DELTALAKE, "iceberg": ICEBERG}
-_Types = dict[str, ValueType]
 # Properties that let deltalake use plain http for every address.
 _ALLOW_HTTP = frozenset({"allow_http", "aws_allow_http", "azure_allow_http"})
 
@@ -772,7 +771,7 @@ def check_settings(data: Mapping[str, Any]) -> Iterator[Violation]:
     """
     spark = _map(data.get("spark"))
     master = spark.get("master")
-    if isinstance(master, str) and not MASTER.fullmatch(master):
+    if isinstance(master, str) and not re.fullmatch(_MASTER, master):
         message = f"expected {_MASTER_TITLE} for spark.master, found another text"
         yield "spark.master", Diagnostic("ZL013", message, hint="name another master with spark-submit --master")
     for name, value in _map(spark.get("conf")).items():
@@ -796,13 +795,13 @@ def java_string(value: Any) -> str:
 
 def leaves_by_http(text: str) -> bool:
     """Return whether requests to an address leave this machine by plain http."""
-    found = _URL_OR_HOST.fullmatch(text)
+    found = re.fullmatch(_URL_OR_HOST, text)
     return found is not None and found["scheme"] == "http" and not _is_this_machine(found["host"])
 
 
 def is_url(text: str) -> bool:
     """Return whether a text is an http or https URL with a host, and without a user, a query or a fragment."""
-    return _URL.fullmatch(text) is not None
+    return re.fullmatch(_URL, text) is not None
 
 
 @cache
@@ -813,36 +812,42 @@ def settings(section: str, catalog_type: str = "") -> Mapping[str, ValueType]:
         section: "spark", or the name of a format for its catalog properties.
         catalog_type: The type of the catalog; empty for Spark settings.
     """
-    groups = SPARK if section == "spark" else PROPERTIES.get(section, ())
-    of_type = [group for group in groups if not group.types or catalog_type in group.types]
-    return {name: type_ for group in of_type for name, type_ in group.settings.items()}
+    groups = _groups(section, catalog_type)
+    return {name: type_ for group in groups for name, type_ in group.settings.items()}
 
 
 def type_of(name: str, section: str, catalog_type: str = "") -> ValueType | None:
     """Return the type of the value of a setting, None if the list does not have the setting. See `settings`."""
-    exact, folded, patterns = _index(section, catalog_type)
-    found = exact.get(name) or folded.get(name.lower())
-    return found or next((type_ for pattern, type_ in patterns.items() if pattern.fullmatch(name)), None)
+    exact, folded = _index(section, catalog_type)
+    if found := exact.get(name) or folded.get(name.lower()):
+        return found
+    return next((type_ for pattern, type_ in _patterns(section, catalog_type) if pattern.fullmatch(name)), None)
 
 
 @cache
-def _index(section: str, catalog_type: str) -> tuple[_Types, _Types, dict[re.Pattern[str], ValueType]]:
-    """Return the types by exact name, by the lower case of names that ignore it, and by patterns of names."""
-    groups = SPARK if section == "spark" else PROPERTIES.get(section, ())
-    exact: _Types = {}
-    folded: _Types = {}
-    patterns: dict[re.Pattern[str], ValueType] = {}
-    for group in groups:
-        if group.types and catalog_type not in group.types:
-            continue
+def _index(section: str, catalog_type: str) -> tuple[Mapping[str, ValueType], Mapping[str, ValueType]]:
+    """Return the types by exact name, and by the lower case of the names whose case does not matter."""
+    exact, folded = {}, {}
+    for group in _groups(section, catalog_type):
         for name, type_ in group.settings.items():
-            if _PART.search(name):
-                patterns[re.compile(name_pattern(name))] = type_
-            elif group.ignores_case:
+            if group.ignores_case:
                 folded[name.lower()] = type_
-            else:
+            elif not _PART.search(name):
                 exact[name] = type_
-    return exact, folded, patterns
+    return exact, folded
+
+
+@cache
+def _patterns(section: str, catalog_type: str) -> tuple[tuple[re.Pattern[str], ValueType], ...]:
+    """Return the types of names with variable parts."""
+    groups = _groups(section, catalog_type)
+    named = [item for group in groups for item in group.settings.items() if _PART.search(item[0])]
+    return tuple((re.compile(name_pattern(name)), type_) for name, type_ in named)
+
+
+def _groups(section: str, catalog_type: str) -> tuple[Group, ...]:
+    groups = SPARK if section == "spark" else PROPERTIES.get(section, ())
+    return tuple(group for group in groups if not group.types or catalog_type in group.types)
 
 
 def name_pattern(name: str) -> str:

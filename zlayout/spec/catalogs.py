@@ -26,29 +26,35 @@ _REMOTE = ("rest", "unity", "hive", "glue")  # catalog types that are services, 
 _WEB_TYPES = ("rest", "unity", "glue")
 _WEB = ("http", "https")
 _OF_S3 = frozenset({"region", "path_style"})  # keys of storage that GCS does not have
+# The location names the host to which Spark sends the credentials of Azure.
+_AZURE = (
+    r"(?:[a-z0-9$_-]{1,63}@[a-z0-9-]{1,63}\."
+    r"(?:(?:dfs|blob)\.(?:core\.windows\.net|core\.chinacloudapi\.cn|core\.usgovcloudapi\.net|fabric\.microsoft\.com)"
+    r"|z[0-9]{1,3}\.(?:dfs|blob)\.storage\.azure\.net)|[^@\\]*)"
+)
 # What `uri` of type sql may be. SQLAlchemy imports a driver by its name, and passes the parameters of the query to it;
 # zlayout passes them to the JDBC driver too. Parameters of both load classes, read files, run SQL or choose a host.
 _HOST = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\]"
-_SQL_URI = re.compile(
+_SQL_URI = (
     r"(?P<dialect>sqlite|postgresql|mysql)(?:\+(?P<driver>\w+))?://"
     r"(?P<user>[^/@?#]*@)?"
     rf"(?P<host>(?:{_HOST})(?::[0-9]{{1,5}})?)?"
     r"/(?P<database>[^?#]*)(?:\?(?P<query>[^#]*))?"
 )
 _DRIVERS = {"sqlite": ("pysqlite",), "postgresql": ("psycopg2", "psycopg"), "mysql": ("pymysql",)}
-_DATABASE = re.compile(r"[A-Za-z0-9_$.-]{1,64}")
-_SECONDS = re.compile(r"[0-9]{1,6}")
+_DATABASE = r"[A-Za-z0-9_$.-]{1,64}"
+_SECONDS = r"[0-9]{1,6}"
 _PARAMETERS = {
-    "sqlite": {"timeout": re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,3})?")},
+    "sqlite": {"timeout": r"[0-9]{1,6}(?:\.[0-9]{1,3})?"},
     "postgresql": {
-        "sslmode": re.compile(r"require|verify-ca|verify-full"),
-        "channel_binding": re.compile(r"require"),
+        "sslmode": r"require|verify-ca|verify-full",
+        "channel_binding": r"require",
         "connect_timeout": _SECONDS,
-        "application_name": re.compile(r"[A-Za-z0-9_. -]{1,63}"),
+        "application_name": r"[A-Za-z0-9_. -]{1,63}",
     },
     "mysql": {
-        "charset": re.compile(r"utf8(?:mb[34])?"),
-        "ssl_check_hostname": re.compile(r"true"),
+        "charset": r"utf8(?:mb[34])?",
+        "ssl_check_hostname": r"true",
         **dict.fromkeys(("connect_timeout", "read_timeout", "write_timeout"), _SECONDS),
     },
 }
@@ -81,6 +87,11 @@ def check_catalog(name: str, data: Mapping[str, Any], environ: Mapping[str, str]
         yield _misfit(f"{key}.{name}", "expected a URL, found brackets that do not enclose an IPv6 address")
     if malformed:
         return
+    for name, location in locations.items():
+        url = urlsplit(location)
+        if url.scheme in ("abfs", "abfss") and not re.fullmatch(_AZURE, url.netloc):
+            hint = "use abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH"
+            yield _misfit(f"{key}.{name}", "expected a host of Azure after the container, found another", hint)
     keys = types[type_]
     for wanted in keys.required:
         if wanted not in data:
@@ -183,7 +194,7 @@ def _check_sql_uri(key: str, uri: str) -> Iterator[Violation]:
         message = "expected a catalog that Spark can read, found one in memory"
         yield _misfit(key, message, "use a file, for example sqlite:///catalog.db")
         return
-    found = _SQL_URI.fullmatch(uri)
+    found = re.fullmatch(_SQL_URI, uri)
     if found is None:
         yield _misfit(key, "expected a URI of SQLite, PostgreSQL or MySQL for type sql, found another text", hint)
         return
@@ -192,7 +203,7 @@ def _check_sql_uri(key: str, uri: str) -> Iterator[Violation]:
         names = " or ".join(f"{dialect}+{driver}" for driver in drivers)
         yield _misfit(key, f"expected {dialect} or {names} for type sql, found another driver", hint)
     is_file = dialect == "sqlite"
-    if (found["user"] or found["host"]) if is_file else not _DATABASE.fullmatch(found["database"]):
+    if (found["user"] or found["host"]) if is_file else not re.fullmatch(_DATABASE, found["database"]):
         where = "sqlite:///FILE" if is_file else f"the name of a database after {dialect}://USER@HOST/"
         yield _misfit(key, f"expected {where} for type sql, found another text", hint)
     allowed = _PARAMETERS[dialect]
@@ -201,7 +212,7 @@ def _check_sql_uri(key: str, uri: str) -> Iterator[Violation]:
         if name not in allowed:
             message = f"expected only the parameters {', '.join(allowed)} in the URI of {dialect}, found another"
             yield _misfit(key, message, "remove the others: they could load a class, read a file or choose a host")
-        elif not allowed[name].fullmatch(value):
+        elif not re.fullmatch(allowed[name], value):
             message = f"expected another value for the parameter {name} of {dialect}"
             yield _misfit(key, message, "docs/spec.md has the parameters of type sql with their values")
 
