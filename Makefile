@@ -70,9 +70,10 @@ mutation: setup  ## an hour: a tenth of the mutants of the core against its unit
 	$(BIN)/pip install --quiet --disable-pip-version-check mutmut==3.8.1
 	$(BIN)/python benchmarks/mutation.py
 
-schemas: setup  ## the schema of the plan document, from the code
+schemas: setup  ## from the code: the schema of the plan document; the allowed settings in the project schema and the docs
 	$(BIN)/python -c 'import json; from zlayout.planner.document import schema; print(json.dumps(schema(), indent=2))' \
 		> schemas/v2/plan.schema.json
+	PYTHONPATH=tests $(BIN)/python -m support.settings_page
 
 jars: setup  ## minutes: the jars of each package of versions.py with their sums, as Ivy resolves them from Maven Central
 	PYTHONPATH=tests $(BIN)/python -m support.jars

@@ -71,7 +71,7 @@ def test_a_changed_jar_ends_the_start_before_a_jvm_loads_it(
     done = doctor(project, XDG_CACHE_HOME=str(cache))
     text = "".join(done.stdout.split())
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "ZL332" in text
+    assert "ZL341" in text
     assert str(changed) in text
     assert DELTA.sha256 in text
     assert jars.sha256_of(planted) in text
@@ -108,12 +108,12 @@ def test_a_folder_to_which_others_can_write_is_refused(project: Path, mode: int,
     (tmp_path / "cache" / "zlayout").chmod(mode)
     done = doctor(project, XDG_CACHE_HOME=str(tmp_path / "cache"))
     assert done.returncode == 1
-    assert "ZL332" in done.stdout
+    assert "ZL341" in done.stdout
     assert f"mode {mode:o}" in " ".join(done.stdout.split())
 
 
 def refused(folder: Path) -> str:
-    with pytest.raises(EngineError, match="ZL332") as error:
+    with pytest.raises(EngineError, match="ZL341") as error:
         cache_folder({"XDG_CACHE_HOME": str(folder)})
     return str(error.value)
 
@@ -136,12 +136,12 @@ def test_a_link_in_place_of_a_jar_is_refused(cache: Path) -> None:
     folder = cache / "zlayout" / "spark"
     (folder / DELTA.name).rename(folder / "other.jar")
     (folder / DELTA.name).symlink_to("other.jar")
-    with pytest.raises(EngineError, match="ZL332"):
+    with pytest.raises(EngineError, match="ZL341"):
         provide([DELTA], folder, {})
 
 
 def test_a_package_that_is_not_listed_is_refused() -> None:
-    with pytest.raises(EngineError, match=r"ZL332.*org.other:thing:1"):
+    with pytest.raises(EngineError, match=r"ZL341.*org.other:thing:1"):
         closure([*packages([]), "org.other:thing:1"])
 
 
@@ -193,7 +193,7 @@ def test_a_mirror_that_the_environment_names_is_the_only_source(repository: Repo
 
 def test_another_content_from_a_mirror_is_refused_and_not_kept(repository: Repository, tmp_path: Path) -> None:
     repository.content["/maven/a/b/1/b-1.jar"] = b"evil"
-    with pytest.raises(EngineError, match=f"ZL332 http.*/a/b/1/b-1.jar: expected SHA-256 {SMALL.sha256}") as error:
+    with pytest.raises(EngineError, match=f"ZL341 http.*/a/b/1/b-1.jar: expected SHA-256 {SMALL.sha256}") as error:
         provide([SMALL], tmp_path, {"ZLAYOUT_MAVEN_URL": repository.url})
     assert "127.0.0.1" in str(error.value)
     assert "hidden-word" not in str(error.value)
@@ -205,7 +205,7 @@ def test_an_endless_jar_is_refused_and_not_kept(
 ) -> None:
     monkeypatch.setattr(jars, "MAX_JAR_BYTES", 2**20)
     repository.content["/maven/a/b/1/b-1.jar"] = bytes(3 * 2**20)
-    with pytest.raises(EngineError, match=r"ZL332.*more than 1048576 bytes"):
+    with pytest.raises(EngineError, match=r"ZL341.*more than 1048576 bytes"):
         provide([SMALL], tmp_path, {"ZLAYOUT_MAVEN_URL": repository.url})
     assert list(tmp_path.iterdir()) == []
 

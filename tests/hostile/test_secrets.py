@@ -28,7 +28,7 @@ CANARIES = {
 PROJECT = """\
 version: 1
 catalogs:
-  lake: {format: delta, warehouse: ./tables, properties: {AWS_SECRET_ACCESS_KEY: "${SECRET}", plain: "${UNNAMED}"}}
+  lake: {format: delta, warehouse: ./tables, properties: {AWS_SECRET_ACCESS_KEY: "${SECRET}", client_id: "${UNNAMED}"}}
   away:
     format: delta
     tables: {db.t: "abfss://c@acc.dfs.core.windows.net/t?sv=1&sig=${SIGNATURE}&se=2030"}
@@ -37,13 +37,13 @@ catalogs:
       AZURE_STORAGE_ENDPOINT: "http://127.0.0.1:1"
       allow_http: "true"
       max_retries: "0"
-  pg: {format: iceberg, type: sql, uri: "nosuch+driver://bob:${PASSWORD}@127.0.0.1:1/db", warehouse: ./w}
-  lite: {format: iceberg, type: sql, uri: "sqlite:///w/none.db?key=${PASSWORD}", warehouse: ./w}
+  pg: {format: iceberg, type: sql, uri: "postgresql://bob:${PASSWORD}@127.0.0.1:1/db", warehouse: ./w}
+  lite: {format: iceberg, type: sql, uri: "sqlite:///w/none.db", warehouse: ./w}
   rest:
     format: iceberg
     type: rest
     uri: "http://user:${PASSWORD}@127.0.0.1:1/x?token=${TOKEN}"
-    properties: {token: "${TOKEN}", credential: "id:${SECRET}", header.X-Other: "${UNNAMED}"}
+    properties: {token: "${TOKEN}", credential: "id:${SECRET}", audience: "${UNNAMED}"}
 spark:
   conf: {spark.hadoop.fs.s3a.secret.key: "${CONF}", spark.hadoop.fs.s3a.session.token: "${LITERAL}"}
 """

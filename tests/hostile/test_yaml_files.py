@@ -18,8 +18,19 @@ PROJECT: dict[str, Any] = {
     "version": 1,
     "layouts": ["layouts/**/*.yaml"],
     "catalogs": {
-        "lake": {"format": "delta", "warehouse": "w/${X:-y}", "tables": {"a.b": "s3://b/c"}, "properties": {"k": "v"}},
-        "ice": {"format": "iceberg", "type": "sql", "uri": "sqlite:///c.db", "warehouse": "w", "properties": {"n": 1}},
+        "lake": {
+            "format": "delta",
+            "warehouse": "w/${X:-y}",
+            "tables": {"a.b": "s3://b/c"},
+            "properties": {"region": "v"},
+        },
+        "ice": {
+            "format": "iceberg",
+            "type": "sql",
+            "uri": "sqlite:///c.db",
+            "warehouse": "w",
+            "properties": {"clients": 1},
+        },
     },
     "spark": {"master": "local[2]", "conf": {"spark.executor.memory": "8g", "spark.task.cpus": 1}},
     "defaults": {"zorder": {"range_ids": 100}, "files": {"target_size": "1GB"}, "tolerance": {"touched": "2x"}},

@@ -171,7 +171,7 @@ def test_files_beyond_the_plan_that_optimize_replaces_are_an_error(table: DeltaS
     grid(table, 400)
     others = [at for at in range(len(state.files)) if state.files.partition[at] not in planned]
     appended = len(table.observe().files) - len(state.files)
-    with pytest.raises(EngineError, match="ZL324") as caught:
+    with pytest.raises(EngineError, match="ZL340") as caught:
         found.extend(table.execute(work))
     number = len(others) + appended // 2
     told = f": version {found[0].version}, committed by engine native, also replaced {number} files"

@@ -308,7 +308,7 @@ def test_files_beyond_the_plan_that_the_action_replaces_are_an_error(
     others = int((state.files.partition != planned).sum())
     append(table, 2)  # a file in each partition
     monkeypatch.setattr(native, "partition_filter", lambda jvm, _: jvm.iceberg.expressions.Expressions.alwaysTrue())
-    with pytest.raises(EngineError, match=r"ZL324 .*, committed by engine native, also replaced ") as caught:
+    with pytest.raises(EngineError, match=r"ZL340 .*, committed by engine native, also replaced ") as caught:
         found.extend(table.execute(work))
     commits = [outcome for outcome in found if isinstance(outcome, Commit)]
     assert {commit.kind for commit in commits} == {"rewrite"}, "no layout record is committed"

@@ -15,7 +15,6 @@ SPARK_HOME = str(Path(pyspark.__file__).parent)
 # What a driver needs to reach the cluster, and what makes small tables quick.
 CLUSTER_CONF = {
     "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.executor.memory": "700m",
     "spark.sql.shuffle.partitions": 4,
     "spark.databricks.delta.snapshotPartitions": 1,

@@ -64,14 +64,14 @@ def closure(packages: Iterable[str]) -> tuple[Jar, ...]:
         packages: Maven coordinates group:artifact:version.
 
     Raises:
-        EngineError: ZL332, for a package that is not listed.
+        EngineError: ZL341, for a package that is not listed.
     """
     listed = json.loads(LISTED.read_bytes())
     newest: dict[tuple[str, str], Jar] = {}
     for package in packages:
         if package not in listed["packages"]:
             raise EngineError.of(
-                "ZL332",
+                "ZL341",
                 f"{LISTED}: expected the jars of the package {package}, found none",
                 hint="name its jars in PYSPARK_SUBMIT_ARGS: see docs/clusters.md",
             )
@@ -89,7 +89,7 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder for jars and archives of classes, which is created if necessary.
 
     Raises:
-        EngineError: ZL332, if another user owns the folder or can write to it, or if it is a link. ZL304, if it cannot
+        EngineError: ZL341, if another user owns the folder or can write to it, or if it is a link. ZL304, if it cannot
             be created.
     """
     root = Path(environ.get("XDG_CACHE_HOME", ""))
@@ -116,7 +116,7 @@ def _require_own(folder: Path) -> None:
         return
     kind = "link" if stat.S_ISLNK(found.st_mode) else "folder"
     raise EngineError.of(
-        "ZL332",
+        "ZL341",
         f"{folder}: expected a folder of yours to which nobody else can write, "
         f"found a {kind} of user {found.st_uid} with mode {stat.S_IMODE(found.st_mode):o}",
         hint="delete it, so that zlayout creates it again, or set XDG_CACHE_HOME to the path of another folder",
@@ -132,7 +132,7 @@ def provide(jars: Iterable[Jar], folder: Path, environ: Mapping[str, str]) -> li
         environ: The environment of this process.
 
     Raises:
-        EngineError: ZL332, if the content of a jar differs from what is listed. ZL304, if a jar cannot be downloaded.
+        EngineError: ZL341, if the content of a jar differs from what is listed. ZL304, if a jar cannot be downloaded.
     """
     by_path = {folder / jar.name: jar for jar in jars}
     missing = {path: jar for path, jar in by_path.items() if not os.path.lexists(path)}
@@ -160,7 +160,7 @@ def _found(path: Path) -> str:
 
 
 def _differs(place: str, jar: Jar, found: str, hint: str) -> EngineError:
-    return EngineError.of("ZL332", f"{place}: expected SHA-256 {jar.sha256}, found {found}", hint=hint)
+    return EngineError.of("ZL341", f"{place}: expected SHA-256 {jar.sha256}, found {found}", hint=hint)
 
 
 def _download(missing: Mapping[Path, Jar], repository: str) -> None:

@@ -81,7 +81,7 @@ class SparkRuntime:
 
         Raises:
             Refused: ZL204, for Spark Connect.
-            EngineError: ZL301 or ZL302 for Java, ZL303 or ZL304 for Spark, ZL332 for a jar that is not as listed.
+            EngineError: ZL301 or ZL302 for Java, ZL303 or ZL304 for Spark, ZL341 for a jar that is not as listed.
         """
         if self._session is None:
             self._session = self._start()

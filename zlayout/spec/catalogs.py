@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 from zlayout.errors import Diagnostic, Location
 from zlayout.formats.registry import FORMATS
 from zlayout.message_text import quote_value
+from zlayout.spec.allowed import NAME, PLAIN_HTTP, USE_HTTPS, catalog_type, is_url, java_string
 from zlayout.spec.model import CatalogConfig
 from zlayout.spec.validation import Violation, suggestion
 from zlayout.table.location import GCS_SCHEME, S3_ENDPOINT_VARIABLES, S3_SCHEMES
@@ -26,8 +27,38 @@ _REMOTE = ("rest", "unity", "hive", "glue")  # catalog types that are services, 
 _WEB_TYPES = ("rest", "unity", "glue")
 _WEB = ("http", "https")
 _OF_S3 = frozenset({"region", "path_style"})  # keys of storage that GCS does not have
-_PLAIN_HTTP = "expected https to another machine, found http"
-_USE_HTTPS = "use https, or set allow_http: true in the catalog, which sends credentials without encryption"
+# The location names the host to which Spark sends the credentials of Azure.
+_AZURE = (
+    r"(?:[a-z0-9$_-]{1,63}@[a-z0-9-]{1,63}\."
+    r"(?:(?:dfs|blob)\.(?:core\.windows\.net|core\.chinacloudapi\.cn|core\.usgovcloudapi\.net|fabric\.microsoft\.com)"
+    r"|z[0-9]{1,3}\.(?:dfs|blob)\.storage\.azure\.net)|[^@\\]*)"
+)
+# What `uri` of type sql may be. SQLAlchemy imports a driver by its name, and passes the parameters of the query to it;
+# zlayout passes them to the JDBC driver too. Parameters of both load classes, read files, run SQL or choose a host.
+_HOST = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\]"
+_SQL_URI = (
+    r"(?P<dialect>sqlite|postgresql|mysql)(?:\+(?P<driver>\w+))?://"
+    r"(?P<user>[^/@?#]*@)?"
+    rf"(?P<host>(?:{_HOST})(?::[0-9]{{1,5}})?)?"
+    r"/(?P<database>[^?#]*)(?:\?(?P<query>[^#]*))?"
+)
+_DRIVERS = {"sqlite": ("pysqlite",), "postgresql": ("psycopg2", "psycopg"), "mysql": ("pymysql",)}
+_DATABASE = r"[A-Za-z0-9_$.-]{1,64}"
+_SECONDS = r"[0-9]{1,6}"
+_PARAMETERS = {
+    "sqlite": {"timeout": r"[0-9]{1,6}(?:\.[0-9]{1,3})?"},
+    "postgresql": {
+        "sslmode": r"require|verify-ca|verify-full",
+        "channel_binding": r"require",
+        "connect_timeout": _SECONDS,
+        "application_name": r"[A-Za-z0-9_. -]{1,63}",
+    },
+    "mysql": {
+        "charset": r"utf8(?:mb[34])?",
+        "ssl_check_hostname": r"true",
+        **dict.fromkeys(("connect_timeout", "read_timeout", "write_timeout"), _SECONDS),
+    },
+}
 
 
 def check_catalog(name: str, data: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Violation]:
@@ -45,11 +76,23 @@ def check_catalog(name: str, data: Mapping[str, Any], environ: Mapping[str, str]
     """
     key = f"catalogs.{name}"
     types = FORMATS[data["format"]].traits.catalog_types
-    type_ = _type(data)
+    type_ = catalog_type(data)
     if type_ is None or type_ not in types:
         message = f"expected type {' or '.join(types)} for format {data['format']}, found "
         yield _misfit(f"{key}.type" if type_ else key, message + (f"'{type_}'" if type_ else "none"))
         return
+    locations = {"uri": data.get("uri", ""), "warehouse": data.get("warehouse", "")}
+    locations |= {f"tables.{name}": location for name, location in data.get("tables", {}).items()}
+    malformed = [name for name, location in locations.items() if not _can_be_split(location)]
+    for name in malformed:
+        yield _misfit(f"{key}.{name}", "expected a URL, found brackets that do not enclose an IPv6 address")
+    if malformed:
+        return
+    for name, location in locations.items():
+        url = urlsplit(location)
+        if url.scheme in ("abfs", "abfss") and not re.fullmatch(_AZURE, url.netloc):
+            hint = "use abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH"
+            yield _misfit(f"{key}.{name}", "expected a host of Azure after the container, found another", hint)
     keys = types[type_]
     for wanted in keys.required:
         if wanted not in data:
@@ -63,7 +106,7 @@ def check_catalog(name: str, data: Mapping[str, Any], environ: Mapping[str, str]
     yield from _check_file_locations(f"{key}.file_locations", data)
     yield from _check_uri(f"{key}.uri", type_, data)
     yield from _check_warehouse(f"{key}.warehouse", type_, data)
-    yield from _check_rest(f"{key}.properties", type_, data)
+    yield from _check_delegation(f"{key}.properties", type_, data)
     yield from _check_storage(key, type_, data, environ)
 
 
@@ -76,7 +119,7 @@ def catalog(name: str, data: Mapping[str, Any], root: Path, location: Location) 
         root: The absolute path of the folder of the project, against which relative paths are resolved.
         location: The location of the catalog in `zlayout.yaml`.
     """
-    traits, type_ = FORMATS[data["format"]].traits, _type(data) or ""
+    traits, type_ = FORMATS[data["format"]].traits, catalog_type(data) or ""
     options: dict[str, Any] = {}
     if "warehouse" in data:
         options["warehouse"] = _warehouse(data["warehouse"], root, traits.local_warehouse_scheme, type_)
@@ -100,19 +143,6 @@ def unknown_catalog(name: str, catalogs: Collection[str], location: Location) ->
     """Return ZL021 for the name of a catalog that is not one of `catalogs`."""
     hint = suggestion(name, catalogs) or f"catalogs of zlayout.yaml: {', '.join(catalogs) or 'none'}"
     return Diagnostic("ZL021", f"unknown catalog {quote_value(name)}", hint=hint, location=location)
-
-
-def java_string(value: Any) -> str:
-    """Return a scalar as the string that Java and Spark use for it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _type(data: Mapping[str, Any]) -> str | None:
-    """Return the declared type of a catalog, or else the default of its format; None if the format has no default."""
-    traits = FORMATS[data["format"]].traits
-    default = next(iter(traits.catalog_types)) if traits.type_is_optional else None
-    type_: str | None = data.get("type", default)
-    return type_
 
 
 def _warehouse(value: str, root: Path, scheme: str, type_: str) -> str:
@@ -163,14 +193,43 @@ def _check_uri(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[Violat
     if scheme and expected and scheme not in expected and others:
         message = f"expected {' or '.join(f'{name}:' for name in expected)} for type {type_}, found {scheme}:"
         yield _misfit(key, message, f"use type {others[0]}, or correct the address")
+    elif type_ == "sql" and uri:
+        yield from _check_sql_uri(key, uri)
     if type_ in _WEB_TYPES and _is_plain(uri) and not data.get("allow_http"):
-        yield _unsafe(key, _PLAIN_HTTP, _USE_HTTPS)
-    if type_ == "sql" and (other := _NO_SQLALCHEMY.match(uri)):
-        hint = "use sqlite:///FILE, postgresql://USER@HOST/DATABASE or mysql://USER@HOST/DATABASE"
+        yield _unsafe(key, PLAIN_HTTP, USE_HTTPS)
+
+
+def _check_sql_uri(key: str, uri: str) -> Iterator[Violation]:
+    """Yield ZL029 for a URI that SQLAlchemy and JDBC do not both read, or with a driver or parameter of its own."""
+    hint = "use sqlite:///FILE, postgresql://USER@HOST/DATABASE or mysql://USER@HOST/DATABASE"
+    if other := _NO_SQLALCHEMY.match(uri):
         yield _misfit(key, f"expected a URI of SQLAlchemy for type sql, found {other[0]}", hint)
-    if type_ == "sql" and _SQLITE.fullmatch(uri) and uri.partition(":///")[2].partition("?")[0] in ("", ":memory:"):
-        hint = "use a file, for example sqlite:///catalog.db"
-        yield _misfit(key, "expected a catalog that Spark can read, found one in memory", hint)
+        return
+    if _SQLITE.fullmatch(uri) and uri.partition(":///")[2].partition("?")[0] in ("", ":memory:"):
+        message = "expected a catalog that Spark can read, found one in memory"
+        yield _misfit(key, message, "use a file, for example sqlite:///catalog.db")
+        return
+    found = re.fullmatch(_SQL_URI, uri)
+    if found is None:
+        yield _misfit(key, "expected a URI of SQLite, PostgreSQL or MySQL for type sql, found another text", hint)
+        return
+    dialect, drivers = found["dialect"], _DRIVERS[found["dialect"]]
+    if found["driver"] is not None and found["driver"] not in drivers:
+        names = " or ".join(f"{dialect}+{driver}" for driver in drivers)
+        yield _misfit(key, f"expected {dialect} or {names} for type sql, found another driver", hint)
+    is_file = dialect == "sqlite"
+    if (found["user"] or found["host"]) if is_file else not re.fullmatch(_DATABASE, found["database"]):
+        where = "sqlite:///FILE" if is_file else f"the name of a database after {dialect}://USER@HOST/"
+        yield _misfit(key, f"expected {where} for type sql, found another text", hint)
+    allowed = _PARAMETERS[dialect]
+    for parameter in found["query"].split("&") if found["query"] else ():
+        name, _, value = parameter.partition("=")
+        if name not in allowed:
+            message = f"expected only the parameters {', '.join(allowed)} in the URI of {dialect}, found another"
+            yield _misfit(key, message, "remove the others: they could load a class, read a file or choose a host")
+        elif not re.fullmatch(allowed[name], value):
+            message = f"expected another value for the parameter {name} of {dialect}"
+            yield _misfit(key, message, "docs/spec.md has the parameters of type sql with their values")
 
 
 def _check_warehouse(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[Violation]:
@@ -203,17 +262,10 @@ def _service_schemes(format_: str) -> frozenset[str]:
     return found - {*_WEB} if format_ == "delta" else found
 
 
-def _check_rest(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[Violation]:
-    """Check the properties of a catalog of type rest.
-
-    Yields:
-        ZL037 for an OAuth2 server to which the credential is sent by plain http; ZL029 for an access delegation without
-        vended credentials.
-    """
+def _check_delegation(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[Violation]:
+    """Yield ZL029 for an access delegation without vended credentials."""
     for name, value in data.get("properties", {}).items() if type_ == "rest" else ():
-        if name == "oauth2-server-uri" and _is_plain(str(value)) and not data.get("allow_http"):
-            yield _unsafe(f"{key}.{name}", _PLAIN_HTTP, _USE_HTTPS)
-        elif name.lower() == "header.x-iceberg-access-delegation" and "vended-credentials" not in str(value):
+        if name.lower() == "header.x-iceberg-access-delegation" and "vended-credentials" not in str(value):
             message = "expected vended-credentials, because pyiceberg does not support requests that the catalog signs"
             yield _misfit(f"{key}.{name}", message, "remove the property")
 
@@ -226,6 +278,9 @@ def _check_storage(key: str, type_: str, data: Mapping[str, Any], environ: Mappi
     on_gcs = GCS_SCHEME in schemes
     if storage is not None:
         yield from _check_store(f"{key}.storage", storage, schemes)
+    if storage is not None and not NAME.accepts(str(storage.get("region", "none"))):
+        # Clients put the region into the host name of the endpoint.
+        yield _unsafe(f"{key}.storage.region", "expected a region such as eu-central-1, found another text")
     if storage is not None and "endpoint" in storage:
         yield from _check_endpoint(f"{key}.storage.endpoint", storage, on_gcs)
     elif (storage is not None and not on_gcs) or schemes & S3_SCHEMES or type_ == "glue":
@@ -233,7 +288,7 @@ def _check_storage(key: str, type_: str, data: Mapping[str, Any], environ: Mappi
         allowed = (storage or {}).get("allow_http") or environ.get("AWS_ALLOW_HTTP", "").lower() in ("true", "1")
         if variable and _is_plain(environ[variable]) and not allowed:
             hint = "use https, or set storage.allow_http: true in the catalog, which sends data without encryption"
-            yield _unsafe(key, f"{_PLAIN_HTTP} in {variable} of the environment", hint)
+            yield _unsafe(key, f"{PLAIN_HTTP} in {variable} of the environment", hint)
 
 
 def _check_store(key: str, storage: Mapping[str, Any], schemes: Set[str]) -> Iterator[Violation]:
@@ -250,21 +305,39 @@ def _check_store(key: str, storage: Mapping[str, Any], schemes: Set[str]) -> Ite
 
 
 def _check_endpoint(key: str, storage: Mapping[str, Any], on_gcs: bool) -> Iterator[Violation]:
-    endpoint = urlsplit(storage["endpoint"])
+    try:
+        endpoint = urlsplit(storage["endpoint"])
+    except ValueError:  # brackets in the host
+        yield _unsafe(key, "expected https://HOST[:PORT], found another text")
+        return
     if endpoint.scheme not in _WEB or not endpoint.hostname or endpoint.query or endpoint.fragment:
         yield _unsafe(key, "expected https://HOST[:PORT], found another text")
     elif endpoint.username or endpoint.password:
         variables = "GOOGLE_APPLICATION_CREDENTIALS" if on_gcs else "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         hint = f"remove them, and set {variables} in the environment"
         yield _unsafe(key, "an endpoint must not contain credentials", hint)
+    elif not is_url(storage["endpoint"]):
+        yield _unsafe(key, "expected https://HOST[:PORT], found another text")
     elif _is_plain(storage["endpoint"]) and not storage.get("allow_http"):
-        yield _unsafe(key, _PLAIN_HTTP, "use https, or set allow_http: true, which sends data without encryption")
+        yield _unsafe(key, PLAIN_HTTP, "use https, or set allow_http: true, which sends data without encryption")
+
+
+def _can_be_split(location: str) -> bool:
+    try:
+        urlsplit(location)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_plain(address: str) -> bool:
     """Return whether requests to an address leave this machine by plain http."""
-    url = urlsplit(address)
-    return url.scheme == "http" and url.hostname not in _THIS_MACHINE
+    try:
+        url = urlsplit(address)
+    except ValueError:  # brackets in the host
+        return address.startswith("http:")
+    # Clients differ in how they read a backslash, and thus in which host they find.
+    return url.scheme == "http" and (url.hostname not in _THIS_MACHINE or "\\" in address)
 
 
 def _scheme(text: str) -> str:

@@ -14,7 +14,8 @@ from typing import Any
 from zlayout.errors import Diagnostic, Location, SpecError
 from zlayout.message_text import quote_value
 from zlayout.secrets import remember
-from zlayout.spec.catalogs import catalog, check_catalog, java_string
+from zlayout.spec.allowed import check_settings, java_string
+from zlayout.spec.catalogs import catalog, check_catalog
 from zlayout.spec.defaults import LAYOUT_PATTERNS, WORKLOAD_PATTERNS
 from zlayout.spec.environment import configuration_values, literal_only, substitute, written_secrets
 from zlayout.spec.layouts import layout_spec
@@ -182,6 +183,8 @@ class _Loading:
         kept = {key: value for key, value in document.data.items() if key not in REMOVED_KEYS}
         data, problems = substitute(kept, self.environ)
         remember(configuration_values(document.data, data, self.environ))
+        unknown = {key for key, _ in problems}  # values with variables that could not be replaced
+        problems += [found for found in check_settings(data) if found[0] not in unknown]
         problems += written_secrets(document)
         self.errors.extend(located(document, key, diagnostic) for key, diagnostic in problems)
         return document, data
@@ -189,7 +192,13 @@ class _Loading:
     def _catalog(self, name: str, entry: Mapping[str, Any], document: Document) -> CatalogConfig:
         problems = check_catalog(name, entry, self.environ)
         self.errors.extend(located(document, key, diagnostic) for key, diagnostic in problems)
-        return catalog(name, entry, self.root, document.locations[f"catalogs.{name}"])
+        at = document.locations[f"catalogs.{name}"]
+        found = catalog(name, entry, self.root, at)
+        if "${" in str(self.root) and "${" in str(found.options):
+            # Spark and Hadoop would replace it by a variable or a setting.
+            message = f"expected a folder without '${{' in its name for the relative paths of catalogs.{name}"
+            self._error("ZL019", message, at, "rename the folder of the project, or write absolute paths")
+        return found
 
     def _patterns(self, document: Document) -> Iterable[tuple[str, Location]]:
         written = document.data.get("layouts")

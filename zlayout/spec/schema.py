@@ -10,6 +10,7 @@ from typing import Any
 
 from zlayout.formats.registry import FORMATS
 
+_SCALAR = {"title": "text, a number, true or false", "type": ["string", "number", "boolean"]}
 _VERSIONS = {"layout": "v1", "project": "v1", "plan": "v2"}
 
 
@@ -25,7 +26,8 @@ def schema_text(name: str) -> str:
 def load_schema(name: str) -> dict[str, Any]:
     """Return a published schema as data, with the formats of the registry as catalog formats.
 
-    Callers share the result and must not change it.
+    The names of Spark settings and catalog properties, which editors complete, are left out: `zlayout.spec.allowed`
+    checks them with their values. Callers share the result and must not change it.
     """
     return _schema(name, tuple(FORMATS))
 
@@ -35,4 +37,7 @@ def _schema(name: str, formats: tuple[str, ...]) -> dict[str, Any]:
     schema: dict[str, Any] = json.loads(schema_text(name))
     if name == "project":
         schema["definitions"]["catalog"]["properties"]["format"]["enum"] = list(formats)
+        for settings in ("spark_settings", "catalog_properties"):
+            title = schema["definitions"][settings]["title"]
+            schema["definitions"][settings] = {"type": "object", "title": title, "additionalProperties": _SCALAR}
     return schema

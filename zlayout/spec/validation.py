@@ -48,11 +48,14 @@ def located(document: Document, key: str, diagnostic: Diagnostic) -> Diagnostic:
     return Diagnostic(diagnostic.code, diagnostic.message, diagnostic.severity, diagnostic.hint, location)
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return the hint `did you mean 'x'?` with the most similar known name, or an empty string if none is similar."""
+def suggestion(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return the hint `did you mean 'x'?` with the most similar known name, or an empty string if none is similar.
+
+    cutoff: the similarity from which a name is suggested, 0 to 1.
+    """
     words = list(known)
     same = [word for word in words if word.lower() == name.lower()]
-    close = same or get_close_matches(name, words, n=1, cutoff=0.6)
+    close = same or get_close_matches(name, words, n=1, cutoff=cutoff)
     return f"did you mean '{close[0]}'?" if close else ""
 
 

@@ -93,9 +93,9 @@ def test_relative_places_start_at_the_project_in_the_form_each_reader_needs(load
     text = """version: 1
 catalogs:
   a: {format: delta, warehouse: ../w, tables: {x.y: t/y, z: "s3://b/z", q: /abs/q}}
-  b: {format: iceberg, type: sql, uri: "sqlite:///c.db?x=1", warehouse: w w/}
+  b: {format: iceberg, type: sql, uri: "sqlite:///c.db?timeout=1", warehouse: w w/}
   c: {format: iceberg, type: sql, uri: "postgresql://u:${P}@h/db", warehouse: /abs/w}
-  d: {format: iceberg, type: rest, uri: "https://h/x", warehouse: prod, properties: {n: 1, t: true}}
+  d: {format: iceberg, type: rest, uri: "https://h/x", warehouse: prod, properties: {clients: 1, prefix: true}}
   e: {format: iceberg, type: hive, uri: "thrift://h:9083", warehouse: "s3://b/w"}
   f: {format: iceberg, type: glue}
   g: {format: iceberg, type: sql, uri: "sqlite:////abs/c.db", warehouse: "file:///abs/w"}
@@ -107,9 +107,13 @@ spark: {master: "local[2]", conf: {spark.executor.memory: 8g, spark.speculation:
             "warehouse": str(tmp_path.parent / "w"),
             "tables": {"x.y": str(tmp_path / "t/y"), "z": "s3://b/z", "q": "/abs/q"},
         },
-        "b": {"uri": f"sqlite:///{tmp_path}/c.db?x=1", "warehouse": f"file://{tmp_path}/w w"},
+        "b": {"uri": f"sqlite:///{tmp_path}/c.db?timeout=1", "warehouse": f"file://{tmp_path}/w w"},
         "c": {"uri": "postgresql://u:p@h/db", "warehouse": "file:///abs/w"},
-        "d": {"uri": "https://h/x", "warehouse": "prod", "properties": {"n": "1", "t": "true"}},
+        "d": {
+            "uri": "https://h/x",
+            "warehouse": "prod",
+            "properties": {"clients": "1", "prefix": "true"},
+        },
         "e": {"uri": "thrift://h:9083", "warehouse": "s3://b/w"},
         "f": {},
         "g": {"uri": "sqlite:////abs/c.db", "warehouse": "file:///abs/w"},
@@ -137,7 +141,7 @@ def test_every_layout_has_the_commit_properties_of_the_project(load: Load) -> No
 def test_environment_variables_in_identity_fields(load: Load) -> None:
     text = """version: 1
 catalogs:
-  a: {format: delta, warehouse: "${W}/x${N:-y}", tables: {t: "${T:?no}"}, properties: {k: "${K}"}}
+  a: {format: delta, warehouse: "${W}/x${N:-y}", tables: {t: "${T:?no}"}, properties: {token: "${K}"}}
 commit: {properties: {note: "${NOTE}"}}
 spark: {master: "${M:-local[3]}", conf: {spark.local.dir: "/${E}d"}}
 """
@@ -146,7 +150,7 @@ spark: {master: "${M:-local[3]}", conf: {spark.local.dir: "/${E}d"}}
     assert project.catalogs["a"].options == {
         "warehouse": "/w/xy",
         "tables": {"t": "s3://t"},
-        "properties": {"k": "$W"},
+        "properties": {"token": "$W"},
     }
     assert project.layouts[0].commit_properties == {"note": "${W}"}
     assert project.spark.master == "local[3]"

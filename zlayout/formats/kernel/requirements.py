@@ -132,7 +132,7 @@ def require_only_planned(
         selected: Returns the indexes of the partitions that the command was to rewrite.
 
     Raises:
-        EngineError: ZL324, if they replaced other files.
+        EngineError: ZL340, if they replaced other files.
     """
     found: dict[int, int] = {}
     for version, before, paths in commits:
@@ -150,7 +150,7 @@ def require_only_planned(
             found[version] = outside
     if found:
         raise EngineError.of(
-            "ZL324",
+            "ZL340",
             f"{work.table}: version {', '.join(map(str, found))}, committed by engine native, also replaced "
             f"{sum(found.values())} files that are not part of the plan",
             hint="the rows are the same; compare the version with the one before it, restore that one if these files "

@@ -44,7 +44,7 @@ def run_native(
 
     Raises:
         CommitConflict: ZL321, if OPTIMIZE failed before its first commit because of a concurrent change.
-        EngineError: ZL314, if it failed before its first commit for another reason; ZL324, if it also replaced files
+        EngineError: ZL314, if it failed before its first commit for another reason; ZL340, if it also replaced files
             that are not part of the plan.
         CommitUnknown: ZL331.
     """

@@ -87,7 +87,7 @@ def rewrite(
 
     Raises:
         Refused: ZL225, if another writer has removed files or rows since the plan.
-        EngineError: ZL324, if the action also replaced files that are not part of the plan.
+        EngineError: ZL340, if the action also replaced files that are not part of the plan.
         CommitUnknown: ZL331, if no commit of the run is in the table and the action may still commit.
     """
     notify(Progress(str(work.table), Stage.REWRITING, f"with Iceberg's {_order(work.layout)}"))
