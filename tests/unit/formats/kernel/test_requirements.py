@@ -47,7 +47,7 @@ def test_planned_files_and_new_ones_of_their_partitions_may_be_replaced(paths: s
 
 @pytest.mark.parametrize(("paths", "number"), [("abc", 1), ("e", 1), ("abcde", 2), ("ax", 1)])
 def test_any_other_file_is_an_error(paths: str, number: int) -> None:
-    expected = f"ZL324 lake.db.t: version 8, committed by engine native, also replaced {number} files that are not part"
+    expected = f"ZL340 lake.db.t: version 8, committed by engine native, also replaced {number} files that are not part"
     assert replaced([*paths]).startswith(expected)
 
 
