@@ -12,9 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-# The size of the JSON in one metadata file or in one response of a service, after decompression. It is parsed as a
-# whole, which takes several times as much memory.
+# The size of the JSON in one metadata file or in one response of a service, after decompression, and the number of its
+# values. A parsed value may take 350 bytes, and the shortest takes 3 bytes of the file.
 MAX_METADATA_BYTES = 128 << 20
+MAX_METADATA_VALUES = 4_000_000
 GZIP, DEFLATE = 31, -15  # `wbits` of zlib
 _INFLATED_PART = 1 << 20
 
@@ -51,6 +52,19 @@ class TooLargeError(ValueError):
 
     def __init__(self, what: str, limit: int) -> None:
         super().__init__(f"{what} has more than {limit:,} bytes, the limit of zlayout")
+
+
+def require_parsable(document: bytes, what: str) -> None:
+    """Check the size of untrusted JSON before it is parsed.
+
+    Raises:
+        TooLargeError: It has more than MAX_METADATA_BYTES.
+        ValueError: It has more than MAX_METADATA_VALUES, by the number of its commas.
+    """
+    if len(document) > MAX_METADATA_BYTES:
+        raise TooLargeError(what, MAX_METADATA_BYTES)
+    if document.count(b",") > MAX_METADATA_VALUES:
+        raise ValueError(f"{what} has more than {MAX_METADATA_VALUES:,} values, the limit of zlayout")
 
 
 def inflated(data: bytes, limit: int, wbits: int, what: str) -> bytes:

@@ -25,6 +25,7 @@ from pyiceberg.types import LongType, NestedField
 from support.fake_rest import Canary, Responses, bomb, canary, fake_rest
 from support.servers import CREDENTIALS
 
+import zlayout
 from zlayout import reading
 from zlayout.errors import Location, TableError
 from zlayout.formats.iceberg.history_table import IcebergHistory
@@ -417,6 +418,7 @@ def test_nothing_but_zlayout_yaml_defines_a_catalog(
     entry = {"format": "iceberg", "type": "sql", **local.options}
     (project / "zlayout.yaml").write_text(json.dumps({"version": 1, "catalogs": {"ice": entry}}))
     environment = os.environ | {"HOME": str(home)} | (VARIABLES if place == "variables" else {})
+    environment["PYTHONPATH"] = os.pathsep.join((str(Path(zlayout.__path__[0]).parent), environment["PYTHONPATH"]))
     if place == "files":
         environment["PYICEBERG_HOME"] = str(configured)
     done = subprocess.run(
@@ -468,6 +470,16 @@ def test_a_metadata_file_that_is_too_large_is_not_parsed(
     writer.drop_table("db.t")
     writer.register_table("db.t", path) if small_limit > len(content) else _register(local, path)
     with pytest.raises(TableError, match=r"ZL123 .*1,048,576 bytes"):
+        observe(local, NAME, ["a"])
+
+
+def test_a_metadata_file_with_too_many_values_is_not_parsed(
+    local: CatalogConfig, writer: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "MAX_METADATA_VALUES", 1000)
+    path = Path(writer.load_table("db.t").metadata_location.removeprefix("file://"))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"x": [[]] * 1001}))
+    with pytest.raises(TableError, match=r"ZL123 .*1,000 values"):
         observe(local, NAME, ["a"])
 
 
