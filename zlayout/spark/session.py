@@ -164,8 +164,7 @@ class SparkRuntime:
         # For S3, zlayout adds a class (zlayout.spark.classes). Its class loader has the jars only if Ivy resolved them.
         if any(stores(catalog) for catalog in self._project.catalogs.values()):
             return None
-        home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
-        return quick_start(conf, self._project.spark.conf, home, java, os.environ, brief=self._brief)
+        return quick_start(conf, self._project.spark.conf, versions.spark_home(), java, os.environ, brief=self._brief)
 
 
 def configure_hadoop(context: Any, conf: Mapping[str, str]) -> None:
