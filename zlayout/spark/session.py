@@ -173,7 +173,7 @@ class SparkRuntime:
         chosen, catalogs = self._project.spark.conf, self._project.catalogs.values()
         if pyspark.SparkContext._gateway is not None or names_jars(os.environ) or _PACKAGES in chosen:
             return {}
-        home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+        home = versions.spark_home()
         defaults = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf", "spark-defaults.conf")
         jars, folder = closure(packages(catalogs)), cache_folder(os.environ)
         # For S3, zlayout adds a class (zlayout.spark.classes) to the class loader that has the jars of `spark.jars`.
