@@ -84,9 +84,9 @@ def observe_delta(
         schema = json.loads(delta.schema().to_json())
         try:
             adds = pa.table(delta.get_add_actions(flatten=False))
+            log = opened.log if opened.log is not None and at in opened.log.commits else LogFiles(log_storage)
             del delta, opened  # frees the copy of the live files
             adds = adds.take(pc.sort_indices(adds["path"])).combine_chunks()
-            log = LogFiles(log_storage)
             annotations = read_annotations(log, at, adds["path"].combine_chunks())
             outside = _outside(table, location, log, annotations, permitted)
         except (DeltaError, OSError, pa.ArrowException) as error:
