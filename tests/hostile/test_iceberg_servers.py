@@ -248,6 +248,8 @@ def test_what_servers_usually_send_is_accepted(responses: Responses, rest: Catal
     responses.overrides = {"uri": f"{uri}/", "unknown": "value", "number": 7}
     responses.config = {
         "py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO",
+        "s3.write.storage-class": "STANDARD",
+        "http-client.urlconnection.socket-timeout-ms": "1000",
         "s3.signer.uri": uri,
         "s3.signer.endpoint": "v1/aws/s3/sign/x",
         "client.refresh-credentials-endpoint": "v1/namespaces/db/tables/t/credentials",

@@ -109,8 +109,8 @@ _READ_BY_ICEBERG = re.compile(
 )
 # Among these, the keys that name a class, an address, a login or an account.
 _DECISIVE = re.compile(
-    r"impl|class|factory|provider|reporter|proxy|uri|url|endpoint|host|authority|connection-string"
-    r"|(?:^|\.)(?:auth|ssl)(?:$|\.)|sigv4|rest\.sign|role|profile|impersonate"
+    r"impl|factory|provider|reporter|proxy|(?<![a-z])ur[il](?![a-z])|endpoint|host|authority|connection-string"
+    r"|^auth$|^ssl|^rest\.(?:auth|sig)|role|profile|impersonate"
 )
 _OF_PYTHON = "py-"  # the prefix of keys that only pyiceberg reads, which gets none of them
 _ENDPOINT = re.compile(
