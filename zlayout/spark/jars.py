@@ -93,15 +93,15 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
             be created.
     """
     root = Path(environ.get("XDG_CACHE_HOME", ""))
-    if not root.is_absolute():
-        root = Path(environ.get("HOME") or Path("~").expanduser(), ".cache")
-    folder = root / "zlayout" / "spark"
     try:
+        if not root.is_absolute():
+            root = Path(environ.get("HOME") or Path("~").expanduser(), ".cache")
+        folder = root / "zlayout" / "spark"
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         for each in (folder.parent, folder):
             each.mkdir(mode=0o700, exist_ok=True)
             _require_own(each)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home folder
         raise EngineError.of(
             "ZL304",
             f"Spark did not start: the folder for its jars cannot be created: {first_line(error)}",
