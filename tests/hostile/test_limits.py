@@ -54,6 +54,7 @@ READERS = {
     "spec/schema.py": ("files of the package", "", ""),
     "advisor/page.py": ("files of the package", "", ""),
     "report/html.py": ("files of the package", "", ""),
+    "spark/jars.py": ("jars, which are compared with their checksums", "", ""),
     "spark/quick_start.py": ("the cache folder of the user", "", ""),
     "spark/configuration.py": ("files of the operator", "", ""),
     "formats/delta/write/add_files.py": ("files of the package", "", ""),
