@@ -54,6 +54,7 @@ READERS = {
     "spec/schema.py": ("files of the package", "", ""),
     "advisor/page.py": ("files of the package", "", ""),
     "report/html.py": ("files of the package", "", ""),
+    "spark/jars.py": ("jars, which are compared with their checksums", "", ""),
     "spark/quick_start.py": ("the cache folder of the user", "", ""),
     "spark/configuration.py": ("files of the operator", "", ""),
     "formats/delta/write/add_files.py": ("files of the package", "", ""),
@@ -124,9 +125,12 @@ def test_packed_workloads(name: str, project: Path) -> None:
     assert "ZL070" in alone(project, "workload", "import", name)
 
 
-def test_many_empty_lines(project: Path) -> None:
-    (project / "lines.json").write_bytes(b'{"a": 1}\n' + b"\n" * 20_000_000)
-    alone(project, "workload", "import", "lines.json")
+@pytest.mark.parametrize(
+    "content", [b'{"a": 1}\n' + b"\n" * 20_000_000, b"[" + b"[]," * 9_000_000 + b"[]]"], ids=["lines", "values"]
+)
+def test_query_histories_of_many_lines_and_values(content: bytes, project: Path) -> None:
+    (project / "history.json").write_bytes(content)
+    assert "ZL079" in alone(project, "workload", "import", "history.json")
 
 
 def packed_checkpoint(table: Path, rows: int, add: dict[str, object]) -> None:
