@@ -551,3 +551,49 @@ def with_block(content: bytes, codec: str, plain: bytes, records: int = 1) -> by
     encoder.write_bytes(packed)
     encoder.write(header.sync)
     return output.getvalue()
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"token": SECRET},
+        {"credential": f"id:{SECRET}"},
+        {"rest.sigv4-enabled": "true", "rest.signing-region": "us-east-1"},
+        {},
+    ],
+    ids=["token", "credential", "sigv4", "no login"],
+)
+def test_no_redirect_of_a_server_is_followed(
+    responses: Responses,
+    foreign: Canary,
+    status: int,
+    properties: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """requests would send the form with the client secret, AWS' session token, or a password of ~/.netrc."""
+    netrc = tmp_path / "netrc"
+    netrc.write_text(f"default login user password {SECRET}\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    monkeypatch.setenv("AWS_SESSION_TOKEN", SECRET)
+    responses.redirect = (status, foreign.url.replace("127.0.0.1", "localhost"))
+    with fake_rest(responses) as url, pytest.raises(TableError) as caught:
+        read.load_table(rest_config(url, properties=properties), NAME)
+    assert foreign.requests == []
+    assert "ZL121" in str(caught.value)
+    assert "follows no redirect" in str(caught.value)
+
+
+def test_no_password_of_netrc_is_sent_with_the_request_for_a_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("default login user password other\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    with canary() as own, pytest.raises(TableError):
+        read.load_table(rest_config(own.url, properties={"credential": f"id:{SECRET}"}), NAME)
+    assert own.requests[0].startswith("POST /v1/oauth/tokens")
+    assert "Authorization" not in own.requests[0]

@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.io import load_file_io
+from requests import TooManyRedirects
 
 from zlayout import reading
 from zlayout.formats.iceberg.read.server import Declared, of_catalog, of_storage
 from zlayout.formats.iceberg.read.unread_types import readable
+from zlayout.message_text import quote_value
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.rest import TableResponse
+    from pyiceberg.catalog.rest.auth import AuthManager
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table
-    from requests import Response, Session
+    from requests import PreparedRequest, Response, Session
 
 _PART = 1 << 16  # bytes of a response that are read at a time
 
@@ -31,8 +34,17 @@ class ClosedRestCatalog(RestCatalog):
 
     def _create_session(self) -> Session:
         session = super()._create_session()
-        session.hooks["response"] += [_limit, _change]
+        session.hooks["response"] += [_refuse_redirect, _limit, _change]
         return session
+
+    def _create_legacy_oauth2_auth_manager(self, session: Session) -> AuthManager:
+        """pyiceberg requests a token here, before the session has a way to log in."""
+        session.auth = _as_it_is  # without `auth`, requests sends the password of ~/.netrc
+        session.hooks["response"] += [_refuse_redirect, _limit]
+        try:
+            return super()._create_legacy_oauth2_auth_manager(session)
+        finally:
+            session.hooks["response"].clear()
 
     def _fetch_config(self) -> None:
         """pyiceberg merges the response into the properties here, and acts on them afterwards."""
@@ -54,6 +66,21 @@ class ClosedRestCatalog(RestCatalog):
         table = super()._response_to_table(identifier_tuple, table_response)
         table.io, table.config = load_file_io(access, location), {}
         return table
+
+
+def _as_it_is(request: PreparedRequest) -> PreparedRequest:
+    return request
+
+
+def _refuse_redirect(response: Response, **_: Any) -> None:
+    """Raise TooManyRedirects for a redirect.
+
+    requests would send the form with the OAuth credentials to the new address, the session token of AWS in its header,
+    and the password of ~/.netrc for the new host.
+    """
+    if response.is_redirect:
+        address = quote_value(response.headers["location"])
+        raise TooManyRedirects(f"the server redirects to {address}, and zlayout follows no redirect")
 
 
 def _limit(response: Response, **_: Any) -> None:
