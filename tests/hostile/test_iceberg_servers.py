@@ -25,9 +25,9 @@ from pyiceberg.types import LongType, NestedField
 from support.fake_rest import Canary, Responses, bomb, canary, fake_rest
 from support.servers import CREDENTIALS
 
+import zlayout
 from zlayout import reading
 from zlayout.errors import Location, TableError
-from zlayout.formats.iceberg.history_table import IcebergHistory
 from zlayout.formats.iceberg.read import avro
 from zlayout.formats.iceberg.read import catalog as read
 from zlayout.formats.iceberg.read.observe import observe
@@ -189,15 +189,6 @@ def test_no_table_property_imports_a_class(
     strings = {key: value if isinstance(value, str) else json.dumps(value) for key, value in properties.items()}
     set_properties(writer, "db.t", strings)
     assert observe(local, NAME, ["a"]).files.rows.tolist() == [2]
-    assert not marker.exists()
-
-
-def test_a_history_table_that_names_a_class_is_not_written(local: CatalogConfig, writer: Catalog, marker: Path) -> None:
-    history = TableName("ice", ("ops",), "history")
-    IcebergHistory(local, history, 400).append([])
-    set_properties(writer, "ops.history", {"write.py-location-provider.impl": "canary_module.Canary"})
-    with pytest.raises(ValueError, match=r"write\.py-location-provider\.impl"):
-        IcebergHistory(local, history, 400).append([])
     assert not marker.exists()
 
 
@@ -417,6 +408,7 @@ def test_nothing_but_zlayout_yaml_defines_a_catalog(
     entry = {"format": "iceberg", "type": "sql", **local.options}
     (project / "zlayout.yaml").write_text(json.dumps({"version": 1, "catalogs": {"ice": entry}}))
     environment = os.environ | {"HOME": str(home)} | (VARIABLES if place == "variables" else {})
+    environment["PYTHONPATH"] = os.pathsep.join((str(Path(zlayout.__path__[0]).parent), environment["PYTHONPATH"]))
     if place == "files":
         environment["PYICEBERG_HOME"] = str(configured)
     done = subprocess.run(
@@ -468,6 +460,16 @@ def test_a_metadata_file_that_is_too_large_is_not_parsed(
     writer.drop_table("db.t")
     writer.register_table("db.t", path) if small_limit > len(content) else _register(local, path)
     with pytest.raises(TableError, match=r"ZL123 .*1,048,576 bytes"):
+        observe(local, NAME, ["a"])
+
+
+def test_a_metadata_file_with_too_many_values_is_not_parsed(
+    local: CatalogConfig, writer: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "MAX_METADATA_VALUES", 1000)
+    path = Path(writer.load_table("db.t").metadata_location.removeprefix("file://"))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"x": [[]] * 1001}))
+    with pytest.raises(TableError, match=r"ZL123 .*1,000 values"):
         observe(local, NAME, ["a"])
 
 

@@ -37,6 +37,11 @@ def init_command(folder: Path, given: Mapping[str, str], workflows: bool, ask: b
         console.say(
             f"The layout is an example, because {' and '.join(missing)} had no value: change it first.", "warning"
         )
+    if workflows:
+        console.say(
+            "The workflows install what .zlayout/requirements-plan.txt and .zlayout/requirements-apply.txt pin: "
+            "their first lines have the commands that write these files."
+        )
     console.say("Next: run `zlayout validate`, then `zlayout plan`. To add an existing table: `zlayout import TABLE`.")
     return 0
 

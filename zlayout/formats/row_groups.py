@@ -24,6 +24,7 @@ MAX_STRATA = 64
 # Limits the requests: row groups are chosen from different files if possible, and the footer of each file needs one.
 MAX_ROW_GROUPS = 512
 READER_THREADS = 8
+MAX_ROWS_PER_GROUP = 1 << 25  # equal values take no space in a file, but some bytes for each row after reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +177,9 @@ class _Reader:
         wanted = [".".join(path) for path in paths.values() if path is not None]
         metadata = parquet.metadata.row_group(group)
         rows = int(metadata.num_rows)
+        if rows > MAX_ROWS_PER_GROUP:
+            name = self._files.path[file].as_py()
+            raise pa.ArrowInvalid(f"a row group of {name} has {rows:,} rows, and zlayout reads {MAX_ROWS_PER_GROUP:,}")
         size = sum(
             metadata.column(n).total_compressed_size
             for n in range(metadata.num_columns)

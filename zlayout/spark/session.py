@@ -143,7 +143,7 @@ class SparkRuntime:
             builder = builder.config(key, value)
         with nullcontext() if submitted else jvm_log() as self.log_path:
             try:
-                with jvm_process(spark_home()):
+                with jvm_process():
                     session = builder.getOrCreate()
             except Exception as error:
                 raise EngineError.of(
@@ -168,12 +168,12 @@ class SparkRuntime:
 
     def _jars_conf(self, conf: Mapping[str, str], java: str) -> dict[str, str]:
         """Return the settings by which a JVM loads the jars; none if the user names jars, or if a JVM is running."""
-        from pyspark import SparkContext
+        import pyspark
 
         chosen, catalogs = self._project.spark.conf, self._project.catalogs.values()
-        if SparkContext._gateway is not None or names_jars(os.environ) or _PACKAGES in chosen:
+        if pyspark.SparkContext._gateway is not None or names_jars(os.environ) or _PACKAGES in chosen:
             return {}
-        home = spark_home()
+        home = versions.spark_home()
         defaults = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf", "spark-defaults.conf")
         jars, folder = closure(packages(catalogs)), cache_folder(os.environ)
         # For S3, zlayout adds a class (zlayout.spark.classes) to the class loader that has the jars of `spark.jars`.
@@ -186,15 +186,6 @@ class SparkRuntime:
         own = chosen.get("spark.jars") or default_jars(defaults)
         named = [*filter(None, own.split(",")), *(path.as_uri() for path in provide(jars, folder, os.environ))]
         return {"spark.jars": ",".join(named), _PACKAGES: ""}  # instead of packages in Spark's defaults
-
-
-def spark_home() -> Path:
-    """Return the folder of the Spark distribution: SPARK_HOME, or else that which is installed with pyspark."""
-    import pyspark
-
-    installed = Path(pyspark.__file__).parent
-    chosen = installed / "spark-distribution"  # if PYSPARK_HADOOP_VERSION was set when pyspark was installed
-    return Path(os.environ.get("SPARK_HOME") or (chosen if chosen.is_dir() else installed))
 
 
 def configure_hadoop(context: Any, conf: Mapping[str, str]) -> None:

@@ -9,11 +9,14 @@ whose weight is their number.
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,13 +24,17 @@ from urllib.parse import unquote
 
 from zlayout.errors import Location, SpecError
 from zlayout.predicate.model import And, IsNull, Not, Predicate, conjunction
-from zlayout.reading import open_file
+from zlayout.reading import LimitedStream, TooLargeError, open_file
 from zlayout.table.external import MAX_MILLISECONDS
 from zlayout.workload.event_log_filters import Unread, not_pushed, partition_filters, pushed_filters, sql_filters
 from zlayout.workload.model import MAX_TEXT, Query, Scan, Unused
 
+# The limit for a compressed log, after decompression: these bytes, and so many times the size of the file. Logs are
+# compressed to between a tenth and a fiftieth of their size.
+MIN_UNPACKED_BYTES, MAX_RATIO = 64 * 1024 * 1024, 200
 MAX_LINE_BYTES = 16 * 1024 * 1024  # longer lines are not read; a plan with its description usually has some kilobytes
 MAX_NODES = 10_000  # of one plan; further nodes are ignored
+TOO_LARGE_HINT = "split the file, or decompress it"
 START = "SparkListenerSQLExecutionStart"
 _FIRST = re.compile(rb'\{"Event":"(?:SparkListener|org\.apache\.spark)')
 _LOCATION = re.compile(r"(?:PreparedDelta|Tahoe|CdcAdd|DeltaParquet)\w{0,40}FileIndex\(\d+ paths\)\[([^,\]]+)")
@@ -43,6 +50,16 @@ _TRANSPARENT = ("WholeStageCodegen", "InputAdapter", "ColumnarToRow", "Project",
 Found = tuple[str, Predicate | None, Unread]
 
 
+@dataclass(slots=True)
+class _Run:
+    """The executions with equal scans: the location, the statement and the time of the first one, and their number."""
+
+    location: str
+    statement: str
+    time: datetime | None
+    executions: int = 0
+
+
 def is_event_log(path: Path) -> bool:
     """Return whether a path is an event log of Spark: a file, or the folder of a rolling log."""
     try:
@@ -54,14 +71,18 @@ def is_event_log(path: Path) -> bool:
 
 
 @contextmanager
-def open_unpacked(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
-    """Open a file for reading, and decompress it if its name ends in `.gz`. Raises as `open_file`."""
+def open_unpacked(path: Path) -> Iterator[BinaryIO | io.BufferedReader]:
+    """Open a file for reading, and decompress it if its name ends in `.gz`.
+
+    Raises as `open_file`. Reading raises TooLargeError if there are many more bytes after decompression than before.
+    """
     with open_file(path) as file:
         if path.suffix != ".gz":
             yield file
             return
+        limit = MIN_UNPACKED_BYTES + MAX_RATIO * os.fstat(file.fileno()).st_size
         with gzip.GzipFile(fileobj=file) as unpacked:
-            yield unpacked
+            yield io.BufferedReader(LimitedStream(unpacked, limit, "the decompressed file"), 1 << 20)
 
 
 def read_event_log(
@@ -78,20 +99,20 @@ def read_event_log(
         The scans, the unused conditions, and the number of distinct queries.
 
     Raises:
-        SpecError: ZL002 if the log cannot be read.
+        SpecError: ZL002 if the log cannot be read, ZL070 if it is too large after decompression.
     """
-    runs: dict[tuple[Found, ...], list[tuple[str, dict[str, Any]]]] = {}
+    runs: dict[tuple[Found, ...], _Run] = {}
     for number, event in _events(path, on_broken):
         nodes = _nodes(event.get("sparkPlanInfo"))
         scans = [found for node, above in nodes if (found := _scan(node, above)) is not None]
         if scans:
-            runs.setdefault(tuple(scans), []).append((f"{path}:{number}", event))
+            run = runs.setdefault(tuple(scans), _Run(f"{path}:{number}", _statement(event), _time(event)))
+            run.executions += 1
     used: list[Scan] = []
     unused: list[Unused] = []
-    for run, executions in runs.items():
-        location, event = executions[0]
-        query = Query(_statement(event), location, float(len(executions)), _time(event))
-        for table, predicate, left in run:
+    for found_scans, run in runs.items():
+        query = Query(run.statement, run.location, float(run.executions), run.time)
+        for table, predicate, left in found_scans:
             used.append(Scan(query, table, predicate))
             unused += [Unused(query, text[:MAX_TEXT], reason, frozenset((table,))) for text, reason in left]
     return used, unused, len(runs)
@@ -136,6 +157,8 @@ def _events(path: Path, on_broken: Callable[[int], None]) -> Iterator[tuple[int,
                     number += is_complete
     except EOFError:
         return
+    except TooLargeError as error:
+        raise SpecError.of("ZL070", str(error), hint=TOO_LARGE_HINT, location=Location(str(path))) from None
     except (OSError, ValueError, zlib.error) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise SpecError.of("ZL002", f"cannot read the event log: {reason}", location=Location(str(path))) from None

@@ -1,7 +1,6 @@
 """The process that pyspark starts as the JVM. Here it is a shell."""
 
 import signal
-from pathlib import Path
 from subprocess import PIPE
 from typing import Any
 
@@ -15,7 +14,7 @@ module: Any = java_gateway
 
 
 def test_it_ignores_the_signals_that_end_a_process_group() -> None:
-    with jvm_process(Path("spark")):
+    with jvm_process():
         shell = module.Popen(["sh", "-c", "kill -TERM $$; kill -HUP $$; echo alive"], stdout=PIPE)
     assert shell.communicate(timeout=30)[0] == b"alive\n"
 
@@ -25,7 +24,7 @@ def test_it_is_killed_if_its_start_is_interrupted() -> None:
     started = []
 
     def interrupted() -> None:
-        with jvm_process(Path("spark")):
+        with jvm_process():
             started.append(module.Popen(["sleep", "60"]))
             raise KeyboardInterrupt
 

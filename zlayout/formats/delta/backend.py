@@ -20,6 +20,7 @@ from zlayout.formats.delta.read.location import delta_location, table_files
 from zlayout.formats.delta.read.log import LogFiles
 from zlayout.formats.delta.read.names.lookup import Names, at_location
 from zlayout.formats.delta.read.observe import observe_delta
+from zlayout.formats.delta.read.opening import checked_log
 from zlayout.formats.kernel.requirements import (
     replaced,
     require_allowed,
@@ -74,6 +75,7 @@ class DeltaBackend:
         location = delta_location(located, table)
         try:
             # not `DeltaTable.is_deltatable`, which blocks all other threads while it waits for the storage
+            checked_log(location, deltalake_options(located), None)
             DeltaTable(location, storage_options=deltalake_options(located))
         except Exception as error:
             if cause_of(error) is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from zlayout.errors import Location, SpecError
 from zlayout.message_text import quote_value
 from zlayout.predicate.parse import to_sql
-from zlayout.reading import parse_json
+from zlayout.reading import MAX_METADATA_BYTES, MAX_METADATA_VALUES, parse_json
 from zlayout.sql_text import quote_path
 from zlayout.workload.event_log import is_event_log, open_unpacked, read_event_log
 from zlayout.workload.files import read_queries, read_text
@@ -23,9 +24,13 @@ from zlayout.workload.history.records import KNOWN_HISTORIES, Executed, History,
 from zlayout.workload.history.scan_reports import is_scan_report, query_of, select
 from zlayout.workload.model import Query
 
-MAX_BYTES = 1024 * 1024 * 1024  # of a file, after decompression
+MAX_BYTES = 1024 * 1024 * 1024  # of a file
+MAX_UNPACKED_BYTES = 256 * 1024 * 1024  # of a compressed file, after decompression
+MAX_LINE_LENGTH = 16 * 1024 * 1024  # characters of a line of JSON
+MAX_BROKEN = 100_000  # records of one file that cannot be read; the rest of the file is then left out
 MAX_FIELD = 4 * 1024 * 1024  # characters of a field of a CSV file
 # The keys of the lists of records in documents that command line tools print.
+_START = re.compile(r"\s*[{[]")
 _LISTS = ("QueryExecutions", "QueryExecution", "jobs", "res", "rows", "eventPayload")
 
 
@@ -43,7 +48,7 @@ def read_history(paths: Iterable[Path]) -> History:
         elif path.suffix.lower() == ".sql":
             history.executed += [_executed(query, query.text) for query in read_queries(path)]
         else:
-            text = read_text(path, MAX_BYTES, open_unpacked)
+            text = read_text(path, MAX_UNPACKED_BYTES if path.suffix == ".gz" else MAX_BYTES, open_unpacked)
             (_json if _is_json(text) else _csv)(text, str(path), history)
     return history
 
@@ -67,7 +72,7 @@ def _event_log(path: Path, history: History) -> None:
 
 def _is_json(text: str) -> bool:
     """Return whether a text is JSON, or the log of an application whose first line contains a scan report."""
-    return text.lstrip()[:1] in ("{", "[") or _report(first := text[:10_000].partition("\n")[0]) != first
+    return _START.match(text) is not None or _report(first := text[:10_000].partition("\n")[0]) != first
 
 
 def _report(line: str) -> str:
@@ -79,20 +84,37 @@ def _report(line: str) -> str:
 def _json(text: str, path: str, history: History) -> None:
     """Add the records of a JSON document, or those of the JSON values on each line."""
     try:
-        document = json.loads(text) if text.lstrip()[:1] in ("{", "[") else None
+        is_document = len(text) <= MAX_METADATA_BYTES and text.count(",") <= MAX_METADATA_VALUES and _START.match(text)
+        document = json.loads(text) if is_document else None
     except (ValueError, RecursionError):
         document = None
     if document is not None:
         _records(document, Location(path, 1, 1), history)
         return
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
+    already = len(history.problems)
+    for number, (begin, end) in enumerate(_lines(text), 1):
+        if len(history.problems) - already > MAX_BROKEN:
+            return
         location = Location(path, number, 1)
+        if end - begin > MAX_LINE_LENGTH:
+            reason = f"expected at most {MAX_LINE_LENGTH:,} characters on a line, found {end - begin:,}"
+            history.problems.append(Problem(location, reason))
+            continue
+        if not (line := text[begin:end]).strip():
+            continue
         try:
             _records(parse_json(_report(line)), location, history)
         except ValueError as error:
             history.problems.append(Problem(location, f"not JSON: {str(error)[:80]}"))
+
+
+def _lines(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the position of each line and the position after it. A list of all lines may take much more memory."""
+    begin = 0
+    while (end := text.find("\n", begin)) >= 0:
+        yield begin, end
+        begin = end + 1
+    yield begin, len(text)
 
 
 def _records(value: Any, location: Location, history: History) -> None:

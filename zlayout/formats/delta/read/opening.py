@@ -30,15 +30,7 @@ from zlayout.errors import TableError, first_line
 from zlayout.formats.access import cause_of
 from zlayout.formats.delta.read.features import CATALOG_OWNED
 from zlayout.formats.delta.read.location import is_misread, log_files, table_files
-from zlayout.formats.delta.read.log import (
-    LOG,
-    SIDECARS,
-    LogFiles,
-    LogSegment,
-    json_sidecars,
-    parquet_sidecars,
-    sidecar_name,
-)
+from zlayout.formats.delta.read.log import LOG, SIDECARS, LogFiles, LogSegment, checkpoint_sidecars
 
 
 class Opened(NamedTuple):
@@ -49,12 +41,14 @@ class Opened(NamedTuple):
         version: The version of the table. A copy may have another version.
         location: The location of the table. It is a URI if `delta` is not a copy.
         owned_by: The table features by which the catalog owns the commits, which were removed from the copy.
+        log: The files of the log before the table was opened; None if they were not listed.
     """
 
     delta: DeltaTable
     version: int
     location: str
     owned_by: frozenset[str] = frozenset()
+    log: LogFiles | None = None
 
 
 def open_table(
@@ -81,8 +75,9 @@ def open_table(
     try:
         if is_misread(location):
             return _open_copy(table, location, version, stack)
+        log = checked_log(location, options, version)
         delta = DeltaTable(location, version=version, storage_options=dict(options) or None)
-        return Opened(delta, delta.version(), delta.table_uri)
+        return Opened(delta, delta.version(), delta.table_uri, log=log)
     except TableNotFoundError as error:
         raise _not_found(table, location, f" ({first_line(error)})") from error
     except DeltaError as error:
@@ -96,6 +91,26 @@ def open_table(
         raise unreadable(table, location, error) from error
     except (OSError, ValueError) as error:
         raise unreadable(table, location, error) from error
+
+
+def checked_log(location: str, options: Mapping[str, str], version: int | None) -> LogFiles | None:
+    """Return the files of a log whose checkpoint deltalake can read without exhausting the memory.
+
+    Args:
+        version: The version to read, None for the newest one.
+
+    Returns:
+        None if the files cannot be listed. deltalake reports the reason.
+
+    Raises:
+        The errors of `LogFiles.require_small_checkpoint`.
+    """
+    try:
+        log = LogFiles(log_files(location, table_files(location, options)))
+    except (DeltaError, OSError, ValueError):
+        return None
+    log.require_small_checkpoint(version)
+    return log
 
 
 def unreadable(table: object, location: str, error: Exception) -> TableError:
@@ -188,16 +203,9 @@ def _copy_log(log: LogFiles, segment: LogSegment, stack: ExitStack) -> Path:
         )
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="zlayout-log-")))
     (folder / LOG / SIDECARS).mkdir(parents=True)
-    parts = [part for name in segment.checkpoint for part in _sidecars(log, name)]
+    parts = [part for name in segment.checkpoint for part in checkpoint_sidecars(log, name)]
     for name in (*segment.checkpoint, *parts, *segment.commits):
         path = f"{LOG}/{name}"
         with log.storage.open_input_stream(path, compression=None) as source, (folder / path).open("wb") as copy:
             shutil.copyfileobj(source, copy)
     return folder
-
-
-def _sidecars(log: LogFiles, name: str) -> list[str]:
-    if name.endswith(".json"):
-        return [*map(sidecar_name, json_sidecars(log.read(name)))]
-    with log.parquet(name) as file:
-        return [*map(sidecar_name, parquet_sidecars(file))]

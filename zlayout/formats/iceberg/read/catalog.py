@@ -133,7 +133,9 @@ def list_warehouse(catalog: CatalogConfig) -> str | None:
         return None
     scheme, netloc, path = PyArrowFileIO.parse_location(warehouse)
     try:
-        PyArrowFileIO(pyiceberg_properties(catalog)).fs_by_scheme(scheme, netloc).get_file_info(FileSelector(path))
+        PyArrowFileIO(_without_classes(pyiceberg_properties(catalog))).fs_by_scheme(scheme, netloc).get_file_info(
+            FileSelector(path)
+        )
     except FileNotFoundError as error:
         if cause_of(error) is not None:
             raise
@@ -184,7 +186,7 @@ def open_catalog(catalog: CatalogConfig, properties: Mapping[str, str]) -> Catal
     from pyiceberg.catalog import AVAILABLE_CATALOGS, CatalogType
     from pyiceberg.io import FileIO, load_file_io
 
-    own = {key: value for key, value in properties.items() if not key.endswith("-impl")} | _S3_RETRIES | _METADATA_IO
+    own = _without_classes(properties) | _METADATA_IO
     if catalog.type == "rest":
         from zlayout.formats.iceberg.read.rest import ClosedRestCatalog
 
@@ -196,6 +198,11 @@ def open_catalog(catalog: CatalogConfig, properties: Mapping[str, str]) -> Catal
 
     loaded._load_file_io = without_table_properties  # type: ignore[method-assign]
     return loaded
+
+
+def _without_classes(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties without those that name Python classes, and with S3Retries."""
+    return {key: value for key, value in properties.items() if not key.endswith("impl")} | _S3_RETRIES
 
 
 def _declared(catalog: CatalogConfig, properties: Mapping[str, str]) -> Declared:

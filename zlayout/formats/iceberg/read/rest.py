@@ -84,14 +84,18 @@ def _refuse_redirect(response: Response, **_: Any) -> None:
 
 
 def _limit(response: Response, **_: Any) -> None:
-    """Read the body, which requests would otherwise read and decompress as a whole. Raises TooLargeError."""
-    limit, content = reading.MAX_METADATA_BYTES, bytearray()
+    """Read the body, which requests would read and decompress as a whole. Raises ValueError if it is too large."""
+    content = bytearray()
     for part in response.iter_content(_PART):
         content += part
-        if len(content) > limit:
-            response.close()
-            raise reading.TooLargeError("the response of the server", limit)
+        if len(content) > reading.MAX_METADATA_BYTES:
+            break
     response._content = bytes(content)
+    try:
+        reading.require_parsable(response._content, "the response of the server")
+    except ValueError:
+        response.close()
+        raise
 
 
 def _change(response: Response, **_: Any) -> None:

@@ -95,12 +95,12 @@ class _MetadataFile(InputFile):
         return self._given.exists()
 
     def open(self, seekable: bool = True) -> InputStream:  # noqa: ARG002
-        """Raises TooLargeError."""
-        content = content_of(self._given, reading.MAX_METADATA_BYTES)
+        """Raises ValueError for a file that is too large."""
+        plain = content_of(self._given, reading.MAX_METADATA_BYTES)
         compressor = Compressor.get_compressor(self.location)
-        if not isinstance(compressor, GzipCompressor):
-            return io.BytesIO(readable(content))
-        plain = reading.inflated(content, reading.MAX_METADATA_BYTES, reading.GZIP, self.location)
+        if isinstance(compressor, GzipCompressor):
+            plain = reading.inflated(plain, reading.MAX_METADATA_BYTES, reading.GZIP, self.location)
+        reading.require_parsable(plain, self.location)
         return io.BytesIO(compressor.bytes_compressor()(readable(plain)))
 
 

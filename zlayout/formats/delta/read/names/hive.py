@@ -10,9 +10,11 @@ from urllib.parse import urlsplit
 
 from zlayout.formats.delta.read.names.entry import Entry, metastore_entry
 from zlayout.formats.time_limits import CONNECT_SECONDS, READ_SECONDS
+from zlayout.reading import TooLargeError
 from zlayout.spec.model import CatalogConfig
 
 MAX_TABLES_PER_REQUEST = 100
+MAX_RESPONSE_BYTES = 256 << 20  # of one request
 _PORT = 9083
 
 Result = TypeVar("Result")
@@ -50,8 +52,18 @@ class Hive:
         from thrift.transport.TSocket import TSocket
         from thrift.transport.TTransport import TBufferedTransport
 
+        class LimitedSocket(TSocket):  # type: ignore[misc]
+            left = MAX_RESPONSE_BYTES
+
+            def read(self, sz: int) -> bytes:
+                data: bytes = super().read(sz)
+                self.left -= len(data)
+                if self.left < 0:
+                    raise TooLargeError("the response", MAX_RESPONSE_BYTES)
+                return data
+
         with closing(self._connection()) as connection:
-            transport = TSocket()
+            transport = LimitedSocket()
             transport.setHandle(connection)
             return request(Client(TBinaryProtocol(TBufferedTransport(transport))))
 
