@@ -355,7 +355,7 @@ def test_a_declared_host_gets_the_credentials_of_this_machine(
 )
 def test_a_location_chooses_no_host_outside_azure(location: str, accepted: bool, responses: Responses) -> None:
     text = json.dumps(responses.metadata).replace(responses.metadata["location"], location)
-    moved = Responses(json.loads(text), responses.metadata_location)
+    moved = Responses(json.loads(text), f"{location}/metadata/1.metadata.json")
     with fake_rest(moved) as url:
         if accepted:
             read.load_table(rest_config(url), NAME)
@@ -599,3 +599,23 @@ def test_no_password_of_netrc_is_sent_with_the_request_for_a_token(
         read.load_table(rest_config(own.url, properties={"credential": f"id:{SECRET}"}), NAME)
     assert own.requests[0].startswith("POST /v1/oauth/tokens")
     assert "Authorization" not in own.requests[0]
+
+
+@pytest.mark.parametrize("listed", ["namespaces", "identifiers"])
+def test_pages_without_end_are_not_collected(
+    listed: str, responses: Responses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endless = [["x" * 1000]] * 1000 if listed == "namespaces" else [{"namespace": ["db"], "name": "x" * 1000}] * 1000
+
+    def body(path: str) -> dict[str, Any]:
+        if path == "/v1/config":
+            return {}
+        if path == "/v1/namespaces" and listed != "namespaces":
+            return {"namespaces": [["db"]]}
+        return {listed: endless, "next-page-token": "again"}
+
+    monkeypatch.setattr(responses, "body", body)
+    monkeypatch.setattr(reading, "MAX_LISTED_BYTES", 10_000_000)
+    with fake_rest(responses) as url, pytest.raises(TableError, match=r"ZL121 .* more than 10,000,000 bytes"):
+        list(read.list_tables(rest_config(url), TableName("ice", ("*",), "*")))
+    assert len(responses.requests) in (11, 12)

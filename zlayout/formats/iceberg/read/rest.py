@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog.rest import RestCatalog
@@ -30,11 +32,12 @@ class ClosedRestCatalog(RestCatalog):
         """Request the configuration of the server. Raises TableError ZL137, and the errors of pyiceberg."""
         self._declared = declared
         self._sent: dict[str, Any] = {}
+        self._is_listing, self._listed_bytes = False, 0
         super().__init__(declared.catalog, **declared.properties)
 
     def _create_session(self) -> Session:
         session = super()._create_session()
-        session.hooks["response"] += [_refuse_redirect, _limit, _change]
+        session.hooks["response"] += [_refuse_redirect, _limit, self._limit_listing, _change]
         return session
 
     def _create_legacy_oauth2_auth_manager(self, session: Session) -> AuthManager:
@@ -45,6 +48,31 @@ class ClosedRestCatalog(RestCatalog):
             return super()._create_legacy_oauth2_auth_manager(session)
         finally:
             session.hooks["response"].clear()
+
+    def list_namespaces(self, *args: Any, **more: Any) -> list[tuple[str, ...]]:
+        """See `RestCatalog.list_namespaces`. Raises TooLargeError."""
+        with self._listing():
+            return list(super().list_namespaces(*args, **more))
+
+    def list_tables(self, *args: Any, **more: Any) -> list[tuple[str, ...]]:
+        """See `RestCatalog.list_tables`. Raises TooLargeError."""
+        with self._listing():
+            return list(super().list_tables(*args, **more))
+
+    @contextmanager
+    def _listing(self) -> Iterator[None]:
+        self._is_listing = True
+        try:
+            yield
+        finally:
+            self._is_listing = False
+
+    def _limit_listing(self, response: Response, **_: Any) -> None:
+        """Limit the names that a server lists, in any number of pages."""
+        if self._is_listing:
+            self._listed_bytes += len(response.content)
+            if self._listed_bytes > reading.MAX_LISTED_BYTES:
+                raise reading.TooLargeError("the list of tables of the server", reading.MAX_LISTED_BYTES)
 
     def _fetch_config(self) -> None:
         """pyiceberg merges the response into the properties here, and acts on them afterwards."""
