@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Protocol
 # values. A parsed value may take 350 bytes, and the shortest takes 3 bytes of the file.
 MAX_METADATA_BYTES = 128 << 20
 MAX_METADATA_VALUES = 4_000_000
+MAX_LISTED_BYTES = 512 << 20  # of all names in a catalog together, some hundred bytes for each table
 GZIP, DEFLATE = 31, -15  # `wbits` of zlib
 _INFLATED_PART = 1 << 20
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 
+from zlayout import reading
 from zlayout.errors import TableError, ZlayoutError
 from zlayout.formats.access import explained
 from zlayout.formats.base import Listed
@@ -15,6 +16,8 @@ from zlayout.formats.delta.read.names.entry import Entry, NameService, delta_loc
 from zlayout.formats.delta.read.names.folders import list_folders
 from zlayout.formats.storage import stores
 from zlayout.spec.model import CatalogConfig, TableName
+
+_OBJECT_BYTES = 500  # what an entry takes apart from its texts
 
 
 def at_location(catalog: CatalogConfig, table: TableName, location: str) -> CatalogConfig:
@@ -59,11 +62,12 @@ class Names:
             return
         self._require_namespace(pattern)
         with _service_errors(self._catalog):
+            limit = _ListLimit()
             found = [
                 (TableName(self._catalog.name, (namespace,), entry.name), entry)
-                for namespace in sorted(self._service.namespaces())
+                for namespace in sorted(limit.names(self._service.namespaces()))
                 if fnmatchcase(namespace, pattern.namespace[0])
-                for entry in sorted(self._service.entries(namespace), key=lambda entry: entry.name)
+                for entry in sorted(limit.entries(self._service.entries(namespace)), key=lambda entry: entry.name)
                 if fnmatchcase(entry.name, pattern.name)
             ]
         for table, entry in found:
@@ -92,6 +96,30 @@ class Names:
         from zlayout.formats.delta.read.names.unity import Unity
 
         return Unity(self._catalog)
+
+
+class _ListLimit:
+    """Limits the memory of what a service lists, in any number of pages."""
+
+    def __init__(self) -> None:
+        self._left = reading.MAX_LISTED_BYTES
+
+    def names(self, names: Iterable[str]) -> Iterator[str]:
+        """Yield the names. Raises TooLargeError."""
+        for name in names:
+            self._take(name)
+            yield name
+
+    def entries(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """Yield the entries. Raises TooLargeError."""
+        for entry in entries:
+            self._take(entry.name, entry.provider, *entry.locations)
+            yield entry
+
+    def _take(self, *texts: str) -> None:
+        self._left -= _OBJECT_BYTES + sum(map(len, texts))
+        if self._left < 0:
+            raise reading.TooLargeError("the list of tables of the service", reading.MAX_LISTED_BYTES)
 
 
 def _at_entry(catalog: CatalogConfig, table: TableName, entry: Entry) -> CatalogConfig:
