@@ -4,8 +4,8 @@ Whoever writes the metadata of a table can name files of other tables in it. zla
 although the writer cannot. Therefore it reads and rewrites only files below the location of the table, and below the
 locations that its catalog permits.
 
-A path that readers interpret differently counts as outside. Object stores do not resolve `..`, and Hadoop does. Local
-links are resolved.
+A path that readers interpret differently counts as outside. Object stores do not resolve `..`, and Hadoop does. Some
+parsers of URIs remove control characters and outer spaces, and read `\\` as `/`. Local links are resolved.
 """
 
 from __future__ import annotations
@@ -32,12 +32,16 @@ MAX_PLACES = 3  # locations that a message names
 MAX_FILES_FOR_PLACES = 1000  # files from whose paths these locations are derived
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _SEPARATORS = re.compile(r"[/\\]")
-# Parts of a path that may lead out of a folder. In a URI, they may be escaped, and the path ends at `?` or `#`.
-_LEAVING = r"(^|[/\\])\.\.([/\\]|$)"
-_LEAVING_IN_URI = r"(?i)(^|[/\\]|%2f|%5c)(\.|%2e)(\.|%2e)([/\\]|%2f|%5c|$)|[?#]"
+# Paths that readers interpret differently. A URI ends at `?` or `#`.
+_UNCLEAR = re.compile(r"[\x00-\x1f\x7f]")
+_UNCLEAR_URI = re.compile(r"[\x00-\x1f\x7f?#\\]|^ | $")
+# Parts of a path that may lead out of a folder. In a URI, they may be escaped.
+_LEAVING = rf"(^|[/\\])\.\.([/\\]|$)|{_UNCLEAR.pattern}"
+_LEAVING_IN_URI = rf"(?i)(^|[/\\]|%2f|%5c)(\.|%2e)(\.|%2e)([/\\]|%2f|%5c|$)|{_UNCLEAR_URI.pattern}"
 # A path without any of these bytes does not match the expression. To search the bytes of all paths is much faster.
-_MARKS = (b"..",)
-_MARKS_IN_URI = (b"..", b"%2e", b"%2E", b"?", b"#")
+_MARKS, _MARKS_IN_URI = (b"..",), (b"..", b"%2e", b"%2E")
+_BYTES = bytes(range(32)) + b"\x7f"
+_BYTES_IN_URI = _BYTES + b" ?#\\"
 
 
 class Outside(NamedTuple):
@@ -172,7 +176,8 @@ def _absolute(paths: pa.Array) -> Bools:
 def _leaving(paths: pa.Array, *, uris: bool) -> Bools:
     """Return the paths, bool[N], that may lead out of a folder."""
     content = _content(paths)
-    if not any(mark in content for mark in (_MARKS_IN_URI if uris else _MARKS)):
+    single = content.translate(None, _BYTES_IN_URI if uris else _BYTES)
+    if len(single) == len(content) and not any(mark in content for mark in (_MARKS_IN_URI if uris else _MARKS)):
         return np.zeros(len(paths), bool)
     return _bools(pc.match_substring_regex(paths, _LEAVING_IN_URI if uris else _LEAVING))
 
@@ -193,13 +198,15 @@ def _has_links(folder: str, table: _Area) -> bool:
             return True
         with os.scandir(path) as entries:
             return any(entry.is_symlink() for entry in entries)
-    except (OSError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return False  # there is no such folder, so that its files cannot be read
+    except OSError:
+        return True  # it may be forbidden to list the folder, and not to read its files
 
 
 def _resolved_uri(uri: str, table: _Area) -> str | None:
     """Return `_resolved` of the path that a URI names, relative to the table or absolute."""
-    if "?" in uri or "#" in uri:
+    if _UNCLEAR_URI.search(uri) or uri.startswith("//"):
         return None
     path = unquote(uri)
     absolute = uri.startswith("/") or _SCHEME.match(uri)
@@ -208,6 +215,8 @@ def _resolved_uri(uri: str, table: _Area) -> str | None:
 
 def _resolved(path: str) -> str | None:
     """Return the canonical form of an absolute path, with local links resolved; None if the path is not valid."""
+    if _UNCLEAR.search(path):
+        return None
     file = canonical(path)
     if _SCHEME.match(file):
         return file

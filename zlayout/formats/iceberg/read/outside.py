@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
-# Where Iceberg writes new files, if not below the location of the table.
+# The folders below the location of a table in which Iceberg writes new files, and the properties with other places.
+_FOLDERS = ("data", "metadata")
 PATH_PROPERTIES = ("write.data.path", "write.object-storage.path", "write.folder-storage.path", "write.metadata.path")
+# With this property, a commit deletes the former metadata files that its log no longer contains.
+_DELETES_FORMER = "write.metadata.delete-after-commit.enabled"
 
 
 class OutsideFiles(NamedTuple):
@@ -42,7 +45,11 @@ def keep_to_locations(table: Table, name: TableName, catalog: CatalogConfig) -> 
     location, permitted = table.metadata.location, catalog.file_locations(name)
     folder, _, _ = table.metadata_location.rpartition("/")
     warehouse = str(catalog.options.get("warehouse", ""))
-    own = is_below(f"{folder}/x", [f"{location.rstrip('/')}/metadata"]) and not is_below(f"{warehouse}/x", [location])
+    own = (
+        is_below(f"{folder}/x", [f"{location.rstrip('/')}/metadata"])
+        and is_below(table.metadata_location, [location])  # not through a link
+        and not is_below(f"{warehouse}/x", [location])
+    )
     if not own and not is_below(f"{location}/x", permitted):
         message = f"{name}: the metadata file is"
         raise Refused(refusal(message, f"{location}/metadata", [folder], name.catalog))
@@ -67,7 +74,8 @@ def find_outside_files(
     """Find the data files and delete files that are outside of the location of the table.
 
     Returns:
-        Their number, and ZL242 if the catalog does not permit some of them, or the place of new files.
+        Their number, and ZL242 if the catalog does not permit some of them, the place of new files, or the former
+        metadata files that a commit would delete.
     """
     deletes = [file.key.rpartition("@")[0] if file.vector else file.key for file in data.deletes]
     found = [find_outside(pa.array(paths, pa.string()), metadata.location, permitted) for paths in (data.path, deletes)]
@@ -82,6 +90,15 @@ def _refusals(
     if count := sum(int(each.refused.sum()) for each in found):
         places = frozenset[str]().union(*(each.places for each in found))
         yield refusal(files_text(count), metadata.location, places, name.catalog)
+    for folder in _FOLDERS:
+        if not is_below(f"{metadata.location}/{folder}/x", [metadata.location, *permitted]):
+            yield refusal(f"the folder {folder} of the table is", metadata.location, [], name.catalog)
+    if metadata.properties.get(_DELETES_FORMER, "").lower() == "true":
+        former = [entry.metadata_file for entry in metadata.metadata_log]
+        others = find_outside(pa.array(former, pa.string()), metadata.location, permitted)
+        if count := int(others.refused.sum()):
+            what = f"{files_text(count, 'former metadata file')}, which Iceberg would delete,"
+            yield refusal(what, metadata.location, others.places, name.catalog)
     for key in PATH_PROPERTIES:
         place = metadata.properties.get(key)
         if place and not is_below(f"{place.rstrip('/')}/x", [metadata.location, *permitted]):
