@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -29,9 +30,9 @@ from zlayout.table.state import Bools
 
 CODE = "ZL242"
 MAX_PLACES = 3  # locations that a message names
+MAX_PATHS_IN_PYTHON = 200  # up to this number, Python is faster than Arrow
 MAX_FILES_FOR_PLACES = 1000  # files from whose paths these locations are derived
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_SEPARATORS = re.compile(r"[/\\]")
 # Paths that readers interpret differently. A URI ends at `?` or `#`.
 _UNCLEAR = re.compile(r"[\x00-\x1f\x7f]")
 _UNCLEAR_URI = re.compile(r"[\x00-\x1f\x7f?#\\]|^ | $")
@@ -58,32 +59,6 @@ class Outside(NamedTuple):
     places: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class _Area:
-    """The files below one location."""
-
-    location: str
-
-    @cached_property
-    def root(self) -> str:
-        return canonical(self.location).rstrip("/")
-
-    @cached_property
-    def is_local(self) -> bool:
-        return _SCHEME.match(self.root) is None
-
-    @cached_property
-    def real(self) -> str:
-        """The root, with local links resolved."""
-        return os.path.realpath(self.root or "/").rstrip("/") if self.is_local else self.root
-
-    def contains(self, file: str) -> bool:
-        """Return whether a file is below the location. file: from `_resolved`."""
-        if not file.startswith(f"{self.real}/"):
-            return False
-        return self.is_local or ".." not in _SEPARATORS.split(file[len(self.real) :])
-
-
 def find_outside(paths: pa.Array, location: str, permitted: Sequence[str] = (), *, uris: bool = False) -> Outside:
     """Find the files that are outside of the location of a table.
 
@@ -94,12 +69,20 @@ def find_outside(paths: pa.Array, location: str, permitted: Sequence[str] = (), 
         uris: Whether the paths are URIs, escaped and possibly relative to the location, as in Delta. If not, they are
             absolute and not escaped, as in Iceberg.
     """
-    table, others = _Area(location), [_Area(other) for other in permitted]
-    unclear = np.flatnonzero(~_plainly_below(paths, table, uris=uris))
     files, refused = np.zeros(len(paths), bool), np.zeros(len(paths), bool)
+    if not len(paths):
+        return Outside(files, refused)
+    table, columns = _area(location), _Paths(paths, uris)
+    if len(paths) <= MAX_PATHS_IN_PYTHON and b"/" in columns.content:
+        below = table.plainly_contains(paths.to_pylist(), uris=uris)
+    else:
+        below = _plainly_below(columns, table)
+    if below.all():
+        return Outside(files, refused)
+    unclear, others = np.flatnonzero(~below), [_area(other) for other in permitted]
     for other in others:
         if len(unclear) and not other.is_local:
-            below = _prefixed(paths.take(pa.array(unclear)), other, uris=uris)
+            below = _prefixed(_Paths(paths.take(pa.array(unclear)), uris), other)
             files[unclear[below]] = True
             unclear = unclear[~below]
     places: set[str] = set()
@@ -114,8 +97,33 @@ def find_outside(paths: pa.Array, location: str, permitted: Sequence[str] = (), 
 
 def is_below(file: str, locations: Sequence[str]) -> bool:
     """Return whether a file is below one of the locations. file: An absolute path or a URL, not escaped."""
+    areas = [_area(location) for location in locations]
+    for area in areas:
+        part = area.part(file, uris=False)
+        if part is not None and not (area.is_local and area.has_links(part)):
+            return True
     found = _resolved(file)
-    return found is not None and any(_Area(location).contains(found) for location in locations)
+    return found is not None and any(area.contains(found) for area in areas)
+
+
+def leaves(location: str) -> bool:
+    """Return whether readers interpret a location differently, for example because a part of it is `..`."""
+    return (".." in location or not location.isprintable()) and re.search(_LEAVING, location) is not None
+
+
+class Counted(NamedTuple):
+    """The number of files outside of the location of a table, and ZL242 if its catalog does not permit some of them."""
+
+    number: int
+    refusals: tuple[Diagnostic, ...]
+
+
+def counted(found: Sequence[Outside], location: str, catalog: str) -> Counted:
+    """Count the files that are outside of a location. catalog: The name of the catalog."""
+    refused = sum(int(each.refused.sum()) for each in found)
+    places = frozenset[str]().union(*(each.places for each in found))
+    reasons = (refusal(files_text(refused), location, places, catalog),) if refused else ()
+    return Counted(sum(int(each.files.sum()) for each in found), reasons)
 
 
 def refusal(what: str, location: str, places: Iterable[str], catalog: str) -> Diagnostic:
@@ -137,71 +145,150 @@ def refusal(what: str, location: str, places: Iterable[str], catalog: str) -> Di
     )
 
 
-def files_text(count: int, noun: str = "file") -> str:
+def files_text(count: int) -> str:
     """Return a count of files with a verb, for `refusal`."""
-    return f"{plural(count, noun)} {'is' if count == 1 else 'are'}"
+    return f"{plural(count, 'file')} {'is' if count == 1 else 'are'}"
 
 
-def _plainly_below(paths: pa.Array, table: _Area, *, uris: bool) -> Bools:
+@dataclass(frozen=True)
+class _Area:
+    """The files below one location."""
+
+    location: str
+
+    @cached_property
+    def root(self) -> str:
+        return canonical(self.location).rstrip("/")
+
+    @cached_property
+    def is_local(self) -> bool:
+        return _SCHEME.match(self.root) is None
+
+    @cached_property
+    def prefixes(self) -> tuple[str, ...]:
+        return tuple(f"{text}/" for text in spellings(self.root))
+
+    def contains(self, file: str) -> bool:
+        """Return whether a file is below the location. file: from `_resolved`."""
+        real = os.path.realpath(self.root or "/").rstrip("/") if self.is_local else self.root
+        return file.startswith(f"{real}/") and (self.is_local or not leaves(file[len(real) :]))
+
+    def plainly_contains(self, paths: Sequence[str], *, uris: bool) -> Bools:
+        """Return the files, bool[N], that are below the location by every interpretation of their paths."""
+        parts = [self.part(path, uris=uris) for path in paths]
+        if self.is_local:
+            folders = {part.rpartition("/")[0] for part in parts if part is not None}
+            linked = {folder for folder in folders if self.has_links_in(folder)}
+            parts = [None if part is None or part.rpartition("/")[0] in linked else part for part in parts]
+        return np.array([part is not None for part in parts], bool)
+
+    def part(self, path: str, *, uris: bool) -> str | None:
+        """Return the part of a path below the location, not escaped; None if it may not be below."""
+        for prefix in self.prefixes:
+            if path.startswith(prefix):
+                break
+        else:
+            if not uris or path.startswith("/") or _SCHEME.match(path):
+                return None
+            prefix = ""
+        part = path[len(prefix) :]
+        if (re.search(_LEAVING_IN_URI, part) is not None) if uris else leaves(part):
+            return None
+        return unquote(part) if uris and "%" in part else part
+
+    def has_links(self, path: str) -> bool:
+        """Return whether a part of a relative path is a link below a local location."""
+        at = self.root
+        for part in filter(None, path.split("/")):
+            at = f"{at}/{part}"
+            try:
+                if stat.S_ISLNK(os.lstat(at).st_mode):
+                    return True
+            except (OSError, ValueError):
+                return False  # there is no such file, so that it cannot be read
+        return False
+
+    def has_links_in(self, folder: str) -> bool:
+        """Return whether a folder below a local location is reached through a link, or contains one."""
+        if self.has_links(folder):
+            return True
+        try:
+            with os.scandir(f"{self.root}/{folder}") as entries:
+                return any(entry.is_symlink() for entry in entries)
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return False  # there is no such folder, so that its files cannot be read
+        except OSError:
+            return True  # it may be forbidden to list the folder, and not to read its files
+
+
+@lru_cache(maxsize=256)
+def _area(location: str) -> _Area:
+    return _Area(location)
+
+
+class _Paths:
+    """The paths of N files. uris: see `find_outside`."""
+
+    def __init__(self, array: pa.Array, uris: bool) -> None:
+        self.array, self.uris = array, uris
+        buffer = array.buffers()[2]
+        # The bytes of the paths without separators. Those of a slice contain the other paths of its array too.
+        self.content = b"" if buffer is None else buffer.to_pybytes()
+
+    @cached_property
+    def absolute(self) -> Bools:
+        """bool[N], whether a URI is not a relative path."""
+        found = np.zeros(len(self.array), bool)
+        if b"/" in self.content:
+            found |= _bools(pc.starts_with(self.array, "/"))
+        if b":" in self.content:
+            found |= _bools(pc.match_substring_regex(self.array, f"^{_SCHEME.pattern}"))
+        return found
+
+    @cached_property
+    def leaving(self) -> Bools:
+        """bool[N], whether a path may lead out of a folder."""
+        single = self.content.translate(None, _BYTES_IN_URI if self.uris else _BYTES)
+        marks = _MARKS_IN_URI if self.uris else _MARKS
+        if len(single) == len(self.content) and not any(mark in self.content for mark in marks):
+            return np.zeros(len(self.array), bool)
+        return _bools(pc.match_substring_regex(self.array, _LEAVING_IN_URI if self.uris else _LEAVING))
+
+
+def _plainly_below(paths: _Paths, table: _Area) -> Bools:
     """Return the files, bool[N], that are below the location of the table by every interpretation of their paths."""
-    below = _prefixed(paths, table, uris=uris)
-    if uris:
-        below |= ~_absolute(paths) & ~_leaving(paths, uris=True)
-    if table.is_local:
-        chosen = np.flatnonzero(below)
-        below[chosen[_near_links(paths.take(pa.array(chosen)), table, uris=uris)]] = False
-    return below
+    below = _prefixed(paths, table)
+    if paths.uris:
+        below |= ~paths.absolute & ~paths.leaving
+    return below & ~_near_links(paths, table) if table.is_local and below.any() else below
 
 
-def _prefixed(paths: pa.Array, area: _Area, *, uris: bool) -> Bools:
+def _prefixed(paths: _Paths, area: _Area) -> Bools:
     """Return the absolute paths, bool[N], that begin with the location and do not leave it."""
-    if uris and not _absolute(paths).any():
-        return np.zeros(len(paths), bool)
-    found = np.zeros(len(paths), bool)
-    for prefix in spellings(area.root):
+    found = np.zeros(len(paths.array), bool)
+    if paths.uris and not paths.absolute.any():
+        return found
+    for prefix in area.prefixes:
+        found |= _bools(pc.starts_with(paths.array, prefix))
         if found.all():
             break
-        found |= _bools(pc.starts_with(paths, f"{prefix}/"))
-    return found & ~_leaving(paths, uris=uris)
+    return found & ~paths.leaving
 
 
-def _absolute(paths: pa.Array) -> Bools:
-    """Return the URIs, bool[N], that are not relative paths."""
-    found = _bools(pc.starts_with(paths, "/"))
-    if b":" in _content(paths):
-        found |= _bools(pc.match_substring_regex(paths, f"^{_SCHEME.pattern}"))
-    return found
-
-
-def _leaving(paths: pa.Array, *, uris: bool) -> Bools:
-    """Return the paths, bool[N], that may lead out of a folder."""
-    content = _content(paths)
-    single = content.translate(None, _BYTES_IN_URI if uris else _BYTES)
-    if len(single) == len(content) and not any(mark in content for mark in (_MARKS_IN_URI if uris else _MARKS)):
-        return np.zeros(len(paths), bool)
-    return _bools(pc.match_substring_regex(paths, _LEAVING_IN_URI if uris else _LEAVING))
-
-
-def _near_links(paths: pa.Array, table: _Area, *, uris: bool) -> Bools:
+def _near_links(paths: _Paths, table: _Area) -> Bools:
     """Return the files, bool[N], of a local table whose folders contain a link or are reached through a link."""
-    folders = pc.replace_substring_regex(paths, "[^/]*$", "") if b"/" in _content(paths) else pa.repeat("", len(paths))
-    encoded = folders.dictionary_encode()
-    links = [_has_links(unquote(folder) if uris else folder, table) for folder in encoded.dictionary.to_pylist()]
+    if b"/" not in paths.content:
+        return np.full(len(paths.array), table.has_links_in(""))
+    encoded = pc.replace_substring_regex(paths.array, "[^/]*$", "").dictionary_encode()
+    links = [table.has_links_in(_below(folder, paths, table)) for folder in encoded.dictionary.to_pylist()]
     found: Bools = np.array(links, bool)[encoded.indices.to_numpy()]
     return found
 
 
-def _has_links(folder: str, table: _Area) -> bool:
-    path = os.path.join(table.root or "/", canonical(folder) if folder else "")
-    try:
-        if not f"{os.path.realpath(path)}/".startswith(f"{table.real}/"):
-            return True
-        with os.scandir(path) as entries:
-            return any(entry.is_symlink() for entry in entries)
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        return False  # there is no such folder, so that its files cannot be read
-    except OSError:
-        return True  # it may be forbidden to list the folder, and not to read its files
+def _below(folder: str, paths: _Paths, table: _Area) -> str:
+    """Return the path of a folder below the location of the table, to which it may be relative."""
+    prefix = next((each for each in table.prefixes if folder.startswith(each)), "")
+    return unquote(folder[len(prefix) :]) if paths.uris else folder[len(prefix) :]
 
 
 def _resolved_uri(uri: str, table: _Area) -> str | None:
@@ -230,12 +317,6 @@ def _place(file: str) -> str:
     """Return the folder of a file, without partitions, whose names are values of rows, and without `..`."""
     parts = file.split("/")[:-1]
     return "/".join(parts[: next((n for n, part in enumerate(parts) if "=" in part or part == ".."), len(parts))])
-
-
-def _content(paths: pa.Array) -> bytes:
-    """Return the bytes of the paths without separators. A slice of an array may also have those of its other paths."""
-    buffer = paths.buffers()[2]
-    return b"" if buffer is None else memoryview(buffer).tobytes()
 
 
 def _bools(found: pa.Array) -> Bools:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +28,7 @@ from zlayout.spec.model import TableName
 from zlayout.spec.renames import present_records
 from zlayout.table.external import ExternalRewrite, Ordering
 from zlayout.table.order import distinct_rows
-from zlayout.table.outside import files_text, find_outside, is_below
+from zlayout.table.outside import Outside, counted, files_text, find_outside, is_below
 from zlayout.table.outside import refusal as outside_refusal
 from zlayout.table.python_values import python_values
 from zlayout.table.reserved import reserved_refusals
@@ -73,7 +72,7 @@ def observe_delta(
     Raises:
         TableError: ZL110 if there is no Delta table, ZL111 if the log cannot be read, ZL112 if the version does not
             exist, ZL113 if a commit is missing, ZL114 if the storage cannot be reached.
-        Refused: ZL242, if the log has links to other locations, or a checkpoint refers to files outside of the log.
+        Refused: ZL242, if a checkpoint refers to files outside of the log.
     """
     _require_own_log(table, location, permitted)
     options = dict(storage_options or {})
@@ -90,7 +89,7 @@ def observe_delta(
             adds = adds.take(pc.sort_indices(adds["path"])).combine_chunks()
             log = LogFiles(log_storage)
             annotations = read_annotations(log, at, adds["path"].combine_chunks())
-            outside = _outside(table, location, log, annotations, permitted)
+            outside, *vectors = _outside(table, location, log, annotations, permitted)
         except (DeltaError, OSError, pa.ArrowException) as error:
             raise unreadable(table, location, error) from error
     all_leaves = leaves(schema)
@@ -106,6 +105,7 @@ def observe_delta(
         raise unreadable(table, location, error) from error
     records = clustering_records(annotations) if clustering else layout_records(annotations)
     files, notes = _files(adds, annotations, records, storage, fields, wanted, string_prefix(properties), outside.files)
+    strays = counted((outside, *vectors), location, table.catalog)
     known = columns_of(
         all_leaves, metadata.partition_columns, properties, columns, lambda: recorded_columns(adds, all_leaves)
     )
@@ -126,29 +126,15 @@ def observe_delta(
         spec_id=0,
         properties=properties,
         features=features,
-        refusals=(*refusals(features, properties), *reserved_refusals(c.name for c in known), *outside.refusals),
+        refusals=(*refusals(features, properties), *reserved_refusals(c.name for c in known), *strays.refusals),
         files=files,
         notes=notes,
         ordering=ordering,
         rewrites=rewrites,
         clustering=clustering,
         last_written=_last_written(adds, files),
-        files_outside=outside.number,
+        files_outside=strays.number,
     )
-
-
-class _Outside(NamedTuple):
-    """What is outside of the location of a table.
-
-    Attributes:
-        files: bool[files], the data files.
-        number: The number of data files and deletion vectors.
-        refusals: ZL242 if the catalog does not permit some of them.
-    """
-
-    files: Bools
-    number: int
-    refusals: tuple[Diagnostic, ...]
 
 
 def _require_own_log(table: TableName, location: str, permitted: Sequence[str]) -> None:
@@ -173,20 +159,23 @@ def _require_own_log(table: TableName, location: str, permitted: Sequence[str]) 
 
 def _outside(
     table: TableName, location: str, log: LogFiles, annotations: pa.Table, permitted: Sequence[str]
-) -> _Outside:
-    """Find the data files and the deletion vectors outside of the location. Raises Refused ZL242 for sidecars."""
-    folder = f"{location.rstrip('/')}/{LOG}/{SIDECARS}"
-    sidecars = find_outside(pa.array(log.sidecars, pa.string()), folder, uris=True)
-    if count := int(sidecars.files.sum()):
-        what = f"{files_text(count)} of a checkpoint"
-        raise Refused(outside_refusal(f"{table}: {what}", folder, sidecars.places, table.catalog))
-    files = find_outside(annotations["path"].combine_chunks(), location, permitted, uris=True)
-    vectors = find_outside(annotations["vector"].drop_null().combine_chunks(), location, permitted, uris=True)
-    count = int(files.files.sum() + vectors.files.sum())
-    if not (refused := int(files.refused.sum() + vectors.refused.sum())):
-        return _Outside(files.files, count, ())
-    places = files.places | vectors.places
-    return _Outside(files.files, count, (outside_refusal(files_text(refused), location, places, table.catalog),))
+) -> list[Outside]:
+    """Find the data files and the deletion vectors, if there are any, that are outside of the location.
+
+    Raises:
+        Refused: ZL242, if a checkpoint refers to files outside of the log.
+    """
+    if log.sidecars:
+        folder = f"{location.rstrip('/')}/{LOG}/{SIDECARS}"
+        sidecars = find_outside(pa.array(log.sidecars), folder, uris=True)
+        if count := int(sidecars.files.sum()):
+            what = f"{table}: {files_text(count)}, to which a checkpoint refers,"
+            raise Refused(outside_refusal(what, folder, sidecars.places, table.catalog))
+    found = [find_outside(annotations["path"].combine_chunks(), location, permitted, uris=True)]
+    vectors = annotations["vector"]
+    if vectors.null_count < len(vectors):
+        found.append(find_outside(vectors.drop_null().combine_chunks(), location, permitted, uris=True))
+    return found
 
 
 def _last_written(adds: pa.Table, files: FileTable) -> Int64:

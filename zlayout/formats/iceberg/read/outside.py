@@ -7,14 +7,15 @@ file, which the catalog names, is in the folder `metadata` of the location, wher
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from zlayout.errors import Diagnostic, Refused
 from zlayout.formats.iceberg.read.manifests import DataColumns
 from zlayout.spec.model import CatalogConfig, TableName
-from zlayout.table.outside import Outside, files_text, find_outside, is_below, refusal
+from zlayout.table.location import canonical
+from zlayout.table.outside import Counted, counted, files_text, find_outside, is_below, leaves, refusal
 
 if TYPE_CHECKING:
     from pyiceberg.io import InputFile
@@ -28,13 +29,6 @@ PATH_PROPERTIES = ("write.data.path", "write.object-storage.path", "write.folder
 _DELETES_FORMER = "write.metadata.delete-after-commit.enabled"
 
 
-class OutsideFiles(NamedTuple):
-    """The number of files outside of the location of a table, and ZL242 if the catalog does not permit them."""
-
-    number: int
-    refusals: tuple[Diagnostic, ...]
-
-
 def keep_to_locations(table: Table, name: TableName, catalog: CatalogConfig) -> Table:
     """Let the FileIO of a table open only files that the table may have, and return the table.
 
@@ -43,19 +37,22 @@ def keep_to_locations(table: Table, name: TableName, catalog: CatalogConfig) -> 
             the catalog does not permit it. Opening another file raises the same.
     """
     location, permitted = table.metadata.location, catalog.file_locations(name)
-    folder, _, _ = table.metadata_location.rpartition("/")
-    warehouse = str(catalog.options.get("warehouse", ""))
-    own = (
-        is_below(f"{folder}/x", [f"{location.rstrip('/')}/metadata"])
-        and is_below(table.metadata_location, [location])  # not through a link
-        and not is_below(f"{warehouse}/x", [location])
-    )
-    if not own and not is_below(f"{location}/x", permitted):
-        message = f"{name}: the metadata file is"
-        raise Refused(refusal(message, f"{location}/metadata", [folder], name.catalog))
+    folder = table.metadata_location.rpartition("/")[0]
+    if not _is_own(location, folder, catalog) and not (permitted and is_below(f"{location}/x", permitted)):
+        raise Refused(refusal(f"{name}: the metadata file is", f"{location}/metadata", [folder], name.catalog))
     opened, locations = table.io.new_input, [location, *permitted]
     table.io.new_input = _checked(opened, locations, name)  # type: ignore[method-assign]
     return table
+
+
+def _is_own(location: str, folder: str, catalog: CatalogConfig) -> bool:
+    """Return whether a location is that of a table whose metadata file is in this folder."""
+    own, warehouse = canonical(location), canonical(str(catalog.options.get("warehouse", "")))
+    return (
+        canonical(folder) == f"{own.rstrip('/')}/metadata"
+        and not leaves(own)
+        and not f"{warehouse}/".startswith(f"{own}/")
+    )
 
 
 def _checked(opened: Callable[[str], InputFile], locations: Sequence[str], name: TableName) -> Callable[..., InputFile]:
@@ -70,36 +67,37 @@ def _checked(opened: Callable[[str], InputFile], locations: Sequence[str], name:
 
 def find_outside_files(
     data: DataColumns, metadata: TableMetadata, name: TableName, permitted: Sequence[str]
-) -> OutsideFiles:
+) -> Counted:
     """Find the data files and delete files that are outside of the location of the table.
 
     Returns:
         Their number, and ZL242 if the catalog does not permit some of them, the place of new files, or the former
         metadata files that a commit would delete.
     """
+    location = metadata.location
     deletes = [file.key.rpartition("@")[0] if file.vector else file.key for file in data.deletes]
-    found = [find_outside(pa.array(paths, pa.string()), metadata.location, permitted) for paths in (data.path, deletes)]
-    return OutsideFiles(
-        sum(int(each.files.sum()) for each in found), tuple(_refusals(found, metadata, name, permitted))
+    found = counted(
+        [find_outside(pa.array(paths, pa.string()), location, permitted) for paths in (data.path, deletes)],
+        location,
+        name.catalog,
     )
+    others = tuple(_other_refusals(metadata, name, [location, *permitted]))
+    return found._replace(refusals=found.refusals + others)
 
 
-def _refusals(
-    found: Sequence[Outside], metadata: TableMetadata, name: TableName, permitted: Sequence[str]
-) -> Iterator[Diagnostic]:
-    if count := sum(int(each.refused.sum()) for each in found):
-        places = frozenset[str]().union(*(each.places for each in found))
-        yield refusal(files_text(count), metadata.location, places, name.catalog)
+def _other_refusals(metadata: TableMetadata, name: TableName, permitted: Sequence[str]) -> Iterator[Diagnostic]:
+    """Yield ZL242 for what a commit would write or delete elsewhere. permitted: the location of the table is first."""
+    location = metadata.location
     for folder in _FOLDERS:
-        if not is_below(f"{metadata.location}/{folder}/x", [metadata.location, *permitted]):
-            yield refusal(f"the folder {folder} of the table is", metadata.location, [], name.catalog)
-    if metadata.properties.get(_DELETES_FORMER, "").lower() == "true":
-        former = [entry.metadata_file for entry in metadata.metadata_log]
-        others = find_outside(pa.array(former, pa.string()), metadata.location, permitted)
-        if count := int(others.refused.sum()):
-            what = f"{files_text(count, 'former metadata file')}, which Iceberg would delete,"
-            yield refusal(what, metadata.location, others.places, name.catalog)
+        if not is_below(f"{location.rstrip('/')}/{folder}/x", permitted):
+            yield refusal(f"the folder {folder} of the table is", location, [], name.catalog)
     for key in PATH_PROPERTIES:
         place = metadata.properties.get(key)
-        if place and not is_below(f"{place.rstrip('/')}/x", [metadata.location, *permitted]):
-            yield refusal(f"property {key} is", metadata.location, [place], name.catalog)
+        if place and not is_below(f"{place.rstrip('/')}/x", permitted):
+            yield refusal(f"property {key} is", location, [place], name.catalog)
+    if metadata.properties.get(_DELETES_FORMER, "").lower() == "true":
+        former = pa.array([entry.metadata_file for entry in metadata.metadata_log], pa.string())
+        elsewhere = find_outside(former, location, permitted[1:])
+        if count := int(elsewhere.refused.sum()):
+            what = f"{files_text(count)}, which the next commit would delete,"
+            yield refusal(what, location, elsewhere.places, name.catalog)
