@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from zlayout.errors import Diagnostic, Refused
 from zlayout.formats.delta.read.clustering import clustering_columns, clustering_records
 from zlayout.formats.delta.read.features import behind_catalog, catalog_owned, refusals, table_features
 from zlayout.formats.delta.read.history import commit_infos, external
-from zlayout.formats.delta.read.location import log_files, table_files
+from zlayout.formats.delta.read.location import local_path, log_files, table_files
 from zlayout.formats.delta.read.log import LOG, SIDECARS, LogFiles
 from zlayout.formats.delta.read.opening import open_table, unreadable
 from zlayout.formats.delta.read.schema import Leaf, columns_of, leaves, schema_digest, string_prefix
@@ -27,7 +28,7 @@ from zlayout.spec.model import TableName
 from zlayout.spec.renames import present_records
 from zlayout.table.external import ExternalRewrite, Ordering
 from zlayout.table.order import distinct_rows
-from zlayout.table.outside import Outside, counted, files_text, find_outside
+from zlayout.table.outside import Outside, counted, files_text, find_outside, is_below
 from zlayout.table.outside import refusal as outside_refusal
 from zlayout.table.python_values import python_values
 from zlayout.table.reserved import reserved_refusals
@@ -73,6 +74,7 @@ def observe_delta(
             exist, ZL113 if a commit is missing, ZL114 if the storage cannot be reached.
         Refused: ZL242, if a checkpoint refers to files outside of the log.
     """
+    _require_own_log(table, location, permitted)
     options = dict(storage_options or {})
     with ExitStack() as stack:
         opened = open_table(table, location, version, options, stack)
@@ -133,6 +135,26 @@ def observe_delta(
         last_written=_last_written(adds, files),
         files_outside=strays.number,
     )
+
+
+def _require_own_log(table: TableName, location: str, permitted: Sequence[str]) -> None:
+    """Check that links in the log of a local table lead to files of the table.
+
+    Through a link, zlayout would read the log of another table, or write to it.
+
+    Raises:
+        Refused: ZL242.
+    """
+    if (path := local_path(location)) is None:
+        return
+    files = [f"{path}/{LOG}/x"]
+    for folder in (f"{path}/{LOG}", f"{path}/{LOG}/{SIDECARS}"):
+        with suppress(OSError, ValueError), os.scandir(folder) as entries:
+            files += [entry.path for entry in entries if entry.is_symlink()]
+    if leading_out := [file for file in files if not is_below(file, [path, *permitted])]:
+        what = f"{table}: {files_text(len(leading_out))} of the log"
+        places = {os.path.dirname(os.path.realpath(file)) for file in leading_out}
+        raise Refused(outside_refusal(what, location, places, table.catalog))
 
 
 def _outside(

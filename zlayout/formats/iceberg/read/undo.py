@@ -17,6 +17,7 @@ import pyarrow as pa
 from zlayout.errors import Refused
 from zlayout.formats import undo
 from zlayout.formats.iceberg.read import state_property as stored
+from zlayout.formats.iceberg.read.avro import manifests_of
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
 from zlayout.formats.iceberg.read.manifests import read_change
 from zlayout.formats.iceberg.read.snapshots import ancestors, is_branch, operation_of, summary_of
@@ -101,7 +102,7 @@ def _chosen(name: TableName, table: Table, history: Sequence[Snapshot], wanted: 
     for run_id in [wanted] if wanted is not None else runs:
         changes = []
         for snapshot in reversed(runs.get(run_id, ())):
-            found = read_change(by_id[snapshot].manifests(table.io), table.io, snapshot)
+            found = read_change(manifests_of(by_id[snapshot], table.io), table.io, snapshot)
             added, removed = (tuple((path, "") for path in sorted(paths)) for paths in (found.added, found.removed))
             if removed:
                 changes.append(Change(snapshot, added, removed))
@@ -146,7 +147,7 @@ def _require_picks(
             if other := sorted(key for key in summary if not _PLAIN.fullmatch(key)):
                 raise _cannot_keep(name, f"{by} stores {other[0]}, which a writer may need to find again")
             continue
-        change = read_change(snapshot.manifests(table.io), table.io, snapshot.snapshot_id)
+        change = read_change(manifests_of(snapshot, table.io), table.io, snapshot.snapshot_id)
         undo.require_unchanged(name, run_id, [(path, "") for path in sorted(change.removed & added)], len(added), [by])
         if any(int(summary.get(f"added-{kind}", 0)) for kind in ("delete-files", "dvs", "equality-delete-files")):
             raise _cannot_keep(name, f"{by} deleted rows")
