@@ -29,7 +29,7 @@ def parse_where(text: str, location: Location) -> Predicate:
     """Parse a condition in Spark SQL. location: where it is written, for errors.
 
     Raises:
-        SpecError: ZL030 for invalid syntax, ZL031 for a construct that is not allowed, ZL032 for an invalid literal.
+        SpecError: ZL030, ZL031 or ZL032.
     """
     from zlayout.predicate.where_rules import strict_predicate
 

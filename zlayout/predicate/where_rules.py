@@ -73,8 +73,7 @@ def strict_predicate(node: exp.Expr) -> Predicate:
     """Convert a parsed `where` to an equivalent predicate.
 
     Raises:
-        RejectedError: ZL030 for another expression than a condition, ZL031 for a construct that is not allowed, ZL032
-            for an invalid literal.
+        RejectedError: ZL030, ZL031 or ZL032.
     """
     node = node.unnest()
     if type(node) is exp.And:
