@@ -67,8 +67,8 @@ def schema_of(avro_schema: str) -> Schema:
     from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
     schema = AvroSchemaConversion().avro_to_iceberg(json.loads(avro_schema))
-    for field in index_by_id(schema).values():
-        _require_bytes(field.field_type)
+    for each in index_by_id(schema).values():
+        _require_bytes(each.field_type)
     return schema
 
 
@@ -89,7 +89,7 @@ def _has_bytes(type_: IcebergType) -> bool:
 
     match type_:
         case StructType():
-            return any(not field.required or _has_bytes(field.field_type) for field in type_.fields)
+            return any(not each.required or _has_bytes(each.field_type) for each in type_.fields)
         case FixedType():
             return len(type_) > 0
     return not isinstance(type_, UnknownType)
