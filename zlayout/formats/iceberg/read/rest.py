@@ -127,6 +127,5 @@ def _limit(response: Response, **_: Any) -> None:
 
 
 def _change(response: Response, **_: Any) -> None:
-    """Change the metadata in a response by `readable`."""
     if response.ok and b'"schemas"' in response.content:
         response._content = readable(response.content)
