@@ -250,16 +250,11 @@ class DeltaBackend:
         return delta, Log(delta, self._storage(table, location), str(table), run_id, properties)
 
     def _require_own_files(self, delta: DeltaJvm, table: TableName) -> None:
-        """Check the files that OPTIMIZE finds in the log.
-
-        They may be others than those that were observed: Delta's reader of the log uses the list of sidecars in
-        `_last_checkpoint`, and other readers use the one in the checkpoint. Engine zlayout compares all files.
-
-        Raises:
-            Refused: ZL242.
-        """
+        """Check the files that OPTIMIZE finds in the log, which may be others than those that were observed."""
         from zlayout.formats.delta.write.outcome import spark_errors
 
+        # Delta's reader of the log uses the list of sidecars in `_last_checkpoint`, and other readers use the one in
+        # the checkpoint. Engine zlayout compares all files.
         with spark_errors(str(table), "reading its log"):
             paths = delta.files.paths(delta.live_files(delta.snapshot()))
         found = find_outside(paths, delta.location, self._catalog.file_locations(table), uris=True)

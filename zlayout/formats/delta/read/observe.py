@@ -137,13 +137,7 @@ def observe_delta(
 
 
 def _require_own_log(table: TableName, location: str, permitted: Sequence[str]) -> None:
-    """Check that links in the log of a local table lead to files of the table.
-
-    Through a link, zlayout would read the log of another table, or write to it.
-
-    Raises:
-        Refused: ZL242.
-    """
+    """Through a link in the log of a local table, zlayout would read the log of another table, or write to it."""
     if (path := local_path(location)) is None:
         return
     files = [f"{path}/{LOG}/x"]

@@ -73,7 +73,6 @@ def schema_of(avro_schema: str) -> Schema:
 
 
 def _require_bytes(type_: IcebergType) -> None:
-    """Check that the elements of a list or a map have bytes. Raises ValueError."""
     from pyiceberg.types import ListType, MapType
 
     match type_:

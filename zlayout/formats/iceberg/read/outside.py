@@ -85,7 +85,7 @@ def find_outside_files(
 
 
 def _other_refusals(metadata: TableMetadata, name: TableName, permitted: Sequence[str]) -> Iterator[Diagnostic]:
-    """Yield ZL242 for what a commit would write or delete elsewhere. permitted: the location of the table is first."""
+    """Yield refusals of what a commit would write or delete elsewhere. permitted: with the table's location first."""
     location = metadata.location
     for folder in _FOLDERS:
         if not is_below(f"{location.rstrip('/')}/{folder}/x", permitted):
