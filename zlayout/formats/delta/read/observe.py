@@ -70,8 +70,7 @@ def observe_delta(
         permitted: The locations outside of the table's own location in which it may have files.
 
     Raises:
-        TableError: ZL110 if there is no Delta table, ZL111 if the log cannot be read, ZL112 if the version does not
-            exist, ZL113 if a commit is missing, ZL114 if the storage cannot be reached.
+        TableError: ZL110 if there is no Delta table, ZL112 if there is no such version, ZL111, ZL113, ZL114.
         Refused: ZL242, if a checkpoint refers to files outside of the log.
     """
     _require_own_log(table, location, permitted)
@@ -138,13 +137,7 @@ def observe_delta(
 
 
 def _require_own_log(table: TableName, location: str, permitted: Sequence[str]) -> None:
-    """Check that links in the log of a local table lead to files of the table.
-
-    Through a link, zlayout would read the log of another table, or write to it.
-
-    Raises:
-        Refused: ZL242.
-    """
+    """Through a link in the log of a local table, zlayout would read the log of another table, or write to it."""
     if (path := local_path(location)) is None:
         return
     files = [f"{path}/{LOG}/x"]
@@ -160,11 +153,6 @@ def _require_own_log(table: TableName, location: str, permitted: Sequence[str]) 
 def _outside(
     table: TableName, location: str, log: LogFiles, annotations: pa.Table, permitted: Sequence[str]
 ) -> list[Outside]:
-    """Find the data files and the deletion vectors, if there are any, that are outside of the location.
-
-    Raises:
-        Refused: ZL242, if a checkpoint refers to files outside of the log.
-    """
     if log.sidecars:
         folder = f"{location.rstrip('/')}/{LOG}/{SIDECARS}"
         sidecars = find_outside(pa.array(log.sidecars), folder, uris=True)
@@ -179,11 +167,7 @@ def _outside(
 
 
 def _last_written(adds: pa.Table, files: FileTable) -> Int64:
-    """Return when other writers last wrote a live file of each partition.
-
-    Returns:
-        int64[partitions], in milliseconds since 1970; 0 if all files of a partition have a layout record.
-    """
+    """Return when other writers last wrote a file: int64[partitions], ms since 1970; 0 if all have a layout record."""
     times = pc.fill_null(adds["modification_time"].cast(pa.int64()), 0).to_numpy()
     return maxima(files.partition, len(files.partitions), np.where(files.layout < 0, times, 0))
 
@@ -191,13 +175,7 @@ def _last_written(adds: pa.Table, files: FileTable) -> Int64:
 def _external(
     log: LogFiles, version: int, files: FileTable, known: Sequence[Leaf], oldest: int | None
 ) -> tuple[Ordering | None, tuple[ExternalRewrite, ...]]:
-    """Return the external ordering and rewrites in the newest commits; None and no rewrites if a commit cannot be read.
-
-    Commits have column names in the letter case of the statement. The result has them in the letter case of the schema.
-
-    Args:
-        oldest: The time of the oldest live file in milliseconds since 1970; None if the table has no files.
-    """
+    """Return the external ordering and rewrites in the newest commits. oldest: of all live files, in ms since 1970."""
     laid_out = files.layout >= 0
     if len(files) and laid_out.all():
         return None, ()
@@ -210,6 +188,7 @@ def _external(
     rewrites = found.rewrites if found.known or beside_records else ()
     if found.ordering is None or beside_records:
         return None, rewrites
+    # commits have the letter case of the statement
     names = {leaf.name.lower(): leaf.name for leaf in known}
     ordered_by = tuple(names.get(name.lower(), name) for name in found.ordering.columns)
     return replace(found.ordering, columns=ordered_by), rewrites
@@ -225,17 +204,7 @@ def _files(
     prefix: int,
     outside: Bools,
 ) -> tuple[FileTable, tuple[Diagnostic, ...]]:
-    """Return the live files, and a note if row counts are estimates.
-
-    Args:
-        adds: The live files as deltalake returns them, sorted by path.
-        annotations: The file tags and deletion vectors of the same files.
-        records: The result of `layout_records` or `clustering_records`.
-        storage: The file system, rooted at the table.
-        wanted: The leaf columns whose bounds are read.
-        prefix: The length in UTF-16 units to which writers truncate string bounds.
-        outside: bool[files], the files outside of the location of the table.
-    """
+    """Return the live files. adds, annotations: in the same order. prefix: the UTF-16 units of a truncated string."""
     layout, layouts, group = records
     path = annotations["path"].combine_chunks()
     sizes = adds["size_bytes"].to_numpy()
@@ -260,7 +229,6 @@ def _files(
 
 
 def _partitions(adds: pa.Table, fields: tuple[PartitionField, ...]) -> tuple[Int32, tuple[Partition, ...]]:
-    """Return the index of each file's partition, and the partitions."""
     count = adds.num_rows
     if not fields or not count:
         return np.zeros(count, np.int32), (Partition(0, fields, ()),) if count else ()

@@ -73,7 +73,6 @@ def schema_of(avro_schema: str) -> Schema:
 
 
 def _require_bytes(type_: IcebergType) -> None:
-    """Check that the elements of a list or a map have bytes. Raises ValueError."""
     from pyiceberg.types import ListType, MapType
 
     match type_:
@@ -140,7 +139,6 @@ def _dropping() -> type[Reader]:
 
 @cache
 def _limited_file() -> type[AvroFile[Any]]:
-    """Return the class of Avro files that are read within limits."""
     from pyiceberg.avro.file import AvroFile, Block
 
     from zlayout.formats.iceberg.read.decoder import BoundedDecoder
@@ -174,12 +172,7 @@ def _limited_file() -> type[AvroFile[Any]]:
 
 
 def _decompressed(codec: str, packed: bytes, limit: int, location: str) -> bytes:
-    """Return a block of an Avro file.
-
-    Raises:
-        TooLargeError: The block has more than `limit` bytes. No more are decompressed.
-        ValueError: The block is damaged, or the codec is unknown.
-    """
+    """Decompress a block of an Avro file, but no more than `limit` bytes. location: for messages."""
     from pyiceberg.avro.codecs import KNOWN_CODECS
 
     match codec:

@@ -33,8 +33,7 @@ def keep_to_locations(table: Table, name: TableName, catalog: CatalogConfig) -> 
     """Let the FileIO of a table open only files that the table may have, and return the table.
 
     Raises:
-        Refused: ZL242, if the location of the table is not that of its metadata file, or contains the warehouse, and
-            the catalog does not permit it. Opening another file raises the same.
+        Refused: ZL242, if the location is not its own and not permitted. Opening another file raises the same.
     """
     location, permitted = table.metadata.location, catalog.file_locations(name)
     folder = table.metadata_location.rpartition("/")[0]
@@ -46,7 +45,7 @@ def keep_to_locations(table: Table, name: TableName, catalog: CatalogConfig) -> 
 
 
 def _is_own(location: str, folder: str, catalog: CatalogConfig) -> bool:
-    """Return whether a location is that of a table whose metadata file is in this folder."""
+    """Return whether a table at this location has its metadata file in this folder, and not the warehouse below it."""
     own, warehouse = canonical(location), canonical(str(catalog.options.get("warehouse", "")))
     return (
         canonical(folder) == f"{own.rstrip('/')}/metadata"
@@ -86,7 +85,7 @@ def find_outside_files(
 
 
 def _other_refusals(metadata: TableMetadata, name: TableName, permitted: Sequence[str]) -> Iterator[Diagnostic]:
-    """Yield ZL242 for what a commit would write or delete elsewhere. permitted: the location of the table is first."""
+    """Yield refusals of what a commit would write or delete elsewhere. permitted: with the table's location first."""
     location = metadata.location
     for folder in _FOLDERS:
         if not is_below(f"{location.rstrip('/')}/{folder}/x", permitted):

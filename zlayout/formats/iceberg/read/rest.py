@@ -101,11 +101,8 @@ def _as_it_is(request: PreparedRequest) -> PreparedRequest:
 
 
 def _refuse_redirect(response: Response, **_: Any) -> None:
-    """Raise TooManyRedirects for a redirect.
-
-    requests would send the form with the OAuth credentials to the new address, the session token of AWS in its header,
-    and the password of ~/.netrc for the new host.
-    """
+    """Raise TooManyRedirects, because requests would send the credentials to the new address."""
+    # the OAuth credentials in a form, AWS's session token in a header, and ~/.netrc's password for the new host
     if response.is_redirect:
         address = quote_value(response.headers["location"])
         raise TooManyRedirects(f"the server redirects to {address}, and zlayout follows no redirect")
@@ -127,6 +124,5 @@ def _limit(response: Response, **_: Any) -> None:
 
 
 def _change(response: Response, **_: Any) -> None:
-    """Change the metadata in a response by `readable`."""
     if response.ok and b'"schemas"' in response.content:
         response._content = readable(response.content)

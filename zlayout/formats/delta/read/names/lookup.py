@@ -39,8 +39,7 @@ class Names:
         A catalog that is of this type already is returned unchanged.
 
         Raises:
-            TableError: ZL133 if the service cannot be reached, ZL134 if it does not have the table, ZL135 if the entry
-                is not a Delta table, ZL136 if its location cannot be used.
+            TableError: ZL133, ZL134 if there is no such table, ZL135 if it is not a Delta table, ZL136.
         """
         if self._catalog.type == "path":
             return self._catalog
@@ -84,7 +83,7 @@ class Names:
 
     @cached_property
     def _service(self) -> NameService:
-        """The client of the catalog's service, which all threads share. It imports only the library that it needs."""
+        """All threads share the client."""
         if self._catalog.type == "glue":
             from zlayout.formats.delta.read.names.glue import Glue
 
@@ -123,7 +122,6 @@ class _ListLimit:
 
 
 def _at_entry(catalog: CatalogConfig, table: TableName, entry: Entry) -> CatalogConfig:
-    """Return the catalog of type `path` for the location of an entry. Raises TableError ZL135, ZL136."""
     found = at_location(catalog, table, location := delta_location_of(entry, catalog, table))
     if missing := stores(found) - stores(catalog):
         raise TableError.of(
@@ -138,7 +136,6 @@ def _at_entry(catalog: CatalogConfig, table: TableName, entry: Entry) -> Catalog
 
 @contextmanager
 def _service_errors(catalog: CatalogConfig) -> Iterator[None]:
-    """Translate the errors that the client of a service raises to TableError ZL133."""
     try:
         yield
     except ZlayoutError:
