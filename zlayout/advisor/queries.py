@@ -105,7 +105,6 @@ def usable(predicate: Predicate, known: Mapping[str, Column]) -> tuple[Predicate
 
 
 def _leaf(found: Leaf, column: Column | None) -> tuple[Leaf, Reason | None]:
-    """Return a leaf with the name and the type of its column, and the reason if bounds cannot decide it."""
     if column is None:
         return found, Reason.UNKNOWN_COLUMN
     if not column.orderable and not isinstance(found, IsNull):

@@ -160,7 +160,6 @@ def _cost(choice: Choice) -> float:
 
 
 def _neighbours(layout: Layout, names: Iterable[str], curves: Sequence[str], max_columns: int) -> Iterator[Layout]:
-    """Yield layouts that differ in one weight, one column or the curve."""
     columns = layout.columns
     others = [ZorderColumn(n) for n in names if n not in {c.name for c in columns}]
     for i, column in enumerate(columns):

@@ -177,7 +177,6 @@ class _Axis:
 
 
 def _named(column: str, predicates: Sequence[Predicate], kind: pa.DataType) -> tuple[list[Value], pa.Array]:
-    """Return the values with which predicates compare a column, and the same values as an array of its type."""
     values: list[Value] = []
     none = pa.array([], kind)
     found = [none]

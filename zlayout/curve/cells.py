@@ -151,7 +151,6 @@ def _cut(positions: Int64, n_files: int, parts_within: int) -> Pieces:
 
 
 def _file_cuts(begin: Int64, n_files: int, cell_size: Float64) -> Int64:
-    """Return the indices of the distinct positions at which files begin. begin: as in `Pieces`."""
     rows = np.diff(begin)
     target = begin[-1] / n_files
     large = np.flatnonzero(rows > 2 * target)  # such a position is one file; the runs between are cut

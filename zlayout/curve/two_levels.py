@@ -188,7 +188,6 @@ def _with_large_keys(tree: KdTree, leaf: Int32, rows: Float64, spread: Int32 | N
 
 
 def _touched(tree: KdTree, column: int, rows: Marginal) -> Float64:
-    """The share of the non-null rows whose value is in the extent of each file."""
     inside = rows.between(tree.low[:, column], tree.high[:, column])
     return inside / rows.filled if rows.filled else inside
 

@@ -57,7 +57,6 @@ def choose_saved(proposal: Proposal, ids: Collection[str]) -> Choice:
 
 
 def _choice(proposal: Proposal, candidates: Collection[int]) -> Choice:
-    """Choose these candidates; or all of them, if nothing is rewritten or deferred, or if there is no budget."""
     if proposal.status is not Status.CHANGES or not proposal.whole_bytes or rest(proposal, candidates) == 0:
         return proposal.everything
     return Choice(tuple(sorted(candidates)))
@@ -112,7 +111,6 @@ def _bundles(at: int, proposal: Proposal, every_workload_known: bool) -> Iterato
 
 
 def _together(candidates: Sequence[Candidate]) -> list[list[int]]:
-    """Return lists of indices of candidates. Those of one list are rewritten together or not at all."""
     in_partition = Counter(candidate.partition for candidate in candidates)
     alone, indistinct = [], []
     for number, candidate in enumerate(candidates):

@@ -218,7 +218,6 @@ def _strict(schema: Any) -> Any:
 
 
 def _values(text: str, path: str) -> dict[str, Any]:
-    """Parse the JSON of a document, and check its size and format version."""
     if too_large(text):
         raise _invalid("expected fewer values, found more than a plan of this size has", path)
     # This is checked before parsing, because a parsed object with very many keys takes much memory. The limit is the

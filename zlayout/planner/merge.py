@@ -71,7 +71,6 @@ class _LaidOutGroups:
     for each group that is added to the previous candidate.
 
     Attributes:
-        group, partition: int64[U].
         start: int64[P + 1], the position of the first group of each partition.
     """
 
@@ -106,7 +105,6 @@ def _laid_out_groups(decayed: Decayed, pending: Bools) -> _LaidOutGroups:
 
 
 def _first_candidates(decayed: Decayed, pending: Bools, laid_out: _LaidOutGroups) -> Index:
-    """Return the first candidate that contains each file."""
     candidate = np.zeros(len(decayed.files) + 1, np.int64)
     candidate[laid_out.group] = laid_out.candidate
     return np.where(pending, laid_out.without[decayed.partition], candidate[decayed.facts.group])

@@ -158,7 +158,6 @@ def file_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
 
 
 def _compaction_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
-    """Compute the facts of each file for a layout without z-order columns."""
     group = np.arange(len(files), dtype=np.int64)
     # The files that one rewrite by this layout wrote are one group, because it could not make them larger. Every other
     # file is a group of its own.

@@ -182,7 +182,6 @@ def _simulated(rewrite: Rewrite, group: Group, drawn: Index, partition: Index) -
 
 
 def _measured(rewrite: Rewrite, weights: Floats, found: NewFiles, with_floor: bool) -> tuple[Floats, Floats, Floats]:
-    """Return touched, bytes read and floor of each column after the rewrite, float64[d] each; NaN if unknown."""
     files, group, names = rewrite.files, rewrite.group, rewrite.names
     changed = np.zeros(found.partitions, bool)
     changed[files.partition[group >= 0]] = True

@@ -131,7 +131,6 @@ def _compared_range(low: Any, high: Any, value: Any, is_open: bool, operator: Op
 
 
 def _compared_prefix(text: str, operator: Operator, literal: Value) -> TruthValues:
-    """The possible truth values of =, < or <= for values that begin with `text`."""
     if not isinstance(literal, str):
         return EITHER
     if literal.startswith(text):

@@ -103,7 +103,6 @@ def _period(unit: str, read: Callable[[Value], date | None], days: int = 0) -> S
 
 
 def _compared_to(column: str, operator: Operator, unit: str, at: date | None) -> Predicate | None:
-    """Invert the comparison of the start of the period that contains the column with `at`."""
     if at is None:
         return None
     low, high = start_of(at, unit), end_of(at, unit)

@@ -227,7 +227,6 @@ def _transform_of(node: exp.Expr) -> str:
 
 
 def _start(name: str, value: Value) -> date:
-    """The start of the period that the literal of a transform means."""
     if name == "days" and isinstance(value, date) and not isinstance(value, datetime):
         return value
     found = re.fullmatch(_PERIODS[name][1], value, re.ASCII) if isinstance(value, str) else None

@@ -51,7 +51,6 @@ def _digest_alone(part: FileTable) -> str:
 
 
 def _in_order(parts: Sequence[FileTable]) -> tuple[list[pa.Array], Int64]:
-    """path and version_key of all files, and the indices that sort the files by these two."""
     columns = identity_columns(parts)
     found = byte_order(columns[0])
     if found.fresh.all():

@@ -225,8 +225,6 @@ def _area(location: str) -> _Area:
 
 
 class _Paths:
-    """The paths of N files. uris: see `find_outside`."""
-
     def __init__(self, array: pa.Array, uris: bool) -> None:
         self.array, self.uris = array, uris
         buffer = array.buffers()[2]
@@ -273,7 +271,6 @@ def _prefixed(paths: _Paths, area: _Area) -> Bools:
 
 
 def _near_links(paths: _Paths, table: _Area) -> Bools:
-    """Return the files of a local table whose folders contain a link or are reached through a link."""
     if b"/" not in paths.content:
         return np.full(len(paths.array), table.has_links_in(""))
     encoded = pc.replace_substring_regex(paths.array, "[^/]*$", "").dictionary_encode()
