@@ -8,11 +8,12 @@ import ast
 import gzip
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -364,6 +365,16 @@ def test_a_location_chooses_no_host_outside_azure(location: str, accepted: bool,
         else:
             with pytest.raises(TableError, match=r"ZL138 .*evil\.example\.com"):
                 read.load_table(rest_config(url), NAME)
+
+
+@pytest.mark.usefixtures("writer")
+def test_a_catalog_reads_no_metadata_file_on_a_host_outside_azure(local: CatalogConfig) -> None:
+    """A database, a metastore or Glue names the file. A client of Azure would send the credentials to its host."""
+    database = sqlite3.connect(str(local.options["uri"]).removeprefix("sqlite:///"))
+    with closing(database), database:
+        database.execute("UPDATE iceberg_tables SET metadata_location = 'abfss://c@evil.example.com/t/metadata/1.json'")
+    with pytest.raises(TableError, match=r"ZL138 .*evil\.example\.com"):
+        read.load_table(local, NAME)
 
 
 CONFIG_FILE = """\

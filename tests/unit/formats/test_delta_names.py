@@ -80,6 +80,10 @@ class TestEntry:
             (("s3://b/t?versionId=1",), "readers differ in how they treat '[?]'"),
             (("s3://b/t/../u",), "relative parts"),
             (("s3://key:canary@b/t",), "contains credentials$"),
+            (("opendal+s3://b/t",), r"found opendal\+s3:$"),
+            (("sftp://-oProxyCommand=x/t",), "found sftp:$"),
+            (("webhdfs://host/t",), "found webhdfs:$"),
+            (("memory:///t",), "found memory:$"),
         ],
     )
     def test_a_location_that_is_not_certain_is_refused(self, locations: tuple[str, ...], expected: str) -> None:

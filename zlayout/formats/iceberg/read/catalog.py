@@ -19,6 +19,7 @@ from zlayout.formats.addresses import store_of
 from zlayout.formats.base import Listed
 from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties, sqlite_file
 from zlayout.formats.iceberg.read.server import Declared, require_location
+from zlayout.formats.iceberg.read.unread_types import CATALOG
 from zlayout.formats.storage import S3_READ_ATTEMPTS
 from zlayout.message_text import first_of
 from zlayout.spec.model import CatalogConfig, TableName
@@ -183,7 +184,7 @@ def open_catalog(catalog: CatalogConfig, properties: Mapping[str, str]) -> Catal
     from pyiceberg.catalog import AVAILABLE_CATALOGS, CatalogType
     from pyiceberg.io import FileIO, load_file_io
 
-    own = _without_classes(properties) | _METADATA_IO
+    own = _without_classes(properties) | _METADATA_IO | {CATALOG: catalog.name}
     if catalog.type == "rest":
         from zlayout.formats.iceberg.read.rest import ClosedRestCatalog
 

@@ -27,9 +27,11 @@ from pyiceberg.table.statistics import BlobMetadata
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, PrimitiveType, StructType, UnknownType
 
 from zlayout import reading
+from zlayout.formats.iceberg.read.server import Declared, require_location
 
 IO_IMPLEMENTATION = "py-io-impl"
 PROPERTY = "zlayout.unread-types"
+CATALOG = "zlayout.catalog"  # the property with the name of the catalog
 # Matches every type in the JSON of a table. A match that is no type only costs time.
 _TYPE = re.compile(rb'"(?:type|element|key|value)"\s*:\s*"([^"]*)"')
 _DEFAULTS = ("initial-default", "write-default")
@@ -69,6 +71,9 @@ class MetadataIO(FileIO):
     """Reads metadata files through `readable`, and writes files as pyiceberg does. pyiceberg imports it by its name."""
 
     def new_input(self, location: str) -> InputFile:
+        """Return the file. Raises TableError ZL138, because the reader would send credentials to the host in a URL."""
+        declared = Declared(self.properties.get(CATALOG, ""), self.properties)
+        require_location(declared, location, "the location of a metadata file has")
         return _MetadataFile(self._io(location).new_input(location))
 
     def new_output(self, location: str) -> OutputFile:

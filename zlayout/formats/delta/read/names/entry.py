@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from zlayout.errors import TableError
 from zlayout.spec.model import CatalogConfig, TableName
-from zlayout.table.location import canonical
+from zlayout.table.location import GCS_SCHEME, S3_SCHEMES, canonical
 
 # For an external table of a data source, Spark stores a location with this ending, and the actual one as `path`.
 _PLACEHOLDER = "-__PLACEHOLDER__"
@@ -18,6 +18,9 @@ _PROVIDER = "spark.sql.sources.provider"
 _TABLE_TYPE = "table_type"
 _VIEWS = frozenset({"VIEW", "VIRTUAL_VIEW", "MATERIALIZED_VIEW", "METRIC_VIEW"})
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/.*")
+# deltalake has clients of some forty schemes. Others than these do not use the declared storage: `opendal+s3` sends the
+# credentials of this machine to AWS instead, and `sftp` starts ssh.
+_SCHEMES = frozenset({"file", *S3_SCHEMES, GCS_SCHEME, "abfs", "abfss", "hdfs", "viewfs"})
 # Characters that have a meaning in a URL, but belong to the name of a folder in a path of Hadoop.
 _AMBIGUOUS = "%?#\\"
 
@@ -105,6 +108,8 @@ def _unusable(locations: Iterable[str]) -> str:
         return "it contains credentials"
     if not _URL.fullmatch(location) or not location.isprintable():
         return f"expected a URL, found {location!r}"
+    if parts.scheme not in _SCHEMES:
+        return f"expected a location of the schemes {', '.join(sorted(_SCHEMES))}, found {parts.scheme}:"
     if found := [character for character in _AMBIGUOUS if character in location]:
         return f"readers differ in how they treat {found[0]!r} in {location}"
     if {".", ".."} & set(parts.path.split("/")):
