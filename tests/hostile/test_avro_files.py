@@ -6,7 +6,7 @@ import random
 import subprocess
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -202,3 +202,28 @@ def test_a_damaged_manifest_does_not_end_the_process(table: Any) -> None:
         changed[at] ^= 0xFF
         with suppress(Exception):  # `readable_metadata` converts each
             read(bytes(changed))
+
+
+def big_number(document: dict[str, Any]) -> None:
+    document["snapshots"][-1]["timestamp-ms"] = 10**400
+
+
+def many_digits(document: dict[str, Any]) -> None:
+    document["properties"]["write.metadata.metrics.default"] = f"truncate({'9' * 5000})"
+
+
+@pytest.mark.parametrize("change", [big_number, many_digits])
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [(("plan",), 1), (("inspect", "ice.db.t"), 1), (("import", "ice.db.t"), 1), (("import", "ice.db.*"), 1)],
+)
+def test_numbers_of_metadata_that_are_too_large(
+    table: Any, cli: Cli, change: Callable[[dict[str, Any]], None], command: tuple[str, ...], code: int
+) -> None:
+    path = Path(table.metadata_location.removeprefix("file://"))
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+    Path("layouts/t.yaml").unlink() if command[0] == "import" else None
+    printed = cli(*command, code=code)
+    assert "ZL104" in printed.out + printed.err

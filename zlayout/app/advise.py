@@ -16,7 +16,7 @@ from zlayout.advisor.search import Progress
 from zlayout.advisor.study import Question, rewrite_target, study, with_workload
 from zlayout.app.arguments import require_count, require_number
 from zlayout.app.columns import layouts_of, parse_columns
-from zlayout.app.concurrent_reads import read_one
+from zlayout.app.concurrent_reads import read_table
 from zlayout.app.files import write_atomically
 from zlayout.app.import_ import target_size
 from zlayout.app.project import known_table, layout_of, load_project
@@ -140,7 +140,7 @@ def make_study(
     """
     name = known_table(project, table)
     backend = backend_for(project.catalogs[name.catalog], runtime)
-    schema = read_one(lambda: backend.observe(name, ()), name)
+    schema = read_table(lambda: backend.observe(name, ()), name)
     spec = fitting(layout_of_table(project, name, schema) or _empty_spec(name, schema), schema)
     sources = sources_of(workload, spec)
     declared, notes = declared_layout(spec, schema, backend.capabilities)
@@ -149,7 +149,7 @@ def make_study(
     read = read_workload(sources, {name.name: column_names(schema)})
     on_table = on_table_of(read, name, schema)
     columns = _columns(on_table.queries, [*given, *([declared] if declared else [])], schema)
-    state = read_one(lambda: backend.observe(name, columns, schema.version), name)
+    state = read_table(lambda: backend.observe(name, columns, schema.version), name)
     target = rewrite_target(state, spec.layout.target_size, options.files)
     if not (files := int(target.files.sum())):
         raise SpecError.of("ZL075", f"{name} has no rows", hint="load data into the table first")

@@ -19,7 +19,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from zlayout.app.arguments import require_count, require_number
-from zlayout.errors import Location, TableError
+from zlayout.errors import Location, TableError, ZlayoutError
 
 if TYPE_CHECKING:
     from zlayout.spec.model import TableName
@@ -93,6 +93,34 @@ def read_one(read: Callable[[], Result], table: TableName, timeout: float = TIME
         BaseException: The exception of `read`.
     """
     return begin_read(read, table, timeout)()
+
+
+def read_table(read: Callable[[], Result], table: TableName, timeout: float = TIMEOUT) -> Result:
+    """Return the result of `read`, which reads a table.
+
+    Raises:
+        SpecError: ZL084, the timeout is invalid.
+        TableError: ZL105, `read` did not return within `timeout` seconds; ZL104, it raised an exception of a library.
+        ZlayoutError, OSError: The exception of `read`.
+    """
+    return read_here(begin_read(read, table, timeout), table)
+
+
+def read_here(read: Callable[[], Result], table: TableName) -> Result:
+    """Return the result of `read` as `read_table` does, but in this thread and without a timeout."""
+    try:
+        return read()
+    except (ZlayoutError, OSError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # libraries in Rust raise PanicException, which is not an Exception
+        raise cannot_read(table, error) from error
+
+
+def cannot_read(table: TableName, error: BaseException, location: Location | None = None) -> TableError:
+    """Return ZL104. error: an exception of the library of a format. location: of the layout."""
+    message = f"{table} cannot be read: {type(error).__name__}: {error}"
+    hint = "check the access to the table; if it is correct, report this error"
+    return TableError.of("ZL104", message, hint=hint, location=location)
 
 
 def begin_read(read: Callable[[], Result], table: TableName, timeout: float = TIMEOUT) -> Callable[[], Result]:

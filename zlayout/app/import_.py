@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from zlayout.app.columns import require_usable
-from zlayout.app.concurrent_reads import TIMEOUT, Reading, no_answer, read_one, read_tables
+from zlayout.app.concurrent_reads import TIMEOUT, Reading, no_answer, read_here, read_table, read_tables
 from zlayout.app.files import write_result
 from zlayout.app.init import SCHEMAS
 from zlayout.app.project import known_table, layout_of
@@ -96,7 +96,7 @@ def import_layout(
     """
     name = known_table(project, table)
     backend = backend_for(project.catalogs[name.catalog], SparkRuntime(project))
-    return read_one(lambda: layout_from(project, name, backend, columns), name, timeout)
+    return read_table(lambda: layout_from(project, name, backend, columns), name, timeout)
 
 
 def layout_from(project: Project, name: TableName, backend: Backend, columns: Sequence[str]) -> ImportedLayout:
@@ -256,7 +256,7 @@ def import_tables(
     """
     globs = known_table(project, pattern)
     backend = backend_for(project.catalogs[globs.catalog], SparkRuntime(project))
-    listed = read_one(lambda: tuple(backend.list_tables(globs)), globs, reading.timeout)
+    listed = read_table(lambda: tuple(backend.list_tables(globs)), globs, reading.timeout)
     if not listed:
         hint = f"check namespace and letter case; list all with {globs.catalog}.*.*"
         raise SpecError.of("ZL038", f"no table of catalog {globs.catalog} matches {globs}", hint=hint)
@@ -265,7 +265,7 @@ def import_tables(
         try:
             if one.problem is not None:
                 raise one.problem
-            return layout_from(project, one.table, backend, columns)
+            return read_here(lambda: layout_from(project, one.table, backend, columns), one.table)
         except ZlayoutError as error:
             return NotImported(one.table, error)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from zlayout.app.concurrent_reads import TIMEOUT, read_one
+from zlayout.app.concurrent_reads import TIMEOUT, read_table
 from zlayout.app.import_ import DEFAULT_SIZE
 from zlayout.app.project import known_table, layout_of
 from zlayout.app.rules import layout_of_table, require_branches, table_on
@@ -81,7 +81,7 @@ def inspect(
     backend = backend_for(catalog, SparkRuntime(project))
     spec, schema = layout_of(project, name), None
     if spec is None:
-        schema = read_one(lambda: backend.observe(name, ()), name, timeout)
+        schema = read_table(lambda: backend.observe(name, ()), name, timeout)
         spec = layout_of_table(project, name, schema)
     name = table_on(name, spec, branch)
     require_branches(catalog, name)
@@ -93,7 +93,7 @@ def inspect(
     else:
         assert schema is not None
         wanted = tuple(c.name for c in schema.columns if c.orderable and c.stats)
-    state = read_one(lambda: backend.observe(name, wanted), name, timeout)
+    state = read_table(lambda: backend.observe(name, wanted), name, timeout)
     if missing := [c for c in wanted if c not in state.files.bounds]:
         hint = column_hint(missing[0], [column.name for column in state.columns])
         raise SpecError.of("ZL049", f"expected columns of {table} with bounds, found {missing[0]!r}", hint=hint)

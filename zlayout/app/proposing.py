@@ -6,7 +6,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from threading import Lock
 
-from zlayout.errors import Refused, TableError, ZlayoutError
+from zlayout.app.concurrent_reads import cannot_read
+from zlayout.errors import Refused, ZlayoutError
 from zlayout.formats.base import Backend
 from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.diff import propose
@@ -85,12 +86,7 @@ def unreadable(spec: LayoutSpec, backend: Backend, error: BaseException) -> Deci
     """
     known = error
     if not isinstance(known, ZlayoutError):
-        known = TableError.of(
-            "ZL104",
-            f"{spec.table} cannot be read: {type(error).__name__}: {error}",
-            hint="check the access to the table; if it is correct, report this error",
-            location=spec.location,
-        )
+        known = cannot_read(spec.table, error, spec.location)
     plan = TablePlan(
         table=str(spec.table),
         format=backend.capabilities.format,

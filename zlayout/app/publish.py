@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zlayout.app.concurrent_reads import TIMEOUT, read_one
+from zlayout.app.concurrent_reads import TIMEOUT, read_table
 from zlayout.app.history import follow_publish
 from zlayout.app.interrupts import Interrupts
 from zlayout.app.project import known_table
@@ -59,7 +59,7 @@ def trials_of(project: Project, name: TableName, runtime: SparkRuntime) -> Trial
 def read_trial(project: Project, name: TableName, timeout: float = TIMEOUT) -> Trial | None:
     """Read a trial without a JVM; None if it does not exist. Raises the errors of `Trials.read`, and ZL105."""
     trials = trials_of(project, name, SparkRuntime(project))
-    return read_one(lambda: trials.read(name), name.on(""), timeout)
+    return read_table(lambda: trials.read(name), name.on(""), timeout)
 
 
 def plan_publish(project: Project, table: str, branch: str, *, timeout: float = TIMEOUT) -> Trial:
@@ -83,7 +83,7 @@ def plan_publish(project: Project, table: str, branch: str, *, timeout: float = 
     if not trial.published:
         require_publishable(trial)
         trials = trials_of(project, trial.table, SparkRuntime(project))
-        require_rows(trial, read_one(lambda: trials.rows(trial), trial.table.on(""), timeout))
+        require_rows(trial, read_table(lambda: trials.rows(trial), trial.table.on(""), timeout))
     return trial
 
 

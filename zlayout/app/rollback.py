@@ -6,7 +6,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zlayout.app.concurrent_reads import TIMEOUT, read_one
+from zlayout.app.concurrent_reads import TIMEOUT, read_table
 from zlayout.app.interrupts import Interrupts
 from zlayout.app.project import known_table, layout_of
 from zlayout.errors import Refused
@@ -55,7 +55,7 @@ def plan_rollback(project: Project, table: str, run: str | None = None, *, timeo
         message = f"{name}: the layout is for branch {spec.ref}, and a rollback is possible on main only"
         raise Refused.of("ZL230", message, hint="use --run ID for a run on main", location=spec.location_of("ref"))
     backend = backend_for(project.catalogs[name.catalog], SparkRuntime(project))
-    return read_one(lambda: backend.undo(name, run), name, timeout)
+    return read_table(lambda: backend.undo(name, run), name, timeout)
 
 
 def rollback(project: Project, undo: Undo, spark: SparkSession | None = None) -> RolledBack:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from zlayout.app.advise import on_table_of, sources_of
 from zlayout.app.apply import apply
-from zlayout.app.concurrent_reads import TIMEOUT, Reading, read_one
+from zlayout.app.concurrent_reads import TIMEOUT, Reading, read_one, read_table
 from zlayout.app.plan import Planned, ProjectPlan, as_plan, plan_specs
 from zlayout.app.publish import read_trial, trial_name, trials_of
 from zlayout.app.replay import PlannedQuery, ReplayedQuery, TrialReport, queries_to_replay, replay
@@ -188,7 +188,7 @@ def carry_out_trial(
 def _measured(planned: PlannedTrial, spec: LayoutSpec, runtime: SparkRuntime) -> TrialReport:
     name, queries = planned.name, planned.queries
     backend = backend_for(planned.project.catalogs[name.catalog], runtime)
-    after = read_one(lambda: backend.observe(name, spec.column_names), name, planned.timeout)
+    after = read_table(lambda: backend.observe(name, spec.column_names), name, planned.timeout)
     trial = read_trial(planned.project, name, planned.timeout)
     assert trial is not None
     sides = [
