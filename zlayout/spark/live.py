@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from zlayout.errors import Diagnostic, EngineError, Refused
 from zlayout.formats.registry import FORMATS
 from zlayout.formats.storage import RESOLVING_FILE_IO, S3_FILE_IO, Store, buckets, s3_access, stores
-from zlayout.spark.catalyst import activate, java_sessions, refresh_table
+from zlayout.spark.catalyst import java_sessions, refresh_table
 from zlayout.spark.configuration import S3_CLIENT, SESSION_CONF, TIME_ZONE, connect_refused
 from zlayout.spark.jvm import jvm_of
 from zlayout.spark.session import SparkRuntime, set_time_zone
@@ -74,13 +74,6 @@ class LiveRuntime(SparkRuntime):
     def committed(self, table: TableName) -> None:
         """Remember a changed table, which `stop` refreshes in the caller's session."""
         self._changed.add(table)
-
-    def resume(self) -> None:
-        from py4j.protocol import Py4JError
-
-        if self._session is not None:
-            with suppress(OSError, Py4JError):  # if the JVM has died, the next call reports it
-                activate(self._session)
 
     def stop(self) -> None:
         """Remove the clone from the SparkContext, and refresh the changed tables in the caller's session."""

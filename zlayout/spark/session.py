@@ -85,7 +85,7 @@ class SparkRuntime:
         """
         if self._session is None:
             self._session = self._start()
-        activate(self._session)
+        self.resume()
         return self._session
 
     def stop(self) -> None:
@@ -106,7 +106,13 @@ class SparkRuntime:
         """Report that a commit changed a table."""
 
     def resume(self) -> None:
-        """Continue after code of the caller, which may have made another session the active one of this thread."""
+        """Make the session the active one of this thread again, after code of the caller may have changed it."""
+        if self._session is None:
+            return
+        from py4j.protocol import Py4JError
+
+        with suppress(OSError, Py4JError):  # if the JVM has died, the next call reports it
+            activate(self._session)
 
     def cancel(self) -> bool:
         """Cancel the jobs of this runtime and its workers that may be cancelled. Return whether there are such jobs."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.fs as pa_fs
 from deltalake import DeltaTable
 
-from zlayout.errors import Diagnostic
+from zlayout.errors import Diagnostic, Refused
 from zlayout.formats.access import cause_of
 from zlayout.formats.base import Capabilities, Commit, Event, Listed, Notify, Progress, SampleSource, Stage, Work
 from zlayout.formats.delta.internals import INTERNALS
@@ -37,6 +37,7 @@ from zlayout.spark.session import SparkRuntime
 from zlayout.spec.layout import Layout
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.outside import counted, find_outside
 from zlayout.table.state import Int64, PartitionField, TableState
 
 if TYPE_CHECKING:
@@ -163,7 +164,11 @@ class DeltaBackend:
             refuse_partial(work, self._observe_at(state.location, work.table, (), work.version))
 
     def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
-        """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL204, ZL217, ZL218, ZL220 before any write."""
+        """See `zlayout.formats.kernel.execute.Steps`.
+
+        Raises:
+            Refused: ZL204, ZL217, ZL218, ZL220, ZL242, before any write.
+        """
         # Delta reads partition values without a time zone in the time zone of the session.
         zone = {TIME_ZONE: work.partition_timezone} if work.partition_timezone else {}
         with session_conf(self.runtime.session, zone):
@@ -199,6 +204,7 @@ class DeltaBackend:
         if work.groups and native:
             from zlayout.formats.delta.write.native import run_native
 
+            self._require_own_files(delta, work.table)
             yield from run_native(
                 delta, log, state, work, notify, partial(self._observe_at, delta.location, work.table, ())
             )
@@ -246,6 +252,23 @@ class DeltaBackend:
                 require_exclusive_commits(delta, location, str(table))
             self._exclusive.add(checked)
         return delta, Log(delta, self._storage(table, location), str(table), run_id, properties)
+
+    def _require_own_files(self, delta: DeltaJvm, table: TableName) -> None:
+        """Check the files that OPTIMIZE finds in the log.
+
+        They may be others than those that were observed: Delta's reader of the log uses the list of sidecars in
+        `_last_checkpoint`, and other readers use the one in the checkpoint. Engine zlayout compares all files.
+
+        Raises:
+            Refused: ZL242.
+        """
+        from zlayout.formats.delta.write.outcome import spark_errors
+
+        with spark_errors(str(table), "reading its log"):
+            paths = delta.files.paths(delta.live_files(delta.snapshot()))
+        found = find_outside(paths, delta.location, self._catalog.file_locations(table), uris=True)
+        if refusals := counted([found], delta.location, table.catalog).refusals:
+            raise Refused(*refusals)
 
     def _require_allowed(self, work: Work, state: TableState) -> None:
         change = () if work.partition_by is None else self.partition_diagnostics(work.partition_by, state)
