@@ -28,7 +28,6 @@ from support.servers import CREDENTIALS
 import zlayout
 from zlayout import reading
 from zlayout.errors import Location, TableError
-from zlayout.formats.iceberg.history_table import IcebergHistory
 from zlayout.formats.iceberg.read import avro
 from zlayout.formats.iceberg.read import catalog as read
 from zlayout.formats.iceberg.read.observe import observe
@@ -190,15 +189,6 @@ def test_no_table_property_imports_a_class(
     strings = {key: value if isinstance(value, str) else json.dumps(value) for key, value in properties.items()}
     set_properties(writer, "db.t", strings)
     assert observe(local, NAME, ["a"]).files.rows.tolist() == [2]
-    assert not marker.exists()
-
-
-def test_a_history_table_that_names_a_class_is_not_written(local: CatalogConfig, writer: Catalog, marker: Path) -> None:
-    history = TableName("ice", ("ops",), "history")
-    IcebergHistory(local, history, 400).append([])
-    set_properties(writer, "ops.history", {"write.py-location-provider.impl": "canary_module.Canary"})
-    with pytest.raises(ValueError, match=r"write\.py-location-provider\.impl"):
-        IcebergHistory(local, history, 400).append([])
     assert not marker.exists()
 
 
@@ -367,7 +357,7 @@ def test_a_declared_host_gets_the_credentials_of_this_machine(
 )
 def test_a_location_chooses_no_host_outside_azure(location: str, accepted: bool, responses: Responses) -> None:
     text = json.dumps(responses.metadata).replace(responses.metadata["location"], location)
-    moved = Responses(json.loads(text), responses.metadata_location)
+    moved = Responses(json.loads(text), f"{location}/metadata/1.metadata.json")
     with fake_rest(moved) as url:
         if accepted:
             read.load_table(rest_config(url), NAME)
@@ -565,3 +555,69 @@ def with_block(content: bytes, codec: str, plain: bytes, records: int = 1) -> by
     encoder.write_bytes(packed)
     encoder.write(header.sync)
     return output.getvalue()
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"token": SECRET},
+        {"credential": f"id:{SECRET}"},
+        {"rest.sigv4-enabled": "true", "rest.signing-region": "us-east-1"},
+        {},
+    ],
+    ids=["token", "credential", "sigv4", "no login"],
+)
+def test_no_redirect_of_a_server_is_followed(
+    responses: Responses,
+    foreign: Canary,
+    status: int,
+    properties: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """requests would send the form with the client secret, AWS' session token, or a password of ~/.netrc."""
+    netrc = tmp_path / "netrc"
+    netrc.write_text(f"default login user password {SECRET}\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    monkeypatch.setenv("AWS_SESSION_TOKEN", SECRET)
+    responses.redirect = (status, foreign.url.replace("127.0.0.1", "localhost"))
+    with fake_rest(responses) as url, pytest.raises(TableError) as caught:
+        read.load_table(rest_config(url, properties=properties), NAME)
+    assert foreign.requests == []
+    assert "ZL121" in str(caught.value)
+    assert "follows no redirect" in str(caught.value)
+
+
+def test_no_password_of_netrc_is_sent_with_the_request_for_a_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("default login user password other\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    with canary() as own, pytest.raises(TableError):
+        read.load_table(rest_config(own.url, properties={"credential": f"id:{SECRET}"}), NAME)
+    assert own.requests[0].startswith("POST /v1/oauth/tokens")
+    assert "Authorization" not in own.requests[0]
+
+
+@pytest.mark.parametrize("listed", ["namespaces", "identifiers"])
+def test_pages_without_end_are_not_collected(
+    listed: str, responses: Responses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endless = [["x" * 1000]] * 1000 if listed == "namespaces" else [{"namespace": ["db"], "name": "x" * 1000}] * 1000
+
+    def body(path: str) -> dict[str, Any]:
+        if path == "/v1/config":
+            return {}
+        if path == "/v1/namespaces" and listed != "namespaces":
+            return {"namespaces": [["db"]]}
+        return {listed: endless, "next-page-token": "again"}
+
+    monkeypatch.setattr(responses, "body", body)
+    monkeypatch.setattr(reading, "MAX_LISTED_BYTES", 10_000_000)
+    with fake_rest(responses) as url, pytest.raises(TableError, match=r"ZL121 .* more than 10,000,000 bytes"):
+        list(read.list_tables(rest_config(url), TableName("ice", ("*",), "*")))
+    assert len(responses.requests) in (11, 12)

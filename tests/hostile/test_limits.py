@@ -19,12 +19,14 @@ from deltalake import DeltaTable
 from support.servers import serving
 from support.sources import PACKAGE, SOURCES, nodes
 
-from zlayout.errors import Location
+from zlayout import reading
+from zlayout.errors import Location, TableError
 from zlayout.formats.delta.read.names import hive, unity
 from zlayout.formats.delta.read.names.hive import Hive
+from zlayout.formats.delta.read.names.lookup import Names
 from zlayout.formats.delta.read.names.unity import Unity
 from zlayout.reading import TooLargeError
-from zlayout.spec.model import CatalogConfig
+from zlayout.spec.model import CatalogConfig, TableName
 
 MEGABYTES = 700  # above what the libraries take by themselves
 # Each module that reads bytes of others, what it reads, its limit, and the test of the limit.
@@ -54,7 +56,7 @@ READERS = {
     "spec/schema.py": ("files of the package", "", ""),
     "advisor/page.py": ("files of the package", "", ""),
     "report/html.py": ("files of the package", "", ""),
-    "spark/jars.py": ("jars, which are compared with their checksums", "", ""),
+    "spark/jars.py": ("jars.json of the package, and jars, of which it computes sums", "MAX_JAR_BYTES", ""),
     "spark/quick_start.py": ("the cache folder of the user", "", ""),
     "spark/configuration.py": ("files of the operator", "", ""),
     "formats/delta/write/add_files.py": ("files of the package", "", ""),
@@ -237,6 +239,19 @@ def test_unity_catalog_with_pages_without_end(monkeypatch: pytest.MonkeyPatch) -
     with answering(page) as (url, seen), pytest.raises(ValueError, match="at most 20 pages"):
         list(Unity(catalog("unity", url), {}).namespaces())
     assert len(seen) == 20
+
+
+def test_unity_catalog_with_large_pages_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def page(request: Answers) -> None:
+        names = [{"name": "x" * 1000} for _ in range(1000)]
+        request.send_response(200)
+        request.end_headers()
+        request.wfile.write(json.dumps({"schemas": names, "next_page_token": "again"}).encode())
+
+    monkeypatch.setattr(reading, "MAX_LISTED_BYTES", 10_000_000)
+    with answering(page) as (url, seen), pytest.raises(TableError, match=r"ZL133 .* more than 10,000,000 bytes"):
+        list(Names(catalog("unity", url)).listed(TableName("lake", ("*",), "*")))
+    assert len(seen) == 7
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

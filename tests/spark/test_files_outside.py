@@ -183,3 +183,27 @@ def test_an_iceberg_table_with_permitted_paths_is_laid_out(iceberg: IcebergSubje
     (again,) = planned(iceberg, *permitted).tables
     assert (again.status, again.actions) == ("unchanged", ())
     assert again.files_outside > 0, "new files are where the property states"
+
+
+@pytest.mark.parametrize("engine", ["zlayout", "native"])
+def test_a_commit_deletes_no_file_that_the_metadata_of_an_iceberg_table_names(
+    iceberg: IcebergSubject, engine: str
+) -> None:
+    """With the property below, Iceberg deletes what the log of former metadata files no longer contains."""
+    iceberg.sql(f"create table {iceberg} (id bigint, a bigint) using iceberg")
+    own_rows(iceberg)
+    victim = victim_file(iceberg.project.root / f"victim-of-{iceberg.name.name}")
+    table = SqlCatalog("ice", **iceberg.catalog.options).load_table(iceberg.identifier)
+    path = Path(table.metadata_location.removeprefix("file://").removeprefix("file:"))
+    document = json.loads(path.read_text())
+    document["metadata-log"] = [{"timestamp-ms": 1, "metadata-file": f"file:{victim}"}]
+    document["properties"] |= {
+        "write.metadata.delete-after-commit.enabled": "true",
+        "write.metadata.previous-versions-max": "1",
+    }
+    path.write_text(json.dumps(document))
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    refused(planned(iceberg, engine=engine), iceberg, 0)
+    assert victim.exists()
+    applied(planned(iceberg, str(victim.parent), engine=engine), iceberg)
+    assert not victim.exists(), "Iceberg deletes it"

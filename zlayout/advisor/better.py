@@ -83,11 +83,7 @@ def _settings(layout: Layout) -> Layout:
 
 
 def _halves(state: TableState, sample: RowGroupSample) -> Iterator[KeySample | None]:
-    """Yield the rows of the even and of the odd row groups; nothing if the sample has all rows of the table.
-
-    Yields:
-        The rows; None for a half without rows.
-    """
+    """Yield the rows of the even and the odd row groups, None for no rows; nothing if the sample has all rows."""
     if sample.complete:
         return
     number = np.unique(sample.row_group, return_inverse=True)[1]

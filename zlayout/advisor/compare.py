@@ -183,7 +183,6 @@ def warning(study: Study) -> Diagnostic | None:
 
 
 def _shares(study: Study) -> Iterator[tuple[float, str]]:
-    """Yield the share of the weight of each class of queries that is not simulated, and the words for one query."""
     for use, (one, _) in _PARTS.items():
         if study.coverage.queries.get(use):
             yield study.coverage.share(use), one

@@ -90,12 +90,7 @@ class CutGains:
         return BestCut(int(number[best]), float(gain[best]), int(np.concatenate(sides)[best]))
 
     def _hits(self, boxes: Int64, rows: Int64) -> Bools:
-        """Return whether each box may contain rows for which a predicate is true, bool[predicates, boxes].
-
-        Args:
-            boxes: int64[boxes, 3, columns], as from `_boxes`.
-            rows: int64[boxes], the number of rows of each box.
-        """
+        """Return whether each box may contain matching rows, bool[predicates, boxes]. rows: those of each box."""
         bounds = {}
         for column, (name, ranked) in enumerate(zip(self.names, self.ranked, strict=True)):
             low, high, nulls = boxes[:, :, column].T
@@ -106,15 +101,10 @@ class CutGains:
 
 
 def _boxes(ordinals: Int64, left: Int64) -> tuple[Int64, Int64]:
-    """Return the bounding boxes of the first rows of a part and of the others, for k ways to divide it.
-
-    Args:
-        ordinals: int64[columns, n], -1 for null.
-        left: int64[k], the number of the first rows, from 0 to n.
+    """Return the bounding boxes of the first `left` rows of a part and of the others, for k ways to divide it.
 
     Returns:
-        int64[k, 3, columns] twice: the lowest and the highest ordinal without nulls, and the number of nulls. The
-        highest is -1 if all rows are null.
+        int64[k, 3, columns] twice: the lowest ordinal, the highest (-1 if all rows are null), and the number of nulls.
     """
     none, below = np.full((len(ordinals), 1), np.iinfo(np.int64).max), np.full((len(ordinals), 1), -1)
     values: Int64 = np.where(ordinals < 0, none, ordinals)

@@ -194,7 +194,6 @@ def with_cuts(layout: Layout, cuts: Sequence[Compare]) -> Layout:
 
 
 def _divides(cut: Compare, kind: pa.DataType) -> bool:
-    """Return whether a cut divides values of the type, and its value is short enough."""
     is_short = not isinstance(cut.value, str) or len(cut.value) <= MAX_TEXT_OF_CUT
     return is_short and first_on_the_right(cut, kind) is not None
 
@@ -220,11 +219,7 @@ def _without_values(leaf: Leaf) -> Predicate:
 
 
 def _weighted(queries: Sequence[TableQuery], partitions: int) -> tuple[list[Predicate], Float64]:
-    """Return the k predicates with the largest weights.
-
-    Returns:
-        The predicates, and float64[k, partitions], the weight of the queries that read a partition with a predicate.
-    """
+    """Return the k predicates with the largest weights, and float64[k, partitions], their weights in each partition."""
     found: dict[Predicate, Float64] = {}
     for query in queries:
         for predicate, possible in zip(query.predicates, query.partitions, strict=True):

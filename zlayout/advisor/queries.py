@@ -73,7 +73,6 @@ def queries_on(workload: Workload, table: TableName, state: TableState) -> Table
 
 
 def _mentions(text: str, table: TableName) -> bool:
-    """Return whether a text contains the name of the table as a word."""
     return re.search(rf"(?<!\w){re.escape(table.name)}(?!\w)", text, re.IGNORECASE) is not None
 
 
@@ -106,12 +105,6 @@ def usable(predicate: Predicate, known: Mapping[str, Column]) -> tuple[Predicate
 
 
 def _leaf(found: Leaf, column: Column | None) -> tuple[Leaf, Reason | None]:
-    """Return a leaf with the name and the type of its column, and the reason if bounds cannot decide it.
-
-    Args:
-        found: The leaf.
-        column: Its column; None if the table has none of this name.
-    """
     if column is None:
         return found, Reason.UNKNOWN_COLUMN
     if not column.orderable and not isinstance(found, IsNull):

@@ -122,10 +122,7 @@ def after(
 
 
 def _in_new(queries: Sequence[TableQuery], partitions: int) -> list[TableQuery]:
-    """Return the queries for a larger number of partitions.
-
-    The new partitions may have matching rows for every query, because their partition values are not known.
-    """
+    """Return the queries for more partitions, which may have matching rows because their values are not known."""
     return [
         replace(q, partitions=tuple(np.append(known, np.ones(partitions - len(known), bool)) for known in q.partitions))
         for q in queries
@@ -149,7 +146,7 @@ def key_sample(state: TableState, sample: RowGroupSample) -> KeySample:
 
 
 def _cost(values: Floats) -> QueryCost:
-    """Return a cost. values: float64[2], the number of files and of bytes."""
+    """values: float64[2], the number of files and of bytes."""
     return QueryCost(float(values[0]), round(float(values[1])))
 
 

@@ -119,7 +119,6 @@ class Search:
                 self.best = step
 
     def _refine(self, start: Choice, shares: Mapping[str, float], curves: Sequence[str]) -> Choice:
-        """Improve a layout step by step until no single change of it saves enough."""
         best = start
         while not self.interrupted:
             self._report("refining")
@@ -133,7 +132,6 @@ class Search:
         return best
 
     def _better(self, new: Choice, old: Choice) -> bool:
-        """Return whether `new` saves enough compared with `old`, for the type of the change."""
         pairs, before = self._pairs(new.layout), self._pairs(old.layout)
         more = len(new.layout.columns) > len(old.layout.columns)
         saving = MIN_SAVING_PER_COLUMN if more else MIN_SAVING_OF_REFINEMENT
@@ -141,7 +139,6 @@ class Search:
         return _cost(new) < (1 - saving) * _cost(old)
 
     def _pairs(self, layout: Layout) -> int:
-        """Return the number of pairs of correlated columns in a layout."""
         names = {c.name for c in layout.columns}
         return sum(pair <= names for pair in self.correlated)
 
@@ -163,7 +160,6 @@ def _cost(choice: Choice) -> float:
 
 
 def _neighbours(layout: Layout, names: Iterable[str], curves: Sequence[str], max_columns: int) -> Iterator[Layout]:
-    """Yield layouts that differ in one weight, one column or the curve."""
     columns = layout.columns
     others = [ZorderColumn(n) for n in names if n not in {c.name for c in columns}]
     for i, column in enumerate(columns):

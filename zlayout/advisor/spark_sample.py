@@ -78,7 +78,6 @@ def draw_sample(
 
 
 def _typed(values: pa.ChunkedArray, state: TableState, name: str) -> pa.Array:
-    """Return the values of a column with the type that the column has in the state."""
     flat = values.combine_chunks()
     column = state.column(name)
     return flat if column is None or flat.type == column.type else flat.cast(column.type)

@@ -194,14 +194,7 @@ def _search(
     started: float,
     on_progress: Callable[[Progress], None],
 ) -> _Found:
-    """Search for the layout with the lowest costs on some rows, and measure the finalists on all rows.
-
-    Args:
-        ranked: All rows of the sample.
-        queries, question, on_progress: As in `study`.
-        shares: The share of the weight of the queries that filter on each column.
-        started: When the study began, by the monotonic clock.
-    """
+    """Search on some rows of the sample, and measure the finalists on all. started: by the monotonic clock."""
     few, limit = ranked.thinned(), started + question.seconds
     deadline = started + SEARCH_TIME_SHARE * question.seconds
     pairs = correlated_pairs(few.ranks)
@@ -230,7 +223,6 @@ def _search(
 
 
 def _saves(then: Costs, now: Costs) -> bool:
-    """Return whether a layout saves enough to be recommended. If nothing is read now, nothing can be saved."""
     return now.mean_bytes > 0 and then.mean_bytes <= (1 - MIN_SAVING) * now.mean_bytes
 
 

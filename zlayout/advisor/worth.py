@@ -91,7 +91,6 @@ class _Axis:
     comparison is therefore either true in the whole of a gap or false in the whole of it.
 
     Attributes:
-        column: The name of the column.
         rows: float64[2, R], the estimated rows at each point and in each gap.
         partition: int64[R], the partition of each point.
         named: For each value with which predicates compare the column, int64[P], its point in each partition.
@@ -178,10 +177,6 @@ class _Axis:
 
 
 def _named(column: str, predicates: Sequence[Predicate], kind: pa.DataType) -> tuple[list[Value], pa.Array]:
-    """Return the values with which predicates compare a column, and the same values as an array of its type.
-
-    Values that the type cannot represent are left out, so that a comparison with them excludes no new file.
-    """
     values: list[Value] = []
     none = pa.array([], kind)
     found = [none]
@@ -193,7 +188,7 @@ def _named(column: str, predicates: Sequence[Predicate], kind: pa.DataType) -> t
         try:
             found.append(pa.array([sides[2].as_py()], sides[2].type).cast(kind))
         except pa.ArrowException:
-            continue
+            continue  # a comparison with a value that the type cannot represent excludes no new file
         values.append(value)
     return values, pa.concat_arrays(found)
 

@@ -48,7 +48,6 @@ class SampleStarted:
     """Spark begins to sample a table.
 
     Attributes:
-        table: The name of the table.
         rows: The number of rows to draw.
         total: The number of live rows of the table.
         seed: The seed of the sample.
@@ -174,7 +173,6 @@ def _sample(
     seed: int,
     runtime: SparkRuntime,
 ) -> KeySample:
-    """Draw the sample and stop Spark. Raises SpecError ZL075 if it is empty, and the errors of `draw_sample`."""
     from zlayout.advisor.spark_sample import draw_sample
 
     give_back_freed_memory()  # the JVM of Spark needs the memory
@@ -189,13 +187,11 @@ def _sample(
 
 
 def _empty_spec(name: TableName, state: TableState) -> LayoutSpec:
-    """Make a layout spec without columns, with the present file size of the table, for a table without a layout."""
     layout = Layout((), "kd", 1000, False, target_size(state), True, "zlayout")
     return LayoutSpec(name, layout, Location(str(name)))
 
 
 def _columns(queries: Sequence[QueryPredicates], layouts: Sequence[Layout], state: TableState) -> tuple[str, ...]:
-    """Return the columns to sample: those of the given layouts, and those that the most executions filter on."""
     given = [c.name for layout in layouts for c in layout.columns]
     filtered = list(column_shares(queries))[:MAX_SAMPLE_COLUMNS]
     partitioned = {f.source for f in state.partition_fields if f.transform == "identity"}

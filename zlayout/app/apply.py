@@ -192,8 +192,6 @@ def _carry_out_one(
     verify: Verify,
     limit: TableLimit,
 ) -> None:
-    """Carry out the changes of one table, and record in `applied` what was done."""
-
     def report(event: ApplyEvent) -> None:
         runtime.cancellable = isinstance(event, Progress) and event.stage is Stage.REWRITING
         if isinstance(event, Progress) and event.stage is Stage.STARTING and not runtime.started:

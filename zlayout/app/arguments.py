@@ -54,7 +54,6 @@ def require_choice(name: str, value: object, choices: Iterable[str]) -> None:
 
 
 def _as_float(value: object) -> float:
-    """Return a number as a float; NaN for other objects and for integers that no float can represent."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return math.nan
     try:
@@ -64,7 +63,6 @@ def _as_float(value: object) -> float:
 
 
 def _found(value: object) -> str:
-    """Return the wording for an argument in a message: the value of a string or a number, or the class."""
     if isinstance(value, int | float):
         return repr(value)
     return quote_value(str(value)) if isinstance(value, str | os.PathLike) else type(value).__name__

@@ -75,8 +75,7 @@ def drift(
         timeout: The limit on reading one table, in seconds, as in `plan`.
 
     Raises:
-        SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts; ZL054, ZL084,
-            an argument is invalid; ZL002, ZL003, ZL070 to ZL072, a workload file is invalid.
+        SpecError: An argument, the selection or a workload file is invalid.
         TableError: A pattern matches no layout, and a catalog cannot list the tables of a rule.
     """
     require_project(project)

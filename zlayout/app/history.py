@@ -32,7 +32,6 @@ class TableHistory:
     """The history records of one table, and its growing decay measures.
 
     Attributes:
-        table: The name of the table.
         records: The newest records, oldest first.
         growing: The decay measures that are expected to pass their tolerance, and when.
     """
@@ -52,8 +51,7 @@ def history(project: Project, table: str, *, limit: int = 30, branch: str | None
         branch: The branch of the table. Default: `ref` of its layout, or main.
 
     Raises:
-        SpecError: ZL020 (invalid table name), ZL021 (unknown catalog), ZL052 (the project keeps no history), ZL054,
-            ZL084.
+        SpecError: An argument is invalid, or the project keeps no history.
         Refused: ZL237, tables of this format have no branches.
         TableError: ZL106, the history cannot be read.
     """

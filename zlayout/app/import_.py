@@ -44,7 +44,6 @@ class ImportedLayout:
     """A layout spec made from a table.
 
     Attributes:
-        table: The table.
         text: The spec as YAML.
         source: Where the ordering is from, for example `CLUSTER BY`; None for the layout record of zlayout.
     """
@@ -92,9 +91,7 @@ def import_layout(
         timeout: The limit on reading the table, in seconds.
 
     Raises:
-        SpecError: ZL020 (invalid table name), ZL021 (unknown catalog), ZL064 (the table has a layout), ZL012, ZL034,
-            ZL035 (columns that cannot be z-order columns), ZL065 (the table has no known ordering), ZL084, and others
-            if a layout spec cannot contain the name of the table or of a column.
+        SpecError: An argument is invalid, the table has a layout or no known ordering, or a spec cannot contain a name.
         TableError: The table cannot be read.
     """
     name = known_table(project, table)
@@ -125,10 +122,7 @@ def layout_from(project: Project, name: TableName, backend: Backend, columns: Se
 
 
 def _ordering(state: TableState, columns: Sequence[str]) -> Ordering | None:
-    """Return the ordering by the given columns; without any, the clustering or the external ordering of the table.
-
-    The curve of a clustered table is that of its OPTIMIZE in both cases.
-    """
+    """The curve of a clustered table is that of its OPTIMIZE, also with `columns`."""
     curve = CLUSTERING_CURVE if state.clustering else ""
     if columns:
         return Ordering(tuple(dict.fromkeys(columns)), curve, "--columns")
@@ -136,7 +130,7 @@ def _ordering(state: TableState, columns: Sequence[str]) -> Ordering | None:
 
 
 def _validate(text: str) -> None:
-    """Raise SpecError if the text is not a valid layout spec. The reason is a name that a spec cannot contain."""
+    """Reject names that a layout spec cannot contain."""
     document = parse(text.encode(), "the imported layout")
     if problems := validate(document, "layout"):
         raise SpecError(*problems)
@@ -162,7 +156,6 @@ def recorded_settings(state: TableState) -> Mapping[str, Any] | None:
 
 
 def _is_usable(settings: Mapping[str, Any], names: Container[str]) -> bool:
-    """Return whether settings have a target size and z-order columns, and all of these columns are known."""
     columns, size = settings.get("zorder.columns"), settings.get("files.target_size")
     if not isinstance(columns, list) or type(size) is not int:
         return False
@@ -193,7 +186,7 @@ def target_size(state: TableState) -> int:
 
 
 def _java_size(text: str) -> int:
-    """Parse a size as Spark and Delta write it, for example 134217728, `128mb` or `1g`. Return bytes; 0 if invalid."""
+    """Return the bytes of a size as Spark and Delta write it, such as 134217728, `128mb` or `1g`; 0 if invalid."""
     match = re.fullmatch(r"\s*([0-9]{1,18})\s*(?:([kmgtp])?b?)\s*", text, re.IGNORECASE | re.ASCII)
     return int(match[1]) << _SHIFTS[(match[2] or "").lower()] if match else 0
 

@@ -37,8 +37,7 @@ class ImportedWorkload:
         """Write the file atomically.
 
         Raises:
-            SpecError: ZL079, the file exists and `replace` is false, or it cannot be written; ZL086, its path contains
-                a link.
+            SpecError: The file exists and `replace` is false, it cannot be written, or its path contains a link.
         """
         if path.exists() and not replace:
             raise SpecError.of("ZL079", f"{path} exists", hint="use --replace, or another --out")
@@ -65,8 +64,7 @@ def import_workload(
         days: The number of days that the histories cover. Plans need it to compute the pay-back.
 
     Raises:
-        SpecError: ZL002, ZL003, ZL070, ZL078, a file cannot be read or is not a known history; ZL079, the files have no
-            query on a table; ZL084.
+        SpecError: An argument is invalid, a file is not a known history, or the files have no query on a table.
     """
     require_project(project)
     require_choice("values", values, Values)

@@ -64,9 +64,7 @@ def init(folder: Path, answers: Mapping[str, str], *, workflows: bool = True) ->
         The paths of the files, in the order of writing.
 
     Raises:
-        SpecError: ZL020 (invalid table name), ZL047 (a file exists), ZL048 (unknown format, catalog type or scheme of
-            the uri), ZL067 (a file cannot be written), ZL086 (a folder is a link), and the errors of `load_project`. No
-            file is left behind.
+        SpecError: An answer is invalid, or a file exists or cannot be written. No file is left behind.
     """
     answers = _complete(answers)
     table = parse_table(answers["table"], Location("--table"))
@@ -97,7 +95,6 @@ def check_format(format: str) -> None:
 
 
 def _complete(answers: Mapping[str, str]) -> dict[str, str]:
-    """Add the defaults to the answers. Raises SpecError ZL048."""
     complete = {key: answers.get(key) or default for key, default in DEFAULTS.items()}
     check_format(complete["format"])
     if FORMATS[complete["format"]].traits.type_is_optional:
@@ -126,7 +123,6 @@ def check_type(format: str, type_: str) -> None:
 
 
 def _catalog_type(format: str, type_: str, uri: str) -> str:
-    """Return the given type, or the one that the uri belongs to. Raises SpecError ZL048."""
     types = FORMATS[format].traits.catalog_types
     found = type_ or (type_of_uri(format, uri) if uri else next(iter(types)))
     if found is None:
@@ -152,7 +148,6 @@ def _layout(answers: Mapping[str, str]) -> str:
 
 
 def _scalar(value: str | list[str]) -> str:
-    """Return a value as YAML on one line, quoted if necessary."""
     text = dump(value, default_flow_style=True, width=10_000)
     return text.removesuffix("...\n").strip()
 
@@ -162,7 +157,6 @@ def _file_stem(name: str) -> str:
 
 
 def _write(folder: Path, contents: Mapping[Path, str]) -> None:
-    """Write all files, and load them as a project. If that fails, remove them."""
     written: list[Path] = []
     at = folder
     try:

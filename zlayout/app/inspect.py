@@ -72,8 +72,7 @@ def inspect(
         timeout: The limit on each read of the table, in seconds.
 
     Raises:
-        SpecError: ZL020 (invalid table name), ZL021 (unknown catalog), ZL049 (a column without bounds), ZL054, ZL084,
-            or a workload file is invalid.
+        SpecError: An argument or a workload file is invalid, or a column has no bounds.
         Refused: ZL237, ZL238, the table has no such branch.
         TableError: The table cannot be read.
     """

@@ -41,7 +41,6 @@ class ProjectPlan:
 
     Attributes:
         document: The plan as plain data, for reports and plan files.
-        project: The project.
         options: The options and limits that the plan was made with.
         planned: The observed state and the pinned files of each table.
         seconds: The duration of planning.
@@ -119,8 +118,7 @@ def plan(
         The plan, for `apply` or `write_plan`.
 
     Raises:
-        SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts; ZL050, ZL054,
-            ZL056, ZL084, an argument is invalid; ZL002, ZL003, ZL070 to ZL072, a workload file is invalid.
+        SpecError: An argument, the selection or a workload file is invalid.
         TableError: A pattern matches no layout, and a catalog cannot list the tables of a rule.
     """
     require_project(project)
@@ -229,8 +227,6 @@ def plan_tables(
 def _sampled(
     planned: Sequence[Planned], backends: Mapping[str, Backend], max_bytes: int, reading: Reading
 ) -> tuple[Planned, ...]:
-    """Add forecasts from samples to the plans of tables that change."""
-
     def sample(one: Planned) -> Planned:
         backend = backends[one.spec.table.catalog]
         return replace(one, decision=sampled(one.spec, one.state, one.decision, backend, max_bytes, planning=True))

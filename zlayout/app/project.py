@@ -31,8 +31,7 @@ def load_project(path: str | os.PathLike[str] = ".", environ: Mapping[str, str] 
         The project, with its layouts sorted by table name.
 
     Raises:
-        SpecError: ZL001 (there is no `zlayout.yaml`), ZL087 (another user may have put it there), or files are invalid.
-            The error has a diagnostic for each problem.
+        SpecError: No `zlayout.yaml`, one that another user may have put there, or invalid files, with all problems.
     """
     start = Path(path)
     found = find_project(start, named=start != Path()) if start.is_dir() else start
@@ -72,8 +71,7 @@ def validate(project: Path, paths: Sequence[Path] = ()) -> tuple[LayoutSpec, ...
         paths: Layout files and folders. Default: all layouts.
 
     Raises:
-        SpecError: ZL044 (a path does not exist), ZL045 (a path has no layout), or with a diagnostic for each problem of
-            all files.
+        SpecError: One diagnostic for each problem of the files, and for each path that does not exist or has no layout.
     """
     for path in paths:
         if not path.exists():

@@ -55,7 +55,7 @@ def observe_and_propose(
 
 
 def _observed(spec: LayoutSpec, backend: Backend, version: int | None) -> tuple[LayoutSpec, TableState]:
-    """Observe one table. It is read twice if the letter case of a column in the spec differs from that in the table."""
+    """The table is read twice if the letter case of a column in the spec differs from that in the table."""
     state = backend.observe(spec.table, _measured(spec), version)
     found = in_case_of(spec, state)
     if _measured(found) != _measured(spec):
@@ -64,7 +64,7 @@ def _observed(spec: LayoutSpec, backend: Backend, version: int | None) -> tuple[
 
 
 def _measured(spec: LayoutSpec) -> tuple[str, ...]:
-    """Return the columns whose bounds are read: the z-order columns, and the sources of the declared partitioning."""
+    """Return the columns whose bounds are read."""
     return tuple(dict.fromkeys((*spec.column_names, *(field.source for field in spec.partition_by or ()))))
 
 

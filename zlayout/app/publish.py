@@ -29,7 +29,7 @@ def trial_name(project: Project, table: str, branch: str | None) -> TableName:
     """Return the name of a trial: the table on its branch.
 
     Raises:
-        SpecError: ZL020, ZL021, ZL054, ZL084; ZL059: the format has no branches, or `branch` is missing or main.
+        SpecError: An argument is invalid, the format has no branches, or `branch` is missing or main.
     """
     name = known_table(project, table)
     trials_of(project, name, SparkRuntime(project))
@@ -76,8 +76,7 @@ def plan_publish(project: Project, table: str, branch: str, *, timeout: float = 
 
     Raises:
         SpecError: ZL020, ZL021, ZL054, ZL059, ZL084.
-        Refused: ZL238 (no such branch), ZL250 (main has changed), ZL251 (the branch has commits of other writers),
-            ZL255.
+        Refused: The branch does not exist, has commits of other writers or another number of rows, or main has changed.
         TableError: The table cannot be read.
     """
     trial = _found(project, trial_name(project, table, branch), timeout)
@@ -161,13 +160,9 @@ def commit_drop(project: Project, trial: Trial, runtime: SparkRuntime) -> None:
 
 
 def _trials(project: Project, trial: Trial, runtime: SparkRuntime, interrupts: Interrupts) -> Trials:
-    """Start the session, and return the trials of the catalog.
-
-    pyspark replaces the handler of Ctrl-C when a session starts, so the handler is installed again.
-    """
     trials = trials_of(project, trial.table, runtime)
     _ = runtime.session
-    interrupts.arm()
+    interrupts.arm()  # pyspark replaces the handler of Ctrl-C when a session starts
     interrupts.check()
     return trials
 

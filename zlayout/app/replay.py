@@ -32,7 +32,6 @@ class PlannedQuery:
     """A query to replay.
 
     Attributes:
-        query: The query.
         predicted: What the plan for the table predicts that it opens; None without a prediction.
         inverted: See `ReplayedQuery`.
     """
@@ -68,7 +67,6 @@ class TrialReport:
     """What `trial` did and measured.
 
     Attributes:
-        table: The name of the table.
         trial: The trial after the rewrite.
         created: Whether the trial was made by this call.
         main_version: The version of the table itself on which the queries were replayed.

@@ -28,9 +28,7 @@ class Applied:
     Attributes:
         run_id: The run id, which is stored with each commit.
         branch: The branch of the table; empty for main.
-        commits: The commits so far.
         failures: The groups that failed so far.
-        notices: The notices so far.
         error: The error that ended the work on the table; None if there was none.
         after: The plan that was made after the run; None if the run did not get that far.
         again: The observed table and the decision of `after`.
@@ -131,7 +129,7 @@ def result_of(applied: Applied) -> TableResult:
 
 
 def _rollback(applied: Applied) -> str:
-    """Return the command that undoes the run; empty for a clustered table and a partitioning change (ZL211, ZL234)."""
+    """Return the command that undoes the run; empty for a clustered table and a partitioning change."""
     state = applied.again.state if applied.again else None
     if applied.repartitions or (state and state.clustering):
         return ""
@@ -161,7 +159,6 @@ def _result_status(applied: Applied) -> ResultStatus:
 
 
 def _problems(applied: Applied) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics of the error, and those of failed groups unless a later attempt succeeded."""
     if applied.interrupted and not isinstance(applied.error, CommitUnknown):
         # The error of a cancelled Spark job contains nothing new for the person who cancelled it.
         return ()

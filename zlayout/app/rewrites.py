@@ -36,16 +36,12 @@ def limit_of(planned: Planned, backend: Backend, applied: Applied, limit: TimeLi
 
 
 def _stored_rate(planned: Planned, backend: Backend, timeout: float) -> float | None:
-    """Return the bytes per second that the commit of the last run stored; None if there are none.
-
-    The run does not depend on them, so a failure to read them does not stop it.
-    """
     spec, state = planned.spec, planned.state
     if state is None:
         return None
     try:
         run = read_one(lambda: backend.last_run(spec.table, state), spec.table, timeout)
-    except Exception:
+    except Exception:  # the run does not depend on the rate
         return None
     return run.bytes_per_second if run else None
 
@@ -109,7 +105,7 @@ def execute(
 
 
 def _recorded(event: Event, applied: Applied, announce: Announce, limit: TableLimit) -> frozenset[str]:
-    """Record an event of a rewrite in `applied` and announce it, and return the ids of the groups that failed."""
+    """Record an event of a rewrite and announce it. Return the ids of the groups that failed."""
     failed: frozenset[str] = frozenset()
     if isinstance(event, Notice):
         if event in applied.notices:

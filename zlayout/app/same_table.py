@@ -28,7 +28,6 @@ def shared_tables(observed: Sequence[Observed]) -> dict[int, SpecError]:
 
 
 def _pairs(observed: Sequence[Observed]) -> Iterator[tuple[int, int]]:
-    """Yield the pairs of indices whose states are of one table, sorted."""
     by_key: dict[object, list[int]] = {}
     for index, (_, state) in enumerate(observed):
         if state is not None:
@@ -51,11 +50,7 @@ def _location_key(location: str) -> object:
 
 
 def _are_copies(one: TableState | None, other: TableState | None) -> bool:
-    """Return whether two states with one table id are of two tables, because one table is a copy of the other.
-
-    A copy has another location in the same container. Locations in different containers can be two addresses of one
-    table, so they count as one table.
-    """
+    """A copy has another location in the same container. Different containers can be two addresses of one table."""
     if one is None or other is None or _location_key(one.location) == _location_key(other.location):
         return False
     return container(one.location) == container(other.location) != ""

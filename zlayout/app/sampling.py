@@ -70,7 +70,6 @@ def sampled(
 
 
 def _not_sampled(spec: LayoutSpec, decision: Decision, reason: str, hint: str = CHECK_ACCESS) -> Decision:
-    """Return the decision with a warning (ZL410) that its rows could not be sampled."""
     warning = Diagnostic(
         "ZL410",
         f"the rows could not be sampled: {reason}",

@@ -167,6 +167,6 @@ def _bytes(work: Work) -> int:
 
 
 def _joined(works: list[Work]) -> Work | None:
-    """Return one work order with the actions of several parts. The acceptance is that of the last part."""
+    """The acceptance is that of the last part."""
     actions: tuple[Action, ...] = tuple(action for work in works for action in work.actions)
     return replace(works[-1], actions=actions) if works else None

@@ -40,7 +40,6 @@ class PlannedTrial:
     """What `trial` does: the plan of the trial, and what is known of the table itself.
 
     Attributes:
-        project: The project.
         name: The name of the trial: the table on its branch.
         plan: The plan of the trial. If the trial does not exist yet, it is the plan of the version of the table from
             which the trial will be made.
@@ -187,7 +186,6 @@ def carry_out_trial(
 
 
 def _measured(planned: PlannedTrial, spec: LayoutSpec, runtime: SparkRuntime) -> TrialReport:
-    """Replay the queries on the table as it was planned, and on the trial as it is now."""
     name, queries = planned.name, planned.queries
     backend = backend_for(planned.project.catalogs[name.catalog], runtime)
     after = read_one(lambda: backend.observe(name, spec.column_names), name, planned.timeout)
@@ -216,28 +214,22 @@ def _measured(planned: PlannedTrial, spec: LayoutSpec, runtime: SparkRuntime) ->
 
 
 def _expected(main: Planned, workload: Workload, project: Project, backend: Backend, timeout: float) -> Expected | None:
-    """Return what the queries open. If no prediction can be made, it is left out, because a trial does not need it."""
     table = main.spec.table
     try:
         return read_one(lambda: expected(main, workload, project, backend, SAMPLE_BYTES), table, timeout)
     except ZlayoutError:
         raise
-    except Exception:  # a reader of data files may raise anything
+    except Exception:  # a reader of data files may raise anything, and a trial does not need the prediction
         return read_one(lambda: expected(main, workload, project, backend, 0), table, timeout)
 
 
 def _plan(project: Project, name: TableName, spec: LayoutSpec, timeout: float) -> ProjectPlan:
-    """Plan the trial as it is now."""
     directed = Declared((replace(spec, table=name),))
     return plan_specs(project, directed, PlanOptions(), Reading(timeout=timeout), workloads=False)
 
 
 def _plan_from(name: TableName, own: ProjectPlan, main: Planned) -> ProjectPlan:
-    """Plan a trial that does not exist yet, from the version of the table from which it will be made.
-
-    The document is made from `main`, the plan for the table itself, because only that has forecasts. It contains the
-    name of the trial.
-    """
+    """Plan a trial that does not exist yet. The document is made from `main`, because only that has forecasts."""
     assert main.state is not None
     spec = replace(main.spec, table=name)
     capabilities = backend_for(own.project.catalogs[name.catalog], SparkRuntime(own.project)).capabilities
@@ -247,7 +239,6 @@ def _plan_from(name: TableName, own: ProjectPlan, main: Planned) -> ProjectPlan:
 
 
 def _readable(planned: Planned) -> TableState:
-    """Return the observed table. Raises Refused or TableError if the status of its plan is REFUSED or ERROR."""
     status, found = planned.decision.plan.status, planned.decision.plan.diagnostics
     if status is Status.REFUSED:
         raise Refused(*([d for d in found if d.severity == "refused"] or found))

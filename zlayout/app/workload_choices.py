@@ -106,7 +106,6 @@ def _waiting(proposal: Proposal, workload: Workload, backend: Backend, options: 
 
 
 def _without_effect(proposal: Proposal, why: str, hint: str) -> Proposal:
-    """Return the proposal with the note ZL404 that `tolerance.rarely_read` has no effect."""
     spec, key = proposal.spec, "tolerance.rarely_read"
     note = Diagnostic("ZL404", f"{key} has no effect: {why}", "note", hint, spec.location_of(key))
     return replace(proposal, notes=(*proposal.notes, note))

@@ -84,7 +84,7 @@ class Workloads:
         return self._read[spec.workload]
 
     def _columns(self) -> Mapping[str, Sequence[str]]:
-        """Return the column names of the tables, by each name that a query may use for the table."""
+        """The column names of the tables, by each name that a query may use for the table."""
         found: dict[str, Sequence[str]] = {}
         for spec, state in self.tables:
             if state is not None:
@@ -116,7 +116,6 @@ class TableQueries:
 
     Attributes:
         state: The observed table with these bounds.
-        queries: The queries.
         share: The share of `queries` in the weight of all queries that read the table.
         unknown: The queries that may read any file of the table, see `TableWorkload`.
     """
@@ -243,11 +242,7 @@ def _sampled(
     backend: Backend,
     max_bytes: int,
 ) -> tuple[WorkloadForecast, Costs | None]:
-    """Complete a forecast by samples of the rewritten files and of the whole table.
-
-    Returns:
-        The forecast, and what each query opens after apply, which is `then` if no rewrite can be simulated.
-    """
+    """Return the forecast, and what each query opens after apply: `then` if no rewrite can be simulated."""
     spec, decision = planned.spec, planned.decision
     every = range(len(found.state.files))
     chosen = files_to_sample(spec, found.state, decision.groups)
@@ -267,7 +262,6 @@ def _sampled(
 
 
 def _unknown(planned: Planned, reason: str) -> Planned:
-    """Return the plan with a warning (ZL414)."""
     warning = Diagnostic(
         "ZL414",
         f"what the workload opens could not be computed: {reason}",
@@ -287,7 +281,6 @@ def with_forecast(planned: Planned, forecast: WorkloadForecast) -> Planned:
 
 
 def _no_longer_fits(spec: LayoutSpec, better: BetterLayout) -> Diagnostic:
-    """Return the warning (ZL446) that the queries would read less with another layout, and the YAML of that layout."""
     other, declared = better.cost.bytes, better.declared.bytes
     message = (
         f"the layout no longer fits the workload: with {', '.join(better.columns)} ({better.curve}), a query would "

@@ -194,14 +194,12 @@ def apply_command(
 
 
 def _reviewed(request: PlanRequest, saved: Plan, stale: Staleness) -> ProjectPlan:
-    """Plan the tables of a plan file again, and return the plan file with what is needed to carry it out."""
     options = PlanOptions(request.allow_full_rewrite, request.max_rewrite_bytes)
     project = load_project(request.project)
     return review(project, saved, tuple(request.exclude), stale, options, request.reading, request.branch)
 
 
 def _begins(plan: Plan, console: Console, *, all_or_nothing: bool) -> bool:
-    """Return whether the plan has changes to carry out now, and state why it has none, or which tables are left out."""
     if plan.withheld(all_or_nothing=all_or_nothing):
         console.say(
             "Refused: nothing was written. Fix the problems above, or leave these tables out with --exclude.", "error"
@@ -216,7 +214,6 @@ def _begins(plan: Plan, console: Console, *, all_or_nothing: bool) -> bool:
 
 
 def _refuse_options_of_plan(request: PlanRequest) -> None:
-    """Raise SpecError ZL085 for an option that has no effect with a plan file."""
     for option, given in (
         ("--include-rarely-read", request.include_rarely_read),
         ("--avoid-hot", request.avoid_hot is not None),
@@ -234,7 +231,7 @@ def _carry_out(
     shown: TextShown,
     limit: TimeLimit,
 ) -> tuple[Run, int]:
-    """Carry out the plan, show progress, and handle signals. Also return the exit code of a signal, 0 without one."""
+    """Return also the exit code of a signal, 0 without one."""
     tables = len(plan.document.with_status(Status.CHANGES))
     interrupts = Interrupts(lambda: _stop(shown.console, runtime))
     progress = ApplyProgress(shown.view(), runtime, tables)
@@ -249,7 +246,6 @@ def _carry_out(
 
 
 def _interrupted(run: Run, interrupts: Interrupts) -> str:
-    """Return what was committed before a signal, and how to go on."""
     commits = sum(len(applied.commits) for applied in run.done)
     done = f"{plural(commits, 'commit')} made before {'remains' if commits == 1 else 'remain'}"
     if interrupts.at_once or any(isinstance(applied.error, CommitUnknown) for applied in run.done):
@@ -260,23 +256,17 @@ def _interrupted(run: Run, interrupts: Interrupts) -> str:
 
 
 def _outside(maintenance: Maintenance) -> str:
-    """Return the message for a run outside of the maintenance windows, with the start of the next one."""
     begins = f"{maintenance.next_start(datetime.now(UTC)):%Y-%m-%d %H:%M}"
     return f"Outside of the maintenance windows. The next one begins at {begins} ({maintenance.timezone})."
 
 
 def _stop(console: Console, runtime: SparkRuntime) -> None:
-    """Handle the first signal: cancel a running rewrite."""
     with suppress(OSError, RuntimeError):  # the terminal is closed; or the signal has interrupted another write
         console.say(f"\n{_STOPPING}", "error")
     cancel_in_background(runtime)
 
 
 def _results(report: RunReport, done: Sequence[Applied], options: TextOptions) -> str:
-    """Write a line for each table that the run started, the failed tables last, and the number of tables per status.
-
-    One line states the number of tables that the time limit left for a later run.
-    """
     begun = sorted((applied for applied in done if applied.begun), key=lambda a: not result_of(a).succeeded)
     width = min(max((len(printable(applied.table)) for applied in begun), default=0), MAX_NAME_WIDTH)
     lines = [f"{printable(applied.table):<{width}}  {result_text(result_of(applied))}" for applied in begun]

@@ -16,7 +16,7 @@ from zlayout.spec.load import shown
 from zlayout.spec.model import Project
 
 STDOUT = Path("-")
-# The codes of table errors that a pattern may cause, because a catalog also has entries that are no tables of its
+# The codes of table errors that a pattern may cause, because a catalog also has entries that are not tables of its
 # format. Every other table error is a failure.
 _OTHER_ENTRIES = frozenset({"ZL110", "ZL135"})
 
@@ -41,7 +41,6 @@ def import_command(
 def _import_tables(
     project: Project, pattern: str, columns: Sequence[str], out: Path | None, console: Console, reading: Reading
 ) -> int:
-    """Import each table that a pattern matches. Return 1 if a table cannot be read, else 0."""
     if out is not None:
         hint = "leave out --out: each table gets a file in layouts/"
         raise SpecError.of("ZL038", "--out names one file, and a pattern may match many tables", hint=hint)
@@ -66,7 +65,6 @@ def _write(imported: ImportedLayout, project: Project, out: Path | None, console
 
 
 def _after(project: Project, imported: Sequence[ImportedLayout], out: Path | None, console: Console) -> None:
-    """State where the orderings are from, and warn about written files that the project does not load."""
     for source in dict.fromkeys(one.source for one in imported if one.source is not None):
         console.say(f"The ordering is from {source}, not from zlayout. Run `zlayout plan` to see what a rewrite gains.")
     again = load_project(project.root) if imported else project

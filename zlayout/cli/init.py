@@ -47,13 +47,6 @@ def init_command(folder: Path, given: Mapping[str, str], workflows: bool, ask: b
 
 
 def _asked(given: Mapping[str, str], console: Console) -> dict[str, str]:
-    """Ask for the missing answers that the format and the type of the catalog need.
-
-    An invalid answer is reported, and the question is asked again.
-
-    Raises:
-        SpecError: ZL020, ZL048, for an invalid option, or if there is no answer where one is needed.
-    """
     answers = dict(given)
 
     def need(name: str, question: str, check: Callable[[str], object] = str, default: str | None = None) -> str:
@@ -94,7 +87,6 @@ def _asked(given: Mapping[str, str], console: Console) -> dict[str, str]:
 
 
 def _type_question(format: str, default: str) -> str:
-    """Return the question for the type of the catalog. default: '' for none."""
     return f"Type of the catalog, {_either(tuple(FORMATS[format].traits.catalog_types))}{default and f' [{default}]'}"
 
 

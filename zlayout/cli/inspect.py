@@ -78,7 +78,7 @@ def as_document(found: Inspection) -> dict[str, Any]:
 
 
 def _layouts(found: Inspection) -> Iterator[tuple[LayoutRecord, int, bool]]:
-    """Yield the layout records of live files, with their number of files and whether they are the declared layout."""
+    """Yield (layout record, number of live files, whether it is the declared layout)."""
     for index, record in enumerate(found.state.files.layouts):
         # A record without live files belongs to another branch, or its files have been replaced.
         if count := int((found.state.files.layout == index).sum()):
@@ -141,10 +141,6 @@ def _metrics(metrics: tuple[ColumnMetrics, ...]) -> Iterator[str]:
 
 
 def _last_run(run: RunMetrics | None, version: str, now: QueryCost | None = None) -> Iterator[str]:
-    """Yield touched that the last run predicted and measured; nothing before the first run.
-
-    now: what a query of the workload opens now, if there is a workload.
-    """
     if run is None:
         return
     yield ""

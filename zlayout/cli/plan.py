@@ -157,7 +157,6 @@ def heading(planned: ProjectPlan, command: str = "") -> str:
 
 
 def _print(report: RunReport, heading: str, output: str, console: Console, reports: Reports) -> None:
-    """Print the plan, unless a report goes to stdout."""
     if not reports.take_stdout:
         as_json = output == "json"
         shown = document.to_json(report) if as_json else text.render(report, console.text_options(), heading=heading)

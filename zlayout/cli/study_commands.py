@@ -95,11 +95,6 @@ def _study(
     *,
     write: bool = False,
 ) -> int:
-    """Print the study, or write it to `out`. With `write`, also write the recommended layout into the layout file.
-
-    Raises:
-        SpecError: ZL061, ZL062, ZL076, and the errors of `zlayout.advise`.
-    """
     from zlayout.app.advise import make_study, own_layout, write_advice
     from zlayout.app.files import write_result
     from zlayout.app.project import load_project
@@ -122,7 +117,6 @@ def _study(
 
 
 def _renderer(output: str, console: Console) -> Callable[[Study], str]:
-    """Return the function that renders a study. Raises SpecError ZL062 if packages for html are missing."""
     if output == "json":
         from zlayout.advisor.document import to_json
 

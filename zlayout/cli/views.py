@@ -182,10 +182,8 @@ REFRESH_SECONDS = 0.5
 
 @dataclass(slots=True)
 class _Running:
-    """A table that apply works on: its number, when it started (on the monotonic clock), and its stage."""
-
     number: int
-    started: float
+    started: float  # on the monotonic clock
     current: Progress
 
 

@@ -137,6 +137,7 @@ def _cut(positions: Int64, n_files: int, parts_within: int) -> Pieces:
     """Cut sorted positions near quantiles into files, and each file likewise into at most `parts_within` leaves."""
     distinct, starts = np.unique(positions, return_index=True)
     begin = np.append(starts, len(positions)).astype(np.int64)
+    # log2 of the size of the cell that begins at each distinct position
     cell_size = np.append(np.inf, np.floor(np.log2(distinct[1:] ^ distinct[:-1])))
     files = np.append(_file_cuts(begin, n_files, cell_size), len(distinct))
     is_leaf_start = np.zeros(len(distinct), np.bool_)
@@ -150,13 +151,9 @@ def _cut(positions: Int64, n_files: int, parts_within: int) -> Pieces:
 
 
 def _file_cuts(begin: Int64, n_files: int, cell_size: Float64) -> Int64:
-    """The indices of the distinct positions at which files begin. Arguments: as in `Pieces` and `_round_cuts`.
-
-    A position with more rows than two files is one file. The runs of positions between such positions are cut.
-    """
     rows = np.diff(begin)
     target = begin[-1] / n_files
-    large = np.flatnonzero(rows > 2 * target)
+    large = np.flatnonzero(rows > 2 * target)  # such a position is one file; the runs between are cut
     edges = np.unique(np.concatenate(([0], large, large + 1, [len(rows)])))
     cuts = []
     for first, end in pairwise(edges.tolist()):
@@ -167,17 +164,11 @@ def _file_cuts(begin: Int64, n_files: int, cell_size: Float64) -> Int64:
 
 
 def _round_cuts(starts: Int64, total: int, parts: int, cell_size: Float64) -> Int64:
-    """As `snap_cuts`, but each cut moves by up to MAX_SHIFT of a part to the border of the largest cell in this range.
-
-    Cuts at borders of large cells result in compact files and a shallow tree.
-
-    Args:
-        starts, total, parts: as in `snap_cuts`.
-        cell_size: float64[k], log2 of the size of the cell that begins at each start.
-    """
+    """As `snap_cuts`, but each cut moves by up to MAX_SHIFT of a part to the border of the largest cell in reach."""
     if len(starts) <= parts:
         return np.arange(len(starts), dtype=np.int64)
     cuts = snap_cuts(starts, total, parts)
+    # Cuts at borders of large cells result in compact files and a shallow tree.
     slack = MAX_SHIFT * total / parts
     wanted = np.rint(starts[cuts] * parts / total) * total / parts
     low, high = np.searchsorted(starts, wanted - slack), np.searchsorted(starts, wanted + slack, side="right")
@@ -192,11 +183,8 @@ class _Cells:
     """n grid cells of one size that contain rows. All arrays are int64[n].
 
     Attributes:
-        base: The first position of the cell.
-        first: The index of its first position in `Pieces.position`.
-        end: The index after its last position.
-        link: The entry of the flat node table that refers to the cell: 4 * parent + 2 (left) or 4 * parent + 3
-            (right), with the number of the parent node; -1 for the root.
+        first, end: A slice of `Pieces.position`.
+        link: The entry of the flat node table for the cell: 4 * parent + 2 (left) or + 3 (right); -1 for the root.
     """
 
     base: Int64
@@ -222,7 +210,7 @@ def _halve_cells(curve: Curve, pieces: Pieces, thresholds: Sequence[Int64]) -> I
             break
         middle = cells.base + (1 << bit)
         split = np.searchsorted(pieces.position, middle)
-        both = (split > cells.first) & (split < cells.end)
+        both = (split > cells.first) & (split < cells.end)  # both halves contain rows
         node = made + np.arange(int(both.sum()), dtype=np.int64)
         made += len(node)
         links.append((cells.link[both], node))
@@ -237,7 +225,6 @@ def _halve_cells(curve: Curve, pieces: Pieces, thresholds: Sequence[Int64]) -> I
 
 
 def _halves(cells: _Cells, middle: Int64, split: Int64, both: Bool, left: Int64, first_is_low: Bool) -> _Cells:
-    """The cells of half the size: both halves of a cell if `both` is true, else the half that contains rows."""
     one = ~both
     only_second = split <= cells.first
     return _Cells(
@@ -249,7 +236,7 @@ def _halves(cells: _Cells, middle: Int64, split: Int64, both: Bool, left: Int64,
 
 
 def _assemble(nodes: Int64, pieces: Pieces, ordinals: Sequence[Int64], n_files: int, noise: bool) -> KdTree:
-    """The kd tree of nodes and pieces. ordinals: int64[n] for each column, of the rows in curve order."""
+    """ordinals: int64[n] for each column, of the rows in curve order."""
     first, end = pieces.file_begin[:-1], pieces.file_begin[1:]
     rows = pieces.begin[end] - pieces.begin[first]
     n = int(rows.sum())

@@ -124,7 +124,6 @@ def divide_files(left: Int64, rows: Int64 | int, files: Int64 | int, file_rows: 
 
 
 def _is_whole(rows: Int64, files: Int64, file_rows: float) -> Bool:
-    """bool[n]: whether `rows` / `files` differs from the rows of an average file by at most MAX_FACTOR."""
     return (rows * MAX_FACTOR >= files * file_rows) & (rows <= files * file_rows * MAX_FACTOR)
 
 

@@ -156,7 +156,6 @@ def _schedule(zmin: int, zmax: int, z: Positions, schedule: Sequence[int] | None
 
 
 def _masks(schedule: Sequence[int]) -> list[int]:
-    """The mask of the bits of each column in a z-address."""
     masks = [0] * (max(schedule, default=-1) + 1)
     for turn, column in enumerate(schedule):
         masks[column] |= 1 << (len(schedule) - 1 - turn)

@@ -63,14 +63,13 @@ class Goal:
 
 @dataclass(slots=True)
 class _Parts:
-    """The parts of one level that may be split further.
+    """The parts of one level that may be split further. Arrays have one item per part.
 
     Attributes:
-        rows: Their rows.
-        pieces: int64[parts], the number of files to split each into; the number of leaves if it is in one file.
-        levels: int64[parts], the maximum number of further levels.
-        in_file: bool[parts], whether the part is a file or a part of one file.
-        cut: int64[parts], the first declared cut to try.
+        pieces: The number of files to split each into; the number of leaves if it is in one file.
+        levels: The maximum number of further levels.
+        in_file: Whether the part is a file or a part of one file.
+        cut: The first declared cut to try.
     """
 
     rows: SortedParts
@@ -85,11 +84,8 @@ class _Splits:
     """One possible split of each of n parts.
 
     Attributes:
-        column: int64[n], the column to split on, -1 for no split.
-        left_rows: int64[n], the number of rows on the left side.
-        left_pieces: int64[n], the number of pieces on the left side.
-        imbalance: float64[n], the logarithm of the larger factor by which the rows per piece of a side differ from
-            those of the part.
+        column: int64[n], -1 for no split.
+        imbalance: float64[n], the log of the larger factor by which a side's rows per piece differ from the part's.
         cut: int64[n], the declared cut that the part is split at, -1 for a quantile.
     """
 
@@ -146,7 +142,6 @@ def grow(rows: SortedParts, files: Int64, goal: Goal) -> tuple[KdTree, Int32]:
 
 
 def _level(parts: _Parts, splits: _Splits, new_file: Bool, goal: Goal) -> Level:
-    """Return the nodes of a level, and the files that begin at its parts."""
     rows, split = parts.rows, splits.column >= 0
     is_key = ~parts.in_file & ~split  # one key that cannot be split, or no row
     is_large = is_key & (rows.sizes > goal.large)
@@ -185,12 +180,7 @@ def _divide(parts: _Parts, splits: _Splits) -> _Parts:
 
 
 def _choose(parts: _Parts, goal: Goal) -> _Splits:
-    """Choose the split of each part: the first declared cut that divides it, else a quantile.
-
-    The quantile is that of the balanced split on the column with the highest cost, or of the most balanced split if
-    none is balanced.
-    A single key is not split.
-    """
+    """The first declared cut that divides a part; else the balanced split of highest cost; else the most balanced."""
     found = _by_cuts(parts, goal)
     lowest, highest = parts.rows.extents()
     several = (lowest < highest) & ((parts.pieces > 1) & (found.column < 0))[:, None]
@@ -218,21 +208,14 @@ def _choose(parts: _Parts, goal: Goal) -> _Splits:
 
 
 def _by_cuts(parts: _Parts, goal: Goal) -> _Splits:
-    """The splits of parts at declared cuts. Parts of a single file are not split."""
-    pieces = np.where(parts.in_file, 1, parts.pieces)
+    pieces = np.where(parts.in_file, 1, parts.pieces)  # parts of a single file are not split
     cut, left_rows, left_pieces = divide_by_cuts(parts.rows, pieces, parts.cut, goal.large / 2, goal.cuts)
     column = np.append(goal.cuts.column, -1)[cut]
     return _Splits(column, left_rows, left_pieces, np.full(len(cut), np.inf), cut)
 
 
 def _costs(several: Bool, lowest: Int64, highest: Int64, goal: Goal) -> Float64:
-    """float64[n, columns]: log2 of the weight times the share of the table's rows in the extent of a part.
-
-    Args:
-        several: bool[n, columns], whether the part has several values. Where it has not, the result is 0.
-        lowest, highest: int64[n, columns], the extent as ordinals.
-        goal: the criteria.
-    """
+    """float64[n, columns]: log2(weight * share of the table's rows in the extent of a part); 0 where not `several`."""
     costs = np.zeros(several.shape)
     for i, (weight, rows) in enumerate(zip(goal.weights, goal.marginals, strict=True)):
         at = several[:, i]
@@ -241,11 +224,8 @@ def _costs(several: Bool, lowest: Int64, highest: Int64, goal: Goal) -> Float64:
 
 
 def _wanted(pieces: Int64, levels: Int64, costs: Float64, several: Bool, extent: Int64) -> Int64:
-    """int64[n, columns]: the wanted number of pieces on the left side of a split on each column with several values.
-
-    It is the number of pieces in the left half of the slices of the column. It is at least the minimum that leaves no
-    more pieces on the right side than the remaining levels can divide.
-    """
+    """int64[n, columns]: the wanted number of pieces on the left side: those in the left half of a column's slices."""
+    # At least so many that the remaining levels can divide the pieces on the right side.
     min_left = np.maximum(1, pieces - (np.int64(1) << (np.maximum(levels, _levels(pieces)) - 1)))
     wanted = np.repeat(min_left[:, None], several.shape[1], axis=1)
     is_free = min_left < np.rint(pieces / 2)
@@ -264,16 +244,7 @@ def _wanted(pieces: Int64, levels: Int64, costs: Float64, several: Bool, extent:
 
 
 def _split(parts: _Parts, at: Int64, column: Int64, wanted: Int64) -> _Splits:
-    """Split parts between two values of a column, as near as possible to the wanted number of pieces on the left side.
-
-    Both sides receive pieces in proportion to their actual rows.
-
-    Args:
-        parts: the parts of one level.
-        at: int64[n], the parts to split.
-        column: int64[n], the column of each, on which the part has several values.
-        wanted: int64[n], the wanted number of pieces on the left side.
-    """
+    """Split near the `wanted` number of left pieces. Both sides receive pieces in proportion to their actual rows."""
     rows, pieces = parts.rows, parts.pieces[at]
     size = rows.sizes[at]
     rank = np.clip(np.rint(size * wanted / pieces).astype(np.int64), 1, size - 1)
@@ -288,7 +259,7 @@ def _split(parts: _Parts, at: Int64, column: Int64, wanted: Int64) -> _Splits:
 
 
 def _levels(pieces: Int64) -> Int64:
-    """int64[n]: log2 of the number of pieces, rounded up: the depth of a balanced tree with this number of leaves."""
+    """log2 of the number of pieces, rounded up: the depth of a balanced tree with this number of leaves."""
     return np.frexp((pieces - 1).astype(np.float64))[1].astype(np.int64)
 
 

@@ -134,12 +134,7 @@ def build_map(
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """One column of the grid: its range ids, scaled to coordinates.
-
-    Attributes:
-        boundaries: int64[k], the range boundaries as ordinals, ascending.
-        width: log2 of the number of coordinates.
-    """
+    """One column of the grid. boundaries: ordinals, ascending. width: log2 of the number of coordinates."""
 
     boundaries: Int64
     width: int

@@ -67,7 +67,7 @@ def ordinals_among(distinct: pa.Array, values: pa.Array | pa.ChunkedArray) -> In
 
 
 def _canonical(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The values as one array of a type that `pyarrow.Array.take` supports. Equal values have equal representations."""
+    """Convert to one array of a type that `pyarrow.Array.take` supports, with equal representations of equal values."""
     flat = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if pa.types.is_dictionary(flat.type):
         return _canonical(flat.dictionary_decode())

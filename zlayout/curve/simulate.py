@@ -51,7 +51,7 @@ def simulated_bounds(
 
 
 def _extended(low: Int64, high: Int64, rows: Int64, limits: Int64) -> tuple[Int64, Int64]:
-    """The ranges low..high of files with rows, extended within the limits. rows: int64[files], their sampled rows."""
+    """Extend the ranges of files with rows by the mean distance of these sampled `rows`, within the limits."""
     filled = high >= low
     more = np.rint((high - low) / np.maximum(rows - 1, 1)).astype(np.int64)
     lower = np.where(filled, np.maximum(low - more, limits[0]), low)

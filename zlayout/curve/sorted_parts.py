@@ -160,10 +160,7 @@ def sort_parts(ordinals: Sequence[Int64], part: Int64 | None = None, parts: int 
 
 
 def _order(key: Int64) -> Int64:
-    """int64[n]: the indices that sort the keys, which are at least -1. Equal keys keep their order.
-
-    Each key is packed with its index into one word, if both fit, because this is ten times as fast as an argsort.
-    """
+    """The indices of a stable sort of keys of at least -1. Sorting packed words is ten times as fast as an argsort."""
     bits = len(key).bit_length()
     if int(key.max(initial=0)).bit_length() + bits >= LONG_BITS:
         return np.argsort(key, kind="stable")
@@ -173,7 +170,6 @@ def _order(key: Int64) -> Int64:
 
 
 def _left_then_right(side: NDArray[np.uint8]) -> Int64:
-    """int64: the positions of the rows on the left side, then of those on the right side."""
     return np.concatenate((np.flatnonzero(side == LEFT), np.flatnonzero(side == RIGHT)))
 
 
@@ -182,7 +178,7 @@ def _starts(counts: Int64) -> Int64:
 
 
 def _first(values: Int32, first: Int64, end: Int64, wanted: Int64) -> Int64:
-    """int64[n]: the first position from `first` to `end` - 1 whose value is at least `wanted`, else `end`."""
+    """The first position from `first` to `end` - 1 whose value is at least `wanted`, else `end`."""
     low, high = first.copy(), end.copy()
     while True:
         searching = low < high

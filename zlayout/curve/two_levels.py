@@ -173,14 +173,7 @@ def join(boxes: Boxes, refined: Sequence[Refined], file_rows: float, noise: bool
 
 
 def _with_large_keys(tree: KdTree, leaf: Int32, rows: Float64, spread: Int32 | None) -> KdTree:
-    """Distribute the rows of leaves that are one file each over several files, or mark these files as oversized.
-
-    Args:
-        tree: the tree.
-        leaf: int32[n], the leaves.
-        rows: float64[n], the number of rows of each leaf.
-        spread: int32[n], the number of files for each leaf. None: each stays one file, which is oversized.
-    """
+    """Distribute leaves that are one file each over `spread` files, or mark these files as oversized if it is None."""
     file = tree.file[leaf]
     rows_of_file = tree.rows.copy()
     rows_of_file[file] = rows
@@ -195,7 +188,6 @@ def _with_large_keys(tree: KdTree, leaf: Int32, rows: Float64, spread: Int32 | N
 
 
 def _touched(tree: KdTree, column: int, rows: Marginal) -> Float64:
-    """float64[files]: the share of the non-null rows whose value is in the extent of each file."""
     inside = rows.between(tree.low[:, column], tree.high[:, column])
     return inside / rows.filled if rows.filled else inside
 

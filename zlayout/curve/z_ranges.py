@@ -103,17 +103,15 @@ def _halve(found: _Ranges, bit: int) -> _Ranges:
 
 
 def _drop_small_gaps(found: _Ranges, limit: int, size: int) -> _Ranges:
-    """Join ranges over gaps that cannot be among the `limit` - 1 largest, and stop halving the cells between such gaps.
-
-    When cells are halved, a gap between them grows by less than one cell at each end, and a gap that appears inside a
-    cell is smaller than the cell. A cell that is partly in the box never disappears. size: z-addresses per cell.
-    """
+    """Join ranges over gaps that cannot be among the `limit` - 1 largest. size: the z-addresses of a cell."""
     gaps = found.gaps()
     if len(gaps) < limit:
         return found
     enough = np.partition(gaps, len(gaps) - limit + 1)[len(gaps) - limit + 1]
     if size > enough:
         return found
+    # When cells are halved, a gap between them grows by less than one cell at each end, and a gap that appears inside
+    # a cell is smaller than the cell. A cell that is partly in the box never disappears.
     may_count = gaps >= enough - 2 * (size - 1)
     beside = np.append(False, may_count) | np.append(may_count, False)
     is_cell = found.is_cell & beside
@@ -121,7 +119,7 @@ def _drop_small_gaps(found: _Ranges, limit: int, size: int) -> _Ranges:
 
 
 def _smallest(gaps: Int64, count: int) -> Bool:
-    """bool[n]: whether each gap is among the `count` smallest ones. Of equal gaps, the later ones count as smaller."""
+    """Whether each gap is among the `count` smallest ones. Of equal gaps, the later ones count as smaller."""
     chosen = np.zeros(len(gaps), np.bool_)
     if count > 0:
         chosen[len(gaps) - 1 - np.argsort(gaps[::-1], kind="stable")[:count]] = True

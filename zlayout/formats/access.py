@@ -177,7 +177,6 @@ def explained(error: BaseException, hint: str) -> Cause:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and its causes."""
     at: BaseException | None = error
     for _ in range(MAX_CAUSES):
         if at is None:

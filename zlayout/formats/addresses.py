@@ -18,8 +18,6 @@ class Address:
 
     Attributes:
         service: "catalog", or "store" for the object store.
-        host: The host name or IP address.
-        port: The TCP port.
     """
 
     service: str
@@ -52,7 +50,6 @@ def store_of(catalog: CatalogConfig) -> str:
 
 
 def _catalog_url(catalog: CatalogConfig) -> str:
-    """Return the URL of the catalog, '' if it has none."""
     uri = str(catalog.options.get("uri", ""))
     if catalog.type == "glue" and not uri:
         return f"https://glue.{s3_access(catalog).region or 'us-east-1'}.amazonaws.com"
@@ -60,7 +57,6 @@ def _catalog_url(catalog: CatalogConfig) -> str:
 
 
 def _address(service: str, url: str) -> Address | None:
-    """Return the address in a URL, None if it has no host or an unknown scheme."""
     parts = urlsplit(url)
     scheme = parts.scheme.partition("+")[0]
     if not parts.hostname or scheme not in _PORTS:

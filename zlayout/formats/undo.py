@@ -81,13 +81,9 @@ class Undo:
     """The rollback of one run, as it was determined from the metadata of one version.
 
     Attributes:
-        table: The table.
-        format: The name of the format.
         run_id: The run that is undone.
         commits: The versions of the run's commits that changed files, the oldest first.
         version: The version that was read.
-        table_id: The id of the table.
-        location: The location of the table.
         removed: The files of the run, which the rollback removes, with the columns of FILES.
         returned: The files that return, with the columns of FILES.
         kept: The versions of later commits of other writers, which are kept, the oldest first.

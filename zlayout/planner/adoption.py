@@ -89,7 +89,7 @@ def adopt(
 
 
 def _unbounded(spec: LayoutSpec, files: FileTable, now: Measured) -> Bools:
-    """Return the files, bool[N], that have values but no bounds in a z-order column, so that their order is unknown."""
+    """Return the files that have values but no bounds in a z-order column, so that their order is unknown."""
     missing = np.zeros(len(files), bool)
     for name, metrics in zip(spec.column_names, now.metrics, strict=True):
         if metrics.unbounded:
@@ -106,19 +106,7 @@ def _excluded(touched: Floats, files: Index) -> Floats:
 
 
 def _in_order(spec: LayoutSpec, files: FileTable, fit: Bools, part: Bools, perfect: Floats, now: Measured) -> Bools:
-    """Return the files to adopt: those that add to touched at most `tolerance.touched` times as much as a new file.
-
-    A file adds the share of the rows in its interval, and a new file the lowest touched by theory divided by the number
-    of new files. The mean over the columns counts. Queries must also skip the file often enough (MIN_SHARE_EXCLUDED).
-
-    Args:
-        fit: bool[N], the files that may be adopted.
-        part: bool[P], the partitions whose files are examined.
-        perfect: float64[P], the share of files that a query skips in a perfect layout. See `adopt` for the others.
-
-    Returns:
-        bool[N].
-    """
+    """Return the files to adopt: those that add at most `tolerance.touched` times as much to touched as a new file."""
     found = np.zeros(len(files), bool)
     index = np.flatnonzero(part[files.partition])
     owner = files.partition[index]
@@ -126,6 +114,8 @@ def _in_order(spec: LayoutSpec, files: FileTable, fit: Bools, part: Bools, perfe
     relative, excluded = np.zeros(len(index)), np.zeros(len(index))
     reaches = side_by_side(lambda at: now.reach_of(files, at, index), range(len(spec.column_names)), len(index))
     for column, measured in enumerate(reaches):
+        # A file adds the share of the rows in its interval, and a new file the lowest touched by theory divided by the
+        # number of new files.
         share = now.targets[owner] * measured.share
         # No layout makes the interval of a file with a single value narrower.
         share = np.where(measured.lo == measured.hi, np.minimum(share, best[owner, column]), share)
@@ -133,6 +123,7 @@ def _in_order(spec: LayoutSpec, files: FileTable, fit: Bools, part: Bools, perfe
         excluded += 1.0 - measured.share
     keys = len(spec.column_names)
     inside = fit[index] & (relative <= keys * (spec.tolerance.touched + _ROUNDING))
+    # Queries must also skip the file often enough.
     inside &= excluded >= keys * (MIN_SHARE_EXCLUDED * perfect[owner] - _ROUNDING)
     found[index[inside]] = True
     found[too_few(files, found, len(part))[files.partition] & found] = False

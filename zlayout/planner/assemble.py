@@ -123,7 +123,6 @@ def describe(spec: LayoutSpec, state: TableState, status: Status) -> TablePlan:
 
 
 def _left_over(proposal: Proposal, choice: Choice) -> DeferredGroups | None:
-    """Return the groups that the budget defers; None if it defers nothing."""
     left = rest(proposal, choice.candidates)
     if proposal.whole is None or proposal.refusals or not left:
         return None
@@ -157,7 +156,6 @@ def _requirements(
 
 
 def _forecast(proposal: Proposal, choice: Choice) -> tuple[tuple[ColumnForecast, ...], FilesAfter | None]:
-    """Return the forecast of each z-order column and of the number of files; None for the latter without a rewrite."""
     spec, state = proposal.spec, proposal.state
     if not choice.candidates:
         return forecast.columns(proposal.now), None

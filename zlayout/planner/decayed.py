@@ -252,18 +252,7 @@ def calibrate(
 
 
 def _factors(touched: Floats, number: Index, distinct: Floats, may_be_below: Bools, spec: LayoutSpec) -> Floats:
-    """Return the ratio of touched to theory of each of G groups.
-
-    Args:
-        touched: float64[G, d], the touched among the files of each group.
-        number: int64[G], the number of these files.
-        distinct: float64[G, d], the number of distinct values; infinity if unknown.
-        may_be_below: bool[G], whether a ratio below 1 counts. If not, it is returned as 1.
-        spec: The layout spec.
-
-    Returns:
-        float64[G, d]; 1 for a group whose touched is close to theory.
-    """
+    """Return the ratio of touched to theory of each group, 1 near theory. distinct: infinity if unknown."""
     ideal = np.maximum(ideal_touched(number, spec.layout, distinct), 1.0)
     factors = np.where(touched > 0, touched / ideal, 1.0)
     mean = factors.mean(axis=1)

@@ -103,7 +103,6 @@ def settle(proposals: Sequence[Proposal | Decision], budget: int | None) -> tupl
 
 
 def _refusals(proposal: Proposal, notes: Sequence[Diagnostic], options: PlanOptions) -> tuple[Diagnostic, ...]:
-    """Return the reasons why the table must not be changed."""
     spec, state, change, whole = proposal.spec, proposal.state, proposal.partitioning, proposal.whole
     refusals = [
         *state.refusals,

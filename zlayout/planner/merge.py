@@ -71,8 +71,6 @@ class _LaidOutGroups:
     for each group that is added to the previous candidate.
 
     Attributes:
-        group: int64[U], the number of the group.
-        partition: int64[U], the partition of the group.
         start: int64[P + 1], the position of the first group of each partition.
     """
 
@@ -107,7 +105,6 @@ def _laid_out_groups(decayed: Decayed, pending: Bools) -> _LaidOutGroups:
 
 
 def _first_candidates(decayed: Decayed, pending: Bools, laid_out: _LaidOutGroups) -> Index:
-    """Return the first candidate that contains each file, int64[N]."""
     candidate = np.zeros(len(decayed.files) + 1, np.int64)
     candidate[laid_out.group] = laid_out.candidate
     return np.where(pending, laid_out.without[decayed.partition], candidate[decayed.facts.group])
@@ -127,16 +124,10 @@ def _intersecting(decayed: Decayed, pending: Bools) -> Bools:
 def _small_files_left_alone(
     decayed: Decayed, pending: Bools, intersects: Bools, laid_out: _LaidOutGroups, spec: LayoutSpec
 ) -> tuple[Floats, Floats]:
-    """Count the small files that a candidate leaves as the only file of their laid-out group.
-
-    A file below half of the target size that is one of several files of its laid-out group does not count as small. It
-    counts as soon as a candidate leaves no other file of the group.
-
-    Returns:
-        The number of these files, as the difference of each candidate to the previous one of its partition: float64[U +
-        P] for candidates with whole groups, and the same for candidates with intersecting files only.
-    """
+    """Return the change in small files from candidate to candidate: with whole groups, and with intersecting files."""
     facts, groups = decayed.facts, int(decayed.facts.group.max(initial=-1)) + 1
+    # A file below half of the target size that is one of several files of its laid-out group does not count as small.
+    # It counts as soon as a candidate leaves no other file of the group.
     spared = ~facts.small & (decayed.files.bytes < SMALL_BELOW * spec.layout.target_size)
     if not spared.any():
         return np.zeros(laid_out.candidates), np.zeros(laid_out.candidates)
@@ -165,21 +156,10 @@ def _best_candidates(
     spec: LayoutSpec,
     max_bytes: float,
 ) -> tuple[Floats, Index]:
-    """Choose the best candidate of each partition.
-
-    Candidate k of partition p contains the pending files and the k smallest laid-out groups. It has the number
-    start[p] + p + k.
-
-    Args:
-        added: The files, in classes by the first candidate that contains them.
-        alone: float64[U + P], from `_small_files_left_alone`. See `merge` for the other arguments.
-
-    Returns:
-        float64[P], the score of the best candidate: lower is better, and infinity is a candidate that gains nothing or
-        is too large. int64[P], the number of laid-out groups in it.
-    """
+    """Return the lowest score of each partition, infinity if nothing is gained, and its number of laid-out groups."""
     files, partitions = decayed.files, len(decayed.targets)
     total = added.count
+    # Candidate `step` of a partition contains the pending files and the `step` smallest laid-out groups.
     first = laid_out.without
     owner = np.repeat(np.arange(partitions), np.diff(laid_out.start) + 1)
     step = np.arange(total) - first[owner]

@@ -68,6 +68,5 @@ def _max_values(bounds: ColumnBounds | None, field: PartitionField) -> float:
 
 
 def _steps(ends: pa.Array) -> float:
-    """Return the difference of the two integers in `ends`."""
     low, high = ends.to_pylist()
     return float(high - low)

@@ -196,7 +196,6 @@ def _value(partition: Partition, field: PartitionField) -> object:
 
 
 def _allowed(field: PartitionField, value: object, hull: dict[str, ColumnBounds], rows: Index) -> Bools:
-    """Return the groups, bool[G], whose bounds allow rows with this partition value."""
     is_date = pa.types.is_date(hull[field.source].lower.type)
     match fact(field.transform, value, is_date):
         case Null():

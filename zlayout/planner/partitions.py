@@ -158,13 +158,9 @@ def file_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
 
 
 def _compaction_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
-    """Compute the facts of each file for a layout without z-order columns.
-
-    Files below half of the target size count as small if at least two groups of their partition have such files. The
-    files that one rewrite by this layout wrote are one group, because it could not make them larger. Every other file
-    is a group of its own.
-    """
     group = np.arange(len(files), dtype=np.int64)
+    # The files that one rewrite by this layout wrote are one group, because it could not make them larger. Every other
+    # file is a group of its own.
     index = np.flatnonzero(recorded(spec.layout, files))
     if len(index):
         width = int(files.group.max()) + 2
@@ -172,6 +168,7 @@ def _compaction_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
         _, first_of, number = np.unique(first, return_index=True, return_inverse=True)
         group[index] = index[first_of][number]
         group, _ = dense((group,))
+    # Small files count if at least two groups of their partition have such files.
     small = files.bytes < SMALL_BELOW * spec.layout.target_size
     one_of_each = np.unique(group[small], return_index=True)[1]
     small &= (counts(files.partition[small][one_of_each], len(files.partitions)) > 1)[files.partition]
@@ -180,14 +177,7 @@ def _compaction_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
 
 
 def _baselines(spec: LayoutSpec, files: FileTable, group: Index, in_layout: Index) -> GroupBaselines:
-    """Return the stored baseline of each laid-out group.
-
-    Args:
-        spec: The layout spec.
-        files: The N files of the table.
-        group: int64[N], the laid-out group of each file; -1 for none.
-        in_layout: int64, the indices of the laid-out files.
-    """
+    """Return the stored baseline of each laid-out group. group: int64[N], -1 for none. in_layout: indices of files."""
     count, columns = int(group.max(initial=-1)) + 1, len(spec.layout.columns)
     found = GroupBaselines(np.zeros(count, np.int64), np.zeros((count, columns)))
     if files.baselines:

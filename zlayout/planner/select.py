@@ -125,13 +125,7 @@ def select(given: SelectionInput, arriving: Bools | None = None, rarely_read: Bo
 
 
 def _with_moves(given: SelectionInput, adopted: Adopted, old: Bools) -> FileSelection:
-    """Select as `select` does, and move files to the partitioning to reach.
-
-    Args:
-        given: See `select`.
-        adopted: The facts of the files and of the P partitions.
-        old: bool[P], the partitions whose files are moved.
-    """
+    """Select as `select` does, and move the files of the partitions `old` to the partitioning to reach."""
     spec, state, files, facts = given.spec, given.state, given.state.files, adopted.partitions
     groups = move_groups(spec, files, np.flatnonzero(old[files.partition]), given.max_bytes)
     then = arrivals(spec, state, given.fields, groups, facts.current & (facts.files > 0), facts.in_scope)
@@ -150,24 +144,13 @@ def _with_moves(given: SelectionInput, adopted: Adopted, old: Bools) -> FileSele
 def _choose(
     given: SelectionInput, adopted: Adopted, planned: Bools, settled: Bools, added: Bools
 ) -> tuple[Bools, Floats]:
-    """Choose all files of partitions that are not laid out, and in decayed ones the files that restore the tolerance.
-
-    Args:
-        given: See `select`.
-        adopted: The facts of the N files and of the P partitions.
-        planned: bool[P], the partitions that may be rewritten.
-        settled: bool[P], the partitions that the last run accepted and to which no files were added since.
-        added: bool[N], the laid-out files that were added since the last run.
-
-    Returns:
-        bool[N], the files to rewrite. float64[P], the present touched ratio; in partitions that may have decayed, it is
-        based on the baselines of earlier rewrites.
-    """
+    """Return the files to rewrite, and the touched ratio, relative to the stored baselines where there may be decay."""
     spec, files, now = given.spec, given.state.files, given.now
     each_file, facts = adopted.each_file, adopted.partitions
     oversize = (facts.files == 1) & (facts.bytes > OVERSIZED_ABOVE * spec.layout.target_size)
     several = (facts.files > 1) | oversize
     deleted = facts.deleted > spec.tolerance.deleted_rows
+    # In partitions that are not laid out all files are chosen, and in decayed ones those that restore the tolerance.
     whole = planned & (
         (several & ((facts.laid == 0) | given.indistinct)) | (deleted & ((facts.laid == 0) | (facts.files == 1)))
     )
@@ -204,15 +187,7 @@ def _too_few_remain(files: FileTable, adopted: Adopted, chosen: Bools, partition
 
 
 def _worst(facts: PartitionFacts, touched: Floats, known: Bools, settled: Bools, spec: LayoutSpec) -> tuple[Decay, ...]:
-    """Return the decay measures, each with its highest value in any partition.
-
-    Args:
-        facts: The facts of the P partitions.
-        touched: float64[P], the touched ratio.
-        known: bool[P], the partitions whose measures count.
-        settled: bool[P], the partitions that the last run accepted.
-        spec: The layout spec.
-    """
+    """known: bool[P], the partitions whose measures count."""
     measures = (
         (Measure.UNCLUSTERED, facts.unclustered, known & (facts.files > 1), spec.tolerance.unclustered),
         (Measure.TOUCHED, touched, known & facts.mixed, spec.tolerance.touched),

@@ -165,14 +165,7 @@ def simulate_files(rewrite: Rewrite, weights: Floats, draw: int = 0) -> NewFiles
 
 
 def _simulated(rewrite: Rewrite, group: Group, drawn: Index, partition: Index) -> list[Simulated]:
-    """Simulate the files of one group in each partition that its rows go to.
-
-    Args:
-        rewrite: The input.
-        group: The group.
-        drawn: int64[m], the indices of the drawn rows of the group in the sample.
-        partition: int64[m], the partition of each of these rows after the rewrite.
-    """
+    """drawn: the indices of the group's rows in the sample. partition: that of each of these rows after the rewrite."""
     files, sample = group.files, rewrite.sample
     live = float(files.live_rows.sum())
     size = float(files.live_bytes.sum())
@@ -189,7 +182,6 @@ def _simulated(rewrite: Rewrite, group: Group, drawn: Index, partition: Index) -
 
 
 def _measured(rewrite: Rewrite, weights: Floats, found: NewFiles, with_floor: bool) -> tuple[Floats, Floats, Floats]:
-    """Return touched, bytes read and floor of each column after the rewrite, float64[d] each; NaN if unknown."""
     files, group, names = rewrite.files, rewrite.group, rewrite.names
     changed = np.zeros(found.partitions, bool)
     changed[files.partition[group >= 0]] = True
@@ -217,18 +209,7 @@ def _measured(rewrite: Rewrite, weights: Floats, found: NewFiles, with_floor: bo
 
 
 def _floor(rewrite: Rewrite, weights: Floats, found: NewFiles, column: str, after: FileTable, changed: Bools) -> float:
-    """Return the floor of a column, summed over the partitions that change.
-
-    The sample shows how often values occur. Their shares are lowered by twice the standard error, so that the floor
-    holds for the table and not only for the sample. Rows of files that stay count as rare values.
-
-    Args:
-        rewrite, weights: See `simulate`.
-        found: The simulated files.
-        column: The name of the column.
-        after: The files of the changed partitions after the rewrite.
-        changed: bool[P], the partitions that change.
-    """
+    """Return the floor, summed over the partitions that change. after: the files of these after the rewrite."""
     sample, values, moves = rewrite.sample, rewrite.sample.keys[column], rewrite.moves
     filled = values.is_valid().to_numpy(zero_copy_only=False)
     weights = np.where(filled, weights, 0.0)
@@ -248,8 +229,10 @@ def _floor(rewrite: Rewrite, weights: Floats, found: NewFiles, column: str, afte
             total += float(rows[p] > 0)
             continue
         sampled = np.bincount(codes[inside], weights[inside])
+        # Rows of files that stay count as rare values.
         share = np.minimum(sampled / max(rows[p], sampled.sum()), 1.0)
         if not sample.complete:
+            # Lowered shares make the floor hold for the table and not only for the sample.
             error = np.sqrt(share * (1 - share) / number)
             spread = errors_of_shares(codes[inside], weights[inside], sample.row_group[inside])
             share = np.maximum(share - 2 * np.maximum(error, spread), 0.0)
@@ -262,14 +245,11 @@ def _floor(rewrite: Rewrite, weights: Floats, found: NewFiles, column: str, afte
 
 
 def _extrapolated(touched: Floats, files: Index, missing: Bools, rewrite: Rewrite, unknown: Sequence[int]) -> Floats:
-    """Return touched, with values extrapolated from the other partitions for those that were not simulated (`missing`).
-
-    It is assumed that (touched - 1) / (files - 1) is the same in all partitions. files: int64[P], the number of files
-    of each partition, without the new files of the groups `unknown`.
-    """
+    """Return touched, extrapolated where `missing`. files: int64[P], without the new files of the groups `unknown`."""
     number = files.astype(np.float64)
     for n in unknown:
         number[rewrite.groups[n].files.partition[0]] += rewrite.groups[n].target_files
+    # It is assumed that (touched - 1) / (files - 1) is the same in all partitions.
     known = ~missing & (number > 1)
     excess = (touched[known] - 1).sum() / (number[known] - 1).sum() if known.any() else np.nan
     return np.where(missing, np.where(number > 1, 1 + excess * (number - 1), 1.0), touched)

@@ -112,18 +112,14 @@ def _columns(spec: LayoutSpec, state: TableState) -> list[Column]:
 
 
 def _indistinct(files: FileTable, column: str, keys: int) -> Bools:
-    """Return the partitions, bool[P], in which too many files have the same truncated prefix as both bounds.
-
-    A layout by several z-order columns (their number is `keys`) gives some files equal bounds even without truncation.
-    Therefore a prefix counts only if more files have it than MAX_FACTOR_OF_LAYOUT allows. The files with such prefixes
-    are too many if they are at least MIN_SHARE_EQUAL of the files of the partition.
-    """
+    """Return the partitions in which too many files have equal truncated bounds. keys: number of z-order columns."""
     bounds = files.bounds[column]
     count = len(files.partitions)
     number = np.bincount(files.partition, minlength=count)
     narrow = np.flatnonzero(_one_prefix(bounds))
     codes = _codes(bounds.lower.take(pa.array(narrow)))
     pairs, group = distinct_rows([files.partition[narrow], codes])
+    # A layout by several z-order columns gives some files equal bounds even without truncation.
     limit = np.maximum(1.0, MAX_FACTOR_OF_LAYOUT * number ** ((keys - 1) / keys))
     many = np.bincount(group) > limit[pairs[:, 0]]
     hit = np.bincount(files.partition[narrow][many[group]], minlength=count)
@@ -132,7 +128,7 @@ def _indistinct(files: FileTable, column: str, keys: int) -> Bools:
 
 
 def _one_prefix(bounds: ColumnBounds) -> Bools:
-    """Return the files, bool[N], whose two truncated bounds are equal before the last character of the lower bound."""
+    """Return the files whose two truncated bounds are equal before the last character of the lower bound."""
     one = np.zeros(len(bounds.lower), bool)
     truncated = _truncated(bounds)
     lengths = _length(bounds.lower)
@@ -146,7 +142,7 @@ def _one_prefix(bounds: ColumnBounds) -> Bools:
 
 
 def _truncated(bounds: ColumnBounds) -> Bools:
-    """Return the files, bool[N], with a truncated bound. Bounds that are equal to each other are not truncated."""
+    """Return the files with a truncated bound. Bounds that are equal to each other are not truncated."""
     if not is_text(bounds.lower.type):
         return np.zeros(len(bounds.lower), bool)
     differ = pc.fill_null(pc.not_equal(bounds.lower, bounds.upper), True).to_numpy(zero_copy_only=False)
@@ -154,20 +150,14 @@ def _truncated(bounds: ColumnBounds) -> Bools:
 
 
 def _repeated(partition: NDArray[np.int32], side: pa.Array, chosen: Bools) -> int:
-    """Return the number of chosen files whose bound another chosen file of the same partition has too.
-
-    Args:
-        partition: int32[N], the partition of each file.
-        side: The lower or the upper bounds of the files.
-        chosen: bool[N], the files to compare.
-    """
+    """Return the number of chosen files whose bound another chosen file of the same partition has too."""
     rows = np.flatnonzero(chosen)
     sizes = np.bincount(distinct_rows([partition[rows], _codes(side.take(pa.array(rows)))])[1])
     return int(sizes[sizes > 1].sum())
 
 
 def _common_prefix(bounds: ColumnBounds, chosen: Bools) -> int:
-    """Return the length (characters or bytes) of the common prefix of all bounds of the files `chosen` (bool[N])."""
+    """Return the length (characters or bytes) of the common prefix of all bounds of the files."""
     index = pa.array(np.flatnonzero(chosen))
     low = pc.min_max(bounds.lower.take(index))["min"].as_py()
     high = pc.min_max(bounds.upper.take(index))["max"].as_py()
@@ -175,13 +165,13 @@ def _common_prefix(bounds: ColumnBounds, chosen: Bools) -> int:
 
 
 def _length(side: pa.Array) -> Int64:
-    """Return the length of each bound in characters (bytes of a binary column), int64[N]; -1 for a missing bound."""
+    """Return the length of each bound in characters (bytes of a binary column); -1 for a missing bound."""
     lengths = pc.utf8_length(side) if pa.types.is_string(side.type) else pc.binary_length(side)
     found: Int64 = pc.fill_null(lengths, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     return found
 
 
 def _codes(side: pa.Array) -> Int64:
-    """Return a number for each bound, int64[N], that is equal for equal bounds; -1 for a missing bound."""
+    """Return a number for each bound that is equal for equal bounds; -1 for a missing bound."""
     codes: Int64 = pc.fill_null(side.dictionary_encode().indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     return codes

@@ -107,11 +107,7 @@ def _plain(node: exp.Expr, rules: _WorkloadRules) -> Predicate:
 
 
 def _inverted(node: exp.Expr, rules: _WorkloadRules) -> tuple[Predicate, bool] | None:
-    """Invert a comparison of a function of a column with constants; None if that is not possible.
-
-    Returns:
-        The predicate, and whether it is exact.
-    """
+    """Convert a comparison of a function of a column to a predicate on the column, and whether it is exact."""
     try:
         subject, sides = compared(node, lambda side: inverse_of(side) is not None)
         inverse = inverse_of(subject) if sides else None

@@ -73,7 +73,6 @@ def _answer(possible: TruthValues) -> bool | None:
 
 
 def _test(predicate: Predicate) -> Callable[[Facts], TruthValues]:
-    """Return a function that returns the possible truth values of the predicate, given the facts about a partition."""
     match predicate:
         case And(operands):
             tests = [_test(p) for p in operands]
@@ -132,10 +131,6 @@ def _compared_range(low: Any, high: Any, value: Any, is_open: bool, operator: Op
 
 
 def _compared_prefix(text: str, operator: Operator, literal: Value) -> TruthValues:
-    """The possible truth values of =, < or <= for values that begin with `text`.
-
-    They can be equal to a literal only if it begins with `text`, too.
-    """
     if not isinstance(literal, str):
         return EITHER
     if literal.startswith(text):

@@ -16,13 +16,7 @@ from zlayout.predicate.truth_values import ANY, EITHER, FALSE, NULL, TRUE, Truth
 
 @dataclass(frozen=True, slots=True)
 class _Ordered:
-    """The values of IN, converted for the comparison with one type of column.
-
-    Attributes:
-        exact: The values that Spark compares exactly, ascending.
-        doubles: The values that Spark compares as doubles, ascending.
-        unknown: Whether there are more values, for which the result of the comparison is unknown.
-    """
+    """The values of IN as Spark compares them, ascending. unknown: whether there are more, with unknown results."""
 
     exact: tuple[Any, ...]
     doubles: tuple[float, ...]
@@ -60,7 +54,7 @@ def membership(values: Sequence[Value]) -> Callable[[Fact], TruthValues]:
 
 
 def _in_order(values: Sequence[Value], like: Any, is_open: bool) -> _Ordered:
-    """The values as Spark compares them with a column. like: any value of the column. is_open: as in `Range`."""
+    """like: any value of the column. is_open: as in `Range`."""
     exact: list[Any] = []
     doubles: list[float] = []
     unknown = False
@@ -76,7 +70,6 @@ def _in_order(values: Sequence[Value], like: Any, is_open: bool) -> _Ordered:
 
 
 def _among(ordered: _Ordered, low: Any, high: Any, is_open: bool) -> TruthValues:
-    """The possible truth values if the column is in a `Range`."""
     found = []
     if ordered.exact:
         found.append(_search(ordered.exact, _comparable(low), _comparable(high), is_open))
@@ -92,7 +85,6 @@ def _search(ascending: Sequence[Any], low: Any, high: Any, is_open: bool) -> Tru
 
 
 def _among_prefixed(ordered: _Ordered, prefix: str) -> TruthValues:
-    """The possible truth values if the values of the column begin with `prefix`."""
     at = bisect_left(ordered.exact, prefix)
     inside = at < len(ordered.exact) and ordered.exact[at].startswith(prefix)
     return EITHER if inside or ordered.unknown else FALSE

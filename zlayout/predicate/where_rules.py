@@ -73,8 +73,7 @@ def strict_predicate(node: exp.Expr) -> Predicate:
     """Convert a parsed `where` to an equivalent predicate.
 
     Raises:
-        RejectedError: ZL030 for another expression than a condition, ZL031 for a construct that is not allowed, ZL032
-            for an invalid literal.
+        RejectedError: ZL030, ZL031 or ZL032.
     """
     node = node.unnest()
     if type(node) is exp.And:
@@ -125,7 +124,7 @@ def _null_safe(node: exp.Expr, rules: _WhereRules) -> Predicate:
 
 
 def _constant(node: exp.Expr) -> bool | None:
-    """The truth value of a comparison of two numbers, two strings or two booleans; None for another comparison."""
+    """The truth value of a comparison of two numbers, strings or booleans; None for another comparison."""
     left, right = (literal_value(side.unnest()) for side in (node.this, node.expression))
     for types in ((bool,), (str,), (int, Decimal)):
         if type(left) in types and type(right) in types:
@@ -134,8 +133,6 @@ def _constant(node: exp.Expr) -> bool | None:
 
 
 class _WhereRules:
-    """`zlayout.predicate.sql_tree.Rules` that reject with RejectedError."""
-
     def column(self, node: exp.Expr) -> str:
         node = node.unnest()
         if type(node) in (exp.Literal, exp.Boolean, exp.Null, exp.Neg, exp.Cast, exp.TryCast):
@@ -206,18 +203,13 @@ def _typed(node: exp.Expr) -> Value:
 
 
 def _transformed(node: exp.Expr, rules: _WhereRules) -> Predicate | None:
-    """Convert a comparison, IN or BETWEEN of `years(c)`, `months(c)`, `days(c)` or `hours(c)`; None for anything else.
-
-    A transform returns the period that contains the value, so that each comparison is equivalent to a range of the
-    column. The literal is a period in the form of Iceberg's partition paths: '2026', '2026-01', '2026-01-31' or
-    '2026-01-31-23'. For `days(c)` it may also be a DATE.
-    """
+    """Convert a comparison with a transform such as `days(c)`, whose literals are as in Iceberg's partition paths."""
     call, sides = compared(node, lambda side: _transform_of(side) != "")
     name = _transform_of(call)
     if not (name and sides):
         return None
     column, (unit, _, example) = rules.column(call.expressions[0]), _PERIODS[name]
-    parts = []
+    parts = []  # a transform returns the period that contains the value: each comparison is a range of the column
     for operator_, side in sides:
         value = rules.value(side)
         try:
@@ -230,13 +222,11 @@ def _transformed(node: exp.Expr, rules: _WhereRules) -> Predicate | None:
 
 
 def _transform_of(node: exp.Expr) -> str:
-    """The name of the transform in a call such as `days(c)`; '' for another node."""
     name = str(node.this).lower() if isinstance(node, exp.Anonymous) and len(node.expressions) == 1 else ""
     return name if name in _PERIODS else ""
 
 
 def _start(name: str, value: Value) -> date:
-    """The start of the period that a literal of a transform means. Raises ValueError for an invalid literal."""
     if name == "days" and isinstance(value, date) and not isinstance(value, datetime):
         return value
     found = re.fullmatch(_PERIODS[name][1], value, re.ASCII) if isinstance(value, str) else None

@@ -68,12 +68,8 @@ class SqliteStore:
 
     @contextmanager
     def _writing(self, opened: Database) -> Iterator[None]:
-        """Open a transaction that waits for other writers.
-
-        SQLite itself does not wait for them when it changes the journal mode, so this statement is repeated until it
-        succeeds or `max_wait` has passed.
-        """
         database, until = opened.connection, time.monotonic() + self._max_wait
+        # SQLite does not wait for other writers when it changes the journal mode, so the statement is repeated.
         while True:
             opened.deferral.check()
             try:
@@ -93,11 +89,6 @@ class SqliteStore:
 
 
 def _version(database: sqlite3.Connection) -> int:
-    """Return the version of the records; 0 for an empty database.
-
-    Raises:
-        ValueError: The database is not a history, or one of another version.
-    """
     (owner,), (version,) = (
         database.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
     )

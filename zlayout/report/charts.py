@@ -108,7 +108,6 @@ def bars(now: Sequence[tuple[str, int]], after: Sequence[tuple[str, int]], title
 
 
 def _short(label: str) -> str:
-    """Shorten a label of a histogram, and replace characters that it should not have."""
     return re.sub(r"[^0-9/ +.≤>-]", "?", label[:MAX_TITLE_LENGTH].replace("<= ", "≤").replace("> ", ">"))
 
 
@@ -171,7 +170,6 @@ def lines(series: Mapping[str, Sequence[tuple[int, float]]], across: str, up: st
 
 
 def _series(points: Sequence[tuple[float, float]], color: str) -> str:
-    """Draw one series: a line with a dot at each point."""
     way = "L".join(f"{_px(x)},{_px(y)}" for x, y in points)
     dots = "".join(f'<circle cx="{_px(x)}" cy="{_px(y)}" r="3.5" fill="{color}"/>' for x, y in points)
     return f'<path d="M{way}" fill="none" stroke="{color}" stroke-width="2"/>{dots}'
@@ -210,7 +208,6 @@ def _known(trend: Trend, column: ColumnTrend) -> list[tuple[float, float]]:
 
 
 def _trend_svg(points: list[tuple[float, float]]) -> Markup:
-    """Return the line. It extends from the first to the last time, and from the lowest to the highest value."""
     times, values = zip(*points, strict=True)
     at = [_scaled(time, times[0], times[-1], _LINE_WIDTH) for time in times]
     up = [_LINE_HEIGHT - _scaled(value, min(values), max(values), _LINE_HEIGHT) for value in values]
@@ -251,18 +248,8 @@ def treemap(tiles: Sequence[Tile]) -> Markup:
 
 
 def _squarified(areas: Sequence[float], width: float, height: float) -> list[tuple[float, float, float, float]]:
-    """Divide a rectangle into one rectangle for each area, with side ratios near the golden ratio.
-
-    Bruls, Huizing and van Wijk, "Squarified treemaps" (2000), as in D3.
-
-    Args:
-        areas: The relative areas, in descending order.
-        width: The width of the whole rectangle.
-        height: The height of the whole rectangle.
-
-    Returns:
-        Left, top, right and bottom of each rectangle.
-    """
+    """Return (left, top, right, bottom) of a rectangle for each relative area. areas: in descending order."""
+    # Bruls, Huizing and van Wijk, "Squarified treemaps" (2000), as in D3, with side ratios near the golden ratio.
     found: list[tuple[float, float, float, float]] = []
     left, top, rest, at = 0.0, 0.0, float(sum(areas)), 0
     while at < len(areas):
@@ -296,7 +283,6 @@ def _ratio(total: float, largest: float, smallest: float, alpha: float) -> float
 
 
 def _figure(width: float, height: float, left: float, below: float, body: str, right: float = 0) -> Markup:
-    """Return one scalable <svg> element: a drawing area of this size, with space around it, in pixels."""
     size = f"{_px(width + left + right + 2 * _PADDING)} {_px(height + below + 2 * _PADDING)}"
     place = f"translate({_px(left + _PADDING)},{_PADDING})"
     return markup(
@@ -310,14 +296,14 @@ def _frame(width: float, height: float) -> str:
 
 
 def _vertical_axis(width: float, ticks: Mapping[str, float]) -> tuple[str, int]:
-    """Draw the ticks, grid lines and labels of the vertical axis. Return also the width of the axis."""
+    """Return the SVG of ticks, grid lines and labels, and the width of the axis in pixels."""
     lines = "".join(f"M-5,{_px(floor(y) + 0.5)}H{_px(width)}" for y in ticks.values())
     labels = "".join(_text(-7, y + 3.5, label, 11, "end") for label, y in ticks.items())
     return f'<path d="{lines}" {_LINE}/>{labels}', round(7 + _text_width(ticks, 11))
 
 
 def _horizontal_axis(height: float, labels: Sequence[tuple[float, str]], slot: float, size: int) -> str:
-    """Draw ticks and labels, as many as have space. slot: the distance of two labels. size: that of the font."""
+    """Draw as many labels as have space. slot: the distance between two labels. size: the font size."""
     stride = 1
     while slot * stride < _text_width((label for _, label in labels), size) + 4:
         stride *= 2
@@ -328,7 +314,6 @@ def _horizontal_axis(height: float, labels: Sequence[tuple[float, str]], slot: f
 
 
 def _titles(width: float, height: float, below: float, left: float, across: str, up: str) -> str:
-    """Write the titles of both axes, the horizontal one `below` the drawing area, the vertical one left of the axis."""
     turned = f' transform="translate({_px(-left - 4)},{_px(height / 2)}) rotate(-90)"'
     style = ' font-weight="bold"'
     return _text(width / 2, height + below, _fitting(across), 12, style=style) + _text(
@@ -342,19 +327,16 @@ def _text(x: float, y: float, text: str, size: int, anchor: str = "middle", styl
 
 
 def _text_width(texts: Iterable[str], size: int) -> float:
-    """Return the estimated width of the longest text, in pixels."""
     return size * _CHARACTER * max(map(len, texts), default=0)
 
 
 def _step(distance: float) -> float:
-    """Return the distance of ticks that is nearest to this one: 1, 2 or 5 times a power of ten."""
     power = 10.0 ** floor(log10(distance))
     near = ((1, sqrt(2)), (2, sqrt(10)), (5, sqrt(50)))
     return power * next((factor for factor, border in near if distance / power < border), 10)
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Return 2 to 8 ticks of a logarithmic axis; fewer if the axis is short."""
     decades = [10.0**n for n in range(floor(log10(low)), ceil(log10(high)) + 1)]
     for digits in (range(1, 10), (1, 2, 5), (1,)):
         found = [tick for decade in decades for n in digits if low <= (tick := n * decade) <= high]
@@ -367,7 +349,6 @@ def _log_ticks(low: float, high: float) -> list[float]:
 
 
 def _si(value: float) -> str:
-    """Return a number with at most two decimals, and from 1,000 with the letter of its unit: `1.5k`."""
     for letter, unit in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if value >= unit:
             return f"{_px(value / unit)}{letter}"

@@ -102,7 +102,6 @@ def _tiles(entries: Sequence[Entry]) -> list[Tile]:
 
 
 def _color(entry: Entry) -> str:
-    """Return the CSS colour of a table: that of its state, or the colour level of touched now / touched after."""
     if entry["kind"] in ("error", "refused"):
         return "var(--bad)"
     if entry["kind"] == "unchanged":

@@ -86,7 +86,6 @@ def source_hash(text: str) -> str:
 
 
 def _counts(report: RunReport) -> list[tuple[str, int, str]]:
-    """Return (CSS class, number, label) of the numbers below the headline, from the results if there are any."""
     plan, counts = report.plan, summary(report.plan.tables)
     tables = ("", len(plan.tables), "table" if len(plan.tables) == 1 else "tables")
     if report.results:
@@ -136,7 +135,6 @@ def _table(index: int, table: TablePlan, report: RunReport) -> Entry:
 
 
 def _kind(table: TablePlan, report: RunReport) -> str:
-    """Return the CSS class of the table's state, which determines its colour."""
     if not report.is_open(table):
         return "unchanged"
     return "error" if table.table in report.results else "changes" if table.selects_nothing else table.status
@@ -159,7 +157,6 @@ def _settings(table: TablePlan) -> list[tuple[str, str, str, str]]:
 
 
 def _queries(table: TablePlan) -> list[Entry]:
-    """Return the groups of queries of the workload, with bars of the bytes that they open now and after apply."""
     groups = table.workload.groups if table.workload else ()
     most = max((group.now.bytes for group in groups), default=0) or 1
     return [
@@ -175,7 +172,7 @@ def _queries(table: TablePlan) -> list[Entry]:
 
 
 def _after(table: TablePlan, result: TableResult | None) -> dict[str, float | str]:
-    """Return files, touched and bytes read (of the worst column) after the rewrite, each with a number to sort by."""
+    """Return files, touched and bytes read of the worst column after the rewrite, each with a number to sort by."""
     if result and (result.columns or not table.columns):
         files = table.files - result.files_removed + result.files_added
         worst = max((c.touched for c in result.columns), default=0)
@@ -201,7 +198,6 @@ def _last(column: ColumnForecast) -> float:
 
 
 def _last_read(read: BytesRead) -> int:
-    """Return the number by which forecasts of the bytes that a query reads are sorted, as `_last`."""
     return next((v for v in (read.predicted, read.high, read.low) if v is not None), 0)
 
 

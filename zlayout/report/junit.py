@@ -54,7 +54,6 @@ def _case(suite: ElementTree.Element, table: TablePlan, report: RunReport) -> No
 
 
 def _broken(table: TablePlan, report: RunReport) -> bool:
-    """Return whether the table could not be planned, or its run failed."""
     result = report.results.get(table.table)
     return table.status is Status.ERROR or (
         result is not None and result.outcome in (ResultStatus.FAILED, ResultStatus.UNKNOWN)

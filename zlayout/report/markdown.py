@@ -75,14 +75,12 @@ def _row(table: TablePlan, result: TableResult | None) -> str:
 
 
 def _touched(column: ColumnForecast, after: MeasuredColumn | None) -> str:
-    """Write touched after apply: measured with the prediction, or before it the forecast."""
     if after is None:
         return touched_text(column)
     return number(after.touched) + ("" if after.predicted is None else f" (predicted {number(after.predicted)})")
 
 
 def _read(column: ColumnForecast, after: MeasuredColumn | None) -> str:
-    """Write the bytes that a query reads after apply: measured, or before it the forecast."""
     return size(after.bytes_read) if after and after.bytes_read else bytes_text(column.bytes_read)
 
 
@@ -107,6 +105,5 @@ def _code(text: str) -> str:
 
 
 def _fence(text: str, min_length: int) -> str:
-    """Return a run of backticks that is longer than any in `text`, and has at least `min_length`."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     return "`" * max(min_length, longest + 1)

@@ -56,7 +56,6 @@ def states_text(tables: Sequence[TablePlan]) -> str:
 
 
 def _cells(table: TablePlan) -> tuple[str, str, str]:
-    """Return the state of a table, the bytes to rewrite, and touched of its columns or its first problem."""
     match table.status:
         case Status.ERROR | Status.REFUSED:
             first = next((d for d in table.diagnostics if d.severity in ("error", "refused")), None)

@@ -40,7 +40,7 @@ from zlayout.report.words import (
 MAX_PARTITIONS = 6
 # The number of workload files that are named.
 MAX_SOURCES = 3
-# The largest number of decimals by which a decay measure and its tolerance are told apart.
+# The maximum number of decimals with which a decay measure and its tolerance are shown to differ.
 MAX_DECIMALS = 9
 _SIZES = ("files.target_size",)
 NARROW = "`zlayout plan --sample` narrows the forecast"
@@ -216,7 +216,7 @@ def result_text(result: TableResult) -> str:
 
 
 def measured_text(result: TableResult) -> str:
-    """Write the measured touched of each column beside the prediction, and the bytes that a query reads."""
+    """Write the measured and the predicted touched of each column, and the bytes that a query reads."""
     return "   ".join(
         f"{printable(c.column)} {number(c.touched)}"
         + ("" if c.predicted is None else f" (predicted {number(c.predicted)})")
@@ -269,7 +269,6 @@ def _cost(files: str, size_: str) -> str:
 
 
 def _payback(workload: WorkloadForecast, pay: Payback) -> str:
-    """Write what the rewrite costs, and when it has paid back: as ranges if the forecast is one."""
     time = "time unknown until the first apply"
     if pay.seconds is not None:
         price = "" if pay.cost is None else f" for {money(pay.cost)}"

@@ -46,7 +46,6 @@ def render(shown: Plan | RunReport) -> str:
 
 
 def _gauges(shown: Plan | RunReport) -> Iterator[Gauge]:
-    """Yield gauges of each table: its state before the run, and what apply did."""
     report = RunReport.of(shown)
     tables = {printable(table.table): table for table in report.plan.tables}
     read = {name: table for name, table in tables.items() if _was_read(table)}
@@ -75,7 +74,6 @@ def _gauges(shown: Plan | RunReport) -> Iterator[Gauge]:
 
 
 def _each(name: str, text: str, found: Mapping[str, Of], value: Callable[[Of], float]) -> Gauge:
-    """Return the gauge with one value for each table."""
     return Gauge(f"table_{name}", text, ("table",), {(table,): value(of) for table, of in found.items()})
 
 

@@ -55,7 +55,6 @@ def _without_details(diagnostics: tuple[Diagnostic, ...]) -> tuple[Diagnostic, .
 
 
 def _numbered(strip: tuple[StripBin, ...]) -> tuple[StripBin, ...]:
-    """Return the bins with numbers of partitions instead of names. The numbers are positions in the strip."""
     bins = []
     for strip_bin, last in zip(strip, accumulate(strip_bin.partitions for strip_bin in strip), strict=True):
         first = last - strip_bin.partitions + 1

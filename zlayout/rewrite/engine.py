@@ -88,21 +88,15 @@ def min_tasks(session: SparkSession) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What `_frame` needs to place the rows of a source.
-
-    Attributes:
-        columns: The names of the key columns.
-        forest: The file maps of all shards.
-        group_of: As in `Placed`.
-    """
+    """What `_frame` needs to place the rows of a source."""
 
     source: Source
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # the key columns
     index: FileIndex
     shards: tuple[Shard, ...]
-    forest: Forest
+    forest: Forest  # of the file maps of all shards
     gate: Gate
-    group_of: Int32
+    group_of: Int32  # as in `Placed`
 
     @property
     def partitions(self) -> int:
@@ -202,24 +196,17 @@ def _frame(job: _Job) -> DataFrame:
 
 
 def _grouped(source: Source, index: FileIndex) -> tuple[DataFrame, Column]:
-    """Return the source's rows with additional columns, and the column with the number of a row's group."""
     constants = Constants(source.frame.sparkSession, index_arrays(index))
     return with_origin(source.frame.select("*", *source_columns(source)), index, constants), F.col(GROUP)
 
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """The columns that the shuffle transports with a row, and by which the rows of a file are sorted.
+    """The columns that the shuffle transports with a row, and by which the rows of a file are sorted."""
 
-    Attributes:
-        carried: The columns by name. They order rows along the curve, then by file and position in the source.
-        partition: The Spark partition of a row, computed from the carried columns.
-        ordinal: The ordinal of a row's source file, computed from the carried columns.
-    """
-
-    carried: Mapping[str, Column]
-    partition: Column
-    ordinal: Column
+    carried: Mapping[str, Column]  # by name: order rows along the curve, then by file and position in the source
+    partition: Column  # the Spark partition of a row, computed from the carried columns
+    ordinal: Column  # of a row's source file, computed from the carried columns
 
 
 def _order(job: _Job) -> _Order:

@@ -101,11 +101,7 @@ def _grid_index(forest: Forest, constants: Constants) -> Column:
 
 
 def _walk(frame: DataFrame, node: str, forest: Forest, constants: Constants) -> DataFrame:
-    """Add the leaf of each row by a walk down the tree, with one look-up and one comparison per level.
-
-    Spark generates one method for all levels. Its bytecode must have less than 8000 bytes, because HotSpot does not
-    compile longer methods.
-    """
+    """Add the leaf of each row, with one look-up and one comparison per level of the tree."""
     names, number = _range_id_names(forest), forest.ids_per_word
     parts = [names[i : i + number] for i in range(0, len(names), number)]
     packed = {f"{PREFIX}range_ids{i}": _packed(part, forest.id_bits) for i, part in enumerate(parts)}
@@ -121,6 +117,8 @@ def _walk(frame: DataFrame, node: str, forest: Forest, constants: Constants) -> 
     right = F.when(range_id >= F.shiftright(packed_node, threshold_at).bitwiseAND(mask), 1).otherwise(0)
     left = F.shiftright(packed_node, threshold_at + forest.id_bits)
     frame = frame.withColumn(node, constants.at("words", F.shiftleft(SHARD, 1)))
+    # Spark generates one method for all levels. Its bytecode must have less than 8000 bytes, because HotSpot does not
+    # compile longer methods.
     for _ in range(forest.depth):
         frame = frame.withColumn(node, constants.at("words", constants.low_int(left.bitwiseOR(right))))
     return frame.withColumn(node, constants.low_int(left))

@@ -69,10 +69,8 @@ class GroupTarget:
     """A group to rewrite.
 
     Attributes:
-        id: The group id.
         paths: string[files], the paths of its files in the form of `Source.file`.
         rows: The number of live rows.
-        target_files: The number of files to write.
     """
 
     id: str
@@ -182,10 +180,7 @@ def key_column(frame: DataFrame, name: str) -> Column:
 
 
 def _path_of(struct: T.StructType, name: str) -> tuple[str, ...] | None:
-    """Return the path of names of the field with a dotted name, None if there is none.
-
-    The field of a struct has precedence over a field whose own name contains the dot.
-    """
+    """The field of a struct has precedence over a field whose own name contains the dot."""
     for field in struct.fields:
         if isinstance(field.dataType, T.StructType) and name.startswith(f"{field.name}."):
             inner = _path_of(field.dataType, name[len(field.name) + 1 :])

@@ -62,7 +62,6 @@ def _difference(session: SparkSession) -> str | None:
 
 
 def _rows() -> pa.Table:
-    """Return rows with repeated, negative and null keys. They are the same in every run."""
     ids = np.arange(_ROWS)
     number, text = ids * 7919 % 613 - 300, ids * 104729 % 397
     return pa.table(

@@ -63,19 +63,13 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """A shard before its file map is built.
-
-    Attributes:
-        files: The wanted number of files.
-        rows: The estimated number of rows.
-        sampled: int64, the positions of its rows in the sample.
-    """
+    """A shard before its file map is built."""
 
     group: int
     key: int
     files: int
-    rows: float
-    sampled: Int64
+    rows: float  # estimated
+    sampled: Int64  # the positions of its rows in the sample
 
 
 def build_shards(source: Source, layout: Layout, groups: Sequence[GroupTarget], index: FileIndex) -> list[Shard]:
@@ -154,17 +148,12 @@ def _in_two_levels(source: Source, layout: Layout, groups: Sequence[GroupTarget]
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """The sampled rows of the boxes `first` to `end` - 1, counted over all shards.
-
-    Attributes:
-        rows: The keys of the rows.
-        box: int64[rows], the box of each row, ascending.
-    """
+    """The sampled rows of the boxes `first` to `end` - 1, counted over all shards."""
 
     first: int
     end: int
-    rows: pa.Table
-    box: Int64
+    rows: pa.Table  # the keys
+    box: Int64  # of each row, ascending
 
     def boxes(self, first: int, end: int) -> tuple[pa.Table, Int64]:
         """Return the keys of the rows in some of the boxes, and int64[n], their boxes counted from `first`."""
@@ -173,27 +162,18 @@ class _Chunk:
 
 
 def _chunk_of_box(boxes: Sequence[Boxes], file_rows: Sequence[float]) -> Int32:
-    """Assign consecutive boxes to chunks of about MAX_CHUNK_ROWS rows, as estimated from the first sample.
-
-    Args:
-        boxes: The boxes of each shard.
-        file_rows: The number of rows that the second sample has for each new file, by shard.
-
-    Returns:
-        int32[boxes], the number of the chunk, ascending. For a box whose rows are not needed, ~number.
-    """
+    """Return the ascending chunk of each box, int32[boxes]; ~chunk for a box whose rows are not needed."""
+    # file_rows: the number of rows that the second sample has for each new file, by shard
     expected = [b.map.tree.rows / max(b.file_rows, 1e-9) * rows for b, rows in zip(boxes, file_rows, strict=True)]
     is_needed = np.concatenate([~np.isin(np.arange(b.map.files), b.single_keys) for b in boxes])
     rows = np.where(is_needed, np.concatenate(expected), 0)
+    # consecutive boxes with about MAX_CHUNK_ROWS rows, as estimated from the first sample
     chunk = np.unique((np.cumsum(rows) - rows) // MAX_CHUNK_ROWS, return_inverse=True)[1].astype(np.int32)
     return np.where(is_needed, chunk, ~chunk)
 
 
 def _chunks(drawn: Drawn, source: Source, forest: Forest, chunk_of_box: Int32) -> Iterator[_Chunk]:
-    """Group the rows of the second sample by chunk in Spark, and yield one chunk at a time.
-
-    Spark stores the rows on the disks of the executors, so that the source is read only once.
-    """
+    """Yield chunks of the second sample. Spark stores it on the executors' disks, to read the source only once."""
     frame = with_shard(drawn.frame, source, drawn.constants)
     if source.partition:
         frame = frame.where(~F.col(NOT_SAMPLED))

@@ -140,5 +140,4 @@ def java_sessions(jvm: Any) -> Any:
 
 
 def _is_spark_4(jvm: Any) -> bool:
-    """Return whether the implementation of Spark's API is in the package `classic`, as it is since Spark 4.0."""
     return has_class(jvm, "org.apache.spark.sql.classic.Dataset")

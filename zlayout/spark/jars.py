@@ -89,8 +89,7 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder for jars and archives of classes, which is created if necessary.
 
     Raises:
-        EngineError: ZL341, if another user owns the folder or can write to it, or if it is a link. ZL304, if it cannot
-            be created.
+        EngineError: ZL341, if others can write to the folder, or if it is a link; ZL304, if it cannot be created.
     """
     root = Path(environ.get("XDG_CACHE_HOME", ""))
     try:
@@ -190,7 +189,7 @@ def _download(missing: Mapping[Path, Jar], repository: str) -> None:
 
 
 def _copy(session: Any, url: str, file: IO[bytes]) -> str:
-    """Write the content of a URL to a file, and return its SHA-256 sum. Stops after more than `MAX_JAR_BYTES`."""
+    """Write a URL to a file, and return its SHA-256 sum, or a text for more than `MAX_JAR_BYTES`."""
     digest = hashlib.sha256()
     with session.get(url, stream=True, timeout=_TIMEOUT_SECONDS) as response:
         response.raise_for_status()

@@ -152,11 +152,10 @@ def runtime_for(project: Project, session: SparkSession | None, catalogs: Iterab
         catalogs: The catalogs whose tables are to be written.
 
     Raises:
-        Refused: ZL204, ZL207, ZL208, see `LiveRuntime.require`; ZL209, if `session` is None and a session is running in
-            this process. pyspark would return that session instead of a new one, and zlayout would stop it at the end.
+        Refused: ZL204, ZL207, ZL208, see `LiveRuntime.require`; ZL209, if `session` is None and a session is running.
     """
     if session is None:
-        if _is_running():
+        if _is_running():  # pyspark would return this session, and zlayout would stop it at the end
             raise Refused.of(
                 "ZL209", "a Spark session is running in this process", hint="pass it as spark=, or stop it"
             )
@@ -173,7 +172,6 @@ def _is_running() -> bool:
 
 
 def _persistent(session: SparkSession) -> Iterator[tuple[int, Any]]:
-    """Yield the id and the Java object of each RDD that the SparkContext caches."""
     context: Any = session.sparkContext
     yield from dict(context._jsc.getPersistentRDDs()).items()
 
@@ -193,7 +191,6 @@ def remove_listeners(clone: SparkSession) -> None:
 
 
 def _problems(session: SparkSession, catalog: CatalogConfig) -> Iterator[Diagnostic]:
-    """Yield the reasons why the session cannot write to tables of the catalog."""
     wanted = _catalog_conf(catalog)
     if not wanted:
         traits = FORMATS[catalog.format].traits
@@ -231,7 +228,6 @@ def _missing(key: str, value: str, hint: str) -> Diagnostic:
 
 
 def _store_problems(session: SparkSession, catalog: CatalogConfig) -> Iterator[Diagnostic]:
-    """Yield ZL208 for each setting by which the session uses another S3 endpoint for the catalog than zlayout."""
     if Store.S3 not in stores(catalog):
         return
     wanted = s3_access(catalog).endpoint
@@ -248,7 +244,6 @@ def _store_problems(session: SparkSession, catalog: CatalogConfig) -> Iterator[D
 
 
 def _endpoints(session: SparkSession, catalog: CatalogConfig) -> Iterator[tuple[str, str]]:
-    """Yield the settings that determine the S3 endpoint of the catalog, with their values in the session."""
     environment = jvm_of(session).java.lang.System.getenv
     default = next(filter(None, (environment(name) for name in S3_ENDPOINT_VARIABLES)), "")
     if _catalog_conf(catalog):

@@ -99,17 +99,13 @@ def _key(jars: Mapping[Path, Jar], spark_home: Path, java: str) -> str:
 
 
 def _archive_option(key: str, folder: Path) -> str:
-    """Return the option by which Java reads the archive with a key, or writes it if there is none.
-
-    The name of an archive is KEY.SHA256.jsa. An archive with another content is deleted. A complete archive of an
-    earlier JVM gets its name, others are deleted after a day, and only the newest archives are kept.
-    """
-    for archive in folder.glob(f"{key}.*.jsa"):
+    """Return the option by which Java reads the archive with a key, or writes it if there is none."""
+    for archive in folder.glob(f"{key}.*.jsa"):  # KEY.SHA256.jsa
         if sha256_of(archive) != archive.name.split(".")[1]:
             archive.unlink()
     known = next(folder.glob(f"{key}.*.jsa"), None)
     now = time.time()
-    for unfinished in folder.glob("*.jsa.tmp"):
+    for unfinished in folder.glob("*.jsa.tmp"):  # a complete one of an earlier JVM gets its name
         if known is None and unfinished.name.startswith(key) and _is_complete(unfinished):
             known = unfinished.replace(folder / f"{key}.{sha256_of(unfinished)}.jsa")
         elif now - unfinished.stat().st_mtime > _DAY:

@@ -173,7 +173,6 @@ class SparkRuntime:
         return session
 
     def _jars_conf(self, conf: Mapping[str, str], java: str) -> dict[str, str]:
-        """Return the settings by which a JVM loads the jars; none if the user names jars, or if a JVM is running."""
         import pyspark
 
         chosen, catalogs = self._project.spark.conf, self._project.catalogs.values()

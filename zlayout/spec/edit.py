@@ -19,7 +19,7 @@ Edit = tuple[int, int, str]  # the indices between which text is replaced, and t
 def with_layout(text: str, declared: Layout, wanted: Layout) -> str:
     """Return the text of a layout spec that declares `wanted` instead of `declared`.
 
-    A comment behind a z-order column stays with the column, and is removed with it.
+    A comment after a z-order column stays with the column, and is removed with it.
 
     Args:
         text: A valid layout spec.
@@ -41,7 +41,7 @@ def with_layout(text: str, declared: Layout, wanted: Layout) -> str:
 
 
 def _zorder(root: yaml.MappingNode, wanted: Layout) -> Edit:
-    """Return the edit that inserts `zorder` before `files`, which every layout spec without `zorder` has."""
+    # Every layout spec without `zorder` has `files`.
     (files,) = (key.start_mark for key, _ in root.value if key.value == "files")
     columns = ", ".join(_column(c) for c in wanted.columns)
     cuts = f", cuts: [{', '.join(_yaml_cuts(wanted))}]" if wanted.cuts else ""
@@ -66,7 +66,6 @@ def _columns(text: str, node: yaml.Node, wanted: Layout) -> Edit:
 
 
 def _cuts(text: str, zorder: yaml.MappingNode, declared: Layout, wanted: Layout) -> Iterator[Edit]:
-    """Yield the edit that replaces the list of cuts, adds it behind the last key of the map, or removes it."""
     if declared.cuts == wanted.cuts:
         return
     column = zorder.start_mark.column
@@ -89,15 +88,14 @@ def _cuts(text: str, zorder: yaml.MappingNode, declared: Layout, wanted: Layout)
 
 
 def _yaml_cuts(layout: Layout) -> list[str]:
-    """Return the cuts as items of a YAML list, which may be in flow style."""
     texts = cut_texts(layout.cuts)
+    # These characters have a meaning if the list is in flow style.
     if not any(indicator in text for text in texts for indicator in ",[]{}"):
         return [_quoted(text) for text in texts]
     return [json.dumps(text, ensure_ascii=False) for text in texts]
 
 
 def _quoted(text: str) -> str:
-    """Return the text, in double quotes if YAML would read it differently without quotes."""
     with suppress(yaml.YAMLError):
         if yaml.safe_load(text) == text:
             return text
@@ -123,12 +121,12 @@ def _column(column: ZorderColumn) -> str:
 
 
 def _scalar(node: yaml.MappingNode, key: str, declared: str, wanted: str) -> Iterator[Edit]:
-    """Yield the edit of one value. If only a default declares it, the key is inserted as the first one of the map."""
     found = _values(node).get(key)
     if declared == wanted:
         return
     if found is not None:
         yield found.start_mark.index, found.end_mark.index, wanted
         return
+    # Only a default declares the value, so the key is inserted as the first one of the map.
     first = node.value[0][0].start_mark
     yield first.index, first.index, f"{key}: {wanted}" + (", " if node.flow_style else "\n" + " " * first.column)

@@ -122,7 +122,6 @@ def _misplaced(path: KeyPath) -> Diagnostic:
 
 
 def _may_have_variables(path: KeyPath) -> bool:
-    """Return whether variables are replaced in the value at this path of keys."""
     return any(
         len(path) == len(field) and all(f in ("*", p) for f, p in zip(field, path, strict=True))
         for field in _WITH_VARIABLES
@@ -130,15 +129,8 @@ def _may_have_variables(path: KeyPath) -> bool:
 
 
 def _replaced_elsewhere(path: KeyPath, value: str) -> Iterator[Diagnostic]:
-    """Yield ZL019 for a value in which another program would replace a variable.
-
-    Spark and Hadoop replace `${env:NAME}` and `${env.NAME}` in settings, and Iceberg a property `env:NAME`. The value
-    of the variable would then be in use without being known as a secret. Commit properties are not replaced.
-
-    Args:
-        path: The path of keys.
-        value: The value after the variables of zlayout were replaced.
-    """
+    """A variable that Spark, Hadoop or Iceberg replaces would be in use without being known as a secret."""
+    # Spark and Hadoop replace `${env:NAME}` and `${env.NAME}` in settings, but not in commit properties.
     if "${" in value and _may_have_variables(path) and path[0] != "commit":
         message = "expected a value without '${' after replacing variables, because Spark and Hadoop would replace it"
         yield Diagnostic("ZL019", message, hint="write ${NAME} alone, and set NAME to the final value")
@@ -148,7 +140,6 @@ def _replaced_elsewhere(path: KeyPath, value: str) -> Iterator[Diagnostic]:
 
 
 def _expand(text: str, environ: Mapping[str, str]) -> tuple[str, list[Diagnostic]]:
-    """Return the text with variables replaced, and ZL018 or ZL019 for each invalid variable."""
     problems: list[Diagnostic] = []
     if text.count("${") != len(_VARIABLE.findall(text)):
         return text, [Diagnostic("ZL019", "expected ${NAME}, ${NAME:-default} or ${NAME:?message}, found another '${'")]
@@ -174,11 +165,7 @@ def _expand(text: str, environ: Mapping[str, str]) -> tuple[str, list[Diagnostic
 
 
 def _strings(data: Any, path: KeyPath = (), key: str = "") -> Iterator[tuple[KeyPath, str, str, bool]]:
-    """Yield every string in nested data, both values and keys.
-
-    Yields:
-        The path of keys, the dotted key, the string, and whether the string is a key.
-    """
+    """Yield (path of keys, dotted key, string, whether the string is a key) for each string in nested data."""
     if isinstance(data, str):
         yield path, key, data, False
     elif isinstance(data, list):

@@ -138,18 +138,7 @@ def _layout(data: Mapping[str, Any], locations: Mapping[str, Location]) -> Layou
 
 
 def _size(files: Mapping[str, Any], key: str, minimum: int, shown: str, locations: Mapping[str, Location]) -> int:
-    """Return the size under `key` in bytes.
-
-    Args:
-        files: The value of `files:`.
-        key: The key of the size.
-        minimum: The minimum in bytes, which the schema cannot check.
-        shown: The minimum as the message shows it.
-        locations: The location of each dotted key.
-
-    Raises:
-        SpecError: ZL013 for a size below the minimum or above MAX_SIZE.
-    """
+    """Return the size in bytes. The schema cannot check the minimum. shown: the minimum as the message shows it."""
     size = size_in_bytes(files[key])
     if not minimum <= size <= MAX_SIZE:
         expected, found = f"expected files.{key} from {shown} to 1024TiB", quote_value(str(files[key]))

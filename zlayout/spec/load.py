@@ -60,18 +60,16 @@ def find_project(start: Path, *, named: bool = False) -> Path:
 
 
 def _require_own(folder: Path, start: Path) -> None:
-    """Raise SpecError ZL087 if another user may have put `zlayout.yaml` into a folder that the user did not name.
-
-    The folder and the file must belong to the user, to root, or to the owner of the folder where the search starts,
-    which in a container is often another user. Above this folder, only the user's own folders may be open to everyone.
-    """
+    """Reject a project that was found, not named, if another user may have put `zlayout.yaml` into its folder."""
     if not hasattr(os, "geteuid"):  # Windows
         return
     of_folder, user = folder.stat(), os.geteuid()
+    # In a container, the owner of the folder where the search starts is often another user.
     trusted = {user, 0, start.stat().st_uid if start.exists() else user}
     others = [found.st_uid for found in (os.lstat(folder / PROJECT_FILE), of_folder) if found.st_uid not in trusted]
     if others:
         reason = f"it belongs to another user (uid {others[0]})"
+    # Above the folder where the search starts, only the user's own folders may be open to everyone.
     elif folder != start and of_folder.st_uid != user and of_folder.st_mode & stat.S_IWOTH:
         reason = "every user may write to its folder"
     else:
@@ -115,7 +113,7 @@ def shown(path: Path) -> str:
 
 
 class _Loading:
-    """One run of `load_project`. It continues after an error, so that it finds all errors."""
+    """Continues after an error, so that it finds all errors."""
 
     def __init__(self, path: Path, environ: Mapping[str, str]) -> None:
         self.path = path
@@ -170,7 +168,7 @@ class _Loading:
         return HistoryConfig(path, int(entry.get("keep", HISTORY_KEEP).removesuffix("d")))
 
     def _document(self) -> tuple[Document, dict[str, Any]]:
-        """Read `zlayout.yaml`. Return the document as written, and its data with variables replaced."""
+        """Return the document as written, and its data with variables replaced."""
         unread = Document({}, {}, Location(shown(self.path), 1, 1))
         if not self._is_in_project(self.path, "keep zlayout.yaml and the target of its link in the same folder"):
             return unread, {}
@@ -255,7 +253,6 @@ class _Loading:
             return None
 
     def _workload(self, document: Document) -> tuple[Path, ...]:
-        """Return the workload files that a layout spec declares; without a declaration, those of the project."""
         if "workload" not in document.data:
             return self._workloads
         written = document.data["workload"]
@@ -265,7 +262,7 @@ class _Loading:
 
     @cached_property
     def _workloads(self) -> tuple[Path, ...]:
-        """The workload files of the project, for layout specs that declare none. They are searched only once."""
+        """The workload files of layout specs that declare none."""
         return self._workload_files((pattern, Location(shown(self.path), 1, 1)) for pattern in WORKLOAD_PATTERNS)
 
     def _workload_files(self, patterns: Iterable[tuple[str, Location]]) -> tuple[Path, ...]:
@@ -274,7 +271,6 @@ class _Loading:
         return tuple(path for path in found if self._is_in_project(path, hint))
 
     def _is_in_project(self, path: Path, hint: str) -> bool:
-        """Return whether a file is in the project after its links are resolved. Reports ZL026 if it is not."""
         if not (inside := _inside(path, self.root)):
             self._error("ZL026", "the link points outside the project", Location(shown(path)), hint)
         return inside
@@ -284,7 +280,6 @@ class _Loading:
 
 
 def _inside(path: Path, root: Path) -> bool:
-    """Return whether a path is below the root after its links are resolved."""
     try:
         return path.resolve(strict=False).is_relative_to(root.resolve())
     except (OSError, RuntimeError):

@@ -66,7 +66,7 @@ class Maintenance:
         return ZoneInfo(self.timezone)
 
     def _periods(self, now: datetime) -> Iterator[tuple[datetime, datetime]]:
-        """Yield start and end (UTC) of each window, in order, from two days before `now` to nine days after it."""
+        """Yield start and end (UTC) of each window around `now`, in order."""
         today = now.astimezone(self._zone).date()
         days = [today + timedelta(days) for days in range(-2, 10)]
         yield from sorted(
@@ -77,15 +77,8 @@ class Maintenance:
         )
 
     def _instant(self, day: date, minutes: int) -> datetime:
-        """Return the instant (UTC) at which clocks show a time of a day.
-
-        If clocks show it twice, because they are set back, this is the first of the two instants.
-
-        Args:
-            day: The day.
-            minutes: The time in minutes after midnight of the day, which may be on the next day.
-        """
-        later, minute = divmod(minutes, _DAY_MINUTES)
+        """Return the instant (UTC) of a time of a day; the first of the two if clocks show it twice."""
+        later, minute = divmod(minutes, _DAY_MINUTES)  # minutes after midnight, possibly of a later day
         shown = datetime.combine(day + timedelta(later), time(*divmod(minute, 60)), self._zone)
         return shown.astimezone(UTC)
 
@@ -135,7 +128,6 @@ def hot_after(avoid_hot: timedelta | None, maintenance: Maintenance | None, now:
 
 
 def _window(number: int, text: str) -> Window:
-    """Parse `Mon-Fri 22:00-05:00` or `22:00-05:00`. Raises the ValueError of `maintenance_of`."""
     if found := _WINDOW.fullmatch(text):
         start, end = (60 * int(found[at]) + int(found[at + 1]) for at in (2, 4))
         if start < _DAY_MINUTES and end <= _DAY_MINUTES and start != end:
@@ -144,7 +136,7 @@ def _window(number: int, text: str) -> Window:
 
 
 def _days(text: str | None) -> frozenset[int]:
-    """Return the days of `Mon-Fri,Sun`, 0 for Monday; all days for None. Ranges such as Sat-Mon are valid."""
+    """Parse days such as `Mon-Fri,Sun` or `Sat-Mon`, 0 for Monday; all days for None."""
     if text is None:
         return frozenset(range(7))
     days: set[int] = set()

@@ -180,7 +180,6 @@ class CatalogConfig:
     """One entry of `catalogs:`.
 
     Attributes:
-        name: The name of the catalog.
         format: The name of its format.
         type: The catalog type, for example `rest`.
         options: The keys `warehouse`, `uri`, `tables`, `file_locations`, `storage`, `properties` and

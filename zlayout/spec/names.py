@@ -42,7 +42,6 @@ def _is_valid(part: str) -> bool:
 
 
 def _parts(text: str) -> list[str] | None:
-    """Return the parts of a dotted name without backticks; None if the text is not a dotted name."""
     parts: list[str] = []
     position = 0
     while found := _PART.match(text, position):

@@ -47,7 +47,6 @@ def matching(root: Path, pattern: str) -> Iterator[Path]:
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """Return the entries of a folder; none if it is not a folder or cannot be read."""
     try:
         with os.scandir(folder) as entries:
             return list(entries)

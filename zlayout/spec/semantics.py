@@ -61,7 +61,6 @@ def _partition_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnost
 
 
 def _applies_to(field: PartitionField, type: pa.DataType) -> bool:
-    """Return whether the transform of the field can be applied to a column of this type."""
     transform, name = field.transform.partition("[")[0], str(type)
     return not name.startswith(_WITHOUT_ORDER) if transform == "identity" else name.startswith(_TYPES[transform])
 
@@ -121,7 +120,6 @@ def _where_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
 
 
 def _cut_types(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
-    """Yield ZL057 for each cut whose literal cannot be compared with its column."""
     for index, cut in enumerate(spec.layout.cuts):
         column = state.column(cut.column)
         if column is not None and column.orderable and not comparable(cut.value, column.type):
@@ -131,7 +129,6 @@ def _cut_types(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
 
 
 def _type(column: Column) -> str:
-    """Return the type of a column as messages show it."""
     return "a type without an order" if str(column.type) == "null" else f"type {column.type}"
 
 

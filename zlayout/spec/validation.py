@@ -70,7 +70,7 @@ def column_hint(name: str, known: Iterable[str]) -> str:
 
 @cache
 def _validator(name: str, formats: tuple[str, ...]) -> Validator:  # noqa: ARG001 - part of the cache key
-    """Return the validator of a published schema. formats: the names in the registry, which the schema contains."""
+    """formats: the names in the registry, which the schema contains."""
     from jsonschema import Draft4Validator, Draft7Validator, ValidationError
     from jsonschema.validators import extend
 
@@ -92,7 +92,6 @@ def _regex(pattern: str) -> re.Pattern[str]:
 
 
 def _violations(error: ValidationError) -> Iterator[Violation]:
-    """Convert an error of jsonschema to violations with messages of zlayout."""
     value: Any = error.instance
     schema: Any = error.schema
     key = _key(error.absolute_path)
@@ -124,7 +123,6 @@ def _violations(error: ValidationError) -> Iterator[Violation]:
 
 
 def _key(path: Iterable[str | int]) -> str:
-    """Return a path of keys and indices as a dotted key, as in `Document.locations`: `zorder.columns[1].name`."""
     key = ""
     for step in path:
         key = f"{key}[{step}]" if isinstance(step, int) else f"{key}.{step}" if key else step
@@ -132,7 +130,7 @@ def _key(path: Iterable[str | int]) -> str:
 
 
 def _map_violations(error: ValidationError) -> list[ValidationError]:
-    """Return the errors of the alternative of an `anyOf` that is a map. Only these errors name the invalid key."""
+    """Return the errors of the alternative that is a map, because only these name the invalid key."""
     alternatives: Any = error.validator_value
     is_map = [part.get("type") == "object" for part in alternatives]
     return [inner for inner in error.context or () if is_map[int(inner.relative_schema_path[0])]]

@@ -123,7 +123,7 @@ def dense_values(word: NDArray[Any]) -> tuple[Int64, NDArray[Any]]:
 
 
 def _ranks(order: Int64, fresh: NDArray[np.bool_]) -> Int64:
-    """int64[M]: the dense rank of each row. order: the sorted rows. fresh: whether each of them has a new value."""
+    """The dense rank of each row. order: the sorted rows. fresh: whether each of them has a new value."""
     rank: Int64 = np.cumsum(fresh)
     rank -= 1
     ranks = np.empty_like(rank)
@@ -198,10 +198,7 @@ def _decimal_words(values: pa.Array) -> Words:
 
 
 def _bytes_axis(values: pa.Array) -> tuple[Axis, Int64]:
-    """The axis and the ranks of strings or binary.
-
-    If more than half of a sample of the values are duplicates, only the distinct values are sorted.
-    """
+    # If more than half of a sample of the values are duplicates, only the distinct values are sorted.
     sample = values.take(pa.array(np.linspace(0, max(len(values) - 1, 0), min(len(values), 1000)).astype(np.int64)))
     if len(pc.unique(sample)) * 2 < len(sample):
         encoded = values.dictionary_encode()

@@ -213,15 +213,12 @@ def _estimate(segments: Segments, file_rows: Float64, steps: int) -> PerSegment:
 
 
 def _anchor(segments: Segments, file_rows: Float64) -> tuple[Float64, Float64]:
-    """The number of rows with a known value at each point, and the number of other rows in each file.
-
-    If the bounds of a file are equal, the values of all its rows are known. Else those of one row at each bound are.
-    """
+    """The number of rows with a known value at each point, and the number of other rows in each file."""
     half = file_rows / 2
-    low, high = np.minimum(half, 1.0) * segments.bounded
+    low, high = np.minimum(half, 1.0) * segments.bounded  # the values of one row at each bound are known
     flat = np.flatnonzero(~(segments.span > MIN_SPAN))  # intervals without width: half of the rows at each end
     low[flat] = high[flat] = half[flat]
-    single = np.flatnonzero(segments.lo == segments.hi)
+    single = np.flatnonzero(segments.lo == segments.hi)  # the values of all rows are known
     low[single], high[single] = file_rows[single], 0.0
     points = len(segments.begun)
     anchored = np.bincount(segments.lo, low, points).astype(np.float64, copy=False)
@@ -253,7 +250,6 @@ def _respread(files: Segments, free: Float64, rows: PerSegment, limits: PerSegme
 
 
 def _inside(files: Segments, rows: PerSegment) -> Float64:
-    """float64[M]: the number of rows in the interval of each file."""
     so_far = before(rows)
     inside: Float64 = so_far[files.hi]
     inside += rows[0][files.hi]
@@ -262,19 +258,14 @@ def _inside(files: Segments, rows: PerSegment) -> Float64:
 
 
 def _clip(rows: PerSegment, limits: PerSegment) -> None:
-    """Limit the rows of each segment, in place, to `limits`, the rows of the files that cover it.
-
-    Because of rounding, the rows can exceed this limit.
-    """
+    """Limit the rows of each segment, in place, to those of the files that cover it. Rounding can exceed them."""
     for segment_rows, limit in zip(rows, limits, strict=True):
         np.clip(segment_rows, 0.0, limit, out=segment_rows)
 
 
 def _limit_points(rate: PerSegment) -> None:
-    """Limit the rate of each point, in place, to the larger rate of the two gaps beside it.
-
-    Without the limit, every step would move more rows onto a point that is the only one that two files share.
-    """
+    """Limit the rate of each point, in place, to the larger rate of the two gaps beside it."""
     points, gaps = rate
+    # Without the limit, every step would move more rows onto a point that is the only one that two files share.
     np.minimum(points[:1], gaps[:1], out=points[:1])
     np.minimum(points[1:], np.maximum(gaps[:-1], gaps[1:]), out=points[1:])

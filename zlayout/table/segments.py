@@ -174,29 +174,16 @@ def segments_of(ranked: Ranked, partition: Int32 | None = None, partitions: int 
 
 
 def _last_points(start: Int64) -> Int64:
-    """The last point of each partition that has one."""
     return start[1:][np.diff(start) > 0] - 1
 
 
 def _counts(lo: Int64, hi: Int64, points: int) -> tuple[Int32, Int32]:
-    """The attributes `begun` and `ended` of `Segments`."""
     begun, ended = (np.cumsum(np.bincount(ends, minlength=points), dtype=np.int32) for ends in (lo, hi))
     return begun, ended
 
 
 def _apart(ranked: Ranked, file: Int64, owner: Int64, partitions: int) -> tuple[Int64, Int64, Axis, Int64]:
-    """Number the points of each partition separately.
-
-    Args:
-        ranked: the bounds of N files.
-        file: int64[M], the files that have a value, by their index.
-        owner: int64[M], the partition of each.
-        partitions: the number of partitions.
-
-    Returns:
-        `lo` and `hi` of `Segments`, the values of the points, and `start` of `Segments`. A point is a distinct key
-        owner * (number of ranks) + rank. A partition without any bound has one point, its first key.
-    """
+    """Number the points of each partition separately. Return `lo` and `hi` of `Segments`, the values, and `start`."""
     lo, hi, open_lo, open_hi = (side[file] for side in (ranked.lo, ranked.hi, ranked.open_lo, ranked.open_hi))
     any_open = bool(open_lo.any() or open_hi.any())
     if any_open:
@@ -209,6 +196,7 @@ def _apart(ranked: Ranked, file: Int64, owner: Int64, partitions: int) -> tuple[
     first_of_owner = owner * width
     lo += first_of_owner
     hi += first_of_owner
+    # A point is a distinct key. A partition without any bound has one point, its first key.
     point, key = dense_values(np.concatenate((lo, hi)))
     first_key = np.arange(partitions + 1) * width
     start = np.searchsorted(key, first_key)
@@ -220,7 +208,6 @@ def _apart(ranked: Ranked, file: Int64, owner: Int64, partitions: int) -> tuple[
 
 
 def _measures(axis: Axis, start: Int64, lo: Int64, hi: Int64) -> tuple[Float64, Float64]:
-    """The attributes `gap` and `span` of `Segments`. axis: the values of the points."""
     gap = np.zeros(start[-1])
     if len(axis) == 0:
         return gap, np.full(len(lo), axis.point)

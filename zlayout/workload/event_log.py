@@ -52,7 +52,7 @@ Found = tuple[str, Predicate | None, Unread]
 
 @dataclass(slots=True)
 class _Run:
-    """The executions with equal scans: the location, the statement and the time of the first one, and their number."""
+    """Executions with equal scans: the location, the statement and the time of the first one, and their number."""
 
     location: str
     statement: str
@@ -92,8 +92,8 @@ def read_event_log(
 
     Args:
         path: A file, or the folder of a rolling log.
-        on_broken: Called with the number of each line that contains an execution but cannot be read: it is no JSON
-            object, incomplete, or longer than MAX_LINE_BYTES.
+        on_broken: Called with the number of each line that contains an execution but cannot be read: it is not a
+            JSON object, incomplete, or longer than MAX_LINE_BYTES.
 
     Returns:
         The scans, the unused conditions, and the number of distinct queries.
@@ -119,13 +119,13 @@ def read_event_log(
 
 
 def _statement(event: dict[str, Any]) -> str:
-    """Return the SQL of an execution if the application set it as the description; else an empty string."""
+    """Return the SQL of an execution, if the application set it as the description."""
     text = event.get("description")
     return text if isinstance(text, str) and _SQL.match(text) else ""
 
 
 def _time(event: dict[str, Any]) -> datetime | None:
-    """Return the time of an execution (UTC, naive); None if it is unknown."""
+    """Return the time in UTC, without a time zone."""
     milliseconds = event.get("time")
     if type(milliseconds) is not int or not 0 <= milliseconds <= MAX_MILLISECONDS:
         return None
@@ -133,10 +133,9 @@ def _time(event: dict[str, Any]) -> datetime | None:
 
 
 def _parts(path: Path) -> list[Path]:
-    """Return the files of a rolling log in order, or the one file of any other log."""
     if not path.is_dir():
         return [path]
-    files = [p for p in path.iterdir() if p.name.startswith("events_")]
+    files = [p for p in path.iterdir() if p.name.startswith("events_")]  # a rolling log
     return sorted(files, key=lambda p: [int(n) for n in re.findall(r"\d+", p.name)[:1]])
 
 
@@ -165,7 +164,6 @@ def _events(path: Path, on_broken: Callable[[int], None]) -> Iterator[tuple[int,
 
 
 def _object(line: bytes) -> dict[str, Any] | None:
-    """Return the JSON object in a line; None if the line is not one."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -191,10 +189,6 @@ def _nodes(root: Any) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
 
 
 def _scan(node: dict[str, Any], above: tuple[str, ...]) -> Found | None:
-    """Return the scan of a Delta or Iceberg table that a node is; None for any other node.
-
-    above: The descriptions of the filters above the node.
-    """
     rest = tuple(part for text in above for part in not_pushed(text))
     metadata, description = node.get("metadata"), str(node.get("simpleString") or "")
     location = _LOCATION.search(str(metadata.get("Location", ""))) if isinstance(metadata, dict) else None

@@ -132,7 +132,6 @@ def not_pushed(text: str) -> Unread:
 
 
 def _pushed(text: str, depth: int) -> Predicate:
-    """Parse one pushed filter. Raises UnreadableError with the reason. depth: the number of filters around it."""
     call = _CALL.match(text)
     if call is None or not text.endswith(")") or depth > MAX_DEPTH:
         raise UnreadableError(NOT_READ)

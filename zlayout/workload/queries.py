@@ -124,7 +124,6 @@ class Reader:
             self.read(inner, ctes)
 
     def _join_notes(self, clauses: Clauses) -> None:
-        """Note each join key as an unused condition: as a filter through a join, or else as a comparison of columns."""
         noted = set()
         for key, source, text in filters(clauses.keys, clauses.found, clauses.rejecting):
             noted.add(key)
@@ -134,7 +133,6 @@ class Reader:
                 self._add(key.text, Reason.TWO_COLUMNS, frozenset())
 
     def _scan(self, source: Source, predicates: list[Predicate]) -> None:
-        """Collect the scan of a table, or those of a derived table or CTE, with the predicates on it."""
         if source.query is not None:
             if source.renamed:
                 self._lost(predicates, Reason.COMPUTED)
@@ -204,7 +202,7 @@ class Reader:
                     self._note(part, reason, tables_of([source]))
 
     def _leaves(self, node: exp.Expr, sources: list[Source], leaves: Leaves, *, negated: bool = False) -> bool:
-        """Convert each comparison once, and add it to `leaves`. Returns whether any is noted as unused."""
+        """Convert each comparison once, and add it to `leaves`. Return whether any is noted as unused."""
         node = node.unnest()
         if isinstance(node, exp.And | exp.Or):
             # `sum` converts all operands, while `any` would stop at the first unused one.
@@ -247,7 +245,6 @@ class Reader:
         self._add(node.sql("spark"), reason, tables)
 
     def _add(self, text: str, reason: Reason, tables: frozenset[str] | None) -> None:
-        """Add an unused condition. If it is already known, its tables are merged."""
         text = shortened(text)
         known = self.unused.get((text, reason))
         if known is not None:
@@ -261,7 +258,6 @@ def shortened(text: str) -> str:
 
 
 def _why_not_negated(node: exp.Expr) -> Reason:
-    """Return why the negation of a condition cannot be used: the reason of the condition itself, if it has one."""
     try:
         condition(node, lambda _column: "")
     except UnusableError as error:
@@ -270,10 +266,7 @@ def _why_not_negated(node: exp.Expr) -> Reason:
 
 
 def _implied(node: exp.Expr, source: Source, leaves: Leaves, negated: bool = False) -> Predicate | None:
-    """Return the predicate on one source that a condition (its negation, if `negated`) implies; None if there is none.
-
-    Negations are moved to the leaves by De Morgan's laws.
-    """
+    """Return the predicate on `source` that a condition, or its negation, implies. Uses De Morgan's laws."""
     node = node.unnest()
     if isinstance(node, exp.Not):
         return _implied(node.this, source, leaves, not negated)
@@ -290,7 +283,6 @@ def _implied(node: exp.Expr, source: Source, leaves: Leaves, negated: bool = Fal
 
 
 def _on_outputs(given: Iterable[Predicate], names: Mapping[str, str]) -> Iterator[Predicate]:
-    """Yield the predicates on output columns that all have a counterpart in `names`, with the columns renamed."""
     for predicate in given:
         new = {c: names.get(c.lower(), "") for c in columns(predicate)}
         if "*" not in new.values() and all(new.values()):

@@ -181,7 +181,7 @@ def parse(text: str, dialect: str = "spark") -> exp.Expr | None:
 
 
 def _too_deep(tokens: Sequence[Token]) -> bool:
-    """Return whether the tokens are nested deeper than MAX_DEPTH, because the parser recurses."""
+    """The depth of nesting is limited because the parser recurses."""
     depth = prefixes = 0
     for token in tokens:
         name = token.token_type.name

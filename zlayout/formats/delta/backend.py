@@ -236,11 +236,7 @@ class DeltaBackend:
     def _opened(
         self, table: TableName, location: str, run_id: str, properties: Mapping[str, str]
     ) -> tuple[DeltaJvm, Log]:
-        """Open a table in Spark for the commits of a run. The first time in a run, check that commits are exclusive.
-
-        Raises:
-            Refused: ZL220, if a commit could replace the commit of another writer.
-        """
+        """Open a table in Spark. The first time in a run, check that no commit can replace that of another writer."""
         from zlayout.formats.delta.write.jvm import DeltaJvm
         from zlayout.formats.delta.write.log_store import require_exclusive_commits
         from zlayout.formats.delta.write.outcome import Log, spark_errors
@@ -254,16 +250,11 @@ class DeltaBackend:
         return delta, Log(delta, self._storage(table, location), str(table), run_id, properties)
 
     def _require_own_files(self, delta: DeltaJvm, table: TableName) -> None:
-        """Check the files that OPTIMIZE finds in the log.
-
-        They may be others than those that were observed: Delta's reader of the log uses the list of sidecars in
-        `_last_checkpoint`, and other readers use the one in the checkpoint. Engine zlayout compares all files.
-
-        Raises:
-            Refused: ZL242.
-        """
+        """Check the files that OPTIMIZE finds in the log, which may be others than those that were observed."""
         from zlayout.formats.delta.write.outcome import spark_errors
 
+        # Delta's reader of the log uses the list of sidecars in `_last_checkpoint`, and other readers use the one in
+        # the checkpoint. Engine zlayout compares all files.
         with spark_errors(str(table), "reading its log"):
             paths = delta.files.paths(delta.live_files(delta.snapshot()))
         found = find_outside(paths, delta.location, self._catalog.file_locations(table), uris=True)
@@ -275,14 +266,7 @@ class DeltaBackend:
         require_allowed(state, (*clustering_refusals(work.layout, state), *change))
 
     def _pinned(self, delta: DeltaJvm, state: TableState, work: Work) -> tuple[Any, TableState]:
-        """Return the newest snapshot (py4j) and its table state.
-
-        If the table has changed since `state` was observed, the new state is checked in the same way.
-
-        Raises:
-            Refused: If zlayout must not change the table.
-            CommitConflict: ZL320, if the table is no longer the planned one.
-        """
+        """Return the newest snapshot (py4j) and its state, which is checked as `state` was if the table has changed."""
         from zlayout.formats.delta.write.outcome import spark_errors
 
         with spark_errors(str(work.table), "reading its log"):

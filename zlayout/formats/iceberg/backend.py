@@ -190,8 +190,7 @@ class IcebergBackend:
         """See `zlayout.formats.kernel.execute.Steps`.
 
         Raises:
-            Refused: ZL225, ZL227, ZL228, ZL229 or ZL242, before any write. ZL225 also later, if another writer commits
-                after the settings were changed.
+            Refused: ZL225, ZL227, ZL228, ZL229, ZL242, before any write; ZL225 also after a change of settings.
         """
         from zlayout.formats.iceberg.write import commit
         from zlayout.formats.iceberg.write import native as by_iceberg

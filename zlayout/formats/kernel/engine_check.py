@@ -88,8 +88,7 @@ def fallback_reason(session: SparkSession, internals: Internals) -> str | None:
     """Return the reason why engine `zlayout` cannot rewrite tables of a format in this session; None if it can.
 
     Raises:
-        Refused: ZL204, if engine `native` cannot rewrite them either: the session is a Spark Connect session, or a
-            method is missing that both engines need.
+        Refused: ZL204, if engine `native` cannot rewrite them either.
         EngineError: ZL306, if the format is not on Spark's classpath.
     """
     if type(session).__module__.startswith("pyspark.sql.connect"):

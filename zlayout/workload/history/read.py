@@ -38,8 +38,7 @@ def read_history(paths: Iterable[Path]) -> History:
     """Read the records of all files. Records that cannot be read become problems of the history.
 
     Raises:
-        SpecError: ZL002 for a file that cannot be read, ZL003 for text that is not UTF-8, ZL070 for a file that is too
-            large, ZL071 for an invalid weight in a `.sql` file, ZL078 for a file that is no known query history.
+        SpecError: A file cannot be read, is too large or not UTF-8, or is not a known query history.
     """
     history = History()
     for path in paths:
@@ -59,7 +58,7 @@ def _executed(query: Query, text: str) -> Executed:
 
 
 def _event_log(path: Path, history: History) -> None:
-    """Add each scan of an event log as a query on one table, because the log contains the filters of scans only."""
+    """Add each scan as a query on one table, because an event log contains the filters of scans only."""
     broken: list[int] = []
     scans, _, _ = read_event_log(path, broken.append)
     reason = "expected a JSON object on a line of at most 16 MiB"
@@ -82,7 +81,6 @@ def _report(line: str) -> str:
 
 
 def _json(text: str, path: str, history: History) -> None:
-    """Add the records of a JSON document, or those of the JSON values on each line."""
     try:
         is_document = len(text) <= MAX_METADATA_BYTES and text.count(",") <= MAX_METADATA_VALUES and _START.match(text)
         document = json.loads(text) if is_document else None
@@ -109,7 +107,7 @@ def _json(text: str, path: str, history: History) -> None:
 
 
 def _lines(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the position of each line and the position after it. A list of all lines may take much more memory."""
+    """Yield begin and end of each line. A list of all lines may take much more memory."""
     begin = 0
     while (end := text.find("\n", begin)) >= 0:
         yield begin, end
@@ -118,7 +116,6 @@ def _lines(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _records(value: Any, location: Location, history: History) -> None:
-    """Add one record, or all records of a list, or those of a list in a document."""
     if isinstance(value, list):
         for item in value:
             _records(item, location, history)
@@ -146,7 +143,6 @@ def _records(value: Any, location: Location, history: History) -> None:
 
 
 def _csv(text: str, path: str, history: History) -> None:
-    """Add the records of a CSV file. Raises SpecError ZL078."""
     before = csv.field_size_limit(MAX_FIELD)
     try:
         for location, record in _rows(text, path, history):
@@ -161,7 +157,6 @@ def _csv(text: str, path: str, history: History) -> None:
 
 
 def _rows(text: str, path: str, history: History) -> Iterator[tuple[Location, dict[str, object]]]:
-    """Yield the location and the values of each row of a CSV file. Raises SpecError ZL078 for an unknown header."""
     rows = csv.reader(io.StringIO(text, newline=""))
     try:
         header = [name.strip().lower() for name in next(rows, [])]

@@ -54,7 +54,6 @@ def select(table: str, condition: str) -> str:
 
 
 def _iceberg(node: Any, depth: int) -> str:
-    """Return an expression in the JSON of Iceberg as SQL. Raises ValueError. depth: its level."""
     if depth > MAX_DEPTH:
         raise ValueError(f"expected a filter of at most {MAX_DEPTH} levels")
     if isinstance(node, bool):
@@ -84,7 +83,6 @@ def _iceberg(node: Any, depth: int) -> str:
 
 
 def _term(node: Any) -> str:
-    """Return a column, or a transform of one, as SQL. Raises ValueError."""
     if isinstance(node, str) and node:
         return quote_column(node)
     if isinstance(node, dict) and node.get("type") == "reference":
@@ -95,7 +93,6 @@ def _term(node: Any) -> str:
 
 
 def _value(value: Any) -> str:
-    """Return a value as a SQL literal, or `?` if Iceberg has replaced it. Raises ValueError."""
     if isinstance(value, dict) and value.get("type") == "literal":
         value = value.get("value")
     if isinstance(value, bool):
@@ -108,7 +105,7 @@ def _value(value: Any) -> str:
 
 
 def _kernel(text: str) -> str:
-    """Convert a filter as Delta Kernel prints it to SQL, with each value as a string. Raises ValueError."""
+    """Convert a filter as Delta Kernel prints it to SQL, with each value as a string."""
     columns: Sequence[str] = _DELTA.findall(text)
     if "?" in text or len(columns) > MAX_COLUMNS:
         raise ValueError("the filter cannot be read")

@@ -74,13 +74,7 @@ def merge(history: History, catalogs: frozenset[str], values: Values, bins: int 
 def _statements(
     shape: str, found: Mapping[tuple[Constants, str], float], values: Values, bins: int
 ) -> Iterator[Merged]:
-    """Yield the merged statements of one shape.
-
-    Args:
-        shape: The shape as SQL with parameters.
-        found: The number of executions, by the constants and the text of a statement.
-        values, bins: As in `merge`.
-    """
+    """found: the number of executions, by the constants and the text of a statement."""
     if values is Values.OMIT:
         yield Merged(shape, sum(found.values()))
     elif values is Values.KEEP or len(found) <= bins:
@@ -90,10 +84,7 @@ def _statements(
 
 
 def _binned(found: Sequence[tuple[Constants, str, float]], bins: int) -> Iterator[Merged]:
-    """Yield the statement in the middle of each of `bins` equal shares of the executions.
-
-    found: The constants, the text and the executions of each statement, sorted by the constants.
-    """
+    """Yield the statement in the middle of each of `bins` equal shares of the executions. found: in sorted order."""
     total = sum(count for _, _, count in found)
     chosen: dict[str, float] = defaultdict(float)
     end, at = 0.0, 0
@@ -106,7 +97,6 @@ def _binned(found: Sequence[tuple[Constants, str, float]], bins: int) -> Iterato
 
 
 def _qualify(tree: exp.Query, one: Executed, catalogs: frozenset[str]) -> None:
-    """Add the schema of the session to table names, and remove the names of catalogs that are not in `catalogs`."""
     ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     for table in tree.find_all(exp.Table):
         if not isinstance(table.this, exp.Identifier) or (not table.db and table.name.lower() in ctes):
@@ -120,7 +110,6 @@ def _qualify(tree: exp.Query, one: Executed, catalogs: frozenset[str]) -> None:
 
 
 def _omit_constants(tree: exp.Query) -> Constants:
-    """Replace each constant by a parameter, and return the constants in their order."""
     found: list[tuple[float, str]] = []
     for node in list(tree.find_all(exp.Literal, exp.Boolean)):
         is_number = isinstance(node, exp.Literal) and not node.is_string
@@ -137,7 +126,6 @@ def _omit_constants(tree: exp.Query) -> Constants:
 
 
 def _sql(tree: exp.Query) -> str:
-    """Return a statement as Spark SQL without comments, on one line."""
     text = tree.sql(dialect="spark", comments=False)
     return " ".join(text.split("\n"))
 

@@ -87,7 +87,7 @@ def clustering_records(annotations: pa.Table) -> tuple[Int32, tuple[LayoutRecord
 
 
 def _column_names(text: str | None) -> tuple[str, ...]:
-    """Return the names of the columns in the tag ZCUBE_ZORDER_BY, as in the table state; empty if it is invalid."""
+    """Return the column names in the tag ZCUBE_ZORDER_BY, as in the table state; empty if it is invalid."""
     try:
         names = json.loads(text or "")
         return tuple(dotted(parsed) for name in names for parsed in parse_names(name)[:1])
@@ -96,7 +96,6 @@ def _column_names(text: str | None) -> tuple[str, ...]:
 
 
 def _configuration(log: LogFiles, version: int) -> str:
-    """Return the JSON text of the domain metadata of clustering at a version, empty if there is none."""
     segment = log.segment(version)
     for name in (*reversed(segment.commits), *segment.checkpoint):
         found = None

@@ -59,7 +59,6 @@ class External:
 
     Attributes:
         ordering: The external ordering that the newest OPTIMIZE ZORDER BY made; None if there is none.
-        rewrites: The external rewrites.
         known: Whether a rewrite by zlayout was found.
     """
 
@@ -107,12 +106,7 @@ def _by_zlayout(commit: Mapping[str, Any]) -> bool:
 
 
 def _undone(commit: Mapping[str, Any], undone: set[str]) -> bool:
-    """Return whether a commit has no effect: it is a rollback, or its run was rolled back by a newer commit.
-
-    Args:
-        undone: The ids of the runs that newer commits rolled back. If the commit is a rollback, the run that it undoes
-            is added.
-    """
+    """Return whether a commit is a rollback or undone by a newer one. The run that it undoes is added to `undone`."""
     made_by = recorded(commit)
     if made_by.undoes:
         undone.add(made_by.undoes)
@@ -120,7 +114,6 @@ def _undone(commit: Mapping[str, Any], undone: set[str]) -> bool:
 
 
 def _ordering(commit: Mapping[str, Any]) -> Ordering | None:
-    """Return the ordering that the commit made if it is an OPTIMIZE ZORDER BY; None for any other commit."""
     names = _zorder_columns(commit)
     source = f"OPTIMIZE ZORDER BY at version {commit.get('version')}"
     return Ordering(names, "zorder", source) if names and commit.get("operation") == "OPTIMIZE" else None
@@ -199,8 +192,7 @@ def last_run(log: LogFiles, version: int) -> RunMetrics | None:
 
 
 def _infos(log: LogFiles, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield the commitInfo of each commit, as `_info` does. Threads are started only if something must be read."""
-    if all(0 < len(log.heads.get(name, b"")) < HEAD_BYTES for name in names):
+    if all(0 < len(log.heads.get(name, b"")) < HEAD_BYTES for name in names):  # nothing to read, so no threads
         yield from (_info(log, name) for name in names)
         return
     with ThreadPoolExecutor(MAX_CONCURRENT_READS) as pool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from zlayout.errors import Diagnostic, Refused
 from zlayout.formats.delta.read.clustering import clustering_columns, clustering_records
 from zlayout.formats.delta.read.features import behind_catalog, catalog_owned, refusals, table_features
 from zlayout.formats.delta.read.history import commit_infos, external
-from zlayout.formats.delta.read.location import log_files, table_files
+from zlayout.formats.delta.read.location import local_path, log_files, table_files
 from zlayout.formats.delta.read.log import LOG, SIDECARS, LogFiles
 from zlayout.formats.delta.read.opening import open_table, unreadable
 from zlayout.formats.delta.read.schema import Leaf, columns_of, leaves, schema_digest, string_prefix
@@ -27,7 +28,7 @@ from zlayout.spec.model import TableName
 from zlayout.spec.renames import present_records
 from zlayout.table.external import ExternalRewrite, Ordering
 from zlayout.table.order import distinct_rows
-from zlayout.table.outside import Outside, counted, files_text, find_outside
+from zlayout.table.outside import Outside, counted, files_text, find_outside, is_below
 from zlayout.table.outside import refusal as outside_refusal
 from zlayout.table.python_values import python_values
 from zlayout.table.reserved import reserved_refusals
@@ -69,10 +70,10 @@ def observe_delta(
         permitted: The locations outside of the table's own location in which it may have files.
 
     Raises:
-        TableError: ZL110 if there is no Delta table, ZL111 if the log cannot be read, ZL112 if the version does not
-            exist, ZL113 if a commit is missing, ZL114 if the storage cannot be reached.
+        TableError: ZL110 if there is no Delta table, ZL112 if there is no such version, ZL111, ZL113, ZL114.
         Refused: ZL242, if a checkpoint refers to files outside of the log.
     """
+    _require_own_log(table, location, permitted)
     options = dict(storage_options or {})
     with ExitStack() as stack:
         opened = open_table(table, location, version, options, stack)
@@ -135,14 +136,23 @@ def observe_delta(
     )
 
 
+def _require_own_log(table: TableName, location: str, permitted: Sequence[str]) -> None:
+    """Through a link in the log of a local table, zlayout would read the log of another table, or write to it."""
+    if (path := local_path(location)) is None:
+        return
+    files = [f"{path}/{LOG}/x"]
+    for folder in (f"{path}/{LOG}", f"{path}/{LOG}/{SIDECARS}"):
+        with suppress(OSError, ValueError), os.scandir(folder) as entries:
+            files += [entry.path for entry in entries if entry.is_symlink()]
+    if leading_out := [file for file in files if not is_below(file, [path, *permitted])]:
+        what = f"{table}: {files_text(len(leading_out))} of the log"
+        places = {os.path.dirname(os.path.realpath(file)) for file in leading_out}
+        raise Refused(outside_refusal(what, location, places, table.catalog))
+
+
 def _outside(
     table: TableName, location: str, log: LogFiles, annotations: pa.Table, permitted: Sequence[str]
 ) -> list[Outside]:
-    """Find the data files and the deletion vectors, if there are any, that are outside of the location.
-
-    Raises:
-        Refused: ZL242, if a checkpoint refers to files outside of the log.
-    """
     if log.sidecars:
         folder = f"{location.rstrip('/')}/{LOG}/{SIDECARS}"
         sidecars = find_outside(pa.array(log.sidecars), folder, uris=True)
@@ -157,11 +167,7 @@ def _outside(
 
 
 def _last_written(adds: pa.Table, files: FileTable) -> Int64:
-    """Return when other writers last wrote a live file of each partition.
-
-    Returns:
-        int64[partitions], in milliseconds since 1970; 0 if all files of a partition have a layout record.
-    """
+    """Return when other writers last wrote a file: int64[partitions], ms since 1970; 0 if all have a layout record."""
     times = pc.fill_null(adds["modification_time"].cast(pa.int64()), 0).to_numpy()
     return maxima(files.partition, len(files.partitions), np.where(files.layout < 0, times, 0))
 
@@ -169,13 +175,7 @@ def _last_written(adds: pa.Table, files: FileTable) -> Int64:
 def _external(
     log: LogFiles, version: int, files: FileTable, known: Sequence[Leaf], oldest: int | None
 ) -> tuple[Ordering | None, tuple[ExternalRewrite, ...]]:
-    """Return the external ordering and rewrites in the newest commits; None and no rewrites if a commit cannot be read.
-
-    Commits have column names in the letter case of the statement. The result has them in the letter case of the schema.
-
-    Args:
-        oldest: The time of the oldest live file in milliseconds since 1970; None if the table has no files.
-    """
+    """Return the external ordering and rewrites in the newest commits. oldest: of all live files, in ms since 1970."""
     laid_out = files.layout >= 0
     if len(files) and laid_out.all():
         return None, ()
@@ -188,6 +188,7 @@ def _external(
     rewrites = found.rewrites if found.known or beside_records else ()
     if found.ordering is None or beside_records:
         return None, rewrites
+    # commits have the letter case of the statement
     names = {leaf.name.lower(): leaf.name for leaf in known}
     ordered_by = tuple(names.get(name.lower(), name) for name in found.ordering.columns)
     return replace(found.ordering, columns=ordered_by), rewrites
@@ -203,17 +204,7 @@ def _files(
     prefix: int,
     outside: Bools,
 ) -> tuple[FileTable, tuple[Diagnostic, ...]]:
-    """Return the live files, and a note if row counts are estimates.
-
-    Args:
-        adds: The live files as deltalake returns them, sorted by path.
-        annotations: The file tags and deletion vectors of the same files.
-        records: The result of `layout_records` or `clustering_records`.
-        storage: The file system, rooted at the table.
-        wanted: The leaf columns whose bounds are read.
-        prefix: The length in UTF-16 units to which writers truncate string bounds.
-        outside: bool[files], the files outside of the location of the table.
-    """
+    """Return the live files. adds, annotations: in the same order. prefix: the UTF-16 units of a truncated string."""
     layout, layouts, group = records
     path = annotations["path"].combine_chunks()
     sizes = adds["size_bytes"].to_numpy()
@@ -238,7 +229,6 @@ def _files(
 
 
 def _partitions(adds: pa.Table, fields: tuple[PartitionField, ...]) -> tuple[Int32, tuple[Partition, ...]]:
-    """Return the index of each file's partition, and the partitions."""
     count = adds.num_rows
     if not fields or not count:
         return np.zeros(count, np.int32), (Partition(0, fields, ()),) if count else ()

@@ -142,7 +142,6 @@ def _no_version(table: object, version: int, reason: str) -> TableError:
 
 
 def _open_copy(table: object, location: str, version: int | None, stack: ExitStack) -> Opened:
-    """Open a copy of the log of a local table. Raises TableError ZL110, ZL112, ZL113; OSError; DeltaError."""
     log = LogFiles(log_files(location, table_files(location, {})))
     newest = max(log.commits, default=-1)
     if newest < 0:
@@ -154,17 +153,7 @@ def _open_copy(table: object, location: str, version: int | None, stack: ExitSta
 
 
 def _open_published(location: str, options: Mapping[str, str], version: int | None, stack: ExitStack) -> Opened | None:
-    """Open a copy of the log of a catalog-managed table.
-
-    Args:
-        version: The version, None for the newest published version.
-
-    Returns:
-        The table; None if no catalog owns the commits, or if the log cannot be read or lacks a commit.
-
-    Raises:
-        OSError, DeltaError: If the copy cannot be made or read.
-    """
+    """Open a copy of a catalog-managed table. None for other tables, or if the log cannot be read or lacks a commit."""
     try:
         log = LogFiles(log_files(location, table_files(location, options)))
         at = max(log.commits) if version is None else version
@@ -186,14 +175,7 @@ def _open_published(location: str, options: Mapping[str, str], version: int | No
 
 
 def _copy_log(log: LogFiles, segment: LogSegment, stack: ExitStack) -> Path:
-    """Copy the files of a log segment to a new folder, which is removed when the stack is closed.
-
-    Returns:
-        The folder of the copy: a table with this log and without data files.
-
-    Raises:
-        TableError: ZL111, deltalake would read the copy from another folder too.
-    """
+    """Copy a log segment to the new folder of a table without data files, which is removed when the stack is closed."""
     if is_misread(gettempdir()):
         raise TableError.of(
             "ZL111",

@@ -53,7 +53,6 @@ def version_with_marker(storage: pa_fs.FileSystem, marker: str, after: int) -> i
 
 
 def _contents(storage: pa_fs.FileSystem, after: int) -> Iterator[tuple[int, bytes]]:
-    """Yield version and content of each commit above version `after`, in order."""
     found = storage.get_file_info(pa_fs.FileSelector(LOG))
     for version, name in sorted(commits_in(info.base_name for info in found).items()):
         if version > after:

@@ -147,7 +147,6 @@ def complete_row_counts(
 
 
 def _footer_rows(storage: pa_fs.FileSystem, name: str) -> int:
-    """Return the row count in a footer, -1 if the file cannot be read."""
     try:
         with storage.open_input_file(unquote(name)) as source:
             return int(pq.ParquetFile(source).metadata.num_rows)

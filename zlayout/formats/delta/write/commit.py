@@ -193,10 +193,7 @@ def write_groups(
 def _written(
     delta: DeltaJvm, snapshot: Any, work: Work, groups: Sequence[Group], new: NewFiles, owner: Int64
 ) -> list[FileTable | None]:
-    """Return the new files of each group with the bounds of the z-order columns, None if these cannot be read.
-
-    owner: int64[files], the position of the group of each new file.
-    """
+    """Return the new files by group, None if bounds cannot be read. owner: int64[files], the position of the group."""
     names = {column.name for column in work.layout.columns}
     wanted = [leaf for leaf in leaves(json.loads(delta.schema(snapshot))) if leaf.name in names]
     prefix, stats = delta.string_prefix(snapshot), delta.files.stats(new.handles)
@@ -211,11 +208,7 @@ def _written(
 def _records_other_values(
     delta: DeltaJvm, files: PinnedFiles, groups: Sequence[Group], new: NewFiles, owner: Int64, state: TableState
 ) -> bool:
-    """Return whether the log has other strings for the partition values of the new files than for the old files.
-
-    If so, a value may have changed. The gate does not detect this, because it compares rows, and a partition value is
-    converted to a string when its file is written.
-    """
+    """Needed because the gate compares rows before their partition values become strings in the log."""
     if not state.partition_fields:
         return False
     before = np.array([files.of(group)[0] for group in groups], np.int64)
@@ -223,7 +216,7 @@ def _records_other_values(
 
 
 def _targets(delta: DeltaJvm, groups: Sequence[Group], uncounted: Source | None) -> list[GroupTarget]:
-    """Return the groups for `place`. uncounted: the rows to count if the log lacks exact row counts, else None."""
+    """uncounted: the rows to count if the log lacks exact row counts, else None."""
     base = delta.base_uri()
     uris = [file_uris(base, group.files.path.to_pylist()) for group in groups]
     rows = [int(group.files.live_rows.sum()) for group in groups]

@@ -50,7 +50,6 @@ class Footer:
     """The statistics in the footer of one file.
 
     Attributes:
-        rows: The number of rows.
         nulls: The null counts by the columns' physical dotted names. A column is missing if the footer does not have
             its statistics, for example because its values are too long.
         bounds: Minimum and maximum by the same names. Strings are UTF-8 bytes, dates are days since 1970, and
@@ -119,7 +118,6 @@ def statistics(
 def _rows(
     storage: pa_fs.FileSystem, paths: Sequence[str], stats_schema: T.StructType, string_prefix: int, scan: Scan
 ) -> list[dict[str, Any]]:
-    """Return the path and the statistics of each file that has rows."""
     bounded, counted = _leaf_types(_part(stats_schema, "minValues")), _leaf_types(_part(stats_schema, "nullCount"))
     read = read_footers(storage, paths, bounded, counted)
     footers = {path: footer for path, footer in read.items() if footer.rows}
@@ -241,7 +239,6 @@ def _number(raw: Any, type_: T.DataType) -> Any:
 
 
 def _row(footer: Footer, stats_schema: T.StructType, string_prefix: int) -> dict[str, Any]:
-    """Return the statistics of one file as a nested dict with the fields of `stats_schema`."""
     known = {c: v for c, v in footer.bounds.items() if _fits_json(v)}
     low = {c: truncate_lower(v[0], string_prefix) for c, v in known.items()}
     high = {c: truncate_upper(v[1], string_prefix) for c, v in known.items()}
@@ -253,7 +250,6 @@ def _row(footer: Footer, stats_schema: T.StructType, string_prefix: int) -> dict
 
 
 def _fits_json(bounds: Bounds) -> bool:
-    """Return whether JSON can store the bounds. It cannot store a string that is not valid UTF-8."""
     try:
         return all(not isinstance(bound, bytes) or bound.decode() is not None for bound in bounds)
     except UnicodeDecodeError:

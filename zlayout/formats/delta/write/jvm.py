@@ -117,12 +117,9 @@ class DeltaJvm:
             )
 
     def _with_row_index(self, snapshot: Any) -> Any:
-        """Return a description of the table for which Delta's reader provides `_metadata.row_index`.
-
-        The order of rows in new files depends on this field. Delta provides it only for tables with the feature
-        deletion vectors or row tracking (`metadataSchemaFields`). The description of any other table declares the
-        feature deletion vectors.
-        """
+        """Return a description of the table for which Delta's reader provides `_metadata.row_index`."""
+        # The order of rows in new files depends on this field. Delta provides it only for tables with one of two
+        # features (`metadataSchemaFields`), so the description of any other table declares deletion vectors.
         feature = scala_object(self._delta, "DeletionVectorsTableFeature")
         protocol, metadata = snapshot.protocol(), snapshot.metadata()
         if protocol.isFeatureSupported(feature) or self.tracks_rows(snapshot):
@@ -132,8 +129,8 @@ class DeltaJvm:
         return self._described(metadata, wider)
 
     def _described(self, metadata: Any, protocol: Any) -> Any:
-        """Return a description of the table without files. Since Delta 4.4, it has a parameter for domain metadata."""
         name = "org.apache.spark.sql.delta.DummySnapshot"
+        # since Delta 4.4, there is a parameter for domain metadata
         domains = (self.none,) if "new/5" in (self._classes.find(name) or ()) else ()
         return self._delta.DummySnapshot(self._log.logPath(), self._log, metadata, *domains, protocol)
 
@@ -194,7 +191,6 @@ class DeltaJvm:
         return int(utils.getDataSkippingStringPrefixLength(self.spark._jsparkSession, snapshot.metadata()))
 
     def _string_prefix_conf(self, metadata: Any) -> dict[str, str]:
-        """Return the session configuration that replaces the table property; {} if Delta supports the property."""
         if self.knows_string_prefix:
             return {}
         declared = metadata.configuration().get(STRING_PREFIX)

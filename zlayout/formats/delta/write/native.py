@@ -44,8 +44,7 @@ def run_native(
 
     Raises:
         CommitConflict: ZL321, if OPTIMIZE failed before its first commit because of a concurrent change.
-        EngineError: ZL314, if it failed before its first commit for another reason; ZL340, if it also replaced files
-            that are not part of the plan.
+        EngineError: ZL314, if it failed before its first commit for another reason; ZL340.
         CommitUnknown: ZL331.
     """
     table = str(work.table)
@@ -85,7 +84,6 @@ def run_native(
 def _require_only_planned(
     work: Work, commits: Iterable[RunCommit], files_at: Callable[[int | None], FileTable]
 ) -> None:
-    """See `zlayout.formats.kernel.requirements.require_only_planned`."""
     chosen = set(partitions_of(work.groups))
     require_only_planned(
         work,

@@ -70,14 +70,12 @@ def _table(leaf: Leaf, values: Mapping[str, Sequence[Any]]) -> pa.Table:
 
 
 def _value(document: Any, path: Sequence[str]) -> Any:
-    """Return the value at a path of names in nested JSON objects, None if it is missing."""
     for part in path:
         document = document.get(part) if isinstance(document, dict) else None
     return document
 
 
 def _typed(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
-    """Convert values of JSON to an Arrow type. In JSON, dates and times are strings."""
     if pa.types.is_temporal(type_):
         return pa.array(values, pa.string()).cast(type_)
     if pa.types.is_floating(type_):

@@ -137,7 +137,6 @@ def native_diagnostics(layout: Layout, state: TableState) -> tuple[Diagnostic, .
 
 
 def _unsupported(layout: Layout, state: TableState) -> Iterator[tuple[str, str]]:
-    """Yield a message and a hint for each layout setting that OPTIMIZE does not support."""
     clustered, several = bool(state.clustering), len(layout.columns) > 1
     if not layout.orders and not clustered:
         # OPTIMIZE without ZORDER BY never rewrites a single file, even if most of its rows are deleted.
@@ -161,7 +160,6 @@ def _unsupported(layout: Layout, state: TableState) -> Iterator[tuple[str, str]]
 
 
 def _few_values(files: FileTable, name: str) -> bool:
-    """Return whether the bounds of a column of integers or dates allow at most `_FEW_VALUES` values."""
     bounds = files.bounds.get(name)
     if bounds is None or not len(files):
         return False

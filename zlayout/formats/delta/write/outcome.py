@@ -55,7 +55,6 @@ def refused_before_write(error: Exception) -> bool:
 
 
 def _transaction_frames(error: Exception) -> list[Any]:
-    """Return the stack frames in Delta's transaction, of the error and all of its causes (py4j)."""
     frames = (frame for cause in java_causes(error) for frame in cause.getStackTrace())
     return [frame for frame in frames if "OptimisticTransaction" in frame.getClassName()]
 

@@ -43,6 +43,7 @@ _EMPTY = _Problem(
     "an empty string in the partition column {column}, which Delta would store as null",
     "UPDATE these rows, or exclude them by `where` of the layout: {column} != ''",
 )
+# Delta wrote these before version 3.3. A rewrite would interpret them in the session's time zone and store the instant.
 _NO_ZONE = _Problem(
     "ZL218",
     "a timestamp without a time zone in the partition column {column}, which readers in different time zones interpret "
@@ -50,6 +51,7 @@ _NO_ZONE = _Problem(
     "declare partition_timezone: UTC in the layout if their writer used UTC; else rewrite these partitions in the time "
     "zone of their writer, with Delta 3.3 or later, which records UTC",
 )
+# Delta takes the value from the name of a folder, which has no time zone.
 _AMBIGUOUS_HOUR = _Problem(
     "ZL218",
     "a timestamp in the partition column {column} in an hour that the session's time zone skips or repeats, which "
@@ -62,11 +64,7 @@ def refuse_changing_values(delta: DeltaJvm, work: Work) -> None:
     """Check that the rewrites of the plan would keep the partition values of the files.
 
     Raises:
-        Refused: ZL217 for an empty string, because Spark writes it as null. ZL218 for a timestamp without a time zone,
-            as Delta wrote it before version 3.3, unless the layout declares the time zone. Each reader interprets such
-            a timestamp in its own time zone, but a rewrite would interpret it in that of the session and store the
-            instant. ZL218 also for a timestamp in an hour that the session's time zone skips or repeats: Delta takes
-            the value from the name of a folder, which has no time zone.
+        Refused: ZL217 for strings, ZL218 for timestamps.
     """
     table = str(work.table)
     with spark_errors(table, "checking its partition values"):
@@ -81,13 +79,11 @@ def refuse_changing_values(delta: DeltaJvm, work: Work) -> None:
 
 
 def _conditions(delta: DeltaJvm, snapshot: Any, work: Work) -> list[tuple[_Problem, str, Column]]:
-    """Return each problem with its column, and the condition that is true for AddFiles that have the problem.
-
-    If the partitioning changes, some conditions do not apply, because values of former partition columns are stored in
-    data files. `refuse_changing_strings` and reading the new files back check the values of new partition columns.
-    """
+    """Return each problem with its column, and the condition that is true for AddFiles that have the problem."""
     from pyspark.sql import functions as F
 
+    # Data files store the values of former partition columns. `refuse_changing_strings` and reading the new files back
+    # check the values of new ones.
     moves = work.partition_by is not None
     partitioned_by = set(scala_items(snapshot.metadata().partitionColumns()))
     conditions = []
@@ -107,9 +103,8 @@ def _conditions(delta: DeltaJvm, snapshot: Any, work: Work) -> list[tuple[_Probl
 
 
 def _planned(work: Work, paths: pa.ChunkedArray) -> list[str]:
-    """Return the paths of files that the plan rewrites. A partitioning change rewrites every file."""
     found: list[str] = paths.to_pylist()
-    if not found or work.partition_by is not None:
+    if not found or work.partition_by is not None:  # a partitioning change rewrites every file
         return found
     planned = set(planned_paths(work).to_pylist())
     return [path for path in found if path in planned]

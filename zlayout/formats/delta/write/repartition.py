@@ -37,10 +37,8 @@ def repartition(delta: DeltaJvm, log: Log, snapshot: Any, state: TableState, wor
         notify: Called with each stage.
 
     Raises:
-        EngineError: ZL310, ZL311 if the new files do not contain exactly the live rows; ZL316 if a new file is missing
-            or has another size.
-        CommitConflict: ZL321, if there is any commit after the snapshot. An append is a conflict too, because its files
-            have the old partitioning.
+        EngineError: ZL310, ZL311 if the new files do not contain exactly the live rows; ZL316.
+        CommitConflict: ZL321, also for an append, because its files have the old partitioning.
         CommitUnknown: ZL331.
     """
     assert work.partition_by is not None
@@ -74,18 +72,7 @@ def repartition(delta: DeltaJvm, log: Log, snapshot: Any, state: TableState, wor
 def _write(
     delta: DeltaJvm, snapshot: Any, transaction: Any, adds: Any, columns: Sequence[str], state: TableState
 ) -> tuple[Any, int]:
-    """Write all rows by partition and check the gate.
-
-    The new files are always read back, because partition values are converted to strings in the log after the gate.
-
-    Args:
-        adds: The AddFiles of all live files, a java.util.List.
-        columns: The new partition columns.
-        state: The table state of the snapshot.
-
-    Returns:
-        The new AddFiles, a java.util.List, and the number of rows.
-    """
+    """Write all rows by partition, and check the gate. `adds` and the new AddFiles are java.util.List."""
     from zlayout.rewrite.engine import rewrite_conf
     from zlayout.rewrite.gate import Gate, column
 
@@ -97,7 +84,7 @@ def _write(
         placed = frame.repartition(*map(column, columns)) if columns else frame
         added = delta.write_files(transaction, gate.watch_result(placed))
         rows = gate.check().rows
-        if not adds.isEmpty():
+        if not adds.isEmpty():  # partition values become strings in the log after the gate
             gate.verify(delta.read_back(delta.as_written(transaction), added, adds[0]))
     return added, rows
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.schema import Schema
     from pyiceberg.table.snapshots import Snapshot
-    from pyiceberg.types import StructType
+    from pyiceberg.types import IcebergType, StructType
 
 # The records of a file, and their bytes after decompression. Writers divide larger metadata among several manifests.
 MAX_AVRO_BYTES = 512 << 20
@@ -40,12 +40,11 @@ def open_avro(location: str, io: FileIO, reader_of: Callable[[str], Reader]) -> 
         ValueError: If the file contains no Avro schema; TooLargeError if the file has more than MAX_AVRO_BYTES; also
             other errors of pyiceberg. Iterating raises TooLargeError for the bytes after decompression.
     """
-    from pyiceberg.avro.decoder import new_decoder
-
+    from zlayout.formats.iceberg.read.decoder import BoundedDecoder
     from zlayout.formats.iceberg.read.unread_types import content_of
 
     file = _limited_file()(io.new_input(location))
-    file.decoder = new_decoder(content_of(file.input_file, MAX_AVRO_BYTES))
+    file.decoder = BoundedDecoder(content_of(file.input_file, MAX_AVRO_BYTES))
     file.header = _header_reader().read(file.decoder)
     if (schema := file.header.meta.get(_SCHEMA)) is None:
         raise ValueError(f"expected an Avro schema in {location}, found none")
@@ -59,10 +58,40 @@ def manifests_of(snapshot: Snapshot, io: FileIO) -> list[ManifestFile]:
 
 
 def schema_of(avro_schema: str) -> Schema:
-    """Return the Iceberg schema of an Avro schema, which is JSON."""
+    """Return the Iceberg schema of an Avro schema, which is JSON.
+
+    Raises:
+        ValueError: A list or a map may have elements without bytes, of which a small file can contain any number.
+    """
+    from pyiceberg.schema import index_by_id
     from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
-    return AvroSchemaConversion().avro_to_iceberg(json.loads(avro_schema))
+    schema = AvroSchemaConversion().avro_to_iceberg(json.loads(avro_schema))
+    for each in index_by_id(schema).values():
+        _require_bytes(each.field_type)
+    return schema
+
+
+def _require_bytes(type_: IcebergType) -> None:
+    from pyiceberg.types import ListType, MapType
+
+    match type_:
+        case ListType(element_required=True) if not _has_bytes(type_.element_type):
+            raise ValueError("an Avro schema has a list whose elements have no bytes")
+        case MapType(value_required=True) if not (_has_bytes(type_.key_type) or _has_bytes(type_.value_type)):
+            raise ValueError("an Avro schema has a map whose entries have no bytes")
+
+
+def _has_bytes(type_: IcebergType) -> bool:
+    """Return whether each value of a type has at least one byte in Avro."""
+    from pyiceberg.types import FixedType, StructType, UnknownType
+
+    match type_:
+        case StructType():
+            return any(not each.required or _has_bytes(each.field_type) for each in type_.fields)
+        case FixedType():
+            return len(type_) > 0
+    return not isinstance(type_, UnknownType)
 
 
 def struct_reader(
@@ -82,18 +111,37 @@ def struct_reader(
     readers: list[tuple[int | None, Reader]] = []
     for known in struct.fields:
         reader = nested.get(known.field_id) or construct_reader(known.field_type)
+        reader = reader if known.required else OptionReader(reader)
         position = wanted.index(known.field_id) if known.field_id in wanted else None
-        readers.append((position, reader if known.required else OptionReader(reader)))
+        readers.append((position, reader) if position is not None else (None, _dropping()(reader)))
     present = {known.field_id for known in struct.fields}
     readers += [(i, absent.get(i, DefaultReader(None))) for i, field_id in enumerate(wanted) if field_id not in present]
     return StructReader(tuple(readers), Record, struct)
 
 
 @cache
+def _dropping() -> type[Reader]:
+    """Return the class of readers that skip a value by reading it: pyiceberg skips the entries of a map one by one."""
+    from pyiceberg.avro.reader import Reader
+
+    class Dropping(Reader):
+        def __init__(self, reader: Reader) -> None:
+            self.read = reader.read  # type: ignore[method-assign]
+
+        def read(self, decoder: Any) -> Any:
+            raise NotImplementedError
+
+        def skip(self, decoder: Any) -> None:
+            self.read(decoder)
+
+    return Dropping
+
+
+@cache
 def _limited_file() -> type[AvroFile[Any]]:
-    """Return the class of Avro files that are read within limits."""
-    from pyiceberg.avro.decoder import new_decoder
     from pyiceberg.avro.file import AvroFile, Block
+
+    from zlayout.formats.iceberg.read.decoder import BoundedDecoder
 
     class LimitedFile(AvroFile[Any]):
         __slots__ = ("records", "size")
@@ -117,19 +165,14 @@ def _limited_file() -> type[AvroFile[Any]]:
             self.records += records
             if self.records > MAX_AVRO_RECORDS:
                 raise ValueError(f"{location} has more than {MAX_AVRO_RECORDS:,} records, the limit of zlayout")
-            self.block = Block(reader=self.reader, block_records=records, block_decoder=new_decoder(plain))
+            self.block = Block(reader=self.reader, block_records=records, block_decoder=BoundedDecoder(plain))
             return records
 
     return LimitedFile
 
 
 def _decompressed(codec: str, packed: bytes, limit: int, location: str) -> bytes:
-    """Return a block of an Avro file.
-
-    Raises:
-        TooLargeError: The block has more than `limit` bytes. No more are decompressed.
-        ValueError: The block is damaged, or the codec is unknown.
-    """
+    """Decompress a block of an Avro file, but no more than `limit` bytes. location: for messages."""
     from pyiceberg.avro.codecs import KNOWN_CODECS
 
     match codec:

@@ -59,9 +59,7 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
 
     Raises:
         Refused: ZL242.
-        TableError: ZL121 if the catalog cannot be reached, ZL122 if the table does not exist, ZL123 if its metadata
-            cannot be read, ZL127 if the storage of its metadata cannot be reached, ZL137 and ZL138 if the server of the
-            catalog sends properties that are not accepted.
+        TableError: ZL121 to ZL123, ZL127; ZL137 and ZL138 for a table of a REST catalog.
     """
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
 
@@ -167,7 +165,6 @@ def loaded_catalog(catalog: CatalogConfig) -> Iterator[Catalog]:
 
 
 def _load(catalog: CatalogConfig, properties: Mapping[str, str]) -> Catalog:
-    """Load the catalog. Raises TableError ZL121, ZL137."""
     try:
         return open_catalog(catalog, properties)
     except ZlayoutError:
@@ -201,7 +198,6 @@ def open_catalog(catalog: CatalogConfig, properties: Mapping[str, str]) -> Catal
 
 
 def _without_classes(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties without those that name Python classes, and with S3Retries."""
     return {key: value for key, value in properties.items() if not key.endswith("impl")} | _S3_RETRIES
 
 
@@ -233,16 +229,13 @@ def _unreachable(catalog: CatalogConfig, error: Exception) -> ZlayoutError:
 
 
 def _same_name(catalog: CatalogConfig, name: TableName) -> str:
-    """Return a hint that names the tables of this name elsewhere in a SQL catalog, '' if there are none.
-
-    Each row of a SQL catalog contains the name of the catalog that created the table. Pyiceberg and Spark read only the
-    rows with their own name for the catalog, which is the key of the catalog in `zlayout.yaml`.
-    """
+    """Return a hint that names the tables of this name elsewhere in a SQL catalog, '' if there are none."""
     if catalog.type != "sql":
         return ""
     from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
     from sqlalchemy import select
 
+    # pyiceberg and Spark read only the rows with their own name for the catalog, which is its key in `zlayout.yaml`
     columns = (IcebergTables.catalog_name, IcebergTables.table_namespace)
     found: list[tuple[str, str]] = []
     with suppress(Exception), loaded_catalog(catalog) as loaded:
@@ -261,10 +254,7 @@ def _same_name(catalog: CatalogConfig, name: TableName) -> str:
 
 
 def _no_storage(name: TableName, error: Exception, place: str, location: Location | None = None) -> ZlayoutError:
-    """Return the error for a table whose metadata files cannot be reached although its catalog answered.
-
-    place: the store, as part of a sentence.
-    """
+    """Return the error if the catalog responds, but its storage does not. place: the store, as part of a sentence."""
     cause = explained(error, f"check storage and credentials of catalogs.{name.catalog}")
     message = f"the storage of {name}{place} cannot be reached: {cause.reason}"
     return TableError.of("ZL127", message, hint=cause.hint, location=location)
@@ -293,11 +283,7 @@ def _only_signed(name: TableName, error: Exception) -> ZlayoutError:
 
 
 def _require_sqlite_file(catalog: CatalogConfig) -> None:
-    """Check that the SQLite file of a catalog exists and is the one that SQLAlchemy opens.
-
-    Raises:
-        TableError: ZL121. SQLite would create a file that does not exist.
-    """
+    """Check that the file exists, because SQLite would create it, and that SQLAlchemy opens the same one."""
     path = sqlite_file(catalog)
     if not path or path == ":memory:":
         return
@@ -314,7 +300,7 @@ def _require_sqlite_file(catalog: CatalogConfig) -> None:
 
 
 def _require_plain_tables(catalog: CatalogConfig) -> None:
-    """Check that reading the SQLite file of a catalog runs nothing that the file contains. Raises TableError ZL121."""
+    """Check that reading the SQLite file of a catalog runs nothing that the file contains."""
     path = sqlite_file(catalog)
     if not path or path == ":memory:":
         return

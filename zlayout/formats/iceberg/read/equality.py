@@ -141,10 +141,7 @@ class _DataFiles:
 
 
 class _Column:
-    """One equality column of the data files of a partition and of E delete files.
-
-    Bounds are ranks. A file that lacks one of its bounds has the range of all ranks.
-    """
+    """One equality column of the data files of a partition and of E delete files. Bounds are ranks."""
 
     def __init__(self, sides: Sequence[pa.Array], nulls: Sequence[Bools], of_deletes: Sequence[Bools]) -> None:
         """Store the ranks of the bounds.
@@ -178,7 +175,7 @@ class _Column:
 
 
 def _ranks(sides: Sequence[pa.Array]) -> list[Int64]:
-    """Return the dense ranks of the bounds `sides` of `_Column`, in the same order."""
+    """Return the dense ranks of the bounds `sides` of `_Column`. A file that lacks a bound gets the range of all."""
     ranks = pc.rank(pa.concat_arrays(sides), sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
     parts = np.split(ranks, np.cumsum([len(side) for side in sides])[:-1])
     found = []

@@ -50,8 +50,6 @@ class DeleteFile(NamedTuple):
     Attributes:
         key: The path; for a deletion vector the path and the offset, because one Puffin file contains many vectors.
         content: POSITION_DELETES (also for a deletion vector) or EQUALITY_DELETES.
-        vector: Whether this is a deletion vector.
-        partition: The partition of the delete file.
         sequence: The data sequence number.
         rows: The number of deletes in the file.
         referenced: The path of the only data file to which the deletes apply, None if there may be several.
@@ -173,7 +171,6 @@ def read_change(manifests: Iterable[ManifestFile], io: FileIO, snapshot_id: int)
 
 
 def _opened(manifests: Sequence[ManifestFile], io: FileIO) -> Iterator[tuple[ManifestFile, Iterator[Record]]]:
-    """Yield manifests with their entries, in order. Threads fetch them, unless they are local and small."""
     is_local = all(manifest.manifest_path.startswith(("file:", "/")) for manifest in manifests)
     if is_local and sum(manifest.manifest_length for manifest in manifests) < MIN_BYTES_FOR_THREADS:
         yield from ((manifest, entries(manifest, io)) for manifest in manifests)
@@ -191,10 +188,7 @@ def entries(manifest: ManifestFile, io: FileIO) -> Iterator[Record]:
 
 @lru_cache(maxsize=64)
 def _projection(schema: str) -> StructReader:
-    """Return a reader that skips all other fields than those of `_ENTRY` and `_DATA_FILE`.
-
-    pyiceberg's own projection cannot skip a map or a list. schema: the Avro schema of a manifest, as JSON.
-    """
+    """Return a reader of `_ENTRY` and `_DATA_FILE` alone. pyiceberg's own projection cannot skip a map or a list."""
     from pyiceberg.avro.reader import DefaultReader
     from pyiceberg.types import StructType
 
@@ -269,11 +263,8 @@ def _sequence(entry: Record, manifest: ManifestFile) -> int:
 
 
 def _written(entry: Record, manifest: ManifestFile) -> int:
-    """Return the file sequence number. New entries inherit it from the manifest.
-
-    Old writers may omit it in other entries. For these, the data sequence number is returned.
-    """
-    if (own := entry[_WRITTEN]) is not None:
+    """Return the file sequence number, which new entries inherit, or the data sequence number if it is missing."""
+    if (own := entry[_WRITTEN]) is not None:  # old writers may omit it
         return int(own)
     return int(manifest.sequence_number or 0) if entry[_STATUS] == ADDED else _sequence(entry, manifest)
 

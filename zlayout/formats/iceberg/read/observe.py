@@ -126,7 +126,6 @@ def observe_table(
 
 
 def _properties(metadata: TableMetadata, name: TableName, data: DataColumns) -> dict[str, str]:
-    """Return the table properties. The one with the acceptance gets its value from `accepted.in_effect`."""
     properties, key = dict(metadata.properties), accepted.property_of(name)
     if key in properties:
         properties[key] = accepted.in_effect(properties[key], set(data.snapshot))
@@ -134,11 +133,7 @@ def _properties(metadata: TableMetadata, name: TableName, data: DataColumns) -> 
 
 
 def _sources_of_moves(manifests: Sequence[ManifestFile], spec: PartitionSpec, schema: Schema) -> frozenset[str]:
-    """Return the source columns of the current partition spec if the table has files of other specs, else none.
-
-    A rewrite moves the rows of these files to partitions of the current spec. The bounds of these columns
-    show to which partitions.
-    """
+    """Return the columns whose bounds show to which partitions a rewrite moves rows of files with other specs."""
     if all(m.partition_spec_id == spec.spec_id for m in manifests):
         return frozenset()
     return frozenset(field.source for field in spec_fields(spec, schema))
@@ -175,7 +170,6 @@ def _files(
 
 
 def _equality_fields(data: DataColumns, metadata: TableMetadata, schema: Schema) -> dict[int, EqualityField]:
-    """Return the columns of equality delete files, by field id, whose bounds can be compared."""
     fields = {}
     for field_id in sorted({i for delete in data.deletes for i in delete.equality if i in data.lower}):
         if (known := schema_with(field_id, schema, metadata)) is not None:
@@ -187,7 +181,6 @@ def _equality_fields(data: DataColumns, metadata: TableMetadata, schema: Schema)
 
 
 def _sort_ordering(order: SortOrder, schema: Schema) -> Ordering | None:
-    """Return the columns without transform in the sort order as external ordering, None if there are none."""
     names = [
         name
         for field in order.fields
@@ -198,7 +191,6 @@ def _sort_ordering(order: SortOrder, schema: Schema) -> Ordering | None:
 
 
 def _read_state(properties: Mapping[str, str]) -> tuple[recorded.State, tuple[Diagnostic, ...]]:
-    """Return the layout records in the table property, or none and a note ZL421 if they cannot be read."""
     try:
         return recorded.parse(properties.get(recorded.PROPERTY)), ()
     except recorded.CorruptState as error:
@@ -254,11 +246,7 @@ def _bounds(data: DataColumns, column: Column, field_id: int, config: MetricsCon
 def _laid_out(
     data: DataColumns, partitions: Sequence[Partition], state: recorded.State
 ) -> tuple[Int32, tuple[LayoutRecord, ...], Int32, dict[int, Baseline]]:
-    """Return the layout index of each file, the layout records, the laid-out group of each file, and the baselines.
-
-    A laid-out group has the files that one snapshot added to one partition. Both arrays are int32[files], -1 for none.
-    The keys of the baselines are the numbers of the groups.
-    """
+    """Return layout and laid-out group of each file (int32[files], -1 for none), records, and baselines by group."""
     names = sorted(state)
     layouts = tuple(LayoutRecord(recorded.layout_id(name), state[name].settings) for name in names)
     of_snapshot = {snapshot: i for i, name in enumerate(names) for snapshot in state[name].snapshots}
@@ -268,6 +256,7 @@ def _laid_out(
     group = np.full(len(data.path), -1, np.int32)
     known = layout >= 0
     width = max(1, len(partitions))
+    # a laid-out group has the files that one snapshot added to one partition
     pairs = inverse[known].astype(np.int64) * width + data.partition_index()[known]
     groups, group[known] = np.unique(pairs, return_inverse=True)
     stored = {at: baseline for entry in state.values() for at, baseline in entry.baselines.items()}
@@ -282,6 +271,5 @@ def _laid_out(
 
 
 def _digest(schema: Schema) -> str:
-    """Return the SHA-256 (hexadecimal) of the schema's fields and identifier fields, without the schema id."""
     document = schema.model_dump_json(exclude={"schema_id"})
     return hashlib.sha256(document.encode()).hexdigest()

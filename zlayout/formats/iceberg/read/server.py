@@ -124,9 +124,7 @@ class Declared:
     """What defines a catalog, apart from its server.
 
     Attributes:
-        catalog: The name of the catalog.
         properties: The properties of the catalog, for pyiceberg or for Spark.
-        environ: The environment variables.
         location: The location of the catalog in `zlayout.yaml`.
     """
 
@@ -259,7 +257,6 @@ def _is_relative(address: str) -> bool:
 
 
 def _origin(address: str) -> str:
-    """Return scheme, host and port of an address in one form; '' for any other text."""
     found = _ENDPOINT.fullmatch(address)
     if found is None:
         return ""

@@ -197,7 +197,6 @@ def after(
 
 
 def _limited(state: State) -> State:
-    """Return the state with the baselines of at most MAX_BASELINES groups, which are those with the most files."""
     every = [(-b.files, name, *at) for name, entry in state.items() for at, b in entry.baselines.items()]
     if len(every) <= MAX_BASELINES:
         return state

@@ -135,10 +135,7 @@ def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ..
 
 
 def _metrics_of_other_columns(metadata: TableMetadata) -> Iterator[str]:
-    """Yield the properties that `MetricsConfig.validateReferencedColumns` rejects, when any property is set.
-
-    Iceberg for Java removes them together with the column, pyiceberg (0.12) does not.
-    """
+    """`MetricsConfig.validateReferencedColumns` rejects them. pyiceberg (0.12) leaves them if it removes the column."""
     from pyiceberg.schema import index_by_name
 
     names = index_by_name(metadata.schema())

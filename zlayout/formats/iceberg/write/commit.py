@@ -199,11 +199,7 @@ def _baselines(snapshot: int, some: Sequence[Rewritten], work: Work) -> recorded
 
 
 def _targets(pinned: Staged, groups: Sequence[Group], target_size: int) -> list[GroupTarget]:
-    """Return the number of live rows and of new files of each group.
-
-    If the numbers of deleted rows in the plan may be estimates, the live rows are counted, and a group gets the number
-    of files for these rows if it is larger than the planned one.
-    """
+    """If the planned deletes may be estimates, count the live rows. A group may then get more files than planned."""
     if pinned.exact_deletes():
         return [_target(g, int(g.files.live_rows.sum()), g.target_files) for g in groups]
     counted = to_arrow(pinned.frame.groupBy("_file").count())
@@ -223,10 +219,7 @@ def _target(group: Group, live: int, files: int) -> GroupTarget:
 
 
 def _output_partition(pinned: Staged, work: Work) -> tuple[Column, ...]:
-    """Return the columns of a row's output partition values, none if every group is in one output partition.
-
-    A group may have several output partitions if its files have an older partition spec than the current one.
-    """
+    """Return a row's output partition values, none if each group has one: files of older specs may have several."""
     spec_id = int(pinned.table.spec().specId())
     if all(partition.spec_id == spec_id for partition in partitions_of(work.groups)):
         return ()

@@ -38,7 +38,6 @@ def require_types(jvm: IcebergJvm, name: TableName) -> None:
 
 
 def _has_spark_type(jvm: IcebergJvm, of: Any) -> bool:
-    """Return whether Iceberg can convert a Java schema or type to a type of Spark."""
     try:
         with java_errors("converting a type"):
             jvm.iceberg.spark.SparkSchemaUtil.convert(of)
@@ -51,9 +50,9 @@ def require_row_ids_of_orc(jvm: IcebergJvm, table: TableName) -> None:
     """Check that Iceberg can read the row ids of ORC files.
 
     Raises:
-        Refused: ZL228, if it cannot. For Spark 4.0 and earlier, both of its readers give all rows of an ORC file the
-            same row id, which a rewrite would store.
+        Refused: ZL228, for Spark 4.0 and earlier.
     """
+    # before, both readers of Iceberg give all rows of an ORC file the same row id, which a rewrite would store
     if not has_class(jvm.root, _ONLY_SINCE_SPARK_4_1):
         message = f"{table} has row ids and ORC files, whose row ids Iceberg for this version of Spark cannot read"
         hint = "use Spark 4.1, or set write.format.default to parquet and rewrite the ORC files with Spark 4.1"

@@ -79,7 +79,6 @@ class Staged:
         return _with_origin(frame) if ROW_ID in frame.columns else frame
 
     def _splits(self) -> dict[str, str]:
-        """Return read options for smaller splits if Iceberg's default would make fewer tasks than `min_tasks`."""
         weight = int(np.maximum(self.bytes, OPEN_COST_BYTES).sum())
         fair = max(weight // min_tasks(self.jvm.session) + 1, MIN_SPLIT_BYTES)
         return {"split-size": str(fair)} if fair < DEFAULT_SPLIT_BYTES else {}
@@ -171,11 +170,6 @@ def require_row_ids(jvm: IcebergJvm, work: Work) -> None:
 
 
 def _pinned_tasks(jvm: IcebergJvm, table: Any, work: Work, paths: pa.Array) -> Any:
-    """Return the Java scan tasks of files at the work's version.
-
-    Raises:
-        CommitConflict: ZL320, if the version has expired or does not have all the files.
-    """
     with java_errors(f"searching for the files of {work.table}"):
         tasks = None if table.snapshot(work.version) is None else tasks_of(jvm, table, work.version, paths)
         missing = len(paths) if tasks is None else jvm.content.missing(tasks)
@@ -227,21 +221,17 @@ def _cache(stack: ExitStack, jvm: IcebergJvm, table: Any, key: str) -> None:
 
 
 def _read(jvm: IcebergJvm, key: str, **options: str) -> DataFrame:
-    """Return the rows that are staged as table `key`."""
     return jvm.session.read.format("iceberg").options(**_staged_as(key), **options).load(key)
 
 
 def _staged_as(key: str) -> dict[str, str]:
-    """Return the options with which Iceberg for Spark 4.0 and earlier reads and writes staged files.
-
-    Without them, it would read the whole table and commit the new files as an append. Iceberg for Spark 4.1 recognizes
-    staged files by the name of the table. `iceberg.internals` requires that the session's Iceberg does one of both.
-    """
+    """Without these options, Iceberg for Spark 4.0 and earlier reads the whole table and commits an append."""
+    # Iceberg for Spark 4.1 recognizes staged files by the table's name. `iceberg.internals` requires either.
     return {"scan-task-set-id": key, "rewritten-file-scan-task-set-id": key}
 
 
 def _release(doing: str, release: Callable[[], Any]) -> None:
-    """Call `release` and log its errors. They are not raised, because they must not hide the outcome of a commit."""
+    """Log errors of `release`, because raising them would hide the outcome of a commit."""
     try:
         with java_errors(doing):
             release()
@@ -262,12 +252,10 @@ ORIGIN = json.dumps(
 
 
 def _with_origin(frame: DataFrame) -> DataFrame:
-    """Return the frame with `_file` and `_pos` as hidden columns, which can be selected.
-
-    In a staged table of format version 3, the row lineage columns are ordinary columns. Spark (4.1) then assumes that
-    all metadata columns are ordinary columns, and does not resolve `_file` and `_pos`. Therefore they are added to the
-    output of the relation, and a projection hides them again.
-    """
+    """Return the frame with `_file` and `_pos` as hidden columns, which can be selected."""
+    # In a staged table of format version 3, the row lineage columns are ordinary columns. Spark (4.1) then assumes that
+    # all metadata columns are ordinary columns, and does not resolve `_file` and `_pos`. Therefore they are added to
+    # the output of the relation, and a projection hides them again.
     java = jvm_of(frame.sparkSession)
     relation = frame._jdf.queryExecution().analyzed()
     origin = java.org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes(

@@ -79,13 +79,7 @@ def drop(jvm: IcebergJvm, trial: Trial) -> None:
 def _swap(
     jvm: IcebergJvm, doing: str, name: TableName, change: Callable[[Any, Any], None], done: Callable[[Any], bool]
 ) -> None:
-    """Prepare and commit a change. If the metadata has changed before the commit, prepare the change again.
-
-    Args:
-        doing: The operation, for messages.
-        change: Checks the metadata, and changes it in a transaction.
-        done: Returns whether metadata that was read after an error has the change.
-    """
+    """Commit a change, prepared again if the metadata has changed. done: whether metadata that was read has it."""
 
     def prepare() -> Prepared[bool]:
         swap = Swap.of(jvm.load(name))
@@ -103,7 +97,6 @@ def _require_table(base: Any, name: TableName, table_id: str) -> None:
 
 
 def _require_unchanged(base: Any, trial: Trial) -> None:
-    """Check that main and the branch are at the snapshots that were read. Raises CommitConflict ZL320."""
     _require_table(base, trial.table, trial.table_id)
     current = base.currentSnapshot()
     main = -1 if current is None else int(current.snapshotId())
@@ -113,13 +106,11 @@ def _require_unchanged(base: Any, trial: Trial) -> None:
 
 
 def _at(base: Any, name: TableName) -> int | None:
-    """Return the snapshot of a branch in table metadata, None if there is no such branch."""
     ref = base.ref(name.branch or MAIN)
     return int(ref.snapshotId()) if ref is not None and ref.isBranch() else None
 
 
 def _set(transaction: Any, properties: dict[str, str | None]) -> None:
-    """Set table properties; None removes one."""
     update = transaction.updateProperties()
     for key, value in properties.items():
         update.set(key, value) if value is not None else update.remove(key)

@@ -29,7 +29,6 @@ class Entry:
     Attributes:
         name: The name within its namespace.
         provider: The format of the table in lower case; empty if the catalog does not state it.
-        is_view: Whether it is a view.
         locations: The locations that the catalog states, in its own notation.
     """
 
@@ -94,7 +93,7 @@ def delta_location_of(entry: Entry, catalog: CatalogConfig, table: TableName) ->
 
 
 def _unusable(locations: Iterable[str]) -> str:
-    """Return the reason why the locations of an entry cannot be used; empty if there is one that can be used."""
+    """Return the reason why no location of an entry can be used; empty if there is one that can be used."""
     locations = tuple(locations)
     if not locations:
         return "the catalog states no location"

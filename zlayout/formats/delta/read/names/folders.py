@@ -42,7 +42,6 @@ def list_folders(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]
 
 
 def _folders(storage: pa_fs.FileSystem, globs: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Return the paths of the folders that match the globs, one glob for each level of folders."""
     found: list[tuple[str, ...]] = [()]
     for glob in globs:
         found = [
@@ -57,7 +56,6 @@ def _folders(storage: pa_fs.FileSystem, globs: tuple[str, ...]) -> list[tuple[st
 
 
 def _problem(storage: pa_fs.FileSystem, catalog: CatalogConfig, parts: tuple[str, ...]) -> TableError | None:
-    """Return ZL110 if the folder has no Delta log."""
     if LogFiles(pa_fs.SubTreeFileSystem("/".join(parts), storage)).sizes:
         return None
     message = f"expected a Delta table at {'/'.join(parts)} in the warehouse of {catalog.name}, found none"

@@ -46,7 +46,6 @@ class Hive:
         return self._ask(lambda client: client.get_table_objects_by_name(namespace, names))
 
     def _ask(self, request: Callable[[Any], Result]) -> Result:
-        """Send a request to the first metastore that accepts a connection."""
         from hive_metastore.ThriftHiveMetastore import Client
         from thrift.protocol.TBinaryProtocol import TBinaryProtocol
         from thrift.transport.TSocket import TSocket
@@ -68,7 +67,6 @@ class Hive:
             return request(Client(TBinaryProtocol(TBufferedTransport(transport))))
 
     def _connection(self) -> socket.socket:
-        """Connect to the first metastore that accepts a connection. Raises OSError of the last one if none does."""
         *others, last = ((url.hostname, url.port or _PORT) for url in map(urlsplit, self._uris))
         for address in others:
             with suppress(OSError):

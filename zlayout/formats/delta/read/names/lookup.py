@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 
+from zlayout import reading
 from zlayout.errors import TableError, ZlayoutError
 from zlayout.formats.access import explained
 from zlayout.formats.base import Listed
@@ -15,6 +16,8 @@ from zlayout.formats.delta.read.names.entry import Entry, NameService, delta_loc
 from zlayout.formats.delta.read.names.folders import list_folders
 from zlayout.formats.storage import stores
 from zlayout.spec.model import CatalogConfig, TableName
+
+_OBJECT_BYTES = 500  # what an entry takes apart from its texts
 
 
 def at_location(catalog: CatalogConfig, table: TableName, location: str) -> CatalogConfig:
@@ -36,8 +39,7 @@ class Names:
         A catalog that is of this type already is returned unchanged.
 
         Raises:
-            TableError: ZL133 if the service cannot be reached, ZL134 if it does not have the table, ZL135 if the entry
-                is not a Delta table, ZL136 if its location cannot be used.
+            TableError: ZL133, ZL134 if there is no such table, ZL135 if it is not a Delta table, ZL136.
         """
         if self._catalog.type == "path":
             return self._catalog
@@ -59,11 +61,12 @@ class Names:
             return
         self._require_namespace(pattern)
         with _service_errors(self._catalog):
+            limit = _ListLimit()
             found = [
                 (TableName(self._catalog.name, (namespace,), entry.name), entry)
-                for namespace in sorted(self._service.namespaces())
+                for namespace in sorted(limit.names(self._service.namespaces()))
                 if fnmatchcase(namespace, pattern.namespace[0])
-                for entry in sorted(self._service.entries(namespace), key=lambda entry: entry.name)
+                for entry in sorted(limit.entries(self._service.entries(namespace)), key=lambda entry: entry.name)
                 if fnmatchcase(entry.name, pattern.name)
             ]
         for table, entry in found:
@@ -80,7 +83,7 @@ class Names:
 
     @cached_property
     def _service(self) -> NameService:
-        """The client of the catalog's service, which all threads share. It imports only the library that it needs."""
+        """All threads share the client."""
         if self._catalog.type == "glue":
             from zlayout.formats.delta.read.names.glue import Glue
 
@@ -94,8 +97,31 @@ class Names:
         return Unity(self._catalog)
 
 
+class _ListLimit:
+    """Limits the memory of what a service lists, in any number of pages."""
+
+    def __init__(self) -> None:
+        self._left = reading.MAX_LISTED_BYTES
+
+    def names(self, names: Iterable[str]) -> Iterator[str]:
+        """Yield the names. Raises TooLargeError."""
+        for name in names:
+            self._take(name)
+            yield name
+
+    def entries(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """Yield the entries. Raises TooLargeError."""
+        for entry in entries:
+            self._take(entry.name, entry.provider, *entry.locations)
+            yield entry
+
+    def _take(self, *texts: str) -> None:
+        self._left -= _OBJECT_BYTES + sum(map(len, texts))
+        if self._left < 0:
+            raise reading.TooLargeError("the list of tables of the service", reading.MAX_LISTED_BYTES)
+
+
 def _at_entry(catalog: CatalogConfig, table: TableName, entry: Entry) -> CatalogConfig:
-    """Return the catalog of type `path` for the location of an entry. Raises TableError ZL135, ZL136."""
     found = at_location(catalog, table, location := delta_location_of(entry, catalog, table))
     if missing := stores(found) - stores(catalog):
         raise TableError.of(
@@ -110,7 +136,6 @@ def _at_entry(catalog: CatalogConfig, table: TableName, entry: Entry) -> Catalog
 
 @contextmanager
 def _service_errors(catalog: CatalogConfig) -> Iterator[None]:
-    """Translate the errors that the client of a service raises to TableError ZL133."""
     try:
         yield
     except ZlayoutError:

@@ -52,12 +52,7 @@ class Unity:
         raise ValueError(f"expected at most {MAX_PAGES:,} pages of {resource}, found more")
 
     def _get(self, path: str, query: Mapping[str, str]) -> Mapping[str, Any] | None:
-        """Return the JSON object that the service answers with, None if the name does not exist.
-
-        Raises:
-            requests.RequestException: If the service cannot be reached, or refuses the request.
-            ValueError: If the answer is not a JSON object, or has more than MAX_RESPONSE_BYTES.
-        """
+        """Return the JSON object of the response, None if the name does not exist."""
         import requests
 
         with requests.get(
@@ -86,7 +81,6 @@ class Unity:
 
 
 def _text_of(answer: Response) -> str:
-    """Return the body of a response. Raises ValueError for one that takes too much memory."""
     content = bytearray()
     for part in answer.iter_content(_PART):
         content += part
