@@ -25,7 +25,7 @@ import yaml
 from lxml import html
 
 import zlayout
-from zlayout.spec.schema import load_schema
+from zlayout.spec.check import load_schema
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "docs"

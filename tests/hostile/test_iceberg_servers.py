@@ -29,8 +29,8 @@ from support.servers import CREDENTIALS
 import zlayout
 from zlayout import reading
 from zlayout.errors import Location, TableError
-from zlayout.formats.iceberg.read import avro
 from zlayout.formats.iceberg.read import catalog as read
+from zlayout.formats.iceberg.read import manifests as avro
 from zlayout.formats.iceberg.read.observe import observe
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.location import S3_ENDPOINT_VARIABLES

@@ -18,12 +18,11 @@ from support.builders import make_layout, make_spec
 from support.runs import plan_and_apply
 
 import zlayout
-from zlayout.app.replay import scan
+from zlayout.app.trial import scan
 from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties
 from zlayout.formats.registry import FORMATS
 from zlayout.predicate.model import In
-from zlayout.spark.catalyst import frame_of, java_sessions
-from zlayout.spark.jvm import jvm_of, scala_seq
+from zlayout.spark.jvm import frame_of, java_sessions, jvm_of, scala_seq
 from zlayout.spark.live import LiveRuntime
 from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.state import TableState

@@ -13,8 +13,7 @@ from zlayout.formats.registry import backend_for
 from zlayout.spark.arrow import to_arrow
 from zlayout.spark.session import SparkRuntime, check_pyspark
 from zlayout.spec.model import CatalogConfig, TableName
-from zlayout.table.reserved import PREFIX
-from zlayout.table.state import TableState
+from zlayout.table.state import PREFIX, TableState
 
 FILE = f"{PREFIX}file"
 DRAW = f"{PREFIX}draw"

@@ -18,18 +18,17 @@ import numpy as np
 import pyarrow as pa
 
 from zlayout.advisor.model import Bools, Float64, TableQuery
-from zlayout.planner.classes import Classes
 from zlayout.planner.decayed import Decayed, measured_groups
 from zlayout.planner.forecast import Measured
+from zlayout.planner.partitions import Classes
 from zlayout.planner.proposal import Worth
 from zlayout.planner.selection import SelectedFiles
 from zlayout.predicate.coercion import arrow_aligned
 from zlayout.predicate.model import And, Compare, In, IsNull, Leaf, Not, Operator, Or, Predicate, Value, leaves
 from zlayout.predicate.prune import may_match
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.ranks import rank_bounds
-from zlayout.table.reach import estimate_in_partitions
-from zlayout.table.segments import before, segments_of
+from zlayout.table.metrics import estimate_in_partitions
+from zlayout.table.ranks import before, rank_bounds, segments_of
 from zlayout.table.state import ColumnBounds, FileTable, Int64
 
 _COMPARE: dict[Operator, np.ufunc] = {

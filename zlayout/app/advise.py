@@ -9,17 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zlayout.advisor.declared import bound_lengths, declared_layout, fitting, searched
+from zlayout.advisor.costs import column_shares, in_partitions, queries_on
 from zlayout.advisor.model import KeySample, QueryPredicates, Study, TableWorkload
-from zlayout.advisor.queries import column_shares, in_partitions, queries_on
-from zlayout.advisor.search import Progress
-from zlayout.advisor.study import Question, rewrite_target, study, with_workload
-from zlayout.app.arguments import require_count, require_number
-from zlayout.app.columns import layouts_of, parse_columns
+from zlayout.advisor.query_costs import bound_lengths, declared_layout, fitting, searched
+from zlayout.advisor.study import Progress, Question, rewrite_target, study, with_workload
 from zlayout.app.concurrent_reads import read_table
 from zlayout.app.files import write_atomically
 from zlayout.app.import_ import target_size
-from zlayout.app.project import known_table, layout_of, load_project
+from zlayout.app.init import layouts_of, parse_columns
+from zlayout.app.project import known_table, layout_of, load_project, require_count, require_number
 from zlayout.app.rules import layout_of_table
 from zlayout.app.workloads import column_names
 from zlayout.errors import Location, SpecError
@@ -27,9 +25,8 @@ from zlayout.formats.registry import backend_for
 from zlayout.report.words import printable
 from zlayout.spark.live import runtime_for
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.edit import with_layout
-from zlayout.spec.layout import CLUSTERING_CURVE, Layout
-from zlayout.spec.model import LayoutSpec, Project, TableName
+from zlayout.spec.layouts import with_layout
+from zlayout.spec.model import CLUSTERING_CURVE, Layout, LayoutSpec, Project, TableName
 from zlayout.table.state import TableState
 from zlayout.tuning import give_back_freed_memory
 from zlayout.workload import Workload, read_workload

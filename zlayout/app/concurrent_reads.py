@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from zlayout.app.arguments import require_count, require_number
+from zlayout.app.project import require_count, require_number
 from zlayout.errors import Location, TableError, ZlayoutError
 
 if TYPE_CHECKING:

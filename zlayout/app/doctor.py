@@ -15,8 +15,7 @@ import numpy as np
 from zlayout.app.concurrent_reads import read_one
 from zlayout.app.project import known_catalog
 from zlayout.errors import ZlayoutError, first_line
-from zlayout.formats.access import DENIED, cause_of
-from zlayout.formats.addresses import addresses
+from zlayout.formats.access import DENIED, addresses, cause_of
 from zlayout.formats.registry import backend_for
 from zlayout.formats.write_permission import NotChecked, require_writable
 from zlayout.report.words import version_word

@@ -9,19 +9,17 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from zlayout.app.arguments import require_count
-from zlayout.app.project import known_table, layout_of
+from zlayout.app.project import known_table, layout_of, require_count
 from zlayout.app.proposing import Planned
 from zlayout.app.rules import require_branches, table_on
 from zlayout.errors import Diagnostic, SpecError, TableError, first_line
 from zlayout.planner.run_report import RunReport, Trend
-from zlayout.records.model import Command, Record
-from zlayout.records.of_plan import records_of
+from zlayout.records.history import Command, Record, records_of
 from zlayout.records.trend import MAX_RECORDS, Growth, growths, touched_trend
 from zlayout.spec.model import Project, TableName
 
 if TYPE_CHECKING:
-    from zlayout.records.sqlite import SqliteStore
+    from zlayout.records.history import SqliteStore
 
 # The number of records that a trend in a report shows.
 MAX_POINTS = 30
@@ -142,7 +140,7 @@ def _store(project: Project) -> SqliteStore | None:
     config = project.history
     if config is None:
         return None
-    from zlayout.records.sqlite import SqliteStore  # imported here because most projects keep no history
+    from zlayout.records.history import SqliteStore  # imported here because most projects keep no history
 
     return SqliteStore(config.path, config.keep_days)
 

@@ -7,28 +7,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-from zlayout.app.arguments import require_choice, require_project
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.app.files import write_result
-from zlayout.app.pictures import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
 from zlayout.app.plan import Planned, ProjectPlan, backends_of, plan_specs, plan_table
-from zlayout.app.project import is_name, named_layouts, select_layouts
+from zlayout.app.project import is_name, named_layouts, require_choice, require_project, select_layouts
 from zlayout.app.proposing import observe_and_propose
+from zlayout.app.results import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
 from zlayout.app.rules import Declared, layouts_of_tables, on_branch
 from zlayout.errors import Location, Refused, SpecError, TableError
 from zlayout.formats.base import Backend
 from zlayout.planner import document
-from zlayout.planner.assemble import assemble
-from zlayout.planner.bound_need import saved_values, with_values
+from zlayout.planner.bounds import saved_values, with_values
 from zlayout.planner.budget import choose_saved
-from zlayout.planner.decision import Decision, PlanOptions
+from zlayout.planner.diff import assemble
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.run_report import RunReport
 from zlayout.planner.stale import Staleness, staleness
+from zlayout.planner.work import Decision, PlanOptions
 from zlayout.spark.session import SparkRuntime
+from zlayout.spec.layouts import parse_table
 from zlayout.spec.model import Project
-from zlayout.spec.names import parse_table
 
 
 def write_plan(plan: ProjectPlan, path: str | Path) -> None:

@@ -9,11 +9,11 @@ from threading import Lock
 from zlayout.app.concurrent_reads import cannot_read
 from zlayout.errors import Refused, ZlayoutError
 from zlayout.formats.base import Backend
-from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.diff import propose
 from zlayout.planner.model import Status, TablePlan
+from zlayout.planner.notes import partitioning
 from zlayout.planner.proposal import Proposal
-from zlayout.planner.settings import partitioning
+from zlayout.planner.work import Decision, PlanOptions
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.renames import in_case_of
 from zlayout.table.state import TableState

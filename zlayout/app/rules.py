@@ -15,8 +15,8 @@ from zlayout.formats.base import Backend, Listed
 from zlayout.formats.registry import FORMATS, backend_for
 from zlayout.message_text import first_of, quote_value
 from zlayout.spark.session import SparkRuntime
+from zlayout.spec.layouts import parse_table
 from zlayout.spec.model import CatalogConfig, LayoutRule, LayoutSpec, Project, TableName
-from zlayout.spec.names import parse_table
 from zlayout.spec.rules import holds, matches, rule_of, within
 from zlayout.table.state import TableState
 

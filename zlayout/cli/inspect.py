@@ -7,18 +7,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from zlayout.app.columns import split_columns
 from zlayout.app.concurrent_reads import TIMEOUT
+from zlayout.app.init import split_columns
 from zlayout.app.inspect import Inspection, inspect
 from zlayout.app.project import load_project
 from zlayout.cli.console import Console
 from zlayout.formats.run_metrics import RunMetrics
 from zlayout.message_text import plural
-from zlayout.planner.forecasts import QueryCost
+from zlayout.planner.model import QueryCost
 from zlayout.report.phrases import cost_text
 from zlayout.report.words import duration, number, printable, setting, size, version_word
 from zlayout.secrets import without_secrets
-from zlayout.spec.layout import CLUSTERED_BY
+from zlayout.spec.model import CLUSTERED_BY
 from zlayout.table.metrics import ColumnMetrics
 from zlayout.table.state import LayoutRecord
 

@@ -14,13 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from zlayout.curve.kd import Goal, grow
+from zlayout.curve.kd import Goal, grow, sort_parts
 from zlayout.curve.layout import FileMap, build, join_trees, keep_used
-from zlayout.curve.marginal import Marginal
-from zlayout.curve.order import Ranked, rank
-from zlayout.curve.ranges import range_boundaries
-from zlayout.curve.sorted_parts import sort_parts
-from zlayout.curve.tree import Float64, Int32, Int64, KdTree
+from zlayout.curve.tree import Float64, Int32, Int64, KdTree, Marginal, Ranked, range_boundaries, rank
 
 # Mean number of files per box. Nearly every box then has at most 64 files, so that its tree has six levels.
 FILES_PER_BOX = 48

@@ -16,8 +16,7 @@ from zlayout.formats.undo import Undo
 from zlayout.planner.work import Capabilities as Capabilities
 from zlayout.planner.work import Group as Group
 from zlayout.planner.work import Work as Work
-from zlayout.spec.layout import Layout
-from zlayout.spec.model import TableName
+from zlayout.spec.model import Layout, TableName
 from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.state import Int64, PartitionField, TableState
 

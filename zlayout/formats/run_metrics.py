@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zlayout.planner.forecasts import QueryCost
+from zlayout.planner.model import QueryCost
 from zlayout.reading import parse_json
 from zlayout.table.baseline import SIGNIFICANT_DIGITS
 

@@ -7,8 +7,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from zlayout.errors import TableError, first_line
+from zlayout.formats.access import CONNECT_SECONDS, READ_SECONDS
 from zlayout.formats.storage import s3_access
-from zlayout.formats.time_limits import CONNECT_SECONDS, READ_SECONDS
 from zlayout.spec.model import CatalogConfig
 from zlayout.table.location import S3_SCHEMES
 

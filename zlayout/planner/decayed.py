@@ -7,16 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from zlayout.planner.classes import Classes, classes_of
 from zlayout.planner.forecast import Measured, best_touched, ideal_touched, touched_ratio
 from zlayout.planner.packing import gains
-from zlayout.planner.partitions import Bools, FileFacts, Floats, Index, file_facts
+from zlayout.planner.partitions import Bools, Classes, FileFacts, Floats, Index, classes_of, file_facts
 from zlayout.planner.selection import SelectedFiles
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.reach import Reach, reach
-from zlayout.table.side_by_side import side_by_side
-from zlayout.table.state import FileTable, target_files
-from zlayout.table.sums import counts, sums
+from zlayout.table.metrics import Reach, reach
+from zlayout.table.state import FileTable, counts, side_by_side, sums, target_files
 
 # A rewrite is not expected to reach a lower touched than this, unless theory is lower. If 1 were expected, even the
 # smallest additional group would exceed any tolerance, and every append would cause a rewrite of the whole partition.

@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from zlayout.errors import Diagnostic, Location, Refused, SpecError
 from zlayout.message_text import describe_value, escape_unprintable, json_text
+from zlayout.planner.actions import FilesAre
 from zlayout.planner.model import FORMAT_VERSION, Plan, Status, Summary, TablePlan, summary
-from zlayout.planner.picture import Picture
-from zlayout.planner.requirements import FilesAre
-from zlayout.planner.result import TableResult
-from zlayout.planner.run_report import RunReport
+from zlayout.planner.run_report import Picture, RunReport, TableResult
 from zlayout.reading import parse_json, read_at_most
 
 if TYPE_CHECKING:

@@ -13,16 +13,13 @@ import pyarrow.compute as pc
 
 from zlayout.curve.layout import build_map
 from zlayout.planner.forecast import measure
-from zlayout.planner.partition_text import partition_names
-from zlayout.planner.partitions import Bools, Floats
-from zlayout.planner.picture import SCALE, Boxes, Picture, StripBin
+from zlayout.planner.partitions import Bools, Floats, partition_names
+from zlayout.planner.run_report import SCALE, Boxes, Picture, StripBin
 from zlayout.planner.work import Group
-from zlayout.spec.layout import Layout
-from zlayout.spec.model import LayoutSpec
-from zlayout.table.histogram import size_histogram
+from zlayout.spec.model import Layout, LayoutSpec
+from zlayout.table.metrics import size_histogram
 from zlayout.table.ranks import rank_bounds
-from zlayout.table.state import ColumnBounds, FileTable, Int64, TableState, identities, target_files
-from zlayout.table.sums import counts
+from zlayout.table.state import ColumnBounds, FileTable, Int64, TableState, counts, identities, target_files
 
 # Readers cannot distinguish more boxes, and the page would become large.
 MAX_BOXES = 400

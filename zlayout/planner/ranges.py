@@ -22,15 +22,13 @@ import numpy as np
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from zlayout.planner.classes import classes_of
 from zlayout.planner.forecast import Measured
-from zlayout.planner.forecasts import BytesRead, ColumnForecast, FilesAfter, TouchedRange
-from zlayout.planner.partitions import Bools, Floats, Index
+from zlayout.planner.model import BytesRead, ColumnForecast, FilesAfter, TouchedRange
+from zlayout.planner.partitions import Bools, Floats, Index, classes_of
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import lacks_bounds
 from zlayout.table.metrics import min_floor
-from zlayout.table.state import Column, FileTable, TableState, is_text
-from zlayout.table.sums import counts, sums
+from zlayout.table.state import Column, FileTable, TableState, counts, is_text, sums
 
 # The largest relative error of `touched`, which is estimated from bounds: docs/metrics.md, "touched".
 ESTIMATE_ERROR = 0.1

@@ -14,22 +14,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zlayout.planner.bound_need import length_in
-from zlayout.planner.decision import Decision
+from zlayout.planner.bounds import length_in
 from zlayout.planner.drawing import columns_of_picture, most_interesting
-from zlayout.planner.forecasts import ColumnForecast, FilesAfter, SampleFacts
-from zlayout.planner.model import READS_MORE, TablePlan
+from zlayout.planner.model import READS_MORE, ColumnForecast, FilesAfter, SampleFacts, TablePlan
 from zlayout.planner.notes import reads_more, small_partition_files
 from zlayout.planner.partitions import SMALL_BELOW, Bools, Index
 from zlayout.planner.ranges import stays_unbounded
 from zlayout.planner.selection import first_column_rank
-from zlayout.planner.simulated import Column, together
-from zlayout.planner.simulation import MAX_GROUPS, Rewrite, Simulation, errors_of, simulate
-from zlayout.planner.work import Group
+from zlayout.planner.simulation import MAX_GROUPS, Column, Rewrite, Simulation, errors_of, simulate, together
+from zlayout.planner.work import Decision, Group
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.key_sample import RowGroups, RowGroupSample
-from zlayout.table.metrics import layout_metrics
-from zlayout.table.reach import reach
+from zlayout.table.metrics import layout_metrics, reach
 from zlayout.table.state import ColumnBounds, FileTable, PartitionField, TableState
 
 # The smallest error of a prediction, as a share of it, because the rewrite draws another sample. It is larger if only

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from zlayout.errors import Diagnostic
 from zlayout.message_text import plural
-from zlayout.planner.actions import Action, ChangeClustering, ChangePartitioning, RewriteGroup
-from zlayout.planner.decision import Decision
-from zlayout.planner.model import TablePlan
-from zlayout.planner.requirements import (
+from zlayout.planner.actions import (
+    Action,
+    ChangeClustering,
+    ChangePartitioning,
     ClusteringIs,
     FilesAre,
     LayoutIs,
@@ -22,12 +22,15 @@ from zlayout.planner.requirements import (
     PartitioningIs,
     PropertyIs,
     Requirement,
+    RewriteGroup,
     SchemaIs,
     TableIs,
     VersionIs,
     planned_clustering,
     violated,
 )
+from zlayout.planner.model import TablePlan
+from zlayout.planner.work import Decision
 from zlayout.spec.model import MAIN, LayoutSpec
 from zlayout.table.state import FileTable, TableState, identities
 

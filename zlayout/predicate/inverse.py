@@ -16,7 +16,24 @@ from decimal import Decimal, localcontext
 from sqlglot import exp
 
 from zlayout.predicate.coercion import depends_on_type
-from zlayout.predicate.constants import (
+from zlayout.predicate.model import (
+    DAYS_PER_UNIT,
+    MIRRORED,
+    MONTHS_PER_UNIT,
+    And,
+    Compare,
+    Not,
+    Operator,
+    Predicate,
+    Value,
+    as_datetime,
+    end_of,
+    shift,
+    start_of,
+    starts_with,
+    unit_named,
+)
+from zlayout.predicate.sql_tree import (
     INTEGER_TYPES,
     MAX_DIGITS,
     STRING_TYPES,
@@ -25,12 +42,10 @@ from zlayout.predicate.constants import (
     as_instant,
     constant,
     interval_of,
+    is_column,
     shifted,
     truncation_unit,
 )
-from zlayout.predicate.model import MIRRORED, And, Compare, Not, Operator, Predicate, Value, starts_with
-from zlayout.predicate.periods import DAYS_PER_UNIT, MONTHS_PER_UNIT, as_datetime, end_of, shift, start_of, unit_named
-from zlayout.predicate.sql_tree import is_column
 
 # Formats of date_format, as sqlglot writes them, whose results have the order of their dates; and the period of each.
 _SORTED_FORMATS = {"%Y-%m-%d": "DAY", "%Y%m%d": "DAY", "%Y-%m": "MONTH", "%Y%m": "MONTH", "%Y": "YEAR"}

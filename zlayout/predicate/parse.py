@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from zlayout.errors import Diagnostic, Location, SpecError
 from zlayout.message_text import quote_value
-from zlayout.predicate.literals import RejectedError, literal
-from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate
+from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate, RejectedError, literal
 from zlayout.sql_text import quote_path
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def parse_where(text: str, location: Location) -> Predicate:
     Raises:
         SpecError: ZL030, ZL031 or ZL032.
     """
-    from zlayout.predicate.where_rules import strict_predicate
+    from zlayout.predicate.rules import strict_predicate
 
     try:
         return strict_predicate(_parse(text))
@@ -97,7 +96,7 @@ def _parse(text: str) -> exp.Expr:
 
 def _check_tokens(text: str, tokens: list[Token]) -> None:
     """Reject tokens that are never allowed, and nesting so deep that the recursion of the parser would fail."""
-    from zlayout.predicate.where_rules import ALLOWED
+    from zlayout.predicate.rules import ALLOWED
 
     escape = next((e[0] for e in re.finditer(r"\\(.)", text, re.DOTALL) if e[1] not in "\\'\"nrt"), None)
     if escape:

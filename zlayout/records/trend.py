@@ -11,7 +11,7 @@ from itertools import combinations
 import numpy as np
 
 from zlayout.planner.run_report import ColumnTrend, Trend
-from zlayout.records.model import Record
+from zlayout.records.history import Record
 
 # The minimum number of records for a slope, and the minimum time between the first and the last one.
 MIN_RECORDS = 4

@@ -10,8 +10,7 @@ import re
 from xml.etree import ElementTree
 
 from zlayout.planner.model import Plan, Status, TablePlan
-from zlayout.planner.result import ResultStatus
-from zlayout.planner.run_report import RunReport
+from zlayout.planner.run_report import ResultStatus, RunReport
 from zlayout.report.findings import of_table
 from zlayout.report.text import TextOptions, render_table
 from zlayout.report.words import printable

@@ -5,13 +5,9 @@ from __future__ import annotations
 import re
 
 from zlayout.message_text import plural
-from zlayout.planner.forecasts import ColumnForecast
-from zlayout.planner.model import Plan, Status, TablePlan
-from zlayout.planner.result import MeasuredColumn, TableResult
-from zlayout.planner.run_report import RunReport
-from zlayout.report.closing import last_line, title
-from zlayout.report.one_line import states_text, worst_first
-from zlayout.report.phrases import bytes_text, touched_text, written_text
+from zlayout.planner.model import ColumnForecast, Plan, Status, TablePlan
+from zlayout.planner.run_report import MeasuredColumn, RunReport, TableResult
+from zlayout.report.phrases import bytes_text, last_line, states_text, title, touched_text, worst_first, written_text
 from zlayout.report.text import TextOptions, render_table
 from zlayout.report.words import RESULT_STATUSES, number, printable, size, state
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from zlayout.planner.model import Plan, Status, TablePlan
-from zlayout.planner.result import TableResult
-from zlayout.planner.run_report import RunReport
+from zlayout.planner.run_report import RunReport, TableResult
 from zlayout.report.words import printable
 
 Of = TypeVar("Of", TablePlan, TableResult)

@@ -11,8 +11,7 @@ from typing import Any
 from zlayout.errors import Diagnostic, Location
 from zlayout.planner.actions import RewriteGroup
 from zlayout.planner.model import Plan, TablePlan
-from zlayout.planner.picture import StripBin
-from zlayout.planner.run_report import RunReport
+from zlayout.planner.run_report import RunReport, StripBin
 
 
 def without_values(shown: Plan | RunReport) -> RunReport:

@@ -9,11 +9,9 @@ from zlayout.errors import Diagnostic
 from zlayout.message_text import plural
 from zlayout.planner.actions import ChangeClustering, ChangePartitioning, SetProperties
 from zlayout.planner.model import Plan, Status, TablePlan
-from zlayout.planner.result import TableResult
-from zlayout.planner.run_report import RunReport
+from zlayout.planner.run_report import RunReport, TableResult
 from zlayout.report import phrases
-from zlayout.report.closing import last_line
-from zlayout.report.one_line import MAX_TABLES, brief, table_lines, worst_first
+from zlayout.report.phrases import MAX_TABLES, brief, last_line, table_lines, worst_first
 from zlayout.report.words import number, printable, property_reason, setting, size, version_word, wrapped
 
 Style = Callable[[str, str], str]

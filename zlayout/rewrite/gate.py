@@ -24,19 +24,21 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from zlayout.errors import EngineError
-from zlayout.spark.catalyst import (
+from zlayout.spark.jvm import (
     apply_expression,
     call,
     column_of,
     expression_of,
+    jvm_of,
     object_literal,
     object_type,
+    scala_map,
+    scala_object,
     static_call,
     wraparound,
 )
-from zlayout.spark.jvm import jvm_of, scala_map, scala_object
 from zlayout.sql_text import quote_identifier
-from zlayout.table.reserved import PREFIX
+from zlayout.table.state import PREFIX
 
 ROW = f"{PREFIX}row"
 NUMBER = f"{PREFIX}number"

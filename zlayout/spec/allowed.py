@@ -18,7 +18,7 @@ from typing import Any
 from zlayout.errors import Diagnostic
 from zlayout.formats.registry import FORMATS
 from zlayout.message_text import escape_unprintable, quote_value
-from zlayout.spec.validation import Violation, suggestion
+from zlayout.spec.check import Violation, suggestion
 
 PLAIN_HTTP = "expected https to another machine, found http"
 USE_HTTPS = "use https, or set allow_http: true in the catalog, which sends credentials without encryption"

@@ -13,8 +13,8 @@ from zlayout.errors import Diagnostic, Location
 from zlayout.formats.registry import FORMATS
 from zlayout.message_text import quote_value
 from zlayout.spec.allowed import NAME, PLAIN_HTTP, USE_HTTPS, catalog_type, is_url, java_string
+from zlayout.spec.check import Violation, suggestion
 from zlayout.spec.model import CatalogConfig
-from zlayout.spec.validation import Violation, suggestion
 from zlayout.table.location import GCS_SCHEME, S3_ENDPOINT_VARIABLES, S3_SCHEMES
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")

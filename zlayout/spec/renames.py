@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from zlayout.predicate.model import columns as columns_of
 from zlayout.predicate.model import renamed
 from zlayout.predicate.parse import to_sql
-from zlayout.spec.layout import COLUMN_IDS, Layout, ZorderColumn, parsed_cuts
-from zlayout.spec.model import LayoutSpec
+from zlayout.spec.model import COLUMN_IDS, Layout, LayoutSpec, ZorderColumn, parsed_cuts
 
 if TYPE_CHECKING:
     from zlayout.table.state import Column, LayoutRecord, TableState

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from zlayout.errors import Diagnostic
 from zlayout.message_text import quote_value
 from zlayout.predicate.coercion import comparable
-from zlayout.predicate.literals import literal
-from zlayout.predicate.model import Compare, TextOnly, columns, leaves
+from zlayout.predicate.model import Compare, TextOnly, columns, leaves, literal
+from zlayout.spec.check import column_hint
 from zlayout.spec.model import LayoutSpec
-from zlayout.spec.validation import column_hint
 from zlayout.table.partition import PartitionField
 
 if TYPE_CHECKING:

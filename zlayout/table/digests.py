@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.table.order import Values, byte_order, order_of
-from zlayout.table.side_by_side import MAX_THREADS, pieces, side_by_side
-from zlayout.table.state import FileTable, Int64, identity_columns
+from zlayout.table.state import MAX_THREADS, FileTable, Int64, identity_columns, pieces, side_by_side
 
 # Number of files that are hashed as one block. Another number would change every digest.
 FILES_PER_BLOCK = 1 << 16

@@ -131,7 +131,7 @@ def read_query(query: Query, known: Mapping[str, Sequence[str]], now: datetime =
     """
     from sqlglot import exp
 
-    from zlayout.predicate.constants import fix_current_time
+    from zlayout.predicate.sql_tree import fix_current_time
     from zlayout.workload.queries import Reader
 
     reader = Reader(query, known)

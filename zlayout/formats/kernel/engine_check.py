@@ -67,7 +67,7 @@ PLACEMENT: Calls = {
     f"{_CATALYST}.KnownNullable": ("new/1",),
     f"{_CATALYST}.UnscaledValue": ("new/1",),
 }
-# Further methods, which differ between Spark 4 and Spark 3.5 (`zlayout.spark.catalyst`). One element must be complete.
+# Further methods, which differ between Spark 4 and Spark 3.5 (`zlayout.spark.jvm`). One element must be complete.
 _OF_SPARK: tuple[Calls, ...] = (
     {
         "org.apache.spark.sql.classic.Dataset": ("ofRows/2",),

@@ -29,7 +29,7 @@ from zlayout.formats.delta.read.log import (
     sidecar_name,
 )
 from zlayout.reading import parse_json
-from zlayout.spec.layout import COLUMN_IDS
+from zlayout.spec.model import COLUMN_IDS
 from zlayout.table.baseline import Baseline, parse_baseline
 from zlayout.table.order import distinct_rows
 from zlayout.table.state import Int32, LayoutRecord, are_settings

@@ -16,8 +16,7 @@ from zlayout.formats.delta.read.history import commit_infos, recorded, run_of
 from zlayout.formats.delta.read.log import LogFiles, read_actions
 from zlayout.formats.delta.read.opening import unreadable
 from zlayout.formats.delta.read.tags import vector_key
-from zlayout.formats.stored_files import missing_files
-from zlayout.formats.undo import Change, Identity, Net, Undo
+from zlayout.formats.undo import Change, Identity, Net, Undo, missing_files
 from zlayout.spec.model import TableName
 from zlayout.table.state import TableState
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.fs as pa_fs
 
 from zlayout.errors import EngineError
-from zlayout.formats.delta.read.run_history import COMMIT_MARKER, RUN, RunCommit, run_commits, version_with_marker
+from zlayout.formats.delta.read.history import COMMIT_MARKER, RUN, RunCommit, run_commits, version_with_marker
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.kernel.failures import Failures, java_causes, java_errors
 from zlayout.formats.kernel.outcome import ran, settled

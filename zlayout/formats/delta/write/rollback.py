@@ -17,8 +17,13 @@ from zlayout.formats.base import Commit, Notify, Progress, Stage
 from zlayout.formats.delta.read.undo import vacuumed
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.outcome import Log, spark_errors
-from zlayout.formats.delta.write.source_files import add_files_at, require_pinned
-from zlayout.formats.delta.write.transaction import begin, replacement_metrics, require_no_silent_change
+from zlayout.formats.delta.write.source_files import (
+    add_files_at,
+    begin,
+    replacement_metrics,
+    require_no_silent_change,
+    require_pinned,
+)
 from zlayout.formats.kernel.execute import rollback_commit
 from zlayout.formats.undo import ROLLBACK, Undo
 

@@ -10,16 +10,13 @@ import numpy as np
 
 from zlayout.errors import Diagnostic, TableError
 from zlayout.formats.iceberg.read import state_property as recorded
-from zlayout.formats.iceberg.read.avro import manifests_of
-from zlayout.formats.iceberg.read.bounds import column_bounds
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
-from zlayout.formats.iceberg.read.deletes import attribute_deletes
-from zlayout.formats.iceberg.read.equality import EqualityField
-from zlayout.formats.iceberg.read.manifests import DataColumns, read_live
-from zlayout.formats.iceberg.read.metrics_config import MetricsConfig, truncated_lengths
+from zlayout.formats.iceberg.read.deletes import EqualityField, attribute_deletes
+from zlayout.formats.iceberg.read.manifests import DataColumns, manifests_of, read_live
 from zlayout.formats.iceberg.read.outside import find_outside_files
 from zlayout.formats.iceberg.read.schema import (
     arrow_type,
+    column_bounds,
     leaf_fields,
     read_partitions,
     schema_with,
@@ -34,13 +31,12 @@ from zlayout.formats.iceberg.read.snapshots import (
     summary_of,
     written_by_others,
 )
-from zlayout.formats.iceberg.read.support import features, refusals
-from zlayout.planner import accepted
+from zlayout.formats.iceberg.read.support import MetricsConfig, features, refusals, truncated_lengths
+from zlayout.planner.selection import in_effect, property_of
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.spec.renames import present_records
 from zlayout.table.baseline import Baseline
 from zlayout.table.external import Ordering
-from zlayout.table.reserved import reserved_refusals
 from zlayout.table.state import (
     Column,
     ColumnBounds,
@@ -50,6 +46,7 @@ from zlayout.table.state import (
     Partition,
     TableState,
     is_text,
+    reserved_refusals,
 )
 
 if TYPE_CHECKING:
@@ -126,9 +123,9 @@ def observe_table(
 
 
 def _properties(metadata: TableMetadata, name: TableName, data: DataColumns) -> dict[str, str]:
-    properties, key = dict(metadata.properties), accepted.property_of(name)
+    properties, key = dict(metadata.properties), property_of(name)
     if key in properties:
-        properties[key] = accepted.in_effect(properties[key], set(data.snapshot))
+        properties[key] = in_effect(properties[key], set(data.snapshot))
     return properties
 
 

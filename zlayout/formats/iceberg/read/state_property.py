@@ -24,7 +24,7 @@ from typing import Any
 
 from zlayout.formats.undo import ROLLBACK
 from zlayout.reading import parse_json
-from zlayout.spec.layout import COLUMN_IDS, Layout
+from zlayout.spec.model import COLUMN_IDS, Layout
 from zlayout.table.baseline import Baseline, parse_baseline
 from zlayout.table.state import Partition, are_settings
 

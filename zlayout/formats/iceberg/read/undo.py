@@ -17,12 +17,10 @@ import pyarrow as pa
 from zlayout.errors import Refused
 from zlayout.formats import undo
 from zlayout.formats.iceberg.read import state_property as stored
-from zlayout.formats.iceberg.read.avro import manifests_of
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
-from zlayout.formats.iceberg.read.manifests import read_change
+from zlayout.formats.iceberg.read.manifests import manifests_of, read_change
 from zlayout.formats.iceberg.read.snapshots import ancestors, is_branch, operation_of, summary_of
-from zlayout.formats.stored_files import missing_files
-from zlayout.formats.undo import Change, Recorded, Undo
+from zlayout.formats.undo import Change, Recorded, Undo, missing_files
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.sql_text import quote_identifier
 from zlayout.table.state import TableState

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from zlayout.formats.iceberg.read.server import FILE_IO, Declared, require_harmless, require_hosts, require_location
 from zlayout.formats.kernel import failures
 from zlayout.formats.kernel.failures import Failures
-from zlayout.formats.stored_files import MAX_CONCURRENT_REQUESTS
+from zlayout.formats.undo import MAX_CONCURRENT_REQUESTS
 from zlayout.spark.arrow import SEPARATOR, from_bytes, parts, texts, to_bytes
 from zlayout.spark.classes import java_object
 from zlayout.spark.jvm import find_class, java_class, java_list, java_map, jvm_of, strings_of

@@ -18,7 +18,7 @@ from zlayout.formats.iceberg.write.prepared import Prepared, Swap, commit_prepar
 from zlayout.formats.iceberg.write.settings import known_state
 from zlayout.formats.kernel.execute import rollback_commit
 from zlayout.formats.undo import ROLLBACK, Undo, changed_table
-from zlayout.planner import accepted
+from zlayout.planner.selection import PROPERTY
 from zlayout.spec.model import MAIN
 
 
@@ -85,9 +85,7 @@ def _properties(jvm: IcebergJvm, base: Any, io: Any, undo: Undo, run_id: str) ->
     known = {int(snapshot.snapshotId()) for snapshot in base.snapshots()}
     entries = [entry for entry in recorded.rollbacks(now) if not known.isdisjoint(entry["snapshots"])]
     entries.append({"run": undo.run_id, "rollback": run_id, "snapshots": list(undo.commits)})
-    changed = {
-        key: before.get(key) for key in (recorded.PROPERTY, accepted.PROPERTY) if before.get(key) != now.get(key)
-    }
+    changed = {key: before.get(key) for key in (recorded.PROPERTY, PROPERTY) if before.get(key) != now.get(key)}
     return changed | {ROLLBACK: json.dumps(entries, separators=(",", ":"))}
 
 
