@@ -47,7 +47,7 @@ from zlayout.spec.model import CLUSTERED_BY, TableName
 from zlayout.spec.renames import present_records
 from zlayout.table.external import ExternalRewrite, Ordering
 from zlayout.table.order import distinct_rows
-from zlayout.table.outside import Outside, counted, files_text, find_outside, is_below
+from zlayout.table.outside import Outside, counted, files_text, find_outside, is_below, is_plain
 from zlayout.table.outside import refusal as outside_refusal
 from zlayout.table.python_values import python_values
 from zlayout.table.state import (
@@ -388,13 +388,13 @@ def observe_delta(
 
 
 def _require_own_log(table: TableName, location: str, permitted: Sequence[str]) -> None:
-    """Through a link in the log of a local table, zlayout would read the log of another table, or write to it."""
+    """Through a link in the log, zlayout would read the log of another table, or write to it. A pipe never ends."""
     if (path := local_path(location)) is None:
         return
     files = [f"{path}/{LOG}/x"]
     for folder in (f"{path}/{LOG}", f"{path}/{LOG}/{SIDECARS}"):
         with suppress(OSError, ValueError), os.scandir(folder) as entries:
-            files += [entry.path for entry in entries if entry.is_symlink()]
+            files += [entry.path for entry in entries if not is_plain(entry)]
     if leading_out := [file for file in files if not is_below(file, [path, *permitted])]:
         what = f"{table}: {files_text(len(leading_out))} of the log"
         places = {os.path.dirname(os.path.realpath(file)) for file in leading_out}
