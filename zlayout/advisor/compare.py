@@ -1,4 +1,7 @@
-"""What all reports state about a study: the verdict, the changed queries, and the share of the workload it used."""
+"""What all reports state about a study: the verdict, the changed queries, and the share of the workload it used.
+
+`to_document` is the whole study as JSON values.
+"""
 
 from __future__ import annotations
 
@@ -226,7 +229,7 @@ def assumptions(study: Study) -> Iterator[str]:
         )
 
 
-# Write a study as JSON.
+# A study as JSON.
 
 
 FORMAT_VERSION = 1

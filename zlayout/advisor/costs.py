@@ -1,7 +1,8 @@
-"""Simulate a layout: apply it to a sample, to obtain the bounds of the files that a rewrite would write, and the costs.
+"""The files and bytes that the queries of a workload open of one table: of its present files, and in simulated layouts.
 
-The simulation uses the code of the rewrite (`zlayout.curve.layout`), so that both assign rows to files in the same way.
-The floor of a query is its lowest cost in any layout.
+`queries_on` returns the queries on the table. `simulate` applies a layout to a sample, to obtain the bounds of the
+files that a rewrite would write. `costs` prunes files by their bounds for each query. The floor of a query (`lowest`)
+is its lowest cost in any layout.
 """
 
 from __future__ import annotations
@@ -169,10 +170,8 @@ def column_shares(queries: Sequence[QueryPredicates]) -> dict[str, float]:
     return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
 
 
-# Simulate a layout: apply it to a sample, to obtain the bounds of the files that a rewrite would write, and the costs.
-#
-# The simulation uses the code of the rewrite (`zlayout.curve.layout`), so that both assign rows to files in the same
-# way. The floor of a query is its lowest cost in any layout.
+# The simulation of layouts. It uses the code of the rewrite (`zlayout.curve.layout`), so that both assign rows to files
+# in the same way.
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,10 +28,7 @@ from zlayout.report.words import share
 from zlayout.spec.model import WORKLOAD_CURVE, Layout, ZorderColumn
 from zlayout.table.state import ColumnBounds, Int64
 
-# Find the best cut of a part of the sample.
-#
-# The gain of a cut is the number of rows that the queries no longer read, according to the bounding boxes of both
-# sides.
+# The best cut of a part of the sample, by the bounding boxes of both sides.
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +129,8 @@ def _boxes(ordinals: Int64, left: Int64) -> tuple[Int64, Int64]:
     after = np.stack((low_after[:, left], high_after[:, left], nulls[:, -1:] - nulls[:, left]))
     return before.transpose(2, 0, 1), after.transpose(2, 0, 1)
 
+
+# The search for the cuts of a layout, and their check by the held-out queries.
 
 # In one part, a cut must save at least this share of the rows that all queries would read of the sample if they skipped
 # none.

@@ -1,6 +1,7 @@
 """What the queries of a workload open of a table: now, after a plan is applied, and in the best possible layout.
 
-The pay-back of a rewrite follows from these costs.
+The pay-back of a rewrite follows from these costs. `better_layout` determines whether the declared layout no longer
+fits the workload.
 """
 
 from __future__ import annotations
@@ -112,6 +113,8 @@ def bound_lengths(spec: LayoutSpec, state: TableState, columns: Sequence[str]) -
             found[name] = length
     return found
 
+
+# The costs of queries, and the pay-back of a rewrite.
 
 MAX_COLUMNS = 32  # sampled columns besides the z-order columns
 MAX_GROUPS = 10
@@ -285,7 +288,7 @@ def payback(
     return replace(found, worth_per_day=worth, money_days=None if cost is None else cost / worth)
 
 
-# Decide whether the declared layout no longer fits the workload.
+# Whether the declared layout no longer fits the workload.
 
 
 # With fewer sampled rows per new file, the bounds of simulated files would be much narrower than those of real files.

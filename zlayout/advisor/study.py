@@ -1,4 +1,7 @@
-"""The study of one table: the costs of the present files, of the requested layouts and of the best layout found."""
+"""The study of one table: the costs of the present files, of the requested layouts and of the best layout found.
+
+`study` simulates the layouts. `Search` tries layouts until it finds no better one. `column_uses` describes columns.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ from zlayout.spec.model import CURVES, Layout, ZorderColumn
 from zlayout.table.state import Int64, TableState, target_files
 from zlayout.workload.model import Workload
 
-# Describe the columns of a workload by a sample: distinct values, correlated columns, possible partition keys.
+# The columns of a workload, described by a sample: distinct values, correlated columns, possible partition keys.
 
 
 # Columns with at least this rank correlation order the rows so similarly that a layout by one of them serves both.
@@ -126,12 +129,12 @@ def _equality_columns(predicates: Sequence[Predicate]) -> frozenset[str]:
     return frozenset(names)
 
 
-# Search for the best columns, weights and curve for a workload, by greedy forward selection of simulated layouts.
+# The search for the best columns, weights and curve for a workload, by greedy forward selection of simulated layouts.
 #
 # Columns are added one at a time, each time the column whose layout reads the fewest bytes. The weight of a column is
 # the share of the queries that filter on it. These weights are optimal if queries select single values
-# (`zlayout.curve.kd`). Queries for wide ranges gain less from slices, so that equal weights are tried too. The best
-# few layouts are then refined: weights are increased and reduced, columns are removed, added and exchanged, and other
+# (`zlayout.curve.kd`). Queries for wide ranges gain less from slices, so that equal weights are tried too. The best few
+# layouts are then refined: weights are increased and reduced, columns are removed, added and exchanged, and other
 # curves are tried.
 
 
@@ -307,6 +310,8 @@ def _plain(layout: Layout) -> Layout:
     """Return the layout with effective weights, so that layouts with the same result are equal."""
     return replace(layout, columns=tuple(ZorderColumn(*pair) for pair in layout.weights.items()))
 
+
+# The study of one table.
 
 # Share of the bytes read now that a layout must save to be recommended.
 MIN_SAVING = 0.05

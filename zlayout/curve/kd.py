@@ -1,9 +1,11 @@
-"""Build the default curve `kd`: split the sample at conditional quantiles until every part is one file.
+"""Build kd trees: `build_kd` splits a sample until every part is one file, at declared cuts or conditional quantiles.
 
-The curve is z-order with quantiles that adapt to the data. Z-order over quantile ranges also halves the data on one
-column after the other, but at quantiles of the whole table. If columns are correlated or skewed, the cells have
-different numbers of rows, and the files have overlapping bounding boxes, because the curve is cut by rows. Splitting
-each part at the quantiles of this part results in files with disjoint boxes and equal numbers of rows.
+Without declared cuts, the result is curve `kd`. Curve `workload` divides parts by its declared cuts first (`Cuts`).
+
+Curve `kd`, the default, is z-order with quantiles that adapt to the data. Z-order over quantile ranges also halves the
+data on one column after the other, but at quantiles of the whole table. If columns are correlated or skewed, the cells
+have different numbers of rows, and the files have overlapping bounding boxes, because the curve is cut by rows.
+Splitting each part at the quantiles of this part results in files with disjoint boxes and equal numbers of rows.
 
 Bound: N disjoint boxes over d independent columns that cut column i into k_i slices have prod k_i = N, and an equality
 query on column i opens N / k_i files. With equal weights the mean is minimal for k_i = N^(1/d): N^((d-1)/d) files. In
@@ -15,9 +17,8 @@ term by k. The part is therefore split on the column with the largest p_i * m_i.
 b_i = log2(k_i) = log2(N)/d + log2(p_i) - mean log2(p_j) bits, limited to 0..log2(NDV_i). For correlated columns the
 result is different, because m_i is measured in each part. There is no grid: thresholds are values of the sample.
 
-All parts of one level are split at once, by numpy: `zlayout.curve.kd` keeps the rows of each part sorted by
-every column, so that minimum, maximum and quantiles of a part are look-ups. Logarithms are those of `math`, because
-numpy's differ between processors in the last bit, and equal settings must result in equal cuts.
+All parts of one level are split at once, by numpy (`SortedParts`). Logarithms are those of `math`, because numpy's
+differ between processors in the last bit, and equal settings must result in equal cuts.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from zlayout.predicate.coercion import coerced, instant_of
 from zlayout.predicate.model import Compare
 from zlayout.table.joint_optimum import fill
 
-# Keep the rows of parts sorted by every column, so that minimum, maximum and quantiles of a part are look-ups.
+# The rows of parts, sorted by every column, so that minimum, maximum and quantiles of a part are look-ups.
 #
 # Every column is sorted once. All parts are divided at once, in O(rows * columns), and every column stays sorted.
 
@@ -222,13 +223,13 @@ def _first_position(values: Int32, first: Int64, end: Int64, wanted: Int64) -> I
         low = np.where(is_above, low, middle + 1)
 
 
-# Divide parts by declared cuts, in the first levels of a kd tree, so that files end at the constants of queries.
+# Declared cuts. They divide parts in the first levels of a tree, so that files end at the constants of queries.
 #
 # A quantile of the sample is rarely the constant of a query. The queries on both sides of the constant then open the
-# file that has values on both sides. Cuts follow qd-trees (Z. Yang et al., "Qd-tree: Learning Data Layouts for Big
-# Data Analytics", SIGMOD 2020, arXiv 2004.10898), restricted to comparisons of one column with one value, because
-# readers skip files by the min and max of single columns. The order of the cuts is declared, too: a part is divided by
-# the first cut whose sides both have enough rows for whole files. If there is none, `zlayout.curve.kd` divides it.
+# file that has values on both sides. Cuts follow qd-trees (Z. Yang et al., "Qd-tree: Learning Data Layouts for Big Data
+# Analytics", SIGMOD 2020, arXiv 2004.10898), restricted to comparisons of one column with one value, because readers
+# skip files by the min and max of single columns. The order of the cuts is declared, too: a part is divided by the
+# first cut whose sides both have enough rows for whole files. If there is none, it is split at a quantile.
 
 
 # The number of rows of a file may differ by this factor from that of an average file of the table.
@@ -372,6 +373,8 @@ def _first(value: Any, type_: pa.DataType, above: bool) -> Any:
         return instant_of(value) + timedelta(microseconds=1) if above else instant_of(value)
     return value + "\0" if above else value
 
+
+# The kd tree. It is grown level by level, from one part with all rows.
 
 # A split is balanced if the rows per file of each side differ from those of the part by at most the factor exp(0.1).
 MAX_IMBALANCE = 0.1

@@ -1,4 +1,7 @@
-"""Build the file map of a sample for any curve, and the functions that compute files of rows."""
+"""File maps: `build` makes that of a sample for any curve, and `FileMap` computes the files of rows.
+
+`simulated_bounds` computes the bounds of these files from a sample.
+"""
 
 from __future__ import annotations
 
@@ -253,7 +256,7 @@ def keep_used(tree: KdTree, distinct: Sequence[pa.Array]) -> tuple[tuple[pa.Arra
     return tuple(boundaries), replace(tree, threshold=threshold)
 
 
-# Compute the bounds of simulated files: those that a writer would store for the sampled rows of each file.
+# The bounds of simulated files: those that a writer would store for the sampled rows of each file.
 
 
 # This character is appended to a truncated upper bound, so that the bound is above all values with the same prefix.

@@ -1,4 +1,7 @@
-"""The kd tree from keys to files, to which every curve is converted, and its assembly from levels."""
+"""The kd tree from keys to files (`KdTree`), to which every curve is converted, and the numbers that it compares.
+
+`join_levels` assembles trees from levels. Keys are compared as ordinals (`rank`) or as range ids (`to_range_ids`).
+"""
 
 from __future__ import annotations
 
@@ -163,7 +166,7 @@ def _numbers(levels: Sequence[Level]) -> list[Int64]:
     return first
 
 
-# Compute range boundaries from a sample, and range ids from range boundaries. Values are given as ordinals.
+# Range boundaries, computed from a sample, and range ids. Values are given as ordinals.
 
 
 def snap_cuts(starts: Int64, total: int, parts: int) -> Int64:
@@ -220,9 +223,6 @@ def scale(ids: Int64, count: int, width: int) -> Int64:
     return (ids << width) // count
 
 
-# The distribution of one column over its ordinals.
-
-
 @dataclass(frozen=True, slots=True)
 class Marginal:
     """The distribution of one column, whose nulls have the ordinal -1.
@@ -255,11 +255,11 @@ class Marginal:
         return inside
 
 
-# The total order of every column type: null, then the values, then NaN; -0.0 equals 0.0; strings by UTF-8 bytes.
+# Ordinals. They have the total order of every column type: null, then the values, then NaN; -0.0 equals 0.0; strings by
+# UTF-8 bytes.
 #
-# All curves use ordinals in this order, and so do not depend on the type of a column. Spark has the same order of
-# values, so that a threshold has the same meaning there. Only a comparison with null must be written as `c IS NULL OR
-# c < v`.
+# All curves use ordinals, and so do not depend on the type of a column. Spark has the same order of values, so that a
+# threshold has the same meaning there. Only a comparison with null must be written as `c IS NULL OR c < v`.
 
 
 NULL = -1

@@ -1,7 +1,8 @@
-"""Compute the z-ranges of a query box, which a key-value store or an external index scans.
+"""Query boxes on the z-order curve: which z-addresses they contain, and the z-ranges that cover them.
 
-The decomposition into cells of the z-order curve is that of J. A. Orenstein and T. H. Merrett, "A class of data
-structures for associative searching", PODS 1984.
+`is_relevant` and `next_jump_in` test z-addresses, and `meets_box` tests files. `z_ranges` computes the ranges that a
+key-value store or an external index scans. Its decomposition into cells of the z-order curve is that of J. A. Orenstein
+and T. H. Merrett, "A class of data structures for associative searching", PODS 1984.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from numpy.typing import ArrayLike, NDArray
 from zlayout.curve.tree import Bool, Int64
 from zlayout.curve.zorder import LONG_BITS
 
-# Test whether a z-address is in a query box, and find the next one that is.
+# Tests of z-addresses.
 #
 # Source: H. Tropf and H. Herzog, "Multidimensional range search in dynamically balanced trees", Angewandte Informatik
 # 2/1981, pp. 71-77. Their BIGMIN is `next_jump_in`.
 #
 # In every function, `zmin` and `zmax` are the z-addresses of the lowest and the highest corner of the box, inclusive.
 # `schedule` is the column of each bit, the most significant bit first, as in `zlayout.curve.zorder`. None means two
-# columns in turn. The results do not depend on which number each column has. Z-addresses are int64 (at most 63 bits)
-# or Python ints in an object array (any length).
+# columns in turn. The results do not depend on which number each column has. Z-addresses are int64 (at most 63 bits) or
+# Python ints in an object array (any length).
 
 
 Positions = NDArray[Any]  # int64, or Python ints of any length in an object array

@@ -1,7 +1,9 @@
-"""Compute positions of points on the z-order curve (Morton 1966) and on the Hilbert curve, vectorised over points.
+"""The curves z-order (Morton 1966), Hilbert and linear: positions of points, and the kd tree of a sample.
 
-Curve `linear` uses the same functions with another order of the bits that z-order interleaves. The algorithm of the
-Hilbert curve is that of J. Skilling, "Programming the Hilbert curve", AIP Conf. Proc. 707 (2004). It converts the
+Positions are computed for all points at once. `build_on_curve` cuts a sample along a curve and makes the kd tree.
+
+Curve `linear` uses the functions of z-order with another order of the bits that z-order interleaves. The algorithm of
+the Hilbert curve is that of J. Skilling, "Programming the Hilbert curve", AIP Conf. Proc. 707 (2004). It converts the
 coordinates to the "transposed" index, d words of `bits` bits, whose interleaved bits are the position on the curve.
 """
 
@@ -120,12 +122,12 @@ def _reflect_or_exchange(x: list[Int64], axis: int, level: int) -> None:
         x[axis] ^= exchanged
 
 
-# Convert z-order, Hilbert and linear order to a kd tree: cut the curve by rows, then halve grid cells at the cuts.
+# The kd tree of a curve: the curve is cut by rows, then grid cells are halved at the cuts.
 #
-# The points whose positions begin with the same bits form a grid cell. The next bit halves this cell on one column:
-# for interleaved bits by definition, for Hilbert because the halves are in Gray-code order. A curve that is cut into
-# files is therefore a kd tree whose thresholds are borders of grid cells. Spark does not compute positions: it
-# compares keys with thresholds, as for curve `kd`. A cell is halved until all its sample rows are in one leaf.
+# The points whose positions begin with the same bits form a grid cell. The next bit halves this cell on one column: for
+# interleaved bits by definition, for Hilbert because the halves are in Gray-code order. A curve that is cut into files
+# is therefore a kd tree whose thresholds are borders of grid cells. Spark does not compute positions: it compares keys
+# with thresholds, as for curve `kd`. A cell is halved until all its sample rows are in one leaf.
 
 
 # A cut moves by up to this share of the rows of a file to reach the border of a large cell.

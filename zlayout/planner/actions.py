@@ -1,4 +1,8 @@
-"""The actions of a plan: a tagged union of changes of one table, each with its reason and its numbers."""
+"""The actions and requirements of a plan, as plain data of the plan document.
+
+An action is one change of a table, with its reason and its numbers. A requirement is a condition that must hold before
+the actions are carried out. `violated` compares requirements with observed facts.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,8 @@ from zlayout.errors import Location
 from zlayout.table.external import MAX_MILLISECONDS
 from zlayout.table.location import canonical
 
-# Types of fields of the plan document, with their limits.
-#
-# `zlayout.planner.document` checks the limits when it reads a file, and the JSON Schema states them.
+# Types of fields of the plan document, with their limits. `zlayout.planner.document` checks the limits when it reads a
+# file, and the JSON Schema states them.
 
 
 class _ByKind:
@@ -182,7 +185,7 @@ def parts_of(rewrites: Iterable[RewriteGroup], max_bytes: int | None) -> list[li
     return parts
 
 
-# The requirements of a plan: conditions that must hold when it is applied, and the function that checks them.
+# The requirements, and the function that checks them.
 
 
 @dataclass(frozen=True, slots=True)

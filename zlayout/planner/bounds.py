@@ -1,7 +1,9 @@
-"""Determine from a sample the bound length that string columns need, and set it in a plan.
+"""Find columns whose bounds are truncated so much that queries cannot skip files, and the bound length that they need.
 
-Without a sample, a plan sets `LONG_BOUND`, which is enough for nearly all values and more than most values need. A note
-states an upper limit of how much the metadata grows because the plan enables statistics or makes them longer.
+`worth_longer` returns the columns whose bounds become longer in rewritten files. Without a sample, a plan sets
+`LONG_BOUND`, which is enough for nearly all values and more than most values need. With a sample, `needed_values`
+computes the length, and `with_values` sets it in the plan. A note states an upper limit of how much the metadata grows
+because the plan enables statistics or makes them longer.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.order import common_length, distinct_rows
 from zlayout.table.state import Bools, Column, ColumnBounds, FileTable, Int64, TableState, is_text
 
-# Find string and binary bounds that are truncated so much that they do not distinguish files.
+# Indistinct bounds.
 #
 # A truncated lower bound is a prefix of the smallest value. A truncated upper bound is slightly above a prefix of the
 # largest value. If values have a common prefix that is longer than the bounds which writers keep, the bounds of all
@@ -192,10 +194,7 @@ def _codes(side: pa.Array) -> Int64:
     return codes
 
 
-# Determine from a sample the bound length that string columns need, and set it in a plan.
-#
-# Without a sample, a plan sets `LONG_BOUND`, which is enough for nearly all values and more than most values need. A
-# note states an upper limit of how much the metadata grows because the plan enables statistics or makes them longer.
+# The bound length that the sampled values need, and the growth of the metadata.
 
 
 # The number of sampled values that are compared with their neighbours: per new file, and at most in total. These are

@@ -1,7 +1,8 @@
 """Decide what to do to tables: pure functions of the layout specs and the observed states.
 
-`decide` plans one table. To spend one budget on many tables, call `propose` for each table and then `settle` for all of
-them.
+`decide` plans one table in three phases: `propose` finds the changes that could be made, `settle` spends the budget,
+and `assemble` makes the plan. To spend one budget on many tables, call `propose` for each table and then `settle` for
+all of them.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ def _steps(ends: pa.Array) -> float:
     return float(high - low)
 
 
-# Assemble the plan of one table from its proposal and the chosen candidates.
+# The plan of one table, from its proposal and the chosen candidates.
 
 
 def assemble(proposal: Proposal, choice: Choice) -> Decision:

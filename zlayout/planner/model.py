@@ -28,10 +28,8 @@ from zlayout.planner.actions import (
     VersionIs,
 )
 
-# The forecasts of a plan, as plain data.
-#
-# A prediction exists only if a sample of the rows supports it. Without a sample, a range states what metadata
-# guarantees.
+# The forecasts of a plan, and the totals of the groups that wait. A prediction exists only if a sample of the rows
+# supports it. Without a sample, a range states what metadata guarantees.
 
 
 # Bytes read after a rewrite count as more only above this multiple of the present ones, because these are an estimate
@@ -297,6 +295,8 @@ class RarelyReadGroups:
     partition_numbers: tuple[Count, ...]
     """The number of each of these partitions, from 1 in the order of the names of all partitions."""
 
+
+# The plans of one table and of many tables.
 
 READS_MORE = "ZL440"  # the warning that queries read more bytes after the rewrite than now
 UNFIT = "ZL446"  # the warning that the declared layout no longer fits the workload

@@ -1,4 +1,8 @@
-"""The diagnostics of a plan: refusals, and notes on settings, bounds, scope and sizes."""
+"""Compare the layout spec with the settings of the table, and make the diagnostics of a plan.
+
+`compare_partitioning`, `compare_properties` and `compare_layout` find the settings that differ. The other functions
+make refusals, and notes on settings, bounds, scope and sizes.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from zlayout.table import outside
 from zlayout.table.external import ExternalRewrite
 from zlayout.table.state import PartitionField, TableState
 
-# Compare the layout spec with the settings of the table: partitioning, table properties, and layout.
+# The settings: partitioning, table properties, and layout.
 
 
 def partitioning(spec: LayoutSpec, state: TableState) -> tuple[PartitionField, ...]:
@@ -92,6 +96,8 @@ def compare_layout(spec: LayoutSpec, state: TableState, selection: FileSelection
         if record.settings.get(key) != value
     )
 
+
+# The diagnostics: refusals and notes.
 
 MAX_REWRITES_SHOWN = 3
 UNUSED_WITHOUT_ORDER = ("files.sort_within", "tolerance.unclustered", "tolerance.touched")

@@ -1,4 +1,7 @@
-"""Compute facts of the partitions and files of a table relative to its spec, as arrays with one value for each."""
+"""Facts of the partitions and files of a table relative to its spec, as arrays with one value for each.
+
+`file_facts` and `partition_facts` compute them. `partition_text` writes a partition as text. `classes_of` groups files.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from zlayout.table.order import order_of
 from zlayout.table.ranks import dense
 from zlayout.table.state import FileTable, Int64, Partition, PartitionField, TableState, counts, sums
 
-# Write a partition as text, for example `l_month=2026-01, region=EU`.
+# Partitions as text, for example `l_month=2026-01, region=EU`.
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -62,6 +65,8 @@ def _value(transform: str, value: Any) -> str:
         pass
     return str(value)
 
+
+# The facts of partitions and files.
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -291,7 +296,7 @@ def _share(part: Floats, whole: Floats) -> Floats:
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
 
-# Group files by class (partition, group or candidate) and reduce columns over each class without a loop.
+# Files grouped by class (partition, group or candidate). Columns are reduced over each class without a loop.
 
 
 # The lower end of the hull of a class without points. It is above every point.

@@ -1,4 +1,4 @@
-"""The input of every report: a plan, its table results, and pictures of tables."""
+"""The input of every report: `RunReport`, which is a plan with its table results and pictures."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from zlayout.errors import Diagnostic
 from zlayout.planner.actions import Count, Histogram
 from zlayout.planner.model import Plan, TablePlan
 
-# A picture of the layout of a table as plain data, for the HTML report. It shows a sample of the files.
+# The picture of a table for the HTML report. It shows a sample of the files.
 #
-# A position is an integer from 0 to 1000: the share of rows below a bound, in thousandths. Positions show how files
-# lie relative to each other, but no values of rows.
+# A position is an integer from 0 to 1000: the share of rows below a bound, in thousandths. Positions show how files lie
+# relative to each other, but no values of rows.
 
 
 SCALE = 1000
@@ -80,7 +80,7 @@ class Picture:
     """Whether `after` was predicted from sampled rows. If not, it is an illustration from bounds alone."""
 
 
-# The result of apply for one table, as plain data.
+# The result of apply for one table.
 
 
 class ResultStatus(StrEnum):

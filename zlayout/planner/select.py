@@ -1,10 +1,9 @@
 """Select the files to rewrite in each partition, and the reason. Pure functions without a loop over files.
 
-A file is *laid out* if the layout of the spec covers its layout record, or if it is adopted
-(`zlayout.planner.select`). A partition needs no rewrite if one rewrite laid out all of its files. Any other partition
-has drift (another layout, no layout, or an older partitioning) or decay (new files beside laid-out files, or deleted
-rows). Decay within the tolerance is ignored. Above the tolerance, `zlayout.planner.select` selects the files whose
-rewrite restores the tolerance at the lowest cost.
+A file is *laid out* if the layout of the spec covers its layout record, or if it is adopted (`adopt`). A partition
+needs no rewrite if one rewrite laid out all of its files. Any other partition has drift (another layout, no layout, or
+an older partitioning) or decay (new files beside laid-out files, or deleted rows). `select` ignores decay within the
+tolerance. Above the tolerance, `merge` chooses the files whose rewrite restores the tolerance at the lowest cost.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from zlayout.spec.model import LayoutSpec
 from zlayout.table.metrics import Reach
 from zlayout.table.state import FileTable, PartitionField, TableState, counts, side_by_side, sums, target_files
 
-# Adopt files without a layout record whose bounds are already as a rewrite would leave them. Pure functions.
+# Adoption of files without a layout record whose bounds are already as a rewrite would leave them.
 #
 # A table that other writers sorted needs no rewrite. Each plan computes from the metadata which files are adopted, and
 # nothing is stored. An adopted file remains adopted when other files are rewritten, because this does not change how
@@ -193,10 +192,10 @@ def _counted(files: FileTable, each_file: FileFacts, facts: PartitionFacts, adop
     return Adopted(adopted, of_files, of_partitions)
 
 
-# Select the files to rewrite in decayed partitions: new files, and laid-out files to merge them with.
+# The files to rewrite in decayed partitions: new files, and laid-out files to merge them with.
 #
-# Candidates of all partitions are evaluated together. Every step is an array operation over all candidates, so that
-# the time depends on the number of files and not on the number of partitions (docs/adr/0006-incremental-rewrites.md).
+# Candidates of all partitions are evaluated together. Every step is an array operation over all candidates, so that the
+# time depends on the number of files and not on the number of partitions (docs/adr/0006-incremental-rewrites.md).
 
 
 # The share of `tolerance.touched` - 1 that a rewrite must leave unused, for later appends and prediction errors.
@@ -387,6 +386,8 @@ def _growing_hull(measured: Reach, added: Classes, owner: Index) -> tuple[Index,
     apart = owner * (2 * measured.points + 4)
     return np.minimum.accumulate(np.minimum(lo, measured.points) - apart) + apart, np.maximum.accumulate(hi)
 
+
+# The selection in all partitions.
 
 # If a partition has no pending files, the last run left its present touched, and an error in the prediction of that run
 # must not cause another rewrite. The tolerance for touched is therefore multiplied by 1 plus EXTRA_TOLERANCE

@@ -1,4 +1,7 @@
-"""The selection: the files to rewrite, in groups, as `zlayout.planner.select` determines them."""
+"""The selection: the files to rewrite, in groups, as `zlayout.planner.select` determines them.
+
+The first part determines whether partitions are accepted as the last complete run left them.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,13 @@ from zlayout.planner.partitions import Bools, Index, PartitionFacts, classes_of
 from zlayout.spec.model import LayoutSpec, TableName
 from zlayout.table.state import FileTable
 
-# Accept partitions as the last complete run left them, until files are added to them.
+# Acceptance of partitions as the last complete run left them, until files are added to them.
 #
-# A plan cannot predict everything that a rewrite leaves. Only the rewrite shows to which partitions the rows of a
-# moved file go, and how large the new files there are. If a run did everything that its plan contained, a partition
-# without new files is therefore accepted, even if it now exceeds a tolerance. It is measured again when files are
-# added to it. The table stores a digest of the settings under which it was accepted. With other settings, all
-# partitions are measured again.
+# A plan cannot predict everything that a rewrite leaves. Only the rewrite shows to which partitions the rows of a moved
+# file go, and how large the new files there are. If a run did everything that its plan contained, a partition without
+# new files is therefore accepted, even if it now exceeds a tolerance. It is measured again when files are added to it.
+# The table stores a digest of the settings under which it was accepted. With other settings, all partitions are
+# measured again.
 
 
 PROPERTY = "zlayout.accepted"

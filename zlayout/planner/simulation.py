@@ -1,4 +1,4 @@
-"""Simulate what a plan rewrites on a sample of the rows, and measure the files that are live afterwards."""
+"""Simulate on a sample of the rows what a plan rewrites, and measure the files that are live afterwards: `simulate`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from zlayout.table.python_values import python_values
 from zlayout.table.state import ColumnBounds, FileTable, PartitionField, counts, joined_bounds, maxima
 from zlayout.table.transforms import transformed
 
-# Simulate the rewrite of one group on a sample of its rows: the partition of each row, and the files to write.
+# The rewrite of one group: the partition of each sampled row, and the files to write.
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +236,8 @@ def resample(weights: Floats, limit: int, offset: float) -> Index:
     at = (np.arange(number) + offset) * total / number
     return np.minimum(np.searchsorted(np.cumsum(weights), at, side="right"), len(weights) - 1).astype(np.int64)
 
+
+# The rewrite of all groups, and the metrics of the table after it.
 
 # The rewrite itself samples MAX_ROWS_PER_FILE rows for each new file. MAX_ROWS rows are simulated in a few seconds.
 MAX_ROWS_PER_FILE = 2000

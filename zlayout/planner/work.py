@@ -1,4 +1,4 @@
-"""The work order of one table, as the planner gives it to a backend."""
+"""What the planner gives to a backend: the decision for one table, and the work order that carries it out (`Work`)."""
 
 from __future__ import annotations
 
@@ -265,7 +265,7 @@ class Capabilities:
         return layout.engine == "zlayout" or layout.curve == "linear" or self.native_by_rank
 
 
-# The decision of the planner for one table: its plan and the pinned files.
+# The decision, and the limits on what a plan may do.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """Evaluate a predicate for partitions, given their partition values alone.
 
-For each row of a partition, a predicate is true, false or null. The facts about the partition leave a set of these
-truth values possible, and the sets are combined by SQL's three-valued logic. A set may be too large, but never too
-small, so that a partition counts as wholly inside or outside of `where` only if it certainly is.
+`known` derives facts from partition values, and `answers` evaluates a predicate by them. For each row of a partition, a
+predicate is true, false or null. The facts about the partition leave a set of these truth values possible, and the sets
+are combined by SQL's three-valued logic. A set may be too large, but never too small, so that a partition counts as
+wholly inside or outside of `where` only if it certainly is.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from zlayout.predicate.model import (
 )
 from zlayout.table.partition import FarTime, Partition, PartitionField
 
-# Compute AND, OR and NOT of SQL's three-valued logic over sets of possible truth values.
+# SQL's three-valued logic: AND, OR and NOT over sets of possible truth values.
 
 
 TruthValue = bool | None
@@ -170,7 +171,7 @@ def _truncated(value: Any, width: int) -> Fact:
             return NotNull()
 
 
-# Evaluate `column IN (...)` for many partitions: the values are sorted once for each type, for binary search.
+# `column IN (...)` for many partitions: the values are sorted once for each type, for binary search.
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +253,8 @@ def _among_prefixed(ordered: _Ordered, prefix: str) -> TruthValues:
 def _comparable(value: Any) -> Any:
     return instant_of(value) if isinstance(value, date) else value
 
+
+# The evaluation of a whole predicate.
 
 Facts = Mapping[str, Sequence[Fact]]  # the facts about one partition, by source column
 

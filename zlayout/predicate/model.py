@@ -1,4 +1,7 @@
-"""Define the nodes of a predicate, a tree of conditions. `zlayout.predicate.parse` builds it from SQL."""
+"""The nodes of a predicate, which is a tree of conditions on columns, and the values that the conditions contain.
+
+`zlayout.predicate.parse` builds predicates from SQL.
+"""
 
 from __future__ import annotations
 
@@ -153,7 +156,7 @@ _SURROGATES = range(0xD800, 0xE000)
 _LAST_CHARACTER = 0x10FFFF
 
 
-# Compute calendar periods, such as the month that contains an instant, and dates plus intervals.
+# Calendar periods, such as the month that contains an instant, and dates plus intervals.
 
 
 MONTHS_PER_UNIT = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
@@ -218,7 +221,7 @@ def shift(value: date, amount: int, unit: str) -> date:
     return as_datetime(value) + timedelta(seconds=amount * SECONDS_PER_UNIT[unit])
 
 
-# Convert literals of Spark SQL to Python values, and Python values to literals.
+# Literals of Spark SQL, parsed to Python values and written from them.
 
 
 MAX_DECIMAL_DIGITS = 38

@@ -1,4 +1,8 @@
-"""The strict rules of `where`: columns, literals and a few operators are allowed. Everything else is rejected."""
+"""The rules by which conditions in SQL become predicates: lenient ones for workloads, and strict ones for `where`.
+
+`condition` converts a condition of a query, or states why it cannot be used. `strict_predicate` converts a `where`, and
+rejects everything that is not allowed. Both are based on `zlayout.predicate.sql_tree`.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +52,7 @@ from zlayout.predicate.sql_tree import (
     root,
 )
 
-# The lenient rules of workloads: convert a condition of a query to a predicate, or state why it cannot be used.
+# The lenient rules of workloads: a condition that cannot be used is left out, with the reason.
 
 
 MAX_IN_VALUES = 10_000  # An IN with more values is an unused condition.

@@ -1,7 +1,7 @@
-"""Convert the conditions of a sqlglot tree to predicates, under given `Rules`.
+"""Convert the conditions of a sqlglot tree to predicates, under given `Rules`, and evaluate constant expressions.
 
-`zlayout.predicate.rules` has the strict rules of `where`. `zlayout.predicate.rules` has the lenient rules of
-workloads, which also evaluate constant expressions. Importing this module imports sqlglot, which is slow.
+`zlayout.predicate.rules` has the rules of `where` and of workloads. Only those of workloads evaluate constant
+expressions. Importing this module imports sqlglot, which is slow.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def literal_value(node: exp.Expr) -> Value | None:
     return None
 
 
-# Evaluate constant expressions: literals, casts of literals, dates plus intervals, and arithmetic on numbers.
+# Constant expressions: literals, casts of literals, dates plus intervals, and arithmetic on numbers.
 #
 # The current date and time are constants, too: `fix_current_time` replaces them in a tree by a given time.
 

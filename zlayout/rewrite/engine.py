@@ -1,8 +1,8 @@
 """Builds the frame that rewrites groups of one table: sample, file maps, placement, shuffle, sort, and the gate.
 
-This module is independent of the format. A backend provides the rows with their files and positions, writes the frame
-and commits the new files. The frame depends only on the rows, the paths of their files and the layout. It does not
-depend on the number of cores or the order of tasks.
+`place` returns this frame. This module is independent of the format. A backend provides the rows with their files and
+positions, writes the frame and commits the new files. The frame depends only on the rows, the paths of their files and
+the layout. It does not depend on the number of cores or the order of tasks.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ from zlayout.spark.jvm import session_conf
 from zlayout.spec.model import Layout
 from zlayout.table.state import PREFIX, reserved_refusals
 
-# Shuffles each row to the Spark partition whose number is in a column, in every version of Spark.
+# The shuffle of each row to the Spark partition whose number is in a column, in every version of Spark.
 
 
 _SEED = 42  # of Spark's hash partitioning
@@ -129,7 +129,7 @@ def _rotated(values: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
     return (values << np.uint32(bits)) | (values >> np.uint32(32 - bits))
 
 
-# Builds the file maps of a rewrite, one for each output partition of each group, from samples that Spark draws.
+# The file maps of a rewrite, one for each output partition of each group, from samples that Spark draws.
 #
 # The memory that the driver needs is limited. For very many files, the tree of curve `kd` is built in two levels
 # (docs/adr/0022). The boxes of the first level are built from a small sample. For the second level, Spark groups the
@@ -293,6 +293,8 @@ def _chunks(drawn: Drawn, source: Source, forest: Forest, chunk_of_box: Int32) -
     finally:
         frame.unpersist()
 
+
+# The frame, with each row in the Spark partition of its new file.
 
 LONG_BITS = 63  # without the sign
 

@@ -1,7 +1,8 @@
 """Computes the file of a row by Spark expressions: range ids by binary search, then one table look-up or a tree walk.
 
-Each step is a separate projection, and later steps use its results more than once. Therefore Spark does not merge the
-projections, and computes each result once, inside one generated loop. docs/adr/0003 has the measurements.
+`build_forest` combines the file maps of all shards, and `place_rows` adds the file of each row. Each step is a separate
+projection, and later steps use its results more than once. Therefore Spark does not merge the projections, and computes
+each result once, inside one generated loop. docs/adr/0003 has the measurements.
 """
 
 from __future__ import annotations
@@ -33,9 +34,8 @@ from zlayout.rewrite.rows import (
 )
 from zlayout.table.state import PREFIX
 
-# Combines the file maps of all shards into one set of arrays, so that one Spark job places the rows of all groups.
-#
-# The trees of the shards are concatenated, and the range boundaries of each column are merged into one sorted list.
+# The forest: the file maps of all shards in one set of arrays, so that one Spark job places the rows of all groups. The
+# trees of the shards are concatenated, and the range boundaries of each column are merged into one sorted list.
 
 
 # Up to this number of combinations (shard, range id, range id, ...), a table of their leaves (4 MB) replaces the walk.
@@ -166,6 +166,8 @@ def _leaf_in_file(file: Int32) -> Int64:
     starts = np.flatnonzero(np.concatenate(([True], file[1:] != file[:-1])))
     return np.arange(len(file)) - np.repeat(starts, np.diff(np.concatenate((starts, [len(file)]))))
 
+
+# The Spark expressions that compute the file of a row.
 
 FILE_ID = f"{PREFIX}file_id"
 LEAF = f"{PREFIX}leaf"

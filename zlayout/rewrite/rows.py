@@ -38,7 +38,7 @@ from zlayout.spec.model import Layout
 from zlayout.sql_text import quote_path
 from zlayout.table.state import PREFIX
 
-# Makes arrays of the driver available in Spark expressions: look-ups and binary searches without a join or a UDF.
+# Arrays of the driver in Spark expressions: look-ups and binary searches without a join or a UDF.
 #
 # A binary search is a call of `java.util.Arrays.binarySearch` through Catalyst's `StaticInvoke`. The call stays inside
 # whole-stage code generation. Spark's own `array_binary_search` copies the whole array for every row.
@@ -168,6 +168,8 @@ def _one_row(session: SparkSession, arrays: Mapping[str, pa.Array]) -> Any:
     jframe: Any = frame.select(*columns)._jdf
     return jframe.queryExecution().executedPlan().executeCollect()[0]
 
+
+# The rows of a rewrite: their origin, their group, the key of their shard, and a sample of them.
 
 FILE = f"{PREFIX}file"
 POSITION = f"{PREFIX}position"

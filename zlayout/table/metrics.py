@@ -1,7 +1,7 @@
-"""touched, depth and overlaps of a column, from file bounds and row counts. docs/metrics.md has the definitions.
+"""Metrics of columns from file bounds and row counts: touched, bytes read, depth, overlaps, distinct values and floor.
 
-Each metric takes O(N log N) for N files. All partitions are measured together, because no two of them share a point of
-`zlayout.table.ranks`.
+`layout_metrics` measures columns. docs/metrics.md has the definitions. Each metric takes O(N log N) for N files. All
+partitions are measured together, because no two of them share a point of `zlayout.table.ranks.Segments`.
 """
 
 from __future__ import annotations
@@ -83,13 +83,13 @@ def size_histogram(sizes: Int64, target: int, number: Int64 | None = None) -> tu
     return tuple(SizeBucket(x, int(files[i]), int(size[bucket == i].sum())) for i, x in enumerate(labels))
 
 
-# Compute the reach of files: the share of the partition's rows whose value is in the interval of the file.
+# The reach of a file: the share of the partition's rows whose value is in the interval of the file.
 #
 # Touched is the sum of these shares. They follow from the density, the number of rows per segment, which is estimated
 # from file bounds and row counts (docs/adr/0001-touched-estimator.md). First, the rows of each file are distributed
 # over its interval in proportion to the width of the segments. A few self-consistency steps (Turnbull 1976, the EM
-# algorithm for interval-censored data) then distribute them in proportion to the density of all files together. One
-# row always remains at each bound, because a bound is a value of the file.
+# algorithm for interval-censored data) then distribute them in proportion to the density of all files together. One row
+# always remains at each bound, because a bound is a value of the file.
 
 
 NO_POINT = -1  # the first and the last point of a file without a value
@@ -245,7 +245,7 @@ def _mean_in_partitions(
 
 
 def estimate_rows(segments: Segments, file_rows: Float64, steps: int | None = None) -> PerSegment:
-    """Estimate the number of rows in each segment, by the method that the module describes.
+    """Estimate the number of rows in each segment, by the method described above `Reach`.
 
     Args:
         segments: of M files and R points.
@@ -341,6 +341,8 @@ def _limit_points(rate: PerSegment) -> None:
     np.minimum(points[:1], gaps[:1], out=points[:1])
     np.minimum(points[1:], np.maximum(gaps[:-1], gaps[1:]), out=points[1:])
 
+
+# The metrics of columns.
 
 MIN_FILES_PER_BOUND = 4  # With fewer files per distinct bound, bounds do not show the number of distinct values.
 

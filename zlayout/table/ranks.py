@@ -1,4 +1,7 @@
-"""Convert file bounds to dense integer ranks, so that the metrics do not depend on the type of the column."""
+"""Rank the bounds of a column and divide its axis into segments, so that no metric depends on the type of the column.
+
+`rank_bounds` converts file bounds to dense integer ranks. `segments_of` makes the points and gaps that metrics measure.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from zlayout.errors import TableError
 from zlayout.table.order import byte_order, changes, order_and_sorted, order_of
 from zlayout.table.state import ColumnBounds, Float64, Int32, Int64, pieces
 
-# Convert each value of a column to words: 64-bit numbers whose lexicographic order is the order of the values.
+# Values as words: 64-bit numbers whose lexicographic order is the order of the values.
 #
 # | type | words |
 # |---|---|
@@ -293,7 +296,7 @@ def _filter(values: pa.Array, known: NDArray[np.bool_]) -> pa.Array:
     return values if known.all() else values.filter(pa.array(known))
 
 
-# Divide the axis of one column in each partition into segments, so that numpy measures all partitions at once.
+# The segments of one column in each partition, with which numpy measures all partitions at once.
 
 
 PerSegment = tuple[Float64, Float64]  # float64[R] for the points, and float64[R] for the gaps after them

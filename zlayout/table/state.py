@@ -1,7 +1,7 @@
 """The observed state of a table: `TableState`, and its live data files in the columnar `FileTable`.
 
 A `TableState` is read from metadata alone and has the same form for every format. A file is a row of columns and not a
-Python object, because a table may have a million files.
+Python object, because a table may have a million files. The functions at the end count, join and replace files.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from zlayout.table.partition import Partition as Partition
 from zlayout.table.partition import PartitionField as PartitionField
 
 # The reserved names: those of the columns that engine zlayout adds to rows during a rewrite.
-#
-# A table that has a column with such a name is refused.
 
 
 PREFIX = "__zlayout_"
@@ -359,9 +357,7 @@ def maxima(of: NDArray[np.integer[Any]], number: int, values: Int64) -> Int64:
     return largest
 
 
-# Run computations in threads if that is faster, and divide ranges into pieces.
-#
-# Threads help because numpy, Arrow and hashlib release the interpreter lock.
+# Computations in threads, where this is faster, because numpy, Arrow and hashlib release the interpreter lock.
 
 
 K = TypeVar("K")
@@ -398,7 +394,7 @@ def pieces(start: int, stop: int, size: int) -> list[tuple[int, int]]:
     return list(pairwise([*range(start, stop, size), stop]))
 
 
-# Concatenate file tables and file bounds, and replace old files by the new files of a rewrite.
+# Concatenation of file tables and bounds, and the file table after a rewrite.
 
 
 def joined(parts: Sequence[FileTable]) -> FileTable:

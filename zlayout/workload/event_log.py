@@ -28,7 +28,7 @@ from zlayout.reading import LimitedStream, TooLargeError, open_file
 from zlayout.table.external import MAX_MILLISECONDS
 from zlayout.workload.model import MAX_TEXT, Query, Scan, UnreadableError, Unused
 
-# Parse the filters of scans as Spark and Iceberg print them in query plans.
+# The filters of scans, as Spark and Iceberg print them in query plans.
 #
 # Spark prints values without quotes (`EqualTo(l_shipmode,AIR)`). All literals are therefore strings, which are later
 # converted to the type of the column. In a list of IN, a string with a comma is read as two values. A filter with
@@ -215,6 +215,8 @@ def _outside_brackets(text: str) -> Iterator[int]:
         if depth == 0:
             yield at
 
+
+# The events of a log, and the scans of their plans.
 
 # The limit for a compressed log, after decompression: these bytes, and so many times the size of the file. Logs are
 # compressed to between a tenth and a fiftieth of their size.

@@ -1,8 +1,7 @@
-"""Merge executed statements by query shape. Statements of one shape differ only in their constants.
+"""Read the query histories of engines, and merge their statements to a workload.
 
-Constants are kept, binned or omitted. If they are binned, a few statements of each shape are kept: those at quantiles
-of the constants, each of which represents an equal share of the executions. If they are omitted, each constant becomes
-a parameter (`?`).
+`read_history` reads JSON, CSV and SQL files and Spark event logs. `merge` merges statements of one query shape, and
+`to_file` writes the result as a SQL workload file.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ from zlayout.workload.statements import parse, parse_weight, parsing
 
 # The query histories of engines: the fields of a record in which they store text, state and session of a query.
 #
-# A record is a row of a CSV file or a JSON object. Its fields are named in lower case, those of nested objects by
-# their keys joined by dots. KNOWN_HISTORIES lists the known histories, of which "Athena" is the output of batch-get-
-# query-execution, and "BigQuery jobs" the job resource of the REST API.
+# A record is a row of a CSV file or a JSON object. Its fields are named in lower case, those of nested objects by their
+# keys joined by dots. KNOWN_HISTORIES lists the known histories, of which "Athena" is the output of
+# batch-get-query-execution, and "BigQuery jobs" the job resource of the REST API.
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,10 +217,10 @@ def flattened(value: Mapping[str, object], prefix: str = "") -> dict[str, object
     return found
 
 
-# Convert scan reports of Iceberg (metrics reporter) and of Delta Kernel to queries on one table.
+# Scan reports of Iceberg (metrics reporter) and of Delta Kernel, which become queries on one table.
 #
-# Iceberg replaces the values of a filter before it reports the filter (`ExpressionUtil.sanitize`), so that only
-# columns and operators are known. The values become parameters (`?`).
+# Iceberg replaces the values of a filter before it reports the filter (`ExpressionUtil.sanitize`), so that only columns
+# and operators are known. The values become parameters (`?`).
 
 
 _ICEBERG = {"eq": "=", "not-eq": "<>", "lt": "<", "lt-eq": "<=", "gt": ">", "gt-eq": ">="}
@@ -329,9 +328,8 @@ def _plain(value: str) -> str:
     return value if value.startswith("`") else string_literal(value)
 
 
-# Read query histories: JSON (a document, or one object per line), CSV and SQL files, and Spark event logs.
-#
-# JSON and CSV files and event logs may be compressed (`.gz`).
+# Files of query histories: JSON (a document, or one object per line), CSV and SQL files, and Spark event logs. JSON and
+# CSV files and event logs may be compressed (`.gz`).
 
 
 MAX_BYTES = 1024 * 1024 * 1024  # of a file
@@ -339,8 +337,8 @@ MAX_UNPACKED_BYTES = 256 * 1024 * 1024  # of a compressed file, after decompress
 MAX_LINE_LENGTH = 16 * 1024 * 1024  # characters of a line of JSON
 MAX_BROKEN = 100_000  # records of one file that cannot be read; the rest of the file is then left out
 MAX_FIELD = 4 * 1024 * 1024  # characters of a field of a CSV file
-# The keys of the lists of records in documents that command line tools print.
 _START = re.compile(r"\s*[{[]")
+# The keys of the lists of records in documents that command line tools print.
 _LISTS = ("QueryExecutions", "QueryExecution", "jobs", "res", "rows", "eventPayload")
 
 
@@ -492,11 +490,11 @@ def _rows(text: str, path: str, history: History) -> Iterator[tuple[Location, di
             yield location, dict(zip(header, row, strict=True))
 
 
-# Merge executed statements by query shape. Statements of one shape differ only in their constants.
+# Statements merged by query shape. Statements of one shape differ only in their constants.
 #
-# Constants are kept, binned or omitted. If they are binned, a few statements of each shape are kept: those at
-# quantiles of the constants, each of which represents an equal share of the executions. If they are omitted, each
-# constant becomes a parameter (`?`).
+# Constants are kept, binned or omitted. If they are binned, a few statements of each shape are kept: those at quantiles
+# of the constants, each of which represents an equal share of the executions. If they are omitted, each constant
+# becomes a parameter (`?`).
 
 
 BINS = 10

@@ -1,4 +1,4 @@
-"""Find the scans of a parsed query, and push its conditions down to the tables as an optimizer does.
+"""Find the scans of a parsed query, and push its conditions down to the tables as an optimizer does: `Reader`.
 
 A condition is kept only if it must be true for every row that the query needs from a table, so that a prediction never
 skips a file that an engine would open. From an OR over several tables, each table gets what all branches imply for it
@@ -19,7 +19,7 @@ from zlayout.predicate.rules import NEGATABLE, Converted, Reason, UnusableError,
 from zlayout.predicate.sql_tree import column_parts, is_column, operands
 from zlayout.workload.model import MAX_TEXT, Inverted, Query, Scan, UnreadableError, Unused
 
-# Find the sources of a SELECT (tables, derived tables, CTEs), and the source that a column belongs to.
+# The sources of a SELECT (tables, derived tables, CTEs), and the source that a column belongs to.
 
 
 OPTIONAL_SIDES = ("LEFT", "FULL")  # the sides of joins that may leave the item on their right without a row
@@ -395,6 +395,8 @@ def filters(
             if kept:
                 yield key, other, " AND ".join(kept)
 
+
+# The scans of a query and its subqueries.
 
 MAX_SCANS = 1_000  # of one query. Each of its CTEs may read the previous one twice, which doubles the number of scans.
 TOO_MANY = "too many tables"
