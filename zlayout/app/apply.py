@@ -1,4 +1,8 @@
-"""Apply a plan: carry out its actions table by table, and observe each table again."""
+"""Apply a plan: carry out its actions table by table, and observe each table again.
+
+`apply` is the entry point of the API, and `carry_out` that of the commands. Both end a run in time if it has a time
+limit, and can work on several tables at the same time.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +54,7 @@ from zlayout.tuning import give_back_freed_memory
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Decide which rewrites a run may still start, and divide a work order into parts that fit the time that is left.
+# The time limit: which rewrites a run may still start, and the parts of a work order that fit the time that is left.
 
 
 NOTHING_LEFT = timedelta(0)
@@ -211,7 +215,7 @@ def _joined(works: list[Work]) -> Work | None:
     return replace(works[-1], actions=actions) if works else None
 
 
-# Carry out the work order of one table in parts, and record what is done.
+# The work order of one table, which is carried out in parts.
 
 
 Announce = Callable[[str, Event], None]
@@ -319,7 +323,7 @@ def _recorded(event: Event, applied: Applied, announce: Announce, limit: TableLi
     return failed
 
 
-# Work on several tables at the same time.
+# Several tables at the same time.
 #
 # Each thread has a Spark session of its own, and the functions for events are called in the thread of the caller.
 
@@ -416,6 +420,9 @@ class _Relay(Generic[E]):
             answer.set_exception(error)
         else:
             answer.set_result(None)
+
+
+# The run: all tables of a plan, and new plans after conflicts.
 
 
 # The number of times that one run tries a group that conflicts. The run plans again before each further attempt. It

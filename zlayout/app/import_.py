@@ -1,4 +1,7 @@
-"""Make layout specs from existing tables."""
+"""Import what exists into a project: layout specs from tables, and workloads from query histories.
+
+`import_layout` and `import_tables` make layout specs, and `import_workload` makes a workload.
+"""
 
 from __future__ import annotations
 
@@ -273,7 +276,7 @@ def import_tables(
     return read_tables(listed, lambda one: one.table, read, late, reading)
 
 
-# Import query histories of engines as a workload of the project. Reads no table and starts no JVM.
+# Workloads from the query histories of engines. No table is read, and no JVM is started.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""Write a new project. Existing files are never overwritten."""
+"""Write a new project with a first layout, and check the columns that a user names.
+
+`init` writes the files of a project. Existing files are never overwritten.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.spec.yaml import dump
 from zlayout.table.state import TableState
 
-# Parse columns that an option names, and check whether they can be z-order columns of a table.
+# The columns that an option names, and whether they can be z-order columns of a table.
 
 
 LOCATION = Location("--columns")
@@ -85,6 +88,9 @@ def require_usable(names: Iterable[str], state: TableState, location: Location |
         else:
             continue
         raise SpecError.of(code, message, hint=hint, location=location)
+
+
+# The files of a new project.
 
 
 WORKFLOWS = ("zlayout-pull-request.yml", "zlayout-nightly.yml")

@@ -1,6 +1,7 @@
 """Plan: observe tables and decide what to do to each of them. Starts no JVM.
 
-Metadata is read, and for forecasts from a sample also columns of some row groups.
+`plan` plans the tables of a project, and `drift` reports the tables that are not as declared. Metadata is read, and for
+forecasts from a sample also columns of some row groups.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from zlayout.spec.model import LayoutSpec, Project, hot_after
 from zlayout.table.location import canonical, container
 from zlayout.table.state import TableState
 
-# Find tables that a project declares twice, under two table names that lead to one table.
+# Tables that a project declares twice, under two table names that lead to one table.
 #
 # Two layouts of one table would undo each other's work in each run, so neither may be planned.
 
@@ -94,6 +95,9 @@ def _error(observed: _Read, other: _Read) -> SpecError:
         hint="keep one of the two layouts",
         location=spec.location,
     )
+
+
+# The plan of a project.
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +321,7 @@ def as_plan(planned: Sequence[Planned]) -> Plan:
     return Plan(zlayout.__version__, tuple(sorted((p.decision.plan for p in planned), key=lambda t: t.table)))
 
 
-# Check tables for drift: compare tables with their layouts, and layouts with workloads. Changes nothing.
+# The drift report: tables are compared with their layouts, and layouts with workloads. Nothing is changed.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Load a project, find tables in it by name, and select its layouts by names, globs, tags and paths."""
+"""Load a project, find its tables and layouts by name, glob, tag or path, and check arguments of the public API."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zlayout.spec.load import WILDCARDS, find_project
 from zlayout.spec.load import load_project as load
 from zlayout.spec.model import CatalogConfig, LayoutSpec, Project, TableName, duration_of
 
-# Check the arguments of the public API, and parse those that options of the command line have too.
+# Arguments of the public API, some of which options of the command line have too.
 
 
 def require(argument: object, expected: type, hint: str) -> None:
@@ -99,6 +99,9 @@ def parse_duration(duration: timedelta | str | None) -> timedelta | None:
     except (TypeError, ValueError) as error:
         message = f"expected a duration for --avoid-hot, found {duration!r}"
         raise SpecError.of("ZL056", message, hint="use for example 30m, 1h or 2d") from error
+
+
+# The project, its tables and its layouts.
 
 
 def load_project(path: str | os.PathLike[str] = ".", environ: Mapping[str, str] | None = None) -> Project:

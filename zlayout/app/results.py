@@ -1,4 +1,4 @@
-"""Record what `apply` does to each table, make table results from it, and define the events for its callers."""
+"""The results of `apply`: what it did to each table, report pictures, the exit code, and the events of a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zlayout.planner.drawing import boxes_of, draw, strip
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.run_report import Boxes, MeasuredColumn, Picture, ResultStatus, RunReport, StripBin, TableResult
 
-# Draw the pictures of reports from observed tables.
+# The pictures of a report, drawn from observed tables.
 
 
 # A page with more pictures is slow to load.
@@ -58,6 +58,9 @@ def drawn_again(before: Picture | None, again: Planned) -> tuple[Boxes | None, t
     files = again.state.files
     nothing = files.bytes < 0
     return boxes_of(again.spec, files, before.partition), strip(again.spec, files, nothing)
+
+
+# What `apply` did, and the results that are made from it.
 
 
 # The exit code of a run that refused some tables and changed others.

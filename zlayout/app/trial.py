@@ -1,4 +1,8 @@
-"""A trial: apply a layout to a branch, and replay the queries of the workload on the branch and on the table."""
+"""A trial: apply a layout to a branch, and replay the queries of the workload on the branch and on the table.
+
+`trial` makes and measures a trial, `publish` sets main to its branch, and `drop_trial` removes the branch. Before each
+of them, `plan_trial`, `plan_publish` or `plan_drop_trial` reads from metadata what will be done.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +43,7 @@ from zlayout.workload import Workload, read_workload
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Find trials, publish the branch of a trial, and drop trials.
-#
-# A caller first reads from metadata what will be done (`plan_publish`, `plan_drop_trial`), and then carries it out
-# (`publish`, `drop_trial`).
+# Existing trials: publish the branch of a trial, or drop it.
 
 
 def trial_name(project: Project, table: str, branch: str | None) -> TableName:
@@ -195,7 +196,7 @@ def _found(project: Project, name: TableName, timeout: float) -> Trial:
     return trial
 
 
-# Replay the queries of a workload on Spark, and report how many files and bytes its scans opened.
+# The replay of a workload's queries on Spark, which measures how many files and bytes their scans open.
 #
 # Of each query, only the scan of one table is replayed: a SELECT of the columns in its conditions, with these
 # conditions as WHERE. The conditions decide which files Spark opens. Only parsed predicates reach Spark, never the
@@ -372,6 +373,9 @@ def _opened(plan: Any, rows: int) -> Opened:
             total + int(metrics.apply(name).value()) for total, name in zip((files, size), names, strict=True)
         )
     return Opened(files, size, rows)
+
+
+# Plan and carry out a trial.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,8 @@
-"""Add to plans the files and bytes that the queries of workloads open. Starts no JVM."""
+"""Use the workloads of tables in their plans. Starts no JVM.
+
+`with_workloads` adds the files and bytes that queries open to plans. Before plans are made, `with_rarely_read` and
+`with_worth` use the queries to choose which partitions are rewritten.
+"""
 
 from __future__ import annotations
 
@@ -292,7 +296,7 @@ def _no_longer_fits(spec: LayoutSpec, better: BetterLayout) -> Diagnostic:
     return Diagnostic(UNFIT, message, "warning", f"declare `{better.yaml}`{by}", spec.location_of("zorder"))
 
 
-# Use the queries of workloads to choose the decayed partitions that wait, and the rewrites that a budget prefers.
+# The choice of rewrites by the queries of workloads: the decayed partitions that wait, and what a budget prefers.
 
 
 Made = Proposal | Decision

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from zlayout.advisor.model import Study
     from zlayout.app.advise import AdviceEvent, StudyOptions
 
-# The classes of the program, of its group of commands and of each command, where typer's behaviour does not suit.
+# Classes of the program, of its group of commands and of each command, which change some of typer's behaviour.
 
 
 # Commands and options of earlier versions, and what takes their place.
@@ -154,7 +154,7 @@ def import_queries(
     return 0
 
 
-# The commands `simulate` and `advise`: options and help texts, and how a study is printed or written.
+# The commands `simulate` and `advise`, and how a study is printed or written.
 
 
 def simulate(
@@ -284,7 +284,7 @@ def _report(event: AdviceEvent, console: Console) -> None:
     console.say(f"searching, {event.stage}: {plural(event.tried, 'layout')} tried{printable(so_far)}")
 
 
-# The commands for one table: options and help texts. `zlayout.cli.app` adds them to the application.
+# The commands for one table.
 
 
 def import_(
@@ -446,6 +446,9 @@ def drop_trial(
 
     console = Console(color, as_json=as_json)
     return drop_trial_command(project, table, branch, console, Approval(console, auto_approve, dry_run), timeout)
+
+
+# The application, to which the commands above are added, and the other commands.
 
 
 app = App(

@@ -1,4 +1,7 @@
-"""The command `apply`: print the plan, ask for approval, show progress, and print the results."""
+"""The command `apply`: print the plan, ask for approval, show progress, and print the results.
+
+`apply_command` carries out the command. A `View` shows the running apply as progress bars, lines or JSON events.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ from zlayout.spec.model import Maintenance
 if TYPE_CHECKING:
     import rich.progress
 
-# Follows a running apply and shows it on stderr, as progress bars on a terminal, else as lines.
+# A running apply on stderr: progress bars on a terminal, else lines.
 
 
 MAX_SECONDS_BETWEEN_LINES = 60.0
@@ -291,7 +294,7 @@ class ApplyProgress:
         return done, total
 
 
-# Write the events of `apply --output json`: one JSON object per line on stdout. docs/reports.md lists them.
+# The events of `apply --output json`: one JSON object per line on stdout. docs/reports.md lists them.
 
 
 class Events(View):
@@ -389,6 +392,9 @@ def _planned(table: TablePlan) -> dict[str, Any]:
     }
 
 
+# What is printed before and after the run: text, or events for programs.
+
+
 class TextShown:
     """Prints text, unless a report goes to stdout."""
 
@@ -457,6 +463,9 @@ class JsonShown(TextShown):
             raise
         self._events.summary(report, code)
         return code
+
+
+# The command.
 
 
 MAX_NAME_WIDTH = 40  # of the column with the names of tables in the results

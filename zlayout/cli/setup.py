@@ -1,4 +1,4 @@
-"""The command `import`: write the layouts of existing tables."""
+"""The commands `init`, `doctor` and `import`, with which a project begins."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _either(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
 
 
-# The command `doctor`: print each check of the catalogs, and return the exit code.
+# The command `doctor`: print each check of the catalogs.
 
 
 _STEP_WIDTH = max(map(len, Step))

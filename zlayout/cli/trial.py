@@ -1,4 +1,4 @@
-"""The command `trial`: show the plan, ask for approval, apply to a branch, and compare the queries."""
+"""The commands `trial`, `publish` and `drop-trial`: show what will be done, ask for approval, and do it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from zlayout.planner.model import QueryCost
 from zlayout.report import text
 from zlayout.report.words import number, printable, size, version_word
 
-# The commands `publish` and `drop-trial`: show what will be done, ask for approval, and commit it.
+# The commands `publish` and `drop-trial`.
 
 
 def publish_command(
@@ -121,6 +121,9 @@ def _shown(name: str, what: str, trial: Trial) -> Iterator[str]:
     yield f"{name} ({trial.format})"
     yield f"  {what}"
     yield f"  commits  {plural(len(trial.commits), word)} of zlayout: {', '.join(map(printable, runs)) or 'none'}"
+
+
+# The command `trial`, which also compares the queries on the branch with those on the table.
 
 
 MAX_LISTED_QUERIES = 10

@@ -1,8 +1,8 @@
-"""Determines from the errors of libraries why a catalog or an object store could not be reached.
+"""The services that a catalog needs: their addresses, the limits on requests, and why one could not be reached.
 
-The libraries (deltalake, pyiceberg, boto3, requests, SQLAlchemy) have no common types for these errors, and some of
-them state the cause in the text alone. Therefore the text of the whole chain of causes is searched. Only messages for
-the user depend on the result.
+The libraries (deltalake, pyiceberg, boto3, requests, SQLAlchemy) have no common types for errors of access, and some of
+them state the cause in the text alone. Therefore `cause_of` searches the text of the whole chain of causes. Only
+messages for the user depend on the result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ READ_SECONDS = 20
 ATTEMPTS = 2
 
 
-# Determines the network addresses of the services that a catalog needs.
+# The network addresses of services.
 
 
 # The default port of each URL scheme.
@@ -81,6 +81,9 @@ def _address(service: str, url: str) -> Address | None:
     if not parts.hostname or scheme not in _PORTS:
         return None
     return Address(service, parts.hostname, parts.port or _PORTS[scheme])
+
+
+# Why a service could not be reached.
 
 
 MAX_CAUSES = 10

@@ -18,7 +18,7 @@ from zlayout.errors import Refused
 from zlayout.spec.model import TableName
 from zlayout.table.state import FileTable, PartitionField, TableState
 
-# Compares the sizes of files on storage with those that a table records.
+# The files on storage, whose sizes must be those that the table records.
 
 
 MAX_CONCURRENT_REQUESTS = 16  # a request to an object store takes about 20 ms
@@ -38,6 +38,9 @@ def missing_files(sizes: Mapping[str, int], stored: Callable[[str], int | None])
         for (path, size), found in zip(sizes.items(), pool.map(stored, sizes), strict=True):
             if found != size:
                 yield path, found
+
+
+# Runs, their changes, and the rollback of a run.
 
 
 # The property of a commit that undoes a run: the id of that run.

@@ -1,4 +1,7 @@
-"""The history in a SQLite file. Several processes may append at the same time."""
+"""The history of a project: what each command found and did at each table.
+
+`records_of` makes records from a plan or a run report, and `SqliteStore` appends them to a file and reads them again.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from zlayout.planner.model import Status, TablePlan
 from zlayout.planner.run_report import ResultStatus, RunReport, TableResult
 from zlayout.sqlite_files import Database, open_database, schema
 
-# History records as plain data: what one command found and did at one table. They contain no value of a row.
+# Records as plain data. They contain no value of a row.
 
 
 # The version of the fields of a record. A history of another version is neither read nor written.
@@ -129,7 +132,7 @@ class Record:
         return cls(**{key: parsed.get(key, value) for key, value in row.items() if key != "record_version"})
 
 
-# Make history records from a plan or a run report. All functions are pure.
+# Records of a plan or a run report. All functions are pure.
 
 
 _OF_RESULT = {
@@ -199,7 +202,7 @@ def state_of(table: TablePlan, result: TableResult | None = None) -> RecordState
     return RecordState.DECAY
 
 
-# The history in a SQLite file. Several processes may append at the same time.
+# The SQLite file. Several processes may append at the same time.
 
 
 # Identifies the file as a history of zlayout: "ZLAY" in ASCII.

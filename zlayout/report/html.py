@@ -1,4 +1,7 @@
-"""Write the report as one HTML page without external resources, in which all names are escaped."""
+"""Write the report as one HTML page without external resources, in which all names are escaped.
+
+`render` makes the page. The page of a plan or a run of many tables begins with an overview of them.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
     import jinja2
     from markupsafe import Markup
 
-# Draw the charts of the HTML report as SVG, without ids, scripts, styles or external resources.
+# Charts as SVG, without ids, scripts, styles or external resources.
 #
 # Colours are CSS variables of the page, so that one drawing fits the light, the dark and the print style. Widths of
 # text are estimated, because the browser chooses the font.
@@ -404,7 +407,7 @@ def _px(value: float, digits: int = 2) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-# The figures of one table on the HTML page: maps of its files, and histograms before and after.
+# The figures of one table: maps of its files, and histograms before and after.
 
 
 Figure = dict[str, Any]
@@ -490,7 +493,7 @@ def _bars(now: Histogram, after: Histogram, axis: str, *, measured: bool) -> Fig
     }
 
 
-# The parts that only the HTML page of many tables has: a list of the worst tables, a treemap, and compressed details.
+# The page of many tables: a list of the worst tables, a treemap, and compressed details.
 #
 # The details of a table are one section of markup. A page of few tables contains the sections uncompressed. In a page
 # of many tables, a chunk of sections is compressed together, because they share most of their markup. The script of
@@ -597,6 +600,9 @@ def _saving(entries: Sequence[Entry]) -> str:
         f"{words.same_size(words.size(after))} after (forecast, if rows keep their size; the upper end where it is a "
         f"range), over {plural(len(known), 'table')}."
     )
+
+
+# The page.
 
 
 # The number of groups that the page lists per table. The JSON report lists all.

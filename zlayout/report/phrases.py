@@ -1,4 +1,4 @@
-"""The phrases about one table that several reports use: drift, decay, rewrite, forecasts, workload and result."""
+"""The phrases that several reports use: about one table, one line per table, and the last line of a report."""
 
 from __future__ import annotations
 
@@ -45,6 +45,9 @@ from zlayout.report.words import (
     size,
     state,
 )
+
+# One table: drift, decay, rewrite, forecasts, workload and result.
+
 
 # The number of partitions that the screen names without -v.
 MAX_PARTITIONS = 6
@@ -305,7 +308,7 @@ def _payback(workload: WorkloadForecast, pay: Payback) -> str:
     return f"{text}; {less}{worth} less read a day, paid back {paid_back(pay.days, 'day', 'days')}{in_money}"
 
 
-# Write one line for each table of a plan, for plans of many tables.
+# One line per table, for plans of many tables.
 
 
 MIN_NAME_WIDTH = 20
@@ -373,7 +376,7 @@ def _shortened(name: str, width: int) -> str:
     return f"{name[: width - 3 - end]}...{name[-end:]}"
 
 
-# Write the last line of a report: the number of tables in each state.
+# The last line of a report: the number of tables in each state.
 
 
 def last_line(shown: Plan | RunReport) -> str:

@@ -2,7 +2,8 @@
 
 `jars.json` lists the jars of each package of `versions.py` with their sums; `make jars` writes it. The jars are kept in
 a cache folder to which only the user can write. Missing ones are downloaded from Maven Central, or from the mirror that
-the environment names, without Ivy. No other repository is read.
+the environment names, without Ivy. No other repository is read. For a local Spark, `quick_conf` puts the jars on the
+class path of the JVM, so that it starts faster.
 """
 
 from __future__ import annotations
@@ -203,7 +204,7 @@ def _copy(session: Any, url: str, file: IO[bytes]) -> str:
     return digest.hexdigest()
 
 
-# Makes starts of a local Spark faster: the jars are on the class path of the JVM, with an archive of their classes.
+# Faster starts of a local Spark: the jars are on the class path of the JVM, with an archive of their classes.
 #
 # A JVM with the jars on its class path needs no copies of them. The archive (Java's class-data sharing, JEP 350) is
 # written by the first JVM with these jars, when it exits. The next start stores its SHA-256 sum in its name, and every
@@ -212,7 +213,7 @@ def _copy(session: Any, url: str, file: IO[bytes]) -> str:
 
 CLASS_PATH = "spark.driver.extraClassPath"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-# If the project sets one of these, it determines the class path or the options of the JVM, and this module is not used.
+# If the project sets one of these, it determines the class path or the options of the JVM, and zlayout sets neither.
 _OWN_CLASS_PATH = {
     "spark.jars",
     CLASS_PATH,

@@ -1,4 +1,6 @@
-"""Java and Scala classes and collections through py4j, and temporary session configuration.
+"""Java and Scala classes, collections and Catalyst expressions through py4j, and temporary session configuration.
+
+`jvm_of` returns the root of all packages of a session's JVM, which most functions take as `jvm`.
 
 For each part of a name such as `jvm.org.apache`, py4j asks the JVM whether the part is a class, and the JVM searches
 all its jars. In a rewrite, about a hundred such requests took a quarter of a second. `JvmPackage` decides by the name
@@ -154,9 +156,7 @@ def session_conf(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]
                 spark.conf.unset(key)
 
 
-# Builds Catalyst expressions: converts pyspark's columns, and calls Java methods inside generated code.
-#
-# The argument `jvm` of all functions is the result of `zlayout.spark.jvm.jvm_of`.
+# Catalyst expressions, which can call Java methods inside generated code, and logical plans.
 
 
 _UTF8_BINARY = 0  # Spark's id of the collation that compares bytes

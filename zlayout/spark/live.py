@@ -1,7 +1,8 @@
-"""Runs zlayout in an existing Spark session, and leaves the session as it was.
+"""Runs zlayout in an existing Spark session, and in clones of a session for threads.
 
-The session must have the catalogs and the S3 endpoints of the project. A plan that was made from the files of one
-object store must not be carried out on another object store that has a bucket of the same name.
+`LiveRuntime` uses the session of a caller and leaves it as it was. The session must have the catalogs and the S3
+endpoints of the project. A plan that was made from the files of one object store must not be carried out on another
+object store that has a bucket of the same name. `WorkerRuntime` gives each of several threads a session of its own.
 """
 
 from __future__ import annotations
@@ -273,7 +274,7 @@ def _host(endpoint: str | None) -> str:
     return f"{url.hostname}:{url.port or (80 if url.scheme == 'http' else 443)}"
 
 
-# Provides a Spark session for each of several threads that work at the same time.
+# Sessions for several threads that work at the same time.
 
 
 _POOL = "spark.scheduler.pool"

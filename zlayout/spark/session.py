@@ -1,4 +1,7 @@
-"""Starts the Spark session of a project: checks Java, applies the configuration, and keeps Spark's log."""
+"""Starts the Spark session of a project: checks Java, applies the configuration, and keeps Spark's log.
+
+`SparkRuntime` has the session. The JVM that it starts ignores the signals that end a command.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ from zlayout.spec.model import Project, TableName
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Redirects the standard error of the JVM to a log file.
+# The process of the JVM: its log file, and the signals that it ignores.
 
 
 @contextmanager
@@ -70,9 +73,6 @@ def _writes_to_stderr(stream: TextIO) -> bool:
         return stream.fileno() == 2
     except (OSError, ValueError):
         return False
-
-
-# Keeps signals from the process of the JVM, and ends it if its start is interrupted.
 
 
 @contextmanager
@@ -116,6 +116,9 @@ def jvm_process() -> Iterator[None]:
             del os.environ["SPARK_HOME"]
         else:
             os.environ["SPARK_HOME"] = home
+
+
+# The session.
 
 
 _PACKAGES = "spark.jars.packages"

@@ -1,4 +1,4 @@
-"""Validate YAML documents against the JSON Schemas, and describe the violations as diagnostics."""
+"""Read the JSON Schemas, validate YAML documents against them, and describe the violations as diagnostics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jsonschema import ValidationError
     from jsonschema.protocols import Validator
 
-# Read the JSON Schemas, from the wheel or from a source checkout.
+# The JSON Schemas, from the wheel or from a source checkout.
 
 
 _SCALAR = {"title": "text, a number, true or false", "type": ["string", "number", "boolean"]}
@@ -57,7 +57,7 @@ def _schema(name: str, formats: tuple[str, ...]) -> dict[str, Any]:
     return schema
 
 
-# Validate YAML documents against the JSON Schemas, and describe the violations as diagnostics.
+# The validation of documents. Each violation becomes a diagnostic with the location of its key.
 
 
 Schema = Mapping[str, Any]

@@ -1,4 +1,8 @@
-"""Build a `LayoutSpec` from a validated layout document and the project's defaults."""
+"""Build layout specs from layout documents, and edit the text of a layout spec.
+
+`layout_spec` builds a `LayoutSpec` from a validated document and the project's defaults. `with_layout` writes other
+layout settings into the text of a layout spec.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,7 @@ from zlayout.spec.model import (
 from zlayout.spec.yaml import Document
 from zlayout.table.partition import PartitionField
 
-# The built-in defaults of layout specs, and their merge with `defaults:` and a layout spec.
+# The built-in defaults of layout specs, and the merge of defaults with a layout spec.
 
 
 LAYOUT_PATTERNS = ("layouts/**/*.yaml", "layouts/**/*.yml")
@@ -67,7 +71,7 @@ def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-# Parse the table names and the partition keys of a spec.
+# Table names and partition keys.
 
 
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")
@@ -144,6 +148,9 @@ def parse_partition_key(text: str, location: Location) -> PartitionField:
 def _column(text: str) -> str:
     backticked = re.fullmatch(r"`((?:[^`]|``)+)`", text)
     return backticked[1].replace("``", "`") if backticked else text
+
+
+# The layout spec of a document.
 
 
 MIN_TARGET_SIZE = 1024  # bytes
@@ -333,7 +340,7 @@ def _partition_fields(document: Document, traits: Traits | None, errors: list[Di
             yield field
 
 
-# Change z-order columns, curve, cuts and engine in the text of a layout spec, and keep other text and comments.
+# Edits of z-order columns, curve, cuts and engine in the text of a layout spec. Other text and comments are kept.
 
 
 _COMMENT = re.compile(r"[ \t]+#[^\r\n]*")

@@ -1,4 +1,7 @@
-"""Load `zlayout.yaml` and its layout specs as a `Project`, and report the errors of all files together."""
+"""Load `zlayout.yaml` and its layout specs as a `Project`, and report the errors of all files together.
+
+`find_project` searches for the folder of a project, and `load_project` reads it, with environment variables replaced.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ from zlayout.spec.model import (
 from zlayout.spec.rules import layout_rule
 from zlayout.spec.yaml import Document, read
 
-# Search for the files that match a pattern of `layouts:` or `workload:`.
+# The search for files that match a pattern of `layouts:` or `workload:`.
 #
 # Each folder is listed at most once for each part of the pattern, and wildcards do not follow links to folders.
 # Therefore neither a pattern nor a link can make the search long.
@@ -83,7 +86,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         return []
 
 
-# Replace environment variables: `${VAR}`, `${VAR:-default}` and `${VAR:?message}`.
+# Environment variables: `${VAR}`, `${VAR:-default}` and `${VAR:?message}`.
 #
 # They are allowed only in some fields of `zlayout.yaml`, and in no layout spec, so that a layout id is the same on
 # every machine. Messages never contain values, which may be secrets.
@@ -256,6 +259,9 @@ def _replaced(data: Mapping[str, Any], values: Mapping[KeyPath, str], path: KeyP
         name: _replaced(item, values, (*path, name)) if isinstance(item, Mapping) else values.get((*path, name), item)
         for name, item in data.items()
     }
+
+
+# The project.
 
 
 PROJECT_FILE = "zlayout.yaml"

@@ -1,4 +1,8 @@
-"""The data classes of a project and its layout specs. `zlayout.spec.load` reads them from YAML."""
+"""The data classes of a project and its layout specs, and the parsing of windows, durations and cuts.
+
+`Project` is `zlayout.yaml` with its layout specs, `LayoutSpec` is one layout spec, and `Layout` has the settings from
+which a layout id is computed. `zlayout.spec.load` reads them from YAML.
+"""
 
 from __future__ import annotations
 
@@ -365,6 +369,9 @@ def cut_texts(cuts: Sequence[Compare]) -> list[str]:
     """Return cuts as a layout spec declares them, with columns in backticks only where the parser needs them."""
     plain = [f"{cut.column} {cut.operator} {literal(cut.value)}" for cut in cuts]
     return [text if parsed_cuts([text]) == (cut,) else to_sql(cut) for text, cut in zip(plain, cuts, strict=True)]
+
+
+# Table names, layout specs, rules, and the project.
 
 
 MAIN = "main"  # the branch that every Iceberg table has

@@ -93,6 +93,9 @@ INTERNALS = Internals(
 )
 
 
+# The backend.
+
+
 TIME_ZONE = "spark.sql.session.timeZone"
 
 

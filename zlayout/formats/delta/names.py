@@ -1,4 +1,8 @@
-"""Finds Delta tables by name in the catalogs that store their locations: Hive metastore, Glue and Unity Catalog."""
+"""Finds Delta tables by name: in a Hive metastore, in Glue, in Unity Catalog, and in the folders of a warehouse.
+
+`Names` looks up and lists the tables of one catalog. A catalog with a service has a `NameService`, which returns what
+the service states for a name as an `Entry`.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ from zlayout.table.location import GCS_SCHEME, S3_SCHEMES, canonical
 if TYPE_CHECKING:
     from requests import Response
 
-# Converts what a catalog states for a name to an `Entry`, and an entry to the location of a Delta table.
+# Entries: what a catalog states for a name, and the location of a Delta table that follows from it.
 
 
 # For an external table of a data source, Spark stores a location with this ending, and the actual one as `path`.
@@ -153,7 +157,7 @@ class NameService(Protocol):
         ...
 
 
-# Lists the Delta tables of a catalog of type `path`: those in its `tables`, and the folders of its warehouse.
+# The tables of a catalog of type `path`: those in its `tables`, and the folders of its warehouse.
 
 
 def list_folders(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]:
@@ -202,11 +206,11 @@ def _problem(storage: pa_fs.FileSystem, catalog: CatalogConfig, parts: tuple[str
     return TableError.of("ZL110", message, hint="a Delta table has a folder _delta_log", location=catalog.location)
 
 
-# Reads the AWS Glue Data Catalog through boto3.
+# The AWS Glue Data Catalog, read through boto3.
 
 
 class Glue:
-    """See `zlayout.formats.delta.names.NameService`. boto3 finds the credentials in its usual chain."""
+    """See `NameService`. boto3 finds the credentials in its usual chain."""
 
     def __init__(self, catalog: CatalogConfig) -> None:
         import boto3
@@ -244,7 +248,7 @@ def _glue_entry(table: Mapping[str, Any]) -> Entry:
     )
 
 
-# Reads a Hive metastore through the Thrift client that pyiceberg ships.
+# A Hive metastore, read through the Thrift client that pyiceberg ships.
 
 
 MAX_TABLES_PER_REQUEST = 100
@@ -255,7 +259,7 @@ Result = TypeVar("Result")
 
 
 class Hive:
-    """See `zlayout.formats.delta.names.NameService`. A connection is opened for each request."""
+    """See `NameService`. A connection is opened for each request."""
 
     def __init__(self, catalog: CatalogConfig) -> None:
         self._uris = [uri.strip() for uri in str(catalog.options["uri"]).split(",")]
@@ -321,7 +325,7 @@ def _hive_entry(table: Any) -> Entry:
     return metastore_entry(table.tableName, table.tableType, table.parameters, location, serde)
 
 
-# Reads Unity Catalog, open source or of Databricks, through its REST API.
+# Unity Catalog, open source or of Databricks, read through its REST API.
 
 
 MAX_UNITY_RESPONSE_BYTES = 64 << 20  # after decompression; a page of Unity Catalog has at most some hundred entries
@@ -332,7 +336,7 @@ TOKENS = ("UNITY_CATALOG_TOKEN", "DATABRICKS_TOKEN")
 
 
 class Unity:
-    """See `zlayout.formats.delta.names.NameService`. An environment variable in `TOKENS` has the token."""
+    """See `NameService`. An environment variable in `TOKENS` has the token."""
 
     def __init__(self, catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -> None:
         self._base = str(catalog.options["uri"]).rstrip("/").removesuffix(_API) + _API
@@ -399,7 +403,7 @@ def _text_of(answer: Response) -> str:
     return content.decode("utf-8", "replace")
 
 
-# Finds Delta tables by name in the catalogs that store their locations: Hive metastore, Glue and Unity Catalog.
+# The lookup in any of these catalogs.
 
 
 _OBJECT_BYTES = 500  # what an entry takes apart from its texts

@@ -38,7 +38,7 @@ from zlayout.sql_text import quote_path
 from zlayout.table.key_sample import NotParquetError, RowGroupSample
 from zlayout.table.state import Int64, PartitionField, TableState
 
-# The methods of Iceberg's jar whose existence is checked before any write, because versions of Iceberg differ.
+# The methods of Iceberg that commits need, for the check of the session before any write.
 
 
 _ICEBERG = "org.apache.iceberg"
@@ -87,6 +87,9 @@ INTERNALS = Internals(
         _methods({"spark.SparkReadConf": "scanTaskSetId/0", "spark.SparkWriteConf": "rewrittenFileSetId/0"}),
     ),
 )
+
+
+# The backend.
 
 
 DRAW_BITS = 31  # number of bits in the random number of a row

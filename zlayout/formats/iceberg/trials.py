@@ -1,4 +1,7 @@
-"""The trials of Iceberg tables. A trial is a branch."""
+"""The trials of Iceberg tables. A trial is a branch.
+
+`IcebergTrials` reads, creates, publishes and drops trials, each change in one commit of the table's metadata.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from zlayout.table.state import TableState
 if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
-# Creates, publishes and drops the branch of a trial, each in one commit of the table's metadata.
+# The commits that create, publish and drop the branch of a trial.
 #
 # A commit succeeds only if the table's metadata has not changed since it was read. (A REST catalog compares only the
 # branches that the commit sets.) If it has changed, the table is read again, and the same conditions are checked
@@ -126,6 +129,9 @@ def _set(transaction: Any, properties: dict[str, str | None]) -> None:
     for key, value in properties.items():
         update.set(key, value) if value is not None else update.remove(key)
     update.commit()
+
+
+# The trials of a catalog.
 
 
 class IcebergTrials:

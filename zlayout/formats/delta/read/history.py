@@ -1,6 +1,7 @@
-"""Reads the commitInfo of the newest commits of a log, and finds the rewrites of other writers in them.
+"""Reads the history of a Delta table from its log: the commits of a run, and the rewrites of other writers.
 
-Spark writes the commitInfo first, so usually the first bytes of a commit are enough.
+`run_commits` returns what a run committed, `external` what other writers did, and `last_run` the metrics of the last
+run. Spark writes the commitInfo of a commit first, so usually the first bytes of a commit are enough.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from zlayout.formats.undo import ROLLBACK, Recorded
 from zlayout.reading import parse_json
 from zlayout.table.external import ExternalRewrite, Ordering, external_rewrites, instant_of_milliseconds
 
-# Reads the commits of a run from the log without a JVM, because the JVM may have died during a commit.
+# The commits of a run. No JVM is needed, because it may have died during a commit.
 
 
 RUN = "zlayout.run"
@@ -104,6 +105,9 @@ def _rewrite(version: int, content: bytes) -> RunCommit:
         rows=pc.sum(pc.struct_field(records, "rows").cast(pa.int64())).as_py() or 0,
     )
     return RunCommit(commit, added, removed)
+
+
+# The commitInfo of the newest commits, which states who made them and how.
 
 
 # The maximum number of commits older than every live file that are read in search of the last rewrite by zlayout.

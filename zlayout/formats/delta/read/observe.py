@@ -1,4 +1,8 @@
-"""Observes a Delta table without a JVM: reads live files through deltalake, and file tags from the log."""
+"""Observes a Delta table without a JVM: `observe_delta` returns its table state.
+
+Live files are read through deltalake, file tags and clustering columns from the log, and row counts that the log lacks
+from Parquet footers.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +68,7 @@ from zlayout.table.state import (
     reserved_refusals,
 )
 
-# Reads how Delta itself clusters a table: its clustering columns, and by which columns each file is clustered.
+# Clustering by Delta itself: the clustering columns of a table, and the columns by which each file is clustered.
 #
 # The clustering columns are in the domain metadata `delta.clustering`. A file that OPTIMIZE has clustered has the
 # clustering provider `liquid` and the file tags ZCUBE_ID and ZCUBE_ZORDER_BY (`ZCubeInfo` in the Delta source). Files
@@ -156,7 +160,7 @@ def _configuration(log: LogFiles, version: int) -> str:
     return ""
 
 
-# Reads the bounds and the row counts of files from Delta statistics.
+# Bounds and row counts of files, from Delta statistics.
 #
 # Bounds have the meaning that they have for Spark's file skipping. Row counts that the log lacks are read from Parquet
 # footers or, for many files, estimated.
@@ -293,6 +297,9 @@ def _footer_rows(storage: pa_fs.FileSystem, name: str) -> int:
             return int(pq.ParquetFile(source).metadata.num_rows)
     except (OSError, pa.ArrowException):
         return -1
+
+
+# The table state.
 
 
 # The number of commits that are searched for rewrites by other writers, if no file has a layout record.

@@ -1,6 +1,6 @@
-"""Opens Delta tables with deltalake. If deltalake cannot read a log, it opens a copy in a temporary folder.
+"""Opens Delta tables with deltalake, and samples their key columns, without a JVM.
 
-There are two such cases:
+If deltalake cannot read a log, `open_table` opens a copy in a temporary folder. There are two such cases:
 
 - deltalake decodes the names of folders a second time, and would read another folder.
 - The catalog of the table owns the commits. Every commit in the log is a commit of the table, but the catalog may have
@@ -200,7 +200,7 @@ def _copy_log(log: LogFiles, segment: LogSegment, stack: ExitStack) -> Path:
     return folder
 
 
-# Samples key columns of a Delta table without a JVM.
+# The sample of key columns.
 
 
 def sample_delta(

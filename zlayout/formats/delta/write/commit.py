@@ -57,7 +57,7 @@ from zlayout.spark.arrow import to_arrow
 from zlayout.table.baseline import Baseline
 from zlayout.table.state import FileTable, Int64, Partition, TableState
 
-# Reads the bounds of new files from the statistics that are about to be committed, for baselines and metrics.
+# The bounds of new files, for baselines and metrics, from the statistics that are about to be committed.
 
 
 # The names of statistics in the log, and the names that deltalake gives them.
@@ -126,6 +126,9 @@ def _typed(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
     if pa.types.is_floating(type_):
         return pa.array([None if v is None else float(v) for v in values], type_)
     return pa.array([Decimal(v) if pa.types.is_decimal(type_) and v is not None else v for v in values], type_)
+
+
+# The rewrite and its commits.
 
 
 # DelayedCommitProtocol puts the number of the Spark partition into the name of a file.

@@ -28,7 +28,7 @@ from zlayout.table.state import Int64
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-# Operations on many AddFiles at once, so that there are few calls to the JVM for any number of files.
+# Operations on many AddFiles at once, with few calls to the JVM for any number of files.
 #
 # A call through py4j takes up to a millisecond, and its result stays in the memory of Python. Several calls for each
 # file would be too many. Therefore `AddFiles.java` does the work in the JVM. Positions and sizes are passed as arrays,
@@ -120,6 +120,9 @@ class AddFiles:
 
     def _texts(self, files: Any, field: str, type_: pa.DataType = _STRING) -> pa.Array:
         return texts(partial(self._java.texts, files, field), len(files), type_)
+
+
+# One table in one session.
 
 
 # Timestamps are written in microseconds, because INT96 (Spark's default) has no bounds in footers and milliseconds lose

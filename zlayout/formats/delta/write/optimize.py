@@ -1,4 +1,8 @@
-"""The statement and the session configuration of OPTIMIZE, and the layout settings that it does not support."""
+"""Engine `native` on Delta: runs OPTIMIZE, then commits the layout records of the new files.
+
+`run_native` rewrites the partitions of a work order, and `native_diagnostics` reports layout settings that OPTIMIZE
+does not support.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +33,9 @@ from zlayout.spec.model import CLUSTERING_CURVE, Layout
 from zlayout.sql_text import quote_identifier, quote_path, string_literal
 from zlayout.table.partition import FarTime
 from zlayout.table.state import FileTable, Partition, TableState
+
+# The statement and the session configuration of OPTIMIZE, and the layout settings that it does not support.
+
 
 _FEW_VALUES = 64  # up to this number of values, Delta's range ids differ only in their lowest 6 bits
 _USE_ZLAYOUT = "use engine: zlayout"
@@ -177,7 +184,7 @@ def _few_values(files: FileTable, name: str) -> bool:
     return low is not None and high is not None and high - low < _FEW_VALUES
 
 
-# Engine `native` on Delta: runs OPTIMIZE, then commits the layout records of the new files.
+# The rewrite by OPTIMIZE, and the layout records of its new files.
 
 
 # A commit of layout records changes no data. After a conflict, it is made again for the files that are still live.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from zlayout.formats.delta.write.jvm import DeltaJvm
 
-# Refuses partition values that Delta would change when it writes them to the log.
+# Partition values that Delta would change when it writes them to the log, which are refused.
 #
 # The gate compares rows before and after the shuffle. It does not detect such a change, because partition values are
 # converted to strings in the log after the gate.
@@ -129,6 +129,9 @@ def _planned(work: Work, paths: pa.ChunkedArray) -> list[str]:
 def _refused(problem: _Problem, table: str, column: str, files: int) -> Diagnostic:
     found, hint = (text.format(column=column) for text in (problem.found, problem.hint))
     return Diagnostic(problem.code, f"{table}: {files:,} files have {found}", "refused", hint)
+
+
+# The full rewrite.
 
 
 def repartition(delta: DeltaJvm, log: Log, snapshot: Any, state: TableState, work: Work, notify: Notify) -> Commit:

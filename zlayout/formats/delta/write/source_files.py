@@ -1,4 +1,7 @@
-"""Finds the AddFiles of pinned files, and converts their paths to the form of `_metadata.file_path`."""
+"""What rewrites and rollbacks of Delta tables share: finding the pinned AddFiles, and beginning a transaction.
+
+`require_no_silent_change` checks a transaction directly before its commit.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,9 @@ from zlayout.table.state import FileTable, Int64, identities
 
 if TYPE_CHECKING:
     from zlayout.formats.delta.write.jvm import DeltaJvm
+
+# The AddFiles of pinned files, and their paths in the form of `_metadata.file_path`.
+
 
 # Up to this number, paths are sent to the JVM as literals in a filter. More paths are sent as a table for a join.
 _MAX_PATH_LITERALS = 1000
@@ -136,7 +142,7 @@ def _quoted(path: str) -> str:
     return _QUOTED_IN_URI.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), path)
 
 
-# The steps that transactions of rewrites and of rollbacks share: begin, metrics, the check before the commit.
+# The transaction: its begin, the check before its commit, and its metrics.
 
 
 def begin(delta: DeltaJvm, snapshot: Any, adds: Any) -> Any:

@@ -1,4 +1,7 @@
-"""Writes new files through Delta's own writer, with statistics from their Parquet footers where possible."""
+"""Writes new files through Delta's own writer: `write_with_stats` returns them with their statistics.
+
+The statistics are computed from Parquet footers where possible.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ from zlayout.spark.jvm import session_conf
 from zlayout.sql_text import quote_path
 from zlayout.table.state import Int64
 
-# Truncates string bounds as Delta's writer does.
+# The truncation of string bounds, as in Delta's writer.
 
 
 _LAST_ASCII = "\x7f"
@@ -64,7 +67,7 @@ def truncate_upper(value: Any, prefix: int) -> Any:
     return text if units <= 2 * prefix else None
 
 
-# Computes Delta's statistics of new files from their Parquet footers.
+# Delta's statistics of new files, from their Parquet footers.
 #
 # Delta computes minimum, maximum and null count by an aggregate over every row that it writes. The Parquet writer
 # computes the same values and stores them in the footer, so the aggregate is not needed. Spark converts the values to
@@ -322,6 +325,9 @@ def _each_leaf(schema: T.StructType, prefix: str) -> Iterator[tuple[str, T.DataT
             yield from _each_leaf(f.dataType, f"{prefix}{f.name}.")
         else:
             yield prefix + f.name, f.dataType
+
+
+# The writer.
 
 
 _WITHOUT_STATS = {"spark.databricks.delta.stats.collect": "false"}

@@ -1,4 +1,8 @@
-"""Loads Iceberg tables through pyiceberg, and translates the errors of pyiceberg to those of zlayout."""
+"""Loads Iceberg tables through pyiceberg, and translates the errors of pyiceberg to those of zlayout.
+
+`load_table` loads one table, and `list_tables` lists those of a catalog. No catalog gets other properties than those
+that `zlayout.formats.iceberg.read.server` accepts.
+"""
 
 from __future__ import annotations
 
@@ -144,6 +148,9 @@ def _limit(response: Response, **_: Any) -> None:
 def _change(response: Response, **_: Any) -> None:
     if response.ok and b'"schemas"' in response.content:
         response._content = readable(response.content)
+
+
+# Catalogs and their tables.
 
 
 # An error of these packages is an error of the catalog. pyiceberg reads files through another package, pyarrow.

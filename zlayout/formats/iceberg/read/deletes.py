@@ -2,7 +2,7 @@
 
 The rules are those of the Iceberg spec under "Scan Planning". The deletes of a deletion vector, or of a position delete
 file for one data file, are counted exactly. Those of a position delete file for a partition, and of an equality delete
-file (`zlayout.formats.iceberg.read.deletes`), are distributed over the data files to which they may apply, in
+file, are distributed over the data files to which they may apply, in
 proportion to their numbers of rows. This is an estimate; its total is at most the number of deletes in the delete file.
 """
 
@@ -24,14 +24,14 @@ from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, DataColumns
 from zlayout.formats.iceberg.read.schema import decode
 from zlayout.table.state import Int64
 
-# Computes to which data files of a partition its equality delete files may apply, as Iceberg's delete index does.
+# Equality delete files: the data files to which they may apply, as in Iceberg's delete index.
 #
 # An equality delete file applies to older data files of its partition, unless the null counts or the bounds of a
 # column show that they have no value in common (`canContainEqDeletesForFile` in `org.apache.iceberg.DeleteFileIndex`).
 # If its partition spec has no fields, it applies to older data files of the whole table, which then count as one
 # partition.
 #
-# The metadata does not state how many rows a delete file matches. This module assumes that each row of a delete file
+# The metadata does not state how many rows a delete file matches. `estimate` assumes that each row of a delete file
 # deletes one row, and that the deleted rows are distributed over the data files to which the delete file may apply, in
 # proportion to their numbers of rows.
 
@@ -201,6 +201,9 @@ def _nulls(nulls: Int64, rows: Int64, required: bool) -> tuple[Bools, Bools, Boo
         never, always = np.zeros(len(nulls), np.bool_), np.ones(len(nulls), np.bool_)
         return never, always, never
     return nulls != 0, nulls == 0, nulls == rows
+
+
+# All deletes of a snapshot.
 
 
 @dataclass(frozen=True, slots=True)

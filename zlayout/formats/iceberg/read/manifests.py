@@ -1,7 +1,9 @@
-"""Reads the live entries of a snapshot's manifests as columns.
+"""Reads the manifests of Iceberg tables as columns, with limits for the sizes of Avro files.
 
-pyiceberg's `fetch_manifest_entry` (0.12) does not read the fields of format version 3, for example
-`referenced_data_file`. Therefore this module uses pyiceberg's Avro reader with its own projection to the needed fields.
+`manifests_of` lists the manifests of a snapshot, `read_live` reads their live entries, and `read_change` the files that
+a snapshot added and removed. pyiceberg's `fetch_manifest_entry` (0.12) does not read the fields of format version 3,
+for example `referenced_data_file`. Therefore this module uses pyiceberg's Avro reader with its own projection to the
+needed fields.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from pyiceberg.typedef import Record
     from pyiceberg.types import IcebergType, StructType
 
-# Reads Avro files through pyiceberg, with readers that are made once for each Avro schema.
+# Avro files, read through pyiceberg with readers that are made once for each Avro schema.
 #
 # pyiceberg makes new readers for each file, which takes several times as long as reading a small manifest.
 
@@ -255,6 +257,9 @@ def _manifest_list_reader(schema: str) -> Reader:
     wanted = MANIFEST_LIST_FILE_SCHEMAS[DEFAULT_READ_VERSION]
     types: dict[int, Any] = {-1: ManifestFile, 508: PartitionFieldSummary}
     return resolve_reader(schema_of(schema), wanted, types, {517: ManifestContent})
+
+
+# The entries of manifests.
 
 
 MAX_CONCURRENT_READS = 16

@@ -1,4 +1,4 @@
-"""Converts schemas, partition specs and partition values of an Iceberg table to Arrow and to `zlayout.table.state`."""
+"""Converts schemas, partition specs, partition values and bounds of an Iceberg table to those of `zlayout.table`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.types import IcebergType, NestedField
 
-# Decodes the serialized bounds of a column to typed Arrow arrays.
+# The bounds of a column, decoded to typed Arrow arrays.
 #
 # The serialization is that of appendix D of the Iceberg spec: little-endian numbers of fixed width, UTF-8 strings, and
 # decimals as the big-endian two's complement of the unscaled value in the minimum number of bytes. A file that was
@@ -120,6 +120,9 @@ def _truncated_mask(bounds: pa.Array, truncated_lengths: frozenset[int]) -> NDAr
     else:
         return np.zeros(len(bounds), np.bool_)
     return np.isin(lengths.fill_null(-1).to_numpy(zero_copy_only=False), list(truncated_lengths))
+
+
+# Types, columns and partitions.
 
 
 # The transforms of dates and times. Their values are numbers of years, months, days or hours since 1970.

@@ -1,4 +1,8 @@
-"""Determines the features of an Iceberg table, and which tables and which partitionings zlayout refuses."""
+"""Determines the features of an Iceberg table, the metrics of its columns, and what zlayout refuses.
+
+`features` returns the table features, `refusals` why a table must not be rewritten, `partition_refusals` which
+partition fields Iceberg rejects, and `MetricsConfig` the columns whose bounds are stored.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.sorting import SortOrder
     from pyiceberg.types import IcebergType, StructType
 
-# Determines for which columns Iceberg's writers store bounds, and how they truncate them (`MetricsConfig`).
+# The columns for which Iceberg's writers store bounds, and how they truncate them (`MetricsConfig`).
 #
 # `write.metadata.metrics.default` applies to all columns. If it is not set, only the first 100 leaf columns of a
 # schema have metrics (`write.metadata.metrics.max-inferred-column-defaults`). Columns of the table's sort order whose
@@ -118,6 +122,9 @@ def _members(*members: tuple[int, IcebergType]) -> Iterator[int]:
 
     # The element of a list, and key and value of a map, count like the fields of a struct.
     yield from _level_order(StructType(*(NestedField(i, f"f{i}", type_, required=False) for i, type_ in members)))
+
+
+# The features of a table, and what is refused.
 
 
 _VARIANT = "variant"

@@ -49,7 +49,7 @@ from zlayout.spec.model import CatalogConfig
 from zlayout.sql_text import quote_identifier
 from zlayout.table.state import FileTable, Int64, Partition
 
-# Reads the bounds of new files from their Java objects, for baselines and metrics.
+# The bounds of new files, for baselines and metrics, from their Java objects.
 
 
 def written_files(pinned: Staged, group: Group, files: NewFiles) -> FileTable | None:
@@ -92,6 +92,9 @@ def _partitions(pinned: Staged, group: Group, handles: Any) -> tuple[Int64, tupl
     numbers = texts.dictionary_encode()
     found = tuple(Partition(spec_id, (), (text,)) for text in numbers.dictionary.to_pylist())
     return np.asarray(numbers.indices, np.int64), found
+
+
+# The rewrite and its commits.
 
 
 PAUSE_SECONDS = 0.5  # the mean pause between two attempts to commit to a branch

@@ -1,8 +1,8 @@
 """Stages the pinned files of a rewrite for Spark's reader, and collects the new files that Spark writes.
 
-Whole files of the pinned snapshot are staged, without filters and without splits. Therefore the frame has exactly their
-live rows. In tables of format version 3, the frame has the columns `_row_id` and `_last_updated_sequence_number`, which
-the writer stores again.
+`staged` stages whole files of the pinned snapshot, without filters and without splits. Therefore the frame has exactly
+their live rows. In tables of format version 3, the frame has the columns `_row_id` and `_last_updated_sequence_number`,
+which the writer stores again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from zlayout.spark.jvm import frame_of, has_class, jvm_of, scala_items, scala_se
 from zlayout.spec.model import TableName
 from zlayout.sql_text import quote_identifier
 
-# Refuses tables that the session's Iceberg cannot read, or whose row ids or sequence numbers it reads wrongly.
+# Tables that the session's Iceberg cannot read, or whose row ids or sequence numbers it reads wrongly, are refused.
 
 
 ROW_ID = "_row_id"  # a column of staged files in tables of format version 3
@@ -128,6 +128,9 @@ def require_sequence_numbers(jvm: IcebergJvm, name: TableName, table: Any, tasks
             "numbers of their rows"
         )
         raise Refused.of("ZL228", message, hint="use Iceberg 1.12 with Spark 4.1")
+
+
+# The staged files, and the new files.
 
 
 UNLIMITED_FILE_BYTES = 2**62  # more than any task writes, so a task writes one file per output partition
