@@ -1,1 +1,0 @@
-"""Looks up the locations of Delta tables by name in a catalog, without a JVM."""
