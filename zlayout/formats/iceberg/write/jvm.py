@@ -79,6 +79,8 @@ class IcebergJvm:
         """
         util, parts = self.iceberg.spark.Spark3Util, self.list([name.catalog, *name.identifier])
         with java_errors(f"loading {name}"):
+            # Without this, an error of the catalog itself would be replaced by one that speaks of another catalog.
+            self.jsession.sessionState().catalogManager().catalog(name.catalog)
             found = util.catalogAndIdentifier(self.jsession, parts)
             table = util.toIcebergTable(found.catalog().loadTable(found.identifier()))
             declared = self._declared(name.catalog)
