@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
-from support.servers import serving
+from support.servers import CREDENTIALS, serving
 from support.sources import PACKAGE, SOURCES, nodes
 
 from zlayout import reading
@@ -25,6 +25,7 @@ from zlayout.formats.delta.read.names import hive, unity
 from zlayout.formats.delta.read.names.hive import Hive
 from zlayout.formats.delta.read.names.lookup import Names
 from zlayout.formats.delta.read.names.unity import Unity
+from zlayout.formats.iceberg.read.catalog import load_table
 from zlayout.reading import TooLargeError
 from zlayout.spec.model import CatalogConfig, TableName
 
@@ -48,7 +49,8 @@ READERS = {
     "formats/delta/write/footers.py": ("footers of files that this run has written", "", ""),
     "formats/delta/read/names/unity.py": ("responses", "MAX_RESPONSE_BYTES, MAX_PAGES", "test_unity_catalog"),
     "formats/delta/read/names/hive.py": ("responses", "MAX_RESPONSE_BYTES", "test_a_metastore_that_sends_without_end"),
-    "formats/delta/read/names/glue.py": ("responses of AWS, which botocore does not decompress", "", ""),
+    "formats/delta/read/names/glue.py": ("responses", "as aws.py", "test_glue"),
+    "formats/aws.py": ("responses of AWS, which botocore does not decompress", "MAX_METADATA_BYTES", "test_glue"),
     "reading.py": ("itself", "", ""),
     "app/init.py": ("files of the package", "", ""),
     "app/doctor.py": ("nothing: it opens a connection and closes it", "", ""),
@@ -267,6 +269,19 @@ def test_a_redirect_does_not_carry_the_token_to_another_host(status: int) -> Non
             Unity(catalog("unity", url), {"DATABRICKS_TOKEN": "dapi-canary"}).entry("a", "b")
         assert [token for _, token in seen] == ["Bearer dapi-canary"]
         assert canary == []
+
+
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+def test_glue(format_: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(Answers, "do_POST", Answers.do_GET, raising=False)
+    table = TableName("lake", ("db",), "t")
+    with answering(_endless) as (url, _):
+        options = {"uri": url, "storage": {"region": "us-east-1"}}
+        found = CatalogConfig("lake", format_, "glue", options, Location("zlayout.yaml"))
+        with pytest.raises(TableError, match=r"more than [0-9,]+ bytes"):
+            Names(found).located(table) if format_ == "delta" else load_table(found, table)
 
 
 def test_a_metastore_that_sends_without_end(monkeypatch: pytest.MonkeyPatch) -> None:

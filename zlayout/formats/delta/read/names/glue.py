@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from zlayout.formats.aws import limit_responses
 from zlayout.formats.delta.read.names.entry import Entry, metastore_entry
 from zlayout.formats.storage import s3_access
 from zlayout.formats.time_limits import ATTEMPTS, CONNECT_SECONDS, READ_SECONDS
@@ -26,6 +27,7 @@ class Glue:
         self._client = boto3.Session().client(
             "glue", region_name=s3_access(catalog).region, endpoint_url=catalog.options.get("uri"), config=limits
         )
+        limit_responses(self._client)
 
     def entry(self, namespace: str, name: str) -> Entry | None:
         try:
