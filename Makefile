@@ -68,7 +68,7 @@ bench: setup  ## hours: writes benchmarks/RESULTS.md
 matrix: setup  ## hours: both engines on each supported Spark, Delta and Iceberg; writes docs/support.md
 	PYTHONPATH=tests $(BIN)/python -m support.matrix $(ONLY)
 
-mutation: setup  ## an hour: a tenth of the mutants of the core against its unit tests (docs/mutation.md)
+mutation: setup  ## an hour: a tenth of the mutants of the core against its unit tests (docs/contributing/mutation.md)
 	$(PIP) --only-binary :all: -r locks/tools.txt
 	$(BIN)/python benchmarks/mutation.py
 

@@ -35,8 +35,7 @@ def open_file(path: Path) -> BinaryIO:
 
     Raises:
         IsADirectoryError: The path is not a regular file. A pipe would block, and a device may never end.
-        OSError: The file cannot be opened, or its path contains the character 0. Python itself raises ValueError for
-            such a path.
+        OSError: The file cannot be opened, or its path contains the character 0.
     """
     require_usable_path(path)
     if not stat.S_ISREG(path.stat().st_mode):
@@ -46,7 +45,7 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def require_usable_path(path: Path) -> None:
-    """Raise OSError for a path that contains the character 0, which no system accepts."""
+    """Raise OSError for a path that contains the character 0, for which Python itself raises ValueError."""
     if "\0" in str(path):
         raise OSError(errno.EINVAL, "the path contains the character 0", str(path))
 
@@ -117,8 +116,7 @@ def parse_json(text: str, record: Callable[[list[tuple[str, Any]]], Any] = dict)
         record: converts the (key, value) pairs of each JSON object to the object that is returned for it.
 
     Raises:
-        ValueError: For invalid JSON, nesting that is too deep, an integer of more than 64 bits, or a number that is not
-            finite.
+        ValueError: Invalid JSON, too deep nesting, an integer of more than 64 bits, or a number that is not finite.
     """
     try:
         return json.loads(

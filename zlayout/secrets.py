@@ -34,16 +34,20 @@ _USER = re.compile(
 # A name before `=` or `:`, with the quote after it: `key=`, `"key": `, `\"key\": `, `Key: `. JSON in a string of JSON
 # has backslashes before its quotes.
 _NAMED = re.compile(r"""(?<![\w.-])(?P<name>[\w.-]++)(?P<quote>\\{0,8}["'])?+\s{0,9}(?P<sign>[=:])\s{0,99}""")
+# An element of XML: S3 repeats the session token in the error about it, as <Token-0>.
+_ELEMENT = re.compile(r"<([\w.:-]{1,100})>([^<>]{1,8192}+)(?=</|\Z)")
 _QUOTE = re.compile(r"""[bu]?(?P<quote>\\{0,8}["'])""")
 _CLOSED = re.compile(r"[\s,;.)\]]|\Z")
 _SCHEME = re.compile(
     r"(?:Bearer|Basic|Digest|Negotiate|Token|ApiKey|SharedKey|[A-Z0-9-]{1,9}-HMAC-SHA256)\s{1,4}", re.I
 )
 _BARE = re.compile(r"""[^\s&;,'"<>()\[\]]++""")
-# Tokens that are known by their form: Databricks, GitHub, Google, JSON Web Tokens, and any after `Bearer`.
+# Tokens that are known by their form: Databricks, GitHub, GitLab, Google, JSON Web Tokens, any after `Bearer`, and
+# private keys.
 _TOKEN = re.compile(
-    r"(?<![\w-])(?:dapi[0-9a-f]{32}(?:-\d{1,3})?|gh[pousr]_\w{30,255}+|ya29\.[\w.-]{10,2048}+"
+    r"(?<![\w-])(?:dapi[0-9a-f]{32}(?:-\d{1,3})?|gh[pousr]_\w{30,255}+|github_pat_\w{30,255}+|glpat-[\w-]{20,255}+|ya29\.[\w.-]{10,2048}+"
     r"|eyJ[\w-]{8,4096}+\.[\w-]{8,8192}+\.[\w-]{0,4096}+|(?<=Bearer )(?=[^\s\d]{0,60}\d)[\w.~+/=-]{8,4096}+)"
+    r"|(?<=PRIVATE KEY-----)[^-]{16,16384}+"
 )
 _MAX_NAME_LENGTH = 200  # characters; of a longer name, only its end is searched
 _MIN_HEADER_LENGTH = 20  # characters of a value without a scheme and without a digit
@@ -77,6 +81,8 @@ def without_secrets(text: str) -> str:
             text = re.sub(re.escape(secret), MASK, text, flags=re.IGNORECASE)
     if "@" in text:
         text = _USER.sub(f"://{MASK}@", text)
+    if "<" in text:
+        text = _ELEMENT.sub(lambda found: f"<{found[1]}>{MASK}" if is_secret(found[1]) else found[0], text)
     kept, at = [], 0
     for begin, end in _values(text):
         kept.append(text[at:begin])
@@ -85,10 +91,7 @@ def without_secrets(text: str) -> str:
 
 
 def _values(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the position of each value whose name marks it as secret, and the position after it, in order.
-
-    Forms: `name=value`, JSON and Python pairs with a string as value, and HTTP headers.
-    """
+    """Yield begin and end of each value with a secret name: `name=value`, JSON and Python pairs, and HTTP headers."""
     at = 0
     while named := _NAMED.search(text, at):
         at = named.end()
@@ -98,10 +101,6 @@ def _values(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _value(text: str, named: re.Match[str]) -> tuple[int, int] | None:
-    """Return the begin and the end of the value of a secret name, None if there is none.
-
-    A quoted value without an end is shortened, so it ends with the text.
-    """
     at, quote, is_assigned = named.end(), named["quote"] or "", named["sign"] == "="
     opening = _QUOTE.match(text, at)
     if opening and (is_assigned or opening["quote"] == quote):
@@ -123,16 +122,14 @@ def _value(text: str, named: re.Match[str]) -> tuple[int, int] | None:
 
 
 def _end_of_string(text: str, quote: str, at: int) -> int:
-    """Return the position of the quote that ends a string; the end of the text if there is none."""
     while (end := text.find(quote, at)) >= 0:
         if text[end - 1] != "\\" or end == at:
             return end
         at = end + len(quote)
-    return len(text)
+    return len(text)  # the text was shortened
 
 
 def _is_header(name: str) -> bool:
-    """Return whether a secret name is that of an HTTP header."""
     return name.lower() in ("authorization", "proxy-authorization", "api-key") or name[:2].lower() == "x-"
 
 

@@ -103,6 +103,11 @@ HOSTILE_PATHS = [
     "s3://other/t/x.parquet",
     "s3://other/t/x.parquet?endpoint_override=http://127.0.0.1:1",
     "https://127.0.0.1:1/x.parquet",
+    # Parsers of URIs that follow the WHATWG standard, such as that of deltalake, read these as file://{victim}.
+    " file://{victim}",
+    "\t{victim}",
+    "fi\nle://{victim}",
+    "file:\\\\{victim}",
 ]
 
 
@@ -125,7 +130,12 @@ def test_delta_paths_of_other_tenants(project: Path, victim: Path, cli: Cli, pat
 
 
 @pytest.mark.parametrize(
-    "path", [p for p in HOSTILE_PATHS if not {"?", "#"} & set(p) and "//127" not in p and "localhost" not in p]
+    "path",
+    [
+        p
+        for p in HOSTILE_PATHS
+        if not set("?#\t\n\\") & set(p) and "//127" not in p and "localhost" not in p and p[0] != " "
+    ],
 )
 def test_permitted_delta_paths(project: Path, victim: Path, cli: Cli, path: str) -> None:
     table = delta(project, own(), add(path.format(victim=str(victim).replace(" ", "%20")), {"a": 0}, {"a": 1}, ROWS))
@@ -199,6 +209,10 @@ def test_footers_outside_are_not_read(project: Path, victim: Path, cli: Cli) -> 
         ("file://{victim}/s.parquet", True),
         ("%2e%2e/s.parquet", True),
         ("s3://other/s.parquet", True),
+        (" file://{victim}/s.parquet", True),
+        ("fi\tle://{victim}/s.parquet", True),
+        ("\t{victim}/s.parquet", True),
+        ("\\..\\{victim}/s.parquet", True),
         ("s.parquet", False),
         ("file://{table}/_delta_log/_sidecars/s.parquet", False),
     ],
@@ -230,6 +244,46 @@ def test_sidecars_outside_of_the_log(project: Path, victim: Path, cli: Cli, path
         assert (plan["files"], plan["files_outside"]) == (1, 0)
     else:  # deltalake does not find the storage of s3://other
         assert (plan["files"], codes(plan)) == (0, [] if path.startswith("s3") else ["ZL242"])
+
+
+def test_a_link_in_a_folder_that_may_not_be_listed(
+    project: Path, victim: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder of mode 711: its files can be read by name. Root, who runs most tests in containers, may list it."""
+    table = delta(project, own(), add("p/x.parquet", {"a": 0}, {"a": ROWS}, ROWS))
+    (table / "p").mkdir()
+    (table / "p/x.parquet").symlink_to(victim)
+    listed = os.scandir
+
+    def scandir(path: str) -> Any:
+        if str(path) == str(table / "p"):
+            raise PermissionError(13, "Permission denied", path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert codes(planned(cli, "lake.db.t", 3)) == ["ZL242"]
+
+
+@pytest.mark.parametrize("link", ["_delta_log", "_delta_log/00000000000000000001.json"])
+def test_a_log_that_is_that_of_another_table(project: Path, cli: Cli, link: str) -> None:
+    """Through such a link, zlayout would read the log of another table, and commit to it."""
+    table = delta(project, own())
+    theirs = project / "other"
+    (table / link).rename(theirs)
+    (table / link).symlink_to(theirs)
+    plan = planned(cli, "lake.db.t", 3)
+    assert (plan["status"], plan["files"], codes(plan)) == ("refused", 0, ["ZL242"])
+    assert theirs.exists()
+    permit({"db.t": [str(theirs.parent)]})
+    assert (planned(cli, "lake.db.t", 0)["files"], codes(plan, "error")) == (1, [])
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "_delta_log/_last_checkpoint"])
+def test_a_pipe_is_not_read(project: Path, cli: Cli, name: str) -> None:
+    """Its reader would wait forever, and not end after a signal."""
+    table = delta(project, own(), add("x.parquet", rows=None))
+    os.mkfifo(table / name)
+    assert codes(planned(cli, "lake.db.t", 3)) == ["ZL242"]
 
 
 # Iceberg
@@ -304,6 +358,57 @@ def test_the_metadata_of_another_table_is_not_read(cli: Cli, iceberg: Table) -> 
     os.chmod(theirs.removeprefix("file://"), 0)
     plan = planned(cli, "ice.db.t", 3)
     assert (plan["status"], plan["files"], codes(plan)) == ("refused", 0, ["ZL242"])
+
+
+def test_a_manifest_list_that_is_a_pipe_is_not_read(cli: Cli, iceberg: Table) -> None:
+    path = Path(iceberg.metadata.snapshots[-1].manifest_list.removeprefix("file://"))
+    path.unlink()
+    os.mkfifo(path)
+    assert codes(planned(cli, "ice.db.t", 3)) == ["ZL242"]
+
+
+@pytest.mark.parametrize("dots", [".\t.", ".\n.", ".."])
+def test_pyiceberg_removes_control_characters_from_paths(cli: Cli, iceberg: Table, dots: str) -> None:
+    other = iceberg.catalog.create_table("db.victim", FILES.schema)
+    other.append(FILES)
+    theirs = other.metadata.snapshots[0].manifest_list.replace("/victim/", f"/t/{dots}/victim/")
+
+    def steal(document: dict[str, Any]) -> None:
+        document["snapshots"][-1]["manifest-list"] = theirs
+
+    rewritten(iceberg, steal)
+    plan = planned(cli, "ice.db.t", 3)
+    assert (plan["status"], plan["files"], codes(plan)) == ("refused", 0, ["ZL242"])
+
+
+@pytest.mark.parametrize("path", ["{victim}", "file:{victim}", "{ice}/metadata/../../../../{name}", "s3://other/x"])
+def test_iceberg_would_delete_files_of_other_tenants(
+    project: Path, victim: Path, cli: Cli, iceberg: Table, path: str
+) -> None:
+    """`tests/spark/test_files_outside.py` shows that a commit would."""
+    former = path.format(victim=victim, ice=iceberg.location(), name=victim.relative_to(project))
+
+    def log(document: dict[str, Any]) -> None:
+        document["metadata-log"].append({"timestamp-ms": 1, "metadata-file": former})
+
+    rewritten(iceberg, log)
+    assert planned(cli, "ice.db.t", 0)["status"] == "changes"
+    rewritten(iceberg, lambda d: d["properties"].update({"write.metadata.delete-after-commit.enabled": "TRUE"}))
+    plan = planned(cli, "ice.db.t", 3)
+    assert (plan["status"], codes(plan)) == ("refused", ["ZL242"])
+    permit({"db.t": [str(victim.parent), "s3://other"]})
+    assert planned(cli, "ice.db.t", 0)["status"] == "changes"
+
+
+@pytest.mark.parametrize("name", ["data", "metadata"])
+def test_an_iceberg_folder_that_is_that_of_another_table(project: Path, cli: Cli, iceberg: Table, name: str) -> None:
+    """Through such a link, zlayout would write to the folder of another table."""
+    folder = project / "ice/db/t" / name
+    folder.rename(project / "other")
+    folder.symlink_to(project / "other")
+    assert set(codes(planned(cli, "ice.db.t", 3))) == {"ZL242"}
+    permit({"db.t": [str(project / "other"), str(iceberg.location())]})
+    assert planned(cli, "ice.db.t", 0)["status"] == "changes"
 
 
 def test_a_manifest_of_another_table_is_not_read(cli: Cli, iceberg: Table) -> None:

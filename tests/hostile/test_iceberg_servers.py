@@ -29,8 +29,8 @@ from support.servers import CREDENTIALS
 import zlayout
 from zlayout import reading
 from zlayout.errors import Location, TableError
-from zlayout.formats.iceberg.read import avro
 from zlayout.formats.iceberg.read import catalog as read
+from zlayout.formats.iceberg.read import manifests as avro
 from zlayout.formats.iceberg.read.observe import observe
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.location import S3_ENDPOINT_VARIABLES
@@ -239,6 +239,8 @@ def test_what_servers_usually_send_is_accepted(responses: Responses, rest: Catal
     responses.overrides = {"uri": f"{uri}/", "unknown": "value", "number": 7}
     responses.config = {
         "py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO",
+        "s3.write.storage-class": "STANDARD",
+        "http-client.urlconnection.socket-timeout-ms": "1000",
         "s3.signer.uri": uri,
         "s3.signer.endpoint": "v1/aws/s3/sign/x",
         "client.refresh-credentials-endpoint": "v1/namespaces/db/tables/t/credentials",
@@ -251,6 +253,7 @@ def test_what_servers_usually_send_is_accepted(responses: Responses, rest: Catal
             "nessie.is-nessie-catalog",
             "py-io-impl",
             "s3.retry-strategy-impl",
+            "zlayout.catalog",
         }
         assert loaded.properties["py-io-impl"].startswith("zlayout.")
 

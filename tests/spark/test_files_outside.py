@@ -96,6 +96,36 @@ def test_a_delta_log_cannot_name_files_of_another_tenant(delta_of_writer: DeltaS
     assert delta.observe().files_outside == 1, "the file was not rewritten"
 
 
+def test_optimize_does_not_use_another_list_of_sidecars(delta: DeltaSubject) -> None:
+    """Delta reads the sidecars that `_last_checkpoint` lists, and deltalake those that the checkpoint lists."""
+    properties = "'delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '2'"
+    delta.sql(f"create table {delta} (id bigint, a bigint) using delta tblproperties ({properties})")
+    own_rows(delta)
+    own_rows(delta)
+    log, victim = delta.path / "_delta_log", victim_file(delta.path.parent / f"victim-of-{delta.path.name}")
+    (sidecar,) = (log / "_sidecars").glob("*.parquet")
+    actions = pq.read_table(sidecar)
+    stolen = actions.slice(0, 1).to_pylist()[0]
+    stolen["add"] |= {"path": f"file:{victim}", "size": victim.stat().st_size}
+    pq.write_table(pa.concat_tables([actions, pa.Table.from_pylist([stolen], actions.schema)]), log / "_sidecars/x")
+    last = json.loads((log / "_last_checkpoint").read_text())
+    del last["checksum"]
+    size = (log / "_sidecars/x").stat().st_size
+    last["v2Checkpoint"]["sidecarFiles"] = [{"path": "x", "sizeInBytes": size, "modificationTime": 1}]
+    (log / "_last_checkpoint").write_text(json.dumps(last))
+    for checksum in log.rglob("*.crc"):
+        checksum.unlink()
+    delta.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    rows = delta.rows("id", "id is not null and a is not null")
+    for engine, code in (("zlayout", "ZL320"), ("native", "ZL242")):
+        plan = planned(delta, engine=engine)
+        assert (plan.tables[0].status, plan.tables[0].files_outside) == ("changes", 0)
+        result = zlayout.apply(plan, delta.spark).results[str(delta.name)]
+        assert [problem.code for problem in result.problems] == [code]
+        assert not result.commits
+    assert delta.rows("id", "id is not null and a is not null") == rows
+
+
 def test_a_permitted_shallow_clone_is_laid_out(delta_of_writer: DeltaSubject) -> None:
     source = delta_of_writer
     source.sql(f"alter table {source} set tblproperties ('delta.enableDeletionVectors' = 'true')")
@@ -153,3 +183,27 @@ def test_an_iceberg_table_with_permitted_paths_is_laid_out(iceberg: IcebergSubje
     (again,) = planned(iceberg, *permitted).tables
     assert (again.status, again.actions) == ("unchanged", ())
     assert again.files_outside > 0, "new files are where the property states"
+
+
+@pytest.mark.parametrize("engine", ["zlayout", "native"])
+def test_a_commit_deletes_no_file_that_the_metadata_of_an_iceberg_table_names(
+    iceberg: IcebergSubject, engine: str
+) -> None:
+    """With the property below, Iceberg deletes what the log of former metadata files no longer contains."""
+    iceberg.sql(f"create table {iceberg} (id bigint, a bigint) using iceberg")
+    own_rows(iceberg)
+    victim = victim_file(iceberg.project.root / f"victim-of-{iceberg.name.name}")
+    table = SqlCatalog("ice", **iceberg.catalog.options).load_table(iceberg.identifier)
+    path = Path(table.metadata_location.removeprefix("file://").removeprefix("file:"))
+    document = json.loads(path.read_text())
+    document["metadata-log"] = [{"timestamp-ms": 1, "metadata-file": f"file:{victim}"}]
+    document["properties"] |= {
+        "write.metadata.delete-after-commit.enabled": "true",
+        "write.metadata.previous-versions-max": "1",
+    }
+    path.write_text(json.dumps(document))
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    refused(planned(iceberg, engine=engine), iceberg, 0)
+    assert victim.exists()
+    applied(planned(iceberg, str(victim.parent), engine=engine), iceberg)
+    assert not victim.exists(), "Iceberg deletes it"

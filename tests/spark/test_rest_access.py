@@ -27,7 +27,7 @@ from zlayout.errors import TableError
 from zlayout.formats.iceberg.backend import IcebergBackend
 from zlayout.formats.iceberg.catalog_conf import spark_catalog_conf
 from zlayout.formats.iceberg.write.staging import Staged
-from zlayout.planner.decision import PlanOptions
+from zlayout.planner.work import PlanOptions
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.load import load_project
 from zlayout.spec.model import CatalogConfig, TableName

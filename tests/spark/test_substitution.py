@@ -18,12 +18,11 @@ from support.builders import make_layout, make_spec
 from support.runs import plan_and_apply
 
 import zlayout
-from zlayout.app.replay import scan
+from zlayout.app.trial import scan
 from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties
 from zlayout.formats.registry import FORMATS
 from zlayout.predicate.model import In
-from zlayout.spark.catalyst import frame_of, java_sessions
-from zlayout.spark.jvm import jvm_of, scala_seq
+from zlayout.spark.jvm import frame_of, java_sessions, jvm_of, scala_seq
 from zlayout.spark.live import LiveRuntime
 from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.state import TableState
@@ -175,7 +174,8 @@ def test_nor_does_a_clone_of_a_session_that_does(
     cached = named(caller, found[1].table)
     assert {path.rpartition("/")[2] for path in found[1].files} == opened(cached)
     settings = caller.conf.getAll
-    report = zlayout.apply(zlayout.plan(replace(project, layouts=specs)), caller, notify)
+    plan, threads = zlayout.plan(replace(project, layouts=specs)), 2 if engine == "native" else 1
+    report = zlayout.apply(plan, caller, notify, concurrent_tables=threads)
     assert {result.outcome for result in report.results.values()} == {"as_declared"}, report.results
     assert caller.conf.getAll == settings
     for before in found:

@@ -9,17 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zlayout.advisor.declared import bound_lengths, declared_layout, fitting, searched
+from zlayout.advisor.costs import column_shares, in_partitions, queries_on
 from zlayout.advisor.model import KeySample, QueryPredicates, Study, TableWorkload
-from zlayout.advisor.queries import column_shares, in_partitions, queries_on
-from zlayout.advisor.search import Progress
-from zlayout.advisor.study import Question, rewrite_target, study, with_workload
-from zlayout.app.arguments import require_count, require_number
-from zlayout.app.columns import layouts_of, parse_columns
-from zlayout.app.concurrent_reads import read_one
+from zlayout.advisor.query_costs import bound_lengths, declared_layout, fitting, searched
+from zlayout.advisor.study import Progress, Question, rewrite_target, study, with_workload
+from zlayout.app.concurrent_reads import read_table
 from zlayout.app.files import write_atomically
 from zlayout.app.import_ import target_size
-from zlayout.app.project import known_table, layout_of, load_project
+from zlayout.app.init import layouts_of, parse_columns
+from zlayout.app.project import known_table, layout_of, load_project, require_count, require_number
 from zlayout.app.rules import layout_of_table
 from zlayout.app.workloads import column_names
 from zlayout.errors import Location, SpecError
@@ -27,9 +25,8 @@ from zlayout.formats.registry import backend_for
 from zlayout.report.words import printable
 from zlayout.spark.live import runtime_for
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.edit import with_layout
-from zlayout.spec.layout import CLUSTERING_CURVE, Layout
-from zlayout.spec.model import LayoutSpec, Project, TableName
+from zlayout.spec.layouts import with_layout
+from zlayout.spec.model import CLUSTERING_CURVE, Layout, LayoutSpec, Project, TableName
 from zlayout.table.state import TableState
 from zlayout.tuning import give_back_freed_memory
 from zlayout.workload import Workload, read_workload
@@ -48,7 +45,6 @@ class SampleStarted:
     """Spark begins to sample a table.
 
     Attributes:
-        table: The name of the table.
         rows: The number of rows to draw.
         total: The number of live rows of the table.
         seed: The seed of the sample.
@@ -141,7 +137,7 @@ def make_study(
     """
     name = known_table(project, table)
     backend = backend_for(project.catalogs[name.catalog], runtime)
-    schema = read_one(lambda: backend.observe(name, ()), name)
+    schema = read_table(lambda: backend.observe(name, ()), name)
     spec = fitting(layout_of_table(project, name, schema) or _empty_spec(name, schema), schema)
     sources = sources_of(workload, spec)
     declared, notes = declared_layout(spec, schema, backend.capabilities)
@@ -150,7 +146,7 @@ def make_study(
     read = read_workload(sources, {name.name: column_names(schema)})
     on_table = on_table_of(read, name, schema)
     columns = _columns(on_table.queries, [*given, *([declared] if declared else [])], schema)
-    state = read_one(lambda: backend.observe(name, columns, schema.version), name)
+    state = read_table(lambda: backend.observe(name, columns, schema.version), name)
     target = rewrite_target(state, spec.layout.target_size, options.files)
     if not (files := int(target.files.sum())):
         raise SpecError.of("ZL075", f"{name} has no rows", hint="load data into the table first")
@@ -174,7 +170,6 @@ def _sample(
     seed: int,
     runtime: SparkRuntime,
 ) -> KeySample:
-    """Draw the sample and stop Spark. Raises SpecError ZL075 if it is empty, and the errors of `draw_sample`."""
     from zlayout.advisor.spark_sample import draw_sample
 
     give_back_freed_memory()  # the JVM of Spark needs the memory
@@ -189,13 +184,11 @@ def _sample(
 
 
 def _empty_spec(name: TableName, state: TableState) -> LayoutSpec:
-    """Make a layout spec without columns, with the present file size of the table, for a table without a layout."""
     layout = Layout((), "kd", 1000, False, target_size(state), True, "zlayout")
     return LayoutSpec(name, layout, Location(str(name)))
 
 
 def _columns(queries: Sequence[QueryPredicates], layouts: Sequence[Layout], state: TableState) -> tuple[str, ...]:
-    """Return the columns to sample: those of the given layouts, and those that the most executions filter on."""
     given = [c.name for layout in layouts for c in layout.columns]
     filtered = list(column_shares(queries))[:MAX_SAMPLE_COLUMNS]
     partitioned = {f.source for f in state.partition_fields if f.transform == "identity"}

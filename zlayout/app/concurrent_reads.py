@@ -18,8 +18,8 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from zlayout.app.arguments import require_count, require_number
-from zlayout.errors import Location, TableError
+from zlayout.app.project import require_count, require_number
+from zlayout.errors import Location, TableError, ZlayoutError
 
 if TYPE_CHECKING:
     from zlayout.spec.model import TableName
@@ -95,6 +95,34 @@ def read_one(read: Callable[[], Result], table: TableName, timeout: float = TIME
     return begin_read(read, table, timeout)()
 
 
+def read_table(read: Callable[[], Result], table: TableName, timeout: float = TIMEOUT) -> Result:
+    """Return the result of `read`, which reads a table.
+
+    Raises:
+        SpecError: ZL084, the timeout is invalid.
+        TableError: ZL105, `read` did not return within `timeout` seconds; ZL104, it raised an exception of a library.
+        ZlayoutError, OSError: The exception of `read`.
+    """
+    return read_here(begin_read(read, table, timeout), table)
+
+
+def read_here(read: Callable[[], Result], table: TableName) -> Result:
+    """Return the result of `read` as `read_table` does, but in this thread and without a timeout."""
+    try:
+        return read()
+    except (ZlayoutError, OSError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # libraries in Rust raise PanicException, which is not an Exception
+        raise cannot_read(table, error) from error
+
+
+def cannot_read(table: TableName, error: BaseException, location: Location | None = None) -> TableError:
+    """Return ZL104. error: an exception of the library of a format. location: of the layout."""
+    message = f"{table} cannot be read: {type(error).__name__}: {error}"
+    hint = "check the access to the table; if it is correct, report this error"
+    return TableError.of("ZL104", message, hint=hint, location=location)
+
+
 def begin_read(read: Callable[[], Result], table: TableName, timeout: float = TIMEOUT) -> Callable[[], Result]:
     """Begin `read` in a thread, and return a function that waits for its result.
 
@@ -117,7 +145,6 @@ def begin_read(read: Callable[[], Result], table: TableName, timeout: float = TI
 
 
 def _read_into(future: Future[Result], read: Callable[[], Result]) -> None:
-    """Set the result or the exception of `read`."""
     try:
         future.set_result(read())
     except BaseException as error:  # libraries in Rust raise PanicException, which is not an Exception
@@ -142,22 +169,14 @@ def no_answer(table: TableName, timeout: float, location: Location | None = None
 
 @dataclass(slots=True)
 class _Lane:
-    """The tables of one catalog.
+    """The tables of one catalog."""
 
-    Attributes:
-        waiting: The tables that no thread has begun.
-        running: When each table that a thread reads will be late, in the seconds of `time.monotonic`.
-        answered: Whether a table was read since the last one that was late.
-    """
-
-    waiting: deque[int]
-    running: dict[int, float] = field(default_factory=dict)
-    answered: bool = False
+    waiting: deque[int]  # no thread has begun these tables
+    running: dict[int, float] = field(default_factory=dict)  # when each table will be late, by `time.monotonic`
+    answered: bool = False  # whether a table was read since the last one that was late
 
 
 class _Run(Generic[Result]):
-    """One call of `read_all`."""
-
     def __init__(
         self,
         lanes: Sequence[str],
@@ -197,7 +216,6 @@ class _Run(Generic[Result]):
         self._done.put((number, done))
 
     def _take(self, until: float) -> None:
-        """Wait for one result, at most until the given time."""
         try:
             number, done = self._done.get(timeout=min(max(until - time.monotonic(), 0.0), threading.TIMEOUT_MAX))
         except Empty:
@@ -210,7 +228,6 @@ class _Run(Generic[Result]):
         lane.answered = True
 
     def _give_up(self, lane: _Lane) -> None:
-        """Make the results of the tables that are late now."""
         now = time.monotonic()
         late = [number for number, at in lane.running.items() if at <= now]
         if late and not lane.answered:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from zlayout.app.concurrent_reads import TIMEOUT, read_one
+from zlayout.app.concurrent_reads import TIMEOUT, read_table
 from zlayout.app.import_ import DEFAULT_SIZE
 from zlayout.app.project import known_table, layout_of
 from zlayout.app.rules import layout_of_table, require_branches, table_on
@@ -14,13 +14,12 @@ from zlayout.errors import SpecError
 from zlayout.formats.registry import backend_for
 from zlayout.formats.run_metrics import RunMetrics
 from zlayout.message_text import plural
-from zlayout.planner.forecasts import QueryCost
+from zlayout.planner.model import QueryCost
 from zlayout.report.words import size, version_word
 from zlayout.spark.session import SparkRuntime
+from zlayout.spec.check import column_hint
 from zlayout.spec.model import LayoutSpec, Project
-from zlayout.spec.validation import column_hint
-from zlayout.table.histogram import SizeBucket, size_histogram
-from zlayout.table.metrics import ColumnMetrics, layout_metrics
+from zlayout.table.metrics import ColumnMetrics, SizeBucket, layout_metrics, size_histogram
 from zlayout.table.state import TableState
 
 
@@ -72,8 +71,7 @@ def inspect(
         timeout: The limit on each read of the table, in seconds.
 
     Raises:
-        SpecError: ZL020 (invalid table name), ZL021 (unknown catalog), ZL049 (a column without bounds), ZL054, ZL084,
-            or a workload file is invalid.
+        SpecError: An argument or a workload file is invalid, or a column has no bounds.
         Refused: ZL237, ZL238, the table has no such branch.
         TableError: The table cannot be read.
     """
@@ -82,7 +80,7 @@ def inspect(
     backend = backend_for(catalog, SparkRuntime(project))
     spec, schema = layout_of(project, name), None
     if spec is None:
-        schema = read_one(lambda: backend.observe(name, ()), name, timeout)
+        schema = read_table(lambda: backend.observe(name, ()), name, timeout)
         spec = layout_of_table(project, name, schema)
     name = table_on(name, spec, branch)
     require_branches(catalog, name)
@@ -94,7 +92,7 @@ def inspect(
     else:
         assert schema is not None
         wanted = tuple(c.name for c in schema.columns if c.orderable and c.stats)
-    state = read_one(lambda: backend.observe(name, wanted), name, timeout)
+    state = read_table(lambda: backend.observe(name, wanted), name, timeout)
     if missing := [c for c in wanted if c not in state.files.bounds]:
         hint = column_hint(missing[0], [column.name for column in state.columns])
         raise SpecError.of("ZL049", f"expected columns of {table} with bounds, found {missing[0]!r}", hint=hint)

@@ -6,7 +6,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zlayout.app.concurrent_reads import TIMEOUT, read_one
+from zlayout.app.concurrent_reads import TIMEOUT, read_table
 from zlayout.app.interrupts import Interrupts
 from zlayout.app.project import known_table, layout_of
 from zlayout.errors import Refused
@@ -28,7 +28,6 @@ class RolledBack:
     Attributes:
         run_id: The id of the rollback, which its commit stores.
         undo: The run that was undone, with the files.
-        commit: The commit.
     """
 
     run_id: str
@@ -56,7 +55,7 @@ def plan_rollback(project: Project, table: str, run: str | None = None, *, timeo
         message = f"{name}: the layout is for branch {spec.ref}, and a rollback is possible on main only"
         raise Refused.of("ZL230", message, hint="use --run ID for a run on main", location=spec.location_of("ref"))
     backend = backend_for(project.catalogs[name.catalog], SparkRuntime(project))
-    return read_one(lambda: backend.undo(name, run), name, timeout)
+    return read_table(lambda: backend.undo(name, run), name, timeout)
 
 
 def rollback(project: Project, undo: Undo, spark: SparkSession | None = None) -> RolledBack:
@@ -93,13 +92,8 @@ def roll_back(project: Project, undo: Undo, runtime: SparkRuntime, notify: Notif
 
 
 def _armed(interrupts: Interrupts, notify: Notify) -> Notify:
-    """Return a function that calls `notify`, or raises Interrupted after a signal.
-
-    It also installs the handler of Ctrl-C again, because pyspark replaces it when a session starts.
-    """
-
     def notified(progress: Progress) -> None:
-        interrupts.arm()
+        interrupts.arm()  # pyspark replaces the handler of Ctrl-C when a session starts
         interrupts.check()
         notify(progress)
 

@@ -24,7 +24,6 @@ class Release:
 
     Attributes:
         spark: The minor version, such as 4.1.
-        delta: The version of Delta.
         iceberg: The version of Iceberg, None if no Iceberg has a runtime for this Spark.
         hadoop: The version of Hadoop in Spark's distribution.
         scala: The minor version of Scala in the jars of pyspark.

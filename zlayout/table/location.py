@@ -14,8 +14,11 @@ _SCHEMES = {**dict.fromkeys(S3_SCHEMES, "s3"), "abfs": "abfss", "wasb": "wasbs"}
 
 
 def canonical(location: str) -> str:
-    """The canonical form: equal for `file:/a`, `file:///a/` and `/a`, and for `s3a://b/t` and `s3://b/t/`."""
-    text = re.sub(r"^file:/*(?=/)", "", location, flags=re.IGNORECASE)
+    """The canonical form: equal for `file:/a`, `file:///a/` and `/a`, and for `s3a://b/t` and `s3://b/t/`.
+
+    A file URI with a host stays a URI.
+    """
+    text = re.sub(r"^file:(?!//[^/])/*(?=/)", "", location, flags=re.IGNORECASE)
     url = _URL.fullmatch(text)
     if url is None:
         return re.sub(r"(?<=.)/+$", "", text)

@@ -4,8 +4,9 @@ Whoever writes the metadata of a table can name files of other tables in it. zla
 although the writer cannot. Therefore it reads and rewrites only files below the location of the table, and below the
 locations that its catalog permits.
 
-A path that readers interpret differently counts as outside. Object stores do not resolve `..`, and Hadoop does. Local
-links are resolved.
+A path that readers interpret differently counts as outside. Object stores do not resolve `..`, and Hadoop does. Some
+parsers of URIs remove control characters and outer spaces, and read `\\` as `/`. Local links are resolved. A local pipe
+or device, which may never end, counts as outside too.
 """
 
 from __future__ import annotations
@@ -33,12 +34,16 @@ MAX_PLACES = 3  # locations that a message names
 MAX_PATHS_IN_PYTHON = 200  # up to this number, Python is faster than Arrow
 MAX_FILES_FOR_PLACES = 1000  # files from whose paths these locations are derived
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-# Parts of a path that may lead out of a folder. In a URI, they may be escaped, and the path ends at `?` or `#`.
-_LEAVING = r"(^|[/\\])\.\.([/\\]|$)"
-_LEAVING_IN_URI = r"(?i)(^|[/\\]|%2f|%5c)(\.|%2e)(\.|%2e)([/\\]|%2f|%5c|$)|[?#]"
+# Paths that readers interpret differently. A URI ends at `?` or `#`.
+_UNCLEAR = re.compile(r"[\x00-\x1f\x7f]")
+_UNCLEAR_URI = re.compile(r"[\x00-\x1f\x7f?#\\]|^ | $")
+# Parts of a path that may lead out of a folder. In a URI, they may be escaped.
+_LEAVING = rf"(^|[/\\])\.\.([/\\]|$)|{_UNCLEAR.pattern}"
+_LEAVING_IN_URI = rf"(?i)(^|[/\\]|%2f|%5c)(\.|%2e)(\.|%2e)([/\\]|%2f|%5c|$)|{_UNCLEAR_URI.pattern}"
 # A path without any of these bytes does not match the expression. To search the bytes of all paths is much faster.
-_MARKS = (b"..",)
-_MARKS_IN_URI = (b"..", b"%2e", b"%2E", b"?", b"#")
+_MARKS, _MARKS_IN_URI = (b"..",), (b"..", b"%2e", b"%2E")
+_BYTES = bytes(range(32)) + b"\x7f"
+_BYTES_IN_URI = _BYTES + b" ?#\\"
 
 
 class Outside(NamedTuple):
@@ -103,8 +108,8 @@ def is_below(file: str, locations: Sequence[str]) -> bool:
 
 
 def leaves(location: str) -> bool:
-    """Return whether a part of a location is `..`, which readers interpret differently."""
-    return ".." in location and re.search(_LEAVING, location) is not None
+    """Return whether readers interpret a location differently, for example because a part of it is `..`."""
+    return (".." in location or not location.isprintable()) and re.search(_LEAVING, location) is not None
 
 
 class Counted(NamedTuple):
@@ -148,8 +153,6 @@ def files_text(count: int) -> str:
 
 @dataclass(frozen=True)
 class _Area:
-    """The files below one location."""
-
     location: str
 
     @cached_property
@@ -193,26 +196,28 @@ class _Area:
         return unquote(part) if uris and "%" in part else part
 
     def has_links(self, path: str) -> bool:
-        """Return whether a part of a relative path is a link below a local location."""
+        """Return whether a part of a relative path below a local location is a link, a pipe or a device."""
         at = self.root
         for part in filter(None, path.split("/")):
             at = f"{at}/{part}"
             try:
-                if stat.S_ISLNK(os.lstat(at).st_mode):
+                if not _is_plain(os.lstat(at).st_mode):
                     return True
             except (OSError, ValueError):
                 return False  # there is no such file, so that it cannot be read
         return False
 
     def has_links_in(self, folder: str) -> bool:
-        """Return whether a folder below a local location is reached through a link, or contains one."""
+        """Return whether a folder below a local location is reached through a link, or contains one or a pipe."""
         if self.has_links(folder):
             return True
         try:
             with os.scandir(f"{self.root}/{folder}") as entries:
-                return any(entry.is_symlink() for entry in entries)
-        except (OSError, ValueError):
+                return any(not is_plain(entry) for entry in entries)
+        except (FileNotFoundError, NotADirectoryError, ValueError):
             return False  # there is no such folder, so that its files cannot be read
+        except OSError:
+            return True  # it may be forbidden to list the folder, and not to read its files
 
 
 @lru_cache(maxsize=256)
@@ -221,8 +226,6 @@ def _area(location: str) -> _Area:
 
 
 class _Paths:
-    """The paths of N files. uris: see `find_outside`."""
-
     def __init__(self, array: pa.Array, uris: bool) -> None:
         self.array, self.uris = array, uris
         buffer = array.buffers()[2]
@@ -242,13 +245,15 @@ class _Paths:
     @cached_property
     def leaving(self) -> Bools:
         """bool[N], whether a path may lead out of a folder."""
-        if not any(mark in self.content for mark in (_MARKS_IN_URI if self.uris else _MARKS)):
+        single = self.content.translate(None, _BYTES_IN_URI if self.uris else _BYTES)
+        marks = _MARKS_IN_URI if self.uris else _MARKS
+        if len(single) == len(self.content) and not any(mark in self.content for mark in marks):
             return np.zeros(len(self.array), bool)
         return _bools(pc.match_substring_regex(self.array, _LEAVING_IN_URI if self.uris else _LEAVING))
 
 
 def _plainly_below(paths: _Paths, table: _Area) -> Bools:
-    """Return the files, bool[N], that are below the location of the table by every interpretation of their paths."""
+    """Return the files that are below the location of the table by every interpretation of their paths."""
     below = _prefixed(paths, table)
     if paths.uris:
         below |= ~paths.absolute & ~paths.leaving
@@ -256,7 +261,6 @@ def _plainly_below(paths: _Paths, table: _Area) -> Bools:
 
 
 def _prefixed(paths: _Paths, area: _Area) -> Bools:
-    """Return the absolute paths, bool[N], that begin with the location and do not leave it."""
     found = np.zeros(len(paths.array), bool)
     if paths.uris and not paths.absolute.any():
         return found
@@ -268,7 +272,6 @@ def _prefixed(paths: _Paths, area: _Area) -> Bools:
 
 
 def _near_links(paths: _Paths, table: _Area) -> Bools:
-    """Return the files, bool[N], of a local table whose folders contain a link or are reached through a link."""
     if b"/" not in paths.content:
         return np.full(len(paths.array), table.has_links_in(""))
     encoded = pc.replace_substring_regex(paths.array, "[^/]*$", "").dictionary_encode()
@@ -278,14 +281,12 @@ def _near_links(paths: _Paths, table: _Area) -> Bools:
 
 
 def _below(folder: str, paths: _Paths, table: _Area) -> str:
-    """Return the path of a folder below the location of the table, to which it may be relative."""
     prefix = next((each for each in table.prefixes if folder.startswith(each)), "")
     return unquote(folder[len(prefix) :]) if paths.uris else folder[len(prefix) :]
 
 
 def _resolved_uri(uri: str, table: _Area) -> str | None:
-    """Return `_resolved` of the path that a URI names, relative to the table or absolute."""
-    if "?" in uri or "#" in uri:
+    if _UNCLEAR_URI.search(uri) or uri.startswith("//"):
         return None
     path = unquote(uri)
     absolute = uri.startswith("/") or _SCHEME.match(uri)
@@ -294,13 +295,27 @@ def _resolved_uri(uri: str, table: _Area) -> str | None:
 
 def _resolved(path: str) -> str | None:
     """Return the canonical form of an absolute path, with local links resolved; None if the path is not valid."""
+    if _UNCLEAR.search(path):
+        return None
     file = canonical(path)
     if _SCHEME.match(file):
         return file
     try:
-        return os.path.realpath(file)
+        real = os.path.realpath(file)
+        return real if _is_plain(os.stat(real).st_mode) else None
+    except FileNotFoundError:
+        return real
     except (OSError, ValueError):
         return None
+
+
+def is_plain(entry: os.DirEntry[str]) -> bool:
+    """Return whether an entry of a folder is a file or a folder, and not a link, a pipe or a device."""
+    return entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+
+
+def _is_plain(mode: int) -> bool:
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
 
 
 def _place(file: str) -> str:

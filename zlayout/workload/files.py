@@ -35,9 +35,7 @@ def read_workload(
             time. In an event log, each query has a time of its own.
 
     Raises:
-        SpecError: ZL002 for a file that cannot be read, ZL003 for text that is not UTF-8, ZL070 for a file that is too
-            large or too many queries in SQL and CSV files, ZL071 for an invalid weight, count or number of days, ZL072
-            for an invalid CSV file.
+        SpecError: A file cannot be read, is too large or not UTF-8, or contains an invalid number or CSV.
     """
     known = {name.lower(): names for name, names in (columns or {}).items()}
     now = now or datetime.now(UTC).replace(tzinfo=None, microsecond=0)

@@ -19,9 +19,8 @@ from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from zlayout.errors import TableError
-from zlayout.formats.addresses import addresses
-from zlayout.formats.delta.read.names.entry import Entry, delta_location_of, metastore_entry
-from zlayout.formats.delta.read.names.lookup import Names
+from zlayout.formats.access import addresses
+from zlayout.formats.delta.names import Entry, Names, delta_location_of, metastore_entry
 
 
 class TestEntry:

@@ -209,7 +209,6 @@ def read_actions(content: bytes, schema: pa.Schema) -> pa.Table:
 
 
 def _newest_checkpoint(names: Iterable[str], version: int | None) -> list[str]:
-    """Return all files of checkpoints of the newest version that has a complete one, at most `version`."""
     found: dict[int, list[str]] = defaultdict(list)
     for name in names:
         if match := _CLASSIC.fullmatch(name) or _V2.fullmatch(name) or _PART.fullmatch(name):
@@ -224,7 +223,6 @@ def _newest_checkpoint(names: Iterable[str], version: int | None) -> list[str]:
 
 
 def _require_small(footer: pq.FileMetaData, size: int, name: str) -> None:
-    """Raise TooLargeError if a checkpoint has more rows, or more bytes after decompression, than its size explains."""
     rows, unpacked = MIN_ROWS + size // BYTES_PER_ROW, MIN_UNPACKED_BYTES + MAX_RATIO * size
     if footer.num_rows > rows:
         raise TooLargeError(f"{name}, which has {size:,} bytes,", rows, "rows")

@@ -16,13 +16,16 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from textwrap import shorten
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from urllib.parse import unquote
 
+import pyarrow as pa
+import pyarrow.fs as pa_fs
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
@@ -31,6 +34,10 @@ from zlayout.formats.access import cause_of
 from zlayout.formats.delta.read.features import CATALOG_OWNED
 from zlayout.formats.delta.read.location import is_misread, log_files, table_files
 from zlayout.formats.delta.read.log import LOG, SIDECARS, LogFiles, LogSegment, checkpoint_sidecars
+from zlayout.formats.delta.read.schema import leaves
+from zlayout.formats.row_groups import KeyFiles, by_name, sample_row_groups
+from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.state import Int64, TableState
 
 
 class Opened(NamedTuple):
@@ -142,7 +149,6 @@ def _no_version(table: object, version: int, reason: str) -> TableError:
 
 
 def _open_copy(table: object, location: str, version: int | None, stack: ExitStack) -> Opened:
-    """Open a copy of the log of a local table. Raises TableError ZL110, ZL112, ZL113; OSError; DeltaError."""
     log = LogFiles(log_files(location, table_files(location, {})))
     newest = max(log.commits, default=-1)
     if newest < 0:
@@ -154,17 +160,7 @@ def _open_copy(table: object, location: str, version: int | None, stack: ExitSta
 
 
 def _open_published(location: str, options: Mapping[str, str], version: int | None, stack: ExitStack) -> Opened | None:
-    """Open a copy of the log of a catalog-managed table.
-
-    Args:
-        version: The version, None for the newest published version.
-
-    Returns:
-        The table; None if no catalog owns the commits, or if the log cannot be read or lacks a commit.
-
-    Raises:
-        OSError, DeltaError: If the copy cannot be made or read.
-    """
+    """Open a copy of a catalog-managed table. None for other tables, or if the log cannot be read or lacks a commit."""
     try:
         log = LogFiles(log_files(location, table_files(location, options)))
         at = max(log.commits) if version is None else version
@@ -186,14 +182,7 @@ def _open_published(location: str, options: Mapping[str, str], version: int | No
 
 
 def _copy_log(log: LogFiles, segment: LogSegment, stack: ExitStack) -> Path:
-    """Copy the files of a log segment to a new folder, which is removed when the stack is closed.
-
-    Returns:
-        The folder of the copy: a table with this log and without data files.
-
-    Raises:
-        TableError: ZL111, deltalake would read the copy from another folder too.
-    """
+    """Copy a log segment to the new folder of a table without data files, which is removed when the stack is closed."""
     if is_misread(gettempdir()):
         raise TableError.of(
             "ZL111",
@@ -209,3 +198,38 @@ def _copy_log(log: LogFiles, segment: LogSegment, stack: ExitStack) -> Path:
         with log.storage.open_input_stream(path, compression=None) as source, (folder / path).open("wb") as copy:
             shutil.copyfileobj(source, copy)
     return folder
+
+
+# Samples key columns of a Delta table without a JVM.
+
+
+def sample_delta(
+    state: TableState,
+    chosen: Int64,
+    columns: Sequence[str],
+    max_bytes: int,
+    seed: int,
+    storage_options: Mapping[str, str],
+) -> RowGroupSample:
+    """Sample key columns of the chosen files. The arguments are those of `zlayout.formats.base.Backend.sample_keys`."""
+    options = dict(storage_options)
+    with ExitStack() as stack:
+        opened = open_table(state.table, state.location, state.version, options, stack)
+        physical = {leaf.name: leaf.physical for leaf in leaves(json.loads(opened.delta.schema().to_json()))}
+    storage = table_files(opened.location, options)
+    files = state.files
+
+    def open_file(path: str) -> pa.NativeFile:
+        if "://" in path or path.startswith("/"):  # the table is a shallow clone, and the file belongs to its source
+            found, inside = pa_fs.FileSystem.from_uri(path)
+            return found.open_input_file(inside)
+        return storage.open_input_file(unquote(path))
+
+    def constant(column: str, file: int) -> Any:
+        partition = files.partitions[files.partition[file]]
+        values = {field.source: value for field, value in zip(partition.fields, partition.values, strict=True)}
+        return values.get(column)
+
+    wanted = [column for column in state.columns if column.name in columns]
+    source = KeyFiles(open_file, by_name(physical), constant)
+    return sample_row_groups(source, files, chosen, wanted, max_bytes, seed)

@@ -6,32 +6,34 @@ file, which the catalog names, is in the folder `metadata` of the location, wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from zlayout.errors import Refused
+from zlayout.errors import Diagnostic, Refused
 from zlayout.formats.iceberg.read.manifests import DataColumns
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.location import canonical
-from zlayout.table.outside import Counted, counted, find_outside, is_below, leaves, refusal
+from zlayout.table.outside import Counted, counted, files_text, find_outside, is_below, leaves, refusal
 
 if TYPE_CHECKING:
     from pyiceberg.io import InputFile
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
-# Where Iceberg writes new files, if not below the location of the table.
+# The folders below the location of a table in which Iceberg writes new files, and the properties with other places.
+_FOLDERS = ("data", "metadata")
 PATH_PROPERTIES = ("write.data.path", "write.object-storage.path", "write.folder-storage.path", "write.metadata.path")
+# With this property, a commit deletes the former metadata files that its log no longer contains.
+_DELETES_FORMER = "write.metadata.delete-after-commit.enabled"
 
 
 def keep_to_locations(table: Table, name: TableName, catalog: CatalogConfig) -> Table:
     """Let the FileIO of a table open only files that the table may have, and return the table.
 
     Raises:
-        Refused: ZL242, if the location of the table is not that of its metadata file, or contains the warehouse, and
-            the catalog does not permit it. Opening another file raises the same.
+        Refused: ZL242, if the location is not its own and not permitted. Opening another file raises the same.
     """
     location, permitted = table.metadata.location, catalog.file_locations(name)
     folder = table.metadata_location.rpartition("/")[0]
@@ -43,7 +45,7 @@ def keep_to_locations(table: Table, name: TableName, catalog: CatalogConfig) -> 
 
 
 def _is_own(location: str, folder: str, catalog: CatalogConfig) -> bool:
-    """Return whether a location is that of a table whose metadata file is in this folder."""
+    """Return whether a table at this location has its metadata file in this folder, and not the warehouse below it."""
     own, warehouse = canonical(location), canonical(str(catalog.options.get("warehouse", "")))
     return (
         canonical(folder) == f"{own.rstrip('/')}/metadata"
@@ -68,7 +70,8 @@ def find_outside_files(
     """Find the data files and delete files that are outside of the location of the table.
 
     Returns:
-        Their number, and ZL242 if the catalog does not permit some of them, or where new files would be.
+        Their number, and ZL242 if the catalog does not permit some of them, the place of new files, or the former
+        metadata files that a commit would delete.
     """
     location = metadata.location
     deletes = [file.key.rpartition("@")[0] if file.vector else file.key for file in data.deletes]
@@ -77,10 +80,23 @@ def find_outside_files(
         location,
         name.catalog,
     )
-    written = [(key, place) for key in PATH_PROPERTIES if (place := metadata.properties.get(key))]
-    elsewhere = tuple(
-        refusal(f"property {key} is", location, [place], name.catalog)
-        for key, place in written
-        if not is_below(f"{place.rstrip('/')}/x", [location, *permitted])
-    )
-    return found._replace(refusals=found.refusals + elsewhere)
+    others = tuple(_other_refusals(metadata, name, [location, *permitted]))
+    return found._replace(refusals=found.refusals + others)
+
+
+def _other_refusals(metadata: TableMetadata, name: TableName, permitted: Sequence[str]) -> Iterator[Diagnostic]:
+    """Yield refusals of what a commit would write or delete elsewhere. permitted: with the table's location first."""
+    location = metadata.location
+    for folder in _FOLDERS:
+        if not is_below(f"{location.rstrip('/')}/{folder}/x", permitted):
+            yield refusal(f"the folder {folder} of the table is", location, [], name.catalog)
+    for key in PATH_PROPERTIES:
+        place = metadata.properties.get(key)
+        if place and not is_below(f"{place.rstrip('/')}/x", permitted):
+            yield refusal(f"property {key} is", location, [place], name.catalog)
+    if metadata.properties.get(_DELETES_FORMER, "").lower() == "true":
+        former = pa.array([entry.metadata_file for entry in metadata.metadata_log], pa.string())
+        elsewhere = find_outside(former, location, permitted[1:])
+        if count := int(elsewhere.refused.sum()):
+            what = f"{files_text(count)}, which the next commit would delete,"
+            yield refusal(what, location, elsewhere.places, name.catalog)

@@ -161,10 +161,7 @@ def readable(data: bytes) -> bytes:
 
 
 def _replace(type_: Any, unread: dict[str, str]) -> None:
-    """Replace the types in a struct, list or map that pyiceberg does not know, and add them to `unread` by field id.
-
-    Default values that pyiceberg cannot parse are removed.
-    """
+    """Replace types and remove default values that pyiceberg cannot parse. unread: gets these types, by field id."""
     if not isinstance(type_, dict):
         return
     for part, key, field_id in _parts(type_):
@@ -192,12 +189,10 @@ def _parts(type_: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, str]]:
 
 @lru_cache(maxsize=1024)
 def _is_known(text: str) -> bool:
-    """Return whether pyiceberg can parse a type."""
     return _can_parse({"id": 1, "name": "f", "type": text})
 
 
 def _can_parse(field: dict[str, Any]) -> bool:
-    """Return whether pyiceberg can parse a field with its default values, and write it again."""
     try:
         NestedField(**field).model_dump_json()
     except Exception:  # the errors have no common base: ValueError, pyiceberg's ValidationError, TypeError and others
