@@ -75,8 +75,10 @@ def passwords(text: str) -> frozenset[str]:
 
 def without_secrets(text: str) -> str:
     """The text with *** instead of each secret. The time that this takes is proportional to the length of the text."""
+    lower = text.lower()  # clients write the host of a URL in lower case
     for secret in sorted(_known, key=len, reverse=True):
-        text = text.replace(secret, MASK)
+        if secret.lower() in lower:
+            text = re.sub(re.escape(secret), MASK, text, flags=re.IGNORECASE)
     if "@" in text:
         text = _USER.sub(f"://{MASK}@", text)
     if "<" in text:

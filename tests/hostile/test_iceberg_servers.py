@@ -253,6 +253,7 @@ def test_what_servers_usually_send_is_accepted(responses: Responses, rest: Catal
             "nessie.is-nessie-catalog",
             "py-io-impl",
             "s3.retry-strategy-impl",
+            "zlayout.catalog",
         }
         assert loaded.properties["py-io-impl"].startswith("zlayout.")
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
-from support.servers import serving
+from support.servers import CREDENTIALS, serving
 from support.sources import PACKAGE, SOURCES, nodes
 
 from zlayout import reading
@@ -24,6 +24,7 @@ from zlayout.errors import Location, TableError
 from zlayout.formats.delta import names as hive
 from zlayout.formats.delta import names as unity
 from zlayout.formats.delta.names import Hive, Names, Unity
+from zlayout.formats.iceberg.read.catalog import load_table
 from zlayout.reading import TooLargeError
 from zlayout.spec.model import CatalogConfig, TableName
 
@@ -48,13 +49,14 @@ READERS = {
         "test_checkpoints",
     ),
     "formats/delta/names.py": (
-        "listings of folders; responses; responses of AWS, which botocore does not decompress",
+        "listings of folders; responses",
         "MAX_RESPONSE_BYTES, MAX_PAGES",
-        "test_unity_catalog, test_a_metastore_that_sends_without_end",
+        "test_unity_catalog, test_glue, test_a_metastore_that_sends_without_end",
     ),
     "formats/delta/backend.py": ("logs through deltalake", "as log.py", "test_checkpoints"),
     "formats/row_groups.py": ("row groups of data files", "MAX_ROWS_PER_GROUP", "test_row_groups"),
     "formats/delta/write/writing.py": ("footers of files that this run has written", "", ""),
+    "formats/aws.py": ("responses of AWS, which botocore does not decompress", "MAX_METADATA_BYTES", "test_glue"),
     "reading.py": ("itself", "", ""),
     "app/init.py": ("files of the package", "", ""),
     "app/doctor.py": ("nothing: it opens a connection and closes it", "", ""),
@@ -280,6 +282,19 @@ def test_a_redirect_does_not_carry_the_token_to_another_host(status: int) -> Non
             Unity(catalog("unity", url), {"DATABRICKS_TOKEN": "dapi-canary"}).entry("a", "b")
         assert [token for _, token in seen] == ["Bearer dapi-canary"]
         assert canary == []
+
+
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+def test_glue(format_: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(Answers, "do_POST", Answers.do_GET, raising=False)
+    table = TableName("lake", ("db",), "t")
+    with answering(_endless) as (url, _):
+        options = {"uri": url, "storage": {"region": "us-east-1"}}
+        found = CatalogConfig("lake", format_, "glue", options, Location("zlayout.yaml"))
+        with pytest.raises(TableError, match=r"more than [0-9,]+ bytes"):
+            Names(found).located(table) if format_ == "delta" else load_table(found, table)
 
 
 def test_a_metastore_that_sends_without_end(monkeypatch: pytest.MonkeyPatch) -> None:

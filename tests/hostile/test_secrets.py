@@ -12,9 +12,10 @@ from deltalake import write_deltalake
 from hostile.asking import ask
 from support.projects import LAYOUT, Scripted, write_project
 
-from zlayout.errors import Diagnostic
+from zlayout.errors import Diagnostic, SpecError
 from zlayout.report.formats import REPORTERS
-from zlayout.secrets import without_secrets
+from zlayout.secrets import remember, without_secrets
+from zlayout.spec.load import load_project
 
 CANARIES = {
     "PASSWORD": "canary-1-Pa55w0rd",
@@ -317,3 +318,35 @@ def test_the_time_is_proportional_to_the_length(unit: str, end: str) -> None:
         return min(taken)
 
     assert seconds(160_000) < 24 * max(seconds(20_000), 0.0005)
+
+
+@pytest.mark.parametrize(
+    "catalog",
+    [
+        "{format: delta, warehouse: '${VALUE}://x', storage: {region: r}}",
+        "{format: delta, tables: {a: '${VALUE}://x'}, storage: {region: r}}",
+        "{format: iceberg, type: glue, warehouse: '${VALUE}://x'}",
+        "{format: iceberg, type: glue, warehouse: '${VALUE}:/x'}",
+        "{format: iceberg, type: sql, uri: '${VALUE}://x', warehouse: w}",
+        "{format: iceberg, type: rest, uri: '${VALUE}://x'}",
+        "{format: iceberg, type: hive, uri: '${VALUE}://x'}",
+        "{format: delta, type: unity, uri: '${VALUE}://x', warehouse: '${VALUE}://y'}",
+        "{format: delta, warehouse: 'abfss://c@${VALUE}/x'}",
+        "{format: delta, warehouse: '${VALUE}[://x'}",
+    ],
+)
+def test_the_check_of_a_project_shows_no_part_of_the_value_of_a_variable(catalog: str, tmp_path: Path) -> None:
+    """Also of a variable whose name does not say that it is a secret, and in lower case, as `urlsplit` returns it."""
+    (tmp_path / "zlayout.yaml").write_text(f"version: 1\ncatalogs:\n  x: {catalog}\n")
+    shown = ""
+    try:
+        load_project(tmp_path, {"VALUE": "AValueOfMine"})
+    except SpecError as error:
+        shown = str(error)
+    assert "avalueofmine" not in shown.lower()
+
+
+def test_a_known_secret_is_removed_in_lower_case_too() -> None:
+    """Clients write the host of a URL in lower case."""
+    remember([("token", "Some-Canary-42")])
+    assert without_secrets("https://some-canary-42.example.com") == "https://***.example.com"

@@ -17,6 +17,7 @@ from zlayout.spec.check import Violation, suggestion
 from zlayout.spec.model import CatalogConfig
 from zlayout.table.location import GCS_SCHEME, S3_ENDPOINT_VARIABLES, S3_SCHEMES
 
+_SHOWN_SCHEMES = frozenset({*S3_SCHEMES, GCS_SCHEME, "abfs", "abfss", "file", "hdfs", "http", "https", "thrift"})
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _SCHEME_ALONE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/*")
 _SQLITE = re.compile(r"(?P<scheme>sqlite(?:\+\w+)?):(?P<rest>.*)", re.DOTALL)
@@ -243,7 +244,9 @@ def _check_warehouse(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[
         message = f"expected a folder or the URL of an object store, found the address of a service, {scheme}:"
         yield _misfit(key, message, "use the location below which tables are stored")
     elif type_ == "glue" and scheme and scheme not in S3_SCHEMES:
-        yield _misfit(key, f"expected a warehouse on S3 for type glue, found {scheme}:", "use s3://BUCKET/PATH")
+        yield _misfit(
+            key, f"expected a warehouse on S3 for type glue, found {_shown(scheme, ':')}", "use s3://BUCKET/PATH"
+        )
 
 
 def _service_schemes(format_: str) -> frozenset[str]:
@@ -281,8 +284,8 @@ def _check_storage(key: str, type_: str, data: Mapping[str, Any], environ: Mappi
 
 
 def _check_store(key: str, storage: Mapping[str, Any], schemes: Set[str]) -> Iterator[Violation]:
-    if other := sorted(schemes - S3_SCHEMES - {GCS_SCHEME}):
-        message = f"expected tables on S3 or GCS for storage, found {other[0]}://"
+    if other := sorted(_shown(scheme, "://") for scheme in schemes - S3_SCHEMES - {GCS_SCHEME}):
+        message = f"expected tables on S3 or GCS for storage, found {other[0]}"
         yield _unsafe(key, message, "remove storage, or use s3:// or gs:// for the warehouse")
     elif GCS_SCHEME in schemes and schemes & S3_SCHEMES:
         message = "expected tables on one object store for storage, found S3 and GCS"
@@ -326,6 +329,11 @@ def _is_plain(address: str) -> bool:
         return address.startswith("http:")
     # Clients differ in how they read a backslash, and thus in which host they find.
     return url.scheme == "http" and (url.hostname not in _THIS_MACHINE or "\\" in address)
+
+
+def _shown(scheme: str, end: str) -> str:
+    """Return a scheme for a message, which shows no part of a value that a variable could contain."""
+    return scheme + end if scheme in _SHOWN_SCHEMES else "another URL"
 
 
 def _scheme(text: str) -> str:

@@ -22,6 +22,7 @@ import pyarrow.fs as pa_fs
 from zlayout import reading
 from zlayout.errors import TableError, ZlayoutError
 from zlayout.formats.access import ATTEMPTS, CONNECT_SECONDS, READ_SECONDS, explained
+from zlayout.formats.aws import limit_responses
 from zlayout.formats.base import Listed
 from zlayout.formats.delta.read.location import log_files, table_files
 from zlayout.formats.delta.read.log import LogFiles
@@ -224,6 +225,7 @@ class Glue:
         self._client = boto3.Session().client(
             "glue", region_name=s3_access(catalog).region, endpoint_url=catalog.options.get("uri"), config=limits
         )
+        limit_responses(self._client)
 
     def entry(self, namespace: str, name: str) -> Entry | None:
         try:

@@ -58,4 +58,7 @@ class IcebergFormat:
         return spark_catalog_conf(catalog)
 
     def session_started(self, session: Any, catalogs: Iterable[CatalogConfig]) -> None:
-        pass
+        if named := [catalog.name for catalog in catalogs if catalog.type == "rest"]:
+            from zlayout.formats.iceberg.write.rest import close_rest_catalogs
+
+            close_rest_catalogs(session, named)

@@ -23,6 +23,7 @@ from requests import TooManyRedirects
 from zlayout import reading
 from zlayout.errors import Location, TableError, ZlayoutError, first_line
 from zlayout.formats.access import cause_of, explained, store_of
+from zlayout.formats.aws import limit_responses
 from zlayout.formats.base import Listed
 from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties, sqlite_file
 from zlayout.formats.iceberg.read.server import Declared, of_catalog, of_storage, require_location
@@ -312,6 +313,8 @@ def open_catalog(catalog: CatalogConfig, properties: Mapping[str, str]) -> Catal
     if catalog.type == "rest":
         return ClosedRestCatalog(_declared(catalog, own))
     loaded = AVAILABLE_CATALOGS[CatalogType(catalog.type)](catalog.name, dict(own))
+    if (client := getattr(loaded, "glue", None)) is not None:
+        limit_responses(client)
 
     def without_table_properties(properties: object = None, location: str | None = None) -> FileIO:  # noqa: ARG001
         return load_file_io(own, location)

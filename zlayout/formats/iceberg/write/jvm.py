@@ -6,6 +6,7 @@ calls for each file.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from importlib.resources import files as resources
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _CONTENT_FILES = "io.zlayout.iceberg.ContentFiles"
+_ROOTS = ("s3", "gs")  # the prefixes of the clients without credentials
 _EXCEPTIONS = "org.apache.iceberg.exceptions"
 FAILURES = Failures(
     # REST catalogs on Iceberg before 1.11 report a stale sequence number as status 400 (BadRequestException).
@@ -79,11 +81,13 @@ class IcebergJvm:
         """
         util, parts = self.iceberg.spark.Spark3Util, self.list([name.catalog, *name.identifier])
         with java_errors(f"loading {name}"):
+            # Without this, an error of the catalog itself would be replaced by one that speaks of another catalog.
+            self.jsession.sessionState().catalogManager().catalog(name.catalog)
             found = util.catalogAndIdentifier(self.jsession, parts)
             table = util.toIcebergTable(found.catalog().loadTable(found.identifier()))
             declared = self._declared(name.catalog)
-            class_name, access = self._access(table)
             location = str(table.location())
+            class_name, access = self._access(table, location)
         if class_name not in FILE_IO and class_name != declared.properties.get("io-impl"):
             access.append({"io-impl": class_name})
         for properties in access:
@@ -93,15 +97,13 @@ class IcebergJvm:
         require_location(declared, location, f"the location of {name} has")
         return table
 
-    def _access(self, table: Any) -> tuple[str, list[dict[str, str]]]:
-        """Return the class that accesses the files of a table, and its properties for each prefix of locations."""
+    def _access(self, table: Any, location: str) -> tuple[str, list[dict[str, str]]]:
+        """Return the class that accesses the files of a table at this location, and the properties of its clients."""
         io = table.io()
         properties = strings_of(self.root, io.properties())
         given = io.credentials() if self._has_credentials(io) else ()
-        by_prefix = {str(one.prefix()): properties | strings_of(self.root, one.config()) for one in given}
-        # With a prefix that is a scheme, the properties alone are not used for any location.
-        rest = [] if any("/" not in prefix for prefix in by_prefix) else [properties]
-        return str(io.getClass().getName()).partition("$")[0], [*rest, *by_prefix.values()]
+        credentials = [(str(one.prefix()), strings_of(self.root, one.config())) for one in given]
+        return str(io.getClass().getName()).partition("$")[0], of_clients(properties, credentials, location)
 
     def _has_credentials(self, io: Any) -> bool:
         found = find_class(self.root, "org.apache.iceberg.io.SupportsStorageCredentials")  # not in old versions
@@ -131,6 +133,22 @@ class IcebergJvm:
         found = java_class(self.root, class_name)
         none = self.gateway.new_array(self.java.lang.Class, 0)
         return found.getMethod(method, none).invoke(None, self.gateway.new_array(self.java.lang.Object, 0))
+
+
+def of_clients(
+    properties: dict[str, str], credentials: Sequence[tuple[str, dict[str, str]]], location: str
+) -> list[dict[str, str]]:
+    """Return the properties of each client of a FileIO.
+
+    There is a client for each credential, and one without credentials, unless a credential replaces it.
+
+    Args:
+        properties: The properties of the FileIO.
+        credentials: For each credential, the prefix of the locations that it is for, and its properties.
+        location: The location of the table.
+    """
+    is_replaced = any(prefix in _ROOTS and location.startswith(prefix) for prefix, _ in credentials)
+    return [*([] if is_replaced else [properties]), *(properties | config for _, config in credentials)]
 
 
 def _is_declared(declared: Declared, key: str, value: str) -> bool:
