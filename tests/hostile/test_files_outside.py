@@ -278,6 +278,14 @@ def test_a_log_that_is_that_of_another_table(project: Path, cli: Cli, link: str)
     assert (planned(cli, "lake.db.t", 0)["files"], codes(plan, "error")) == (1, [])
 
 
+@pytest.mark.parametrize("name", ["x.parquet", "_delta_log/_last_checkpoint"])
+def test_a_pipe_is_not_read(project: Path, cli: Cli, name: str) -> None:
+    """Its reader would wait forever, and not end after a signal."""
+    table = delta(project, own(), add("x.parquet", rows=None))
+    os.mkfifo(table / name)
+    assert codes(planned(cli, "lake.db.t", 3)) == ["ZL242"]
+
+
 # Iceberg
 
 
@@ -350,6 +358,13 @@ def test_the_metadata_of_another_table_is_not_read(cli: Cli, iceberg: Table) -> 
     os.chmod(theirs.removeprefix("file://"), 0)
     plan = planned(cli, "ice.db.t", 3)
     assert (plan["status"], plan["files"], codes(plan)) == ("refused", 0, ["ZL242"])
+
+
+def test_a_manifest_list_that_is_a_pipe_is_not_read(cli: Cli, iceberg: Table) -> None:
+    path = Path(iceberg.metadata.snapshots[-1].manifest_list.removeprefix("file://"))
+    path.unlink()
+    os.mkfifo(path)
+    assert codes(planned(cli, "ice.db.t", 3)) == ["ZL242"]
 
 
 @pytest.mark.parametrize("dots", [".\t.", ".\n.", ".."])

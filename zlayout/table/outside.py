@@ -5,7 +5,8 @@ although the writer cannot. Therefore it reads and rewrites only files below the
 locations that its catalog permits.
 
 A path that readers interpret differently counts as outside. Object stores do not resolve `..`, and Hadoop does. Some
-parsers of URIs remove control characters and outer spaces, and read `\\` as `/`. Local links are resolved.
+parsers of URIs remove control characters and outer spaces, and read `\\` as `/`. Local links are resolved. A local pipe
+or device, which may never end, counts as outside too.
 """
 
 from __future__ import annotations
@@ -197,24 +198,24 @@ class _Area:
         return unquote(part) if uris and "%" in part else part
 
     def has_links(self, path: str) -> bool:
-        """Return whether a part of a relative path is a link below a local location."""
+        """Return whether a part of a relative path below a local location is a link, a pipe or a device."""
         at = self.root
         for part in filter(None, path.split("/")):
             at = f"{at}/{part}"
             try:
-                if stat.S_ISLNK(os.lstat(at).st_mode):
+                if not _is_plain(os.lstat(at).st_mode):
                     return True
             except (OSError, ValueError):
                 return False  # there is no such file, so that it cannot be read
         return False
 
     def has_links_in(self, folder: str) -> bool:
-        """Return whether a folder below a local location is reached through a link, or contains one."""
+        """Return whether a folder below a local location is reached through a link, or contains one or a pipe."""
         if self.has_links(folder):
             return True
         try:
             with os.scandir(f"{self.root}/{folder}") as entries:
-                return any(entry.is_symlink() for entry in entries)
+                return any(not is_plain(entry) for entry in entries)
         except (FileNotFoundError, NotADirectoryError, ValueError):
             return False  # there is no such folder, so that its files cannot be read
         except OSError:
@@ -308,9 +309,21 @@ def _resolved(path: str) -> str | None:
     if _SCHEME.match(file):
         return file
     try:
-        return os.path.realpath(file)
+        real = os.path.realpath(file)
+        return real if _is_plain(os.stat(real).st_mode) else None
+    except FileNotFoundError:
+        return real
     except (OSError, ValueError):
         return None
+
+
+def is_plain(entry: os.DirEntry[str]) -> bool:
+    """Return whether an entry of a folder is a file or a folder, and not a link, a pipe or a device."""
+    return entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+
+
+def _is_plain(mode: int) -> bool:
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
 
 
 def _place(file: str) -> str:

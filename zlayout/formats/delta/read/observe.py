@@ -28,7 +28,7 @@ from zlayout.spec.model import TableName
 from zlayout.spec.renames import present_records
 from zlayout.table.external import ExternalRewrite, Ordering
 from zlayout.table.order import distinct_rows
-from zlayout.table.outside import Outside, counted, files_text, find_outside, is_below
+from zlayout.table.outside import Outside, counted, files_text, find_outside, is_below, is_plain
 from zlayout.table.outside import refusal as outside_refusal
 from zlayout.table.python_values import python_values
 from zlayout.table.reserved import reserved_refusals
@@ -138,7 +138,7 @@ def observe_delta(
 
 
 def _require_own_log(table: TableName, location: str, permitted: Sequence[str]) -> None:
-    """Check that links in the log of a local table lead to files of the table.
+    """Check that links in the log of a local table lead to files of the table, and that it has no pipes.
 
     Through a link, zlayout would read the log of another table, or write to it.
 
@@ -150,7 +150,7 @@ def _require_own_log(table: TableName, location: str, permitted: Sequence[str]) 
     files = [f"{path}/{LOG}/x"]
     for folder in (f"{path}/{LOG}", f"{path}/{LOG}/{SIDECARS}"):
         with suppress(OSError, ValueError), os.scandir(folder) as entries:
-            files += [entry.path for entry in entries if entry.is_symlink()]
+            files += [entry.path for entry in entries if not is_plain(entry)]
     if leading_out := [file for file in files if not is_below(file, [path, *permitted])]:
         what = f"{table}: {files_text(len(leading_out))} of the log"
         places = {os.path.dirname(os.path.realpath(file)) for file in leading_out}
