@@ -34,16 +34,20 @@ _USER = re.compile(
 # A name before `=` or `:`, with the quote after it: `key=`, `"key": `, `\"key\": `, `Key: `. JSON in a string of JSON
 # has backslashes before its quotes.
 _NAMED = re.compile(r"""(?<![\w.-])(?P<name>[\w.-]++)(?P<quote>\\{0,8}["'])?+\s{0,9}(?P<sign>[=:])\s{0,99}""")
+# An element of XML: S3 repeats the session token in the error about it, as <Token-0>.
+_ELEMENT = re.compile(r"<([\w.:-]{1,100})>([^<>]{1,8192}+)(?=</|\Z)")
 _QUOTE = re.compile(r"""[bu]?(?P<quote>\\{0,8}["'])""")
 _CLOSED = re.compile(r"[\s,;.)\]]|\Z")
 _SCHEME = re.compile(
     r"(?:Bearer|Basic|Digest|Negotiate|Token|ApiKey|SharedKey|[A-Z0-9-]{1,9}-HMAC-SHA256)\s{1,4}", re.I
 )
 _BARE = re.compile(r"""[^\s&;,'"<>()\[\]]++""")
-# Tokens that are known by their form: Databricks, GitHub, Google, JSON Web Tokens, and any after `Bearer`.
+# Tokens that are known by their form: Databricks, GitHub, GitLab, Google, JSON Web Tokens, any after `Bearer`, and
+# private keys.
 _TOKEN = re.compile(
-    r"(?<![\w-])(?:dapi[0-9a-f]{32}(?:-\d{1,3})?|gh[pousr]_\w{30,255}+|ya29\.[\w.-]{10,2048}+"
+    r"(?<![\w-])(?:dapi[0-9a-f]{32}(?:-\d{1,3})?|gh[pousr]_\w{30,255}+|github_pat_\w{30,255}+|glpat-[\w-]{20,255}+|ya29\.[\w.-]{10,2048}+"
     r"|eyJ[\w-]{8,4096}+\.[\w-]{8,8192}+\.[\w-]{0,4096}+|(?<=Bearer )(?=[^\s\d]{0,60}\d)[\w.~+/=-]{8,4096}+)"
+    r"|(?<=PRIVATE KEY-----)[^-]{16,16384}+"
 )
 _MAX_NAME_LENGTH = 200  # characters; of a longer name, only its end is searched
 _MIN_HEADER_LENGTH = 20  # characters of a value without a scheme and without a digit
@@ -75,6 +79,8 @@ def without_secrets(text: str) -> str:
         text = text.replace(secret, MASK)
     if "@" in text:
         text = _USER.sub(f"://{MASK}@", text)
+    if "<" in text:
+        text = _ELEMENT.sub(lambda found: f"<{found[1]}>{MASK}" if is_secret(found[1]) else found[0], text)
     kept, at = [], 0
     for begin, end in _values(text):
         kept.append(text[at:begin])

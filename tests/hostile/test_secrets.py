@@ -223,6 +223,10 @@ FORMS = [
     "x" * 300 + "_token={}",
     "password='{} and more'",
     'truncated: {{"client_secret": "{}',
+    "<Error><Code>ExpiredToken</Code><Message>The token has expired.</Message><Token-0>{}</Token-0></Error>",
+    "<Credentials><SecretAccessKey>{0}</SecretAccessKey><SessionToken>{0}</SessionToken></Credentials>",
+    "truncated: <SessionToken>{}",
+    "private_key: -----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----",
 ]  # fmt: skip
 TOKENS = [
     "dapi" + "0a" * 16,
@@ -230,6 +234,8 @@ TOKENS = [
     "ghp_" + "aB3" * 12,
     "eyJhbGciOiJI.eyJzdWIiOiIx.c2ln-_x",
     "ya29.a0AfB_by-0123",
+    "github_pat_" + "aB3_" * 12,
+    "glpat-" + "aB3-" * 5,
 ]
 
 
@@ -264,6 +270,7 @@ def test_tokens_known_by_their_form(token: str) -> None:
         "https://h:8080/a?b=c, s3://bucket/a@b, catalog=rest;warehouse=w",
         "the key of lake.db.orders: version 12, 47.3 MiB, 24 -> 24 files (docs/operate.md: see 'history')",
         "eyJ is how a token begins; dapi too, and ghp_",
+        "<Code>ExpiredToken</Code><Message>The token has expired.</Message> struct<token: string>, map<token, int>",
     ],
 )
 def test_ordinary_messages_stay_as_they_are(text: str) -> None:
@@ -291,6 +298,7 @@ UNITS = [
     "Authorization: Bearer ", "Authorization:", "eyJ", "eyJaaaaaaaa.", "dapi", "ghp_", "ya29.", " ", "Bearer ", "@",
     "a",
     "token", "token ", "\n", "1", "'", "a" * 199 + "=", "sig=&", ":", "&",
+    "<token>", "<", "<a>b", "PRIVATE KEY-----", "github_pat_", "glpat-",
 ]  # fmt: skip
 
 
