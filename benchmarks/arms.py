@@ -14,8 +14,7 @@ from zlayout.app.plan import plan_table
 from zlayout.app.results import new_run
 from zlayout.errors import Location
 from zlayout.planner.diff import PlanOptions
-from zlayout.spec.layout import Layout, ZorderColumn
-from zlayout.spec.model import LayoutSpec, TableName
+from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
 
 Keys = tuple[str, ...]
 

@@ -18,16 +18,14 @@ import numpy as np
 import pyarrow as pa
 from growing import KEYS, RANGE, Int64, Table, apply, rows_of, sizes
 
-from zlayout.advisor.queries import in_partitions, queries_on
-from zlayout.advisor.simulate import costs
+from zlayout.advisor.costs import costs, in_partitions, queries_on
 from zlayout.advisor.study import present_files
 from zlayout.app.plan import plan_tables
 from zlayout.errors import Location
 from zlayout.formats.delta.backend import DeltaBackend
-from zlayout.planner.decision import PlanOptions
+from zlayout.planner.work import PlanOptions
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.layout import Layout, ZorderColumn
-from zlayout.spec.model import LayoutSpec, Project, TableName, Tolerance
+from zlayout.spec.model import Layout, LayoutSpec, Project, TableName, Tolerance, ZorderColumn
 from zlayout.workload import read_workload
 
 DAYS = 15  # before the first append, and of late rows

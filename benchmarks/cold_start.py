@@ -1,8 +1,8 @@
 """Measures the whole process that lays out the demo's Delta table: `zlayout apply`, and OPTIMIZE ZORDER BY in PySpark.
 
 The arms alternate, and each run starts from the same files. `optimize` starts Spark as in Delta's documentation, with a
-package that Ivy resolves in every start. The first two runs of zlayout are not counted: they write the list of jars and
-the archive of classes (docs/adr/0019-quick-start.md).
+package that Ivy resolves in every start. The first two runs of zlayout are not counted: they download the jars and
+write the archive of classes (docs/adr/0019-quick-start.md).
 
 Wall time ends with the started process. CPU time is that of all its processes, including a JVM that ends later.
 """

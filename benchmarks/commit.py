@@ -36,8 +36,7 @@ from zlayout.formats.kernel.measured import Measurement, baseline_of
 from zlayout.planner.actions import Reason
 from zlayout.planner.work import rewrite_group
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.layout import Layout, ZorderColumn
-from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
+from zlayout.spec.model import CatalogConfig, Layout, Project, SparkConfig, TableName, ZorderColumn
 
 ROWS_PER_FILE, LINKS_PER_COPY = 10, 30_000
 LAYOUT = Layout((ZorderColumn("a"), ZorderColumn("b")), "kd", 1000, False, 1 << 27, True, "zlayout")

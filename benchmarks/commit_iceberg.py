@@ -19,14 +19,12 @@ from commit import LAYOUT, ROWS_PER_FILE, commit_result, count_calls, link_all
 from zlayout.errors import Location
 from zlayout.formats.base import Group, Work
 from zlayout.formats.iceberg.backend import IcebergBackend
-from zlayout.formats.iceberg.write.commit import Committer
+from zlayout.formats.iceberg.write.commit import Committer, written_files
 from zlayout.formats.iceberg.write.jvm import IcebergJvm
-from zlayout.formats.iceberg.write.new_bounds import written_files
 from zlayout.formats.iceberg.write.staging import staged
 from zlayout.formats.kernel.commits import Rewritten
 from zlayout.formats.kernel.measured import Measurement
-from zlayout.planner.actions import Reason
-from zlayout.planner.requirements import VersionIs
+from zlayout.planner.actions import Reason, VersionIs
 from zlayout.planner.work import rewrite_group
 from zlayout.spark.classes import java_object
 from zlayout.spark.session import SparkRuntime

@@ -34,10 +34,9 @@ from zlayout.app.sampling import SAMPLE_BYTES, sampled
 from zlayout.errors import Location
 from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for
-from zlayout.planner.decision import PlanOptions
+from zlayout.planner.work import PlanOptions
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.layout import Layout, ZorderColumn
-from zlayout.spec.model import CatalogConfig, LayoutSpec, Project, SparkConfig, TableName
+from zlayout.spec.model import CatalogConfig, Layout, LayoutSpec, Project, SparkConfig, TableName, ZorderColumn
 from zlayout.table.partition import PartitionField
 
 OUT = Path(__file__).parent / "results" / "forecast.json"

@@ -16,7 +16,7 @@ from zlayout.app.plan import plan_tables
 from zlayout.app.results import Applied, new_run
 from zlayout.errors import Location
 from zlayout.formats.delta.backend import DeltaBackend
-from zlayout.planner.decision import PlanOptions
+from zlayout.planner.work import PlanOptions
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, LayoutSpec, Project, SparkConfig, TableName
 from zlayout.table.state import FileTable

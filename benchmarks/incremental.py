@@ -30,10 +30,9 @@ from growing import KEYS, Table, apply, rows_of, session, sizes
 from zlayout.curve.layout import build
 from zlayout.errors import Location
 from zlayout.formats.delta.backend import DeltaBackend
-from zlayout.planner.decision import PlanOptions
+from zlayout.planner.work import PlanOptions
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.layout import Layout, ZorderColumn
-from zlayout.spec.model import LayoutSpec, Project, TableName, Tolerance
+from zlayout.spec.model import Layout, LayoutSpec, Project, TableName, Tolerance, ZorderColumn
 
 OUT = Path(__file__).parent / "results" / "incremental.json"
 DRAWN = 2_000

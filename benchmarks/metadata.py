@@ -17,8 +17,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField
 
 from zlayout.errors import Location
-from zlayout.spec.layout import Layout, ZorderColumn
-from zlayout.spec.model import LayoutSpec, TableName
+from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
 from zlayout.table.state import Column, ColumnBounds, FileTable, LayoutRecord, Partition, PartitionField, TableState
 
 SIZE = 128 << 20

@@ -1,4 +1,4 @@
-"""Runs the unit tests of the core against mutants that mutmut makes. See docs/mutation.md.
+"""Runs the unit tests of the core against mutants that mutmut makes. See docs/contributing/mutation.md.
 
 Run it as `make mutation`. It works in a git worktree of its own, so that it never changes files that somebody edits.
 Results are kept there: a second run tests only mutants of functions that have changed.

@@ -39,9 +39,9 @@ from scale_tables import write_tables
 
 from zlayout.curve.layout import FileMap, build
 from zlayout.curve.two_levels import Refined, build_boxes, join, refine
+from zlayout.rewrite.engine import BOX_SAMPLE_ROWS, MAX_CHUNK_ROWS
 from zlayout.rewrite.rows import MAX_SAMPLE_ROWS, MIN_ROWS_PER_FILE, rows_per_file
-from zlayout.rewrite.shards import BOX_SAMPLE_ROWS, MAX_CHUNK_ROWS
-from zlayout.spec.layout import Layout, ZorderColumn
+from zlayout.spec.model import Layout, ZorderColumn
 
 OUT = Path(__file__).parent / "results" / "scale.json"
 COLUMNS = ("a", "b")
@@ -121,10 +121,9 @@ def _in_spark(files: int) -> dict[str, Any]:
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F
 
-    from zlayout.rewrite.engine import rewrite_conf
-    from zlayout.rewrite.forest import build_forest
+    from zlayout.rewrite.engine import build_shards, rewrite_conf
+    from zlayout.rewrite.place import build_forest
     from zlayout.rewrite.rows import GroupTarget, Source, index_files
-    from zlayout.rewrite.shards import build_shards
 
     session = (
         SparkSession.builder.master("local[*]")

@@ -24,12 +24,10 @@ from support.cluster import Cluster, standalone_cluster
 from zlayout.errors import Location
 from zlayout.formats.base import Work
 from zlayout.formats.delta.backend import DeltaBackend
-from zlayout.planner.actions import Reason
-from zlayout.planner.requirements import VersionIs
+from zlayout.planner.actions import Reason, VersionIs
 from zlayout.planner.work import rewrite_group
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.layout import Layout, ZorderColumn
-from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
+from zlayout.spec.model import CatalogConfig, Layout, Project, SparkConfig, TableName, ZorderColumn
 
 WORKERS, FACTORS = (1, 2), (1, 4, 16)
 ROWS, FILES = 250_000, 4  # of the smallest table

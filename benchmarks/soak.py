@@ -31,7 +31,7 @@ from zlayout.errors import CommitConflict
 from zlayout.formats.iceberg.read.catalog import load_table
 from zlayout.formats.iceberg.read.state_property import PROPERTY
 from zlayout.formats.registry import backend_for
-from zlayout.planner.decision import PlanOptions
+from zlayout.planner.work import PlanOptions
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.load import load_project
 from zlayout.spec.model import LayoutSpec, Project

@@ -26,20 +26,18 @@ from asked import CASES, Case
 from lineitem import DELTA, ICEBERG, Bench, attach, write_base
 from results import replace_section
 
-from zlayout.advisor.declared import bound_lengths
+from zlayout.advisor.costs import column_shares, costs, in_partitions, lowest, queries_on, rank_sample, simulate
 from zlayout.advisor.model import Choice, KeySample, Study, TableQuery, Target
-from zlayout.advisor.queries import column_shares, in_partitions, queries_on
-from zlayout.advisor.simulate import costs, lowest, rank_sample, simulate
+from zlayout.advisor.query_costs import bound_lengths
 from zlayout.advisor.spark_sample import draw_sample
 from zlayout.advisor.study import Question, rewrite_target, study
 from zlayout.app.apply import apply_table
 from zlayout.app.plan import plan_table
-from zlayout.app.replay import replay
 from zlayout.app.results import new_run
+from zlayout.app.trial import replay
 from zlayout.errors import Location
 from zlayout.planner.diff import PlanOptions
-from zlayout.spec.layout import Layout
-from zlayout.spec.model import LayoutSpec, TableName
+from zlayout.spec.model import Layout, LayoutSpec, TableName
 from zlayout.table.state import TableState
 from zlayout.workload import read_workload
 

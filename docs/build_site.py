@@ -25,7 +25,7 @@ import yaml
 from lxml import html
 
 import zlayout
-from zlayout.spec.schema import load_schema
+from zlayout.spec.check import load_schema
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "docs"
@@ -39,8 +39,8 @@ ROOT_PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
 }
-# Programs that have a page of their own, since the site does not hold their files.
-EXAMPLES = ("live_session.py", "orchestrators/airflow_dag.py", "orchestrators/dagster_job.py")
+# Programs that are shown on one page, since the site does not hold their files.
+PROGRAMS = ("live_session.py", "orchestrators/airflow_dag.py", "orchestrators/dagster_job.py")
 _LINK = re.compile(r"(?P<image>!?)\[(?P<text>(?:[^\[\]]|\[[^\]]*\])*)\]\((?P<target>[^()\s]+)\)")
 
 
@@ -65,9 +65,8 @@ def stage() -> None:
     """Write the site's configuration and all of its pages under build/docs."""
     staged = {ROOT / name: page for name, page in ROOT_PAGES.items()}
     staged |= {path: str(path.relative_to(ROOT / "docs")) for path in sorted((ROOT / "docs").rglob("*.md"))}
-    programs = {ROOT / "examples" / name: f"example-{Path(name).stem.replace('_', '-')}.md" for name in EXAMPLES}
-    for source, page in programs.items():
-        write(page, f"# {source.name}\n\n```python\n{source.read_text()}```\n")
+    programs = {ROOT / "examples" / name: "python-examples.md" for name in PROGRAMS}
+    write("python-examples.md", "\n".join(["# Python examples\n", *(program_section(source) for source in programs)]))
     for source, page in staged.items():
         write(page, with_site_links(source, source.read_text(), page, staged | programs))
     shutil.copytree(ROOT / "docs" / "pictures", PAGES / "pictures", ignore=shutil.ignore_patterns("*.py"))
@@ -115,6 +114,11 @@ def with_site_links(source: Path, text: str, page: str, staged: Mapping[Path, st
 
     fenced = re.split(r"(^```.*?^```)", text, flags=re.DOTALL | re.MULTILINE)
     return "".join(part if part.startswith("```") else _LINK.sub(replaced, part) for part in fenced)
+
+
+def program_section(source: Path) -> str:
+    """A program as a section of a page."""
+    return f"## {source.name}\n\n```python\n{source.read_text()}```\n"
 
 
 def schema_page(name: str) -> Iterator[str]:

@@ -18,16 +18,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from zlayout.advisor.columns import correlated_pairs
+from zlayout.advisor.costs import column_shares, costs, lowest, queries_on, rank_sample, simulate
 from zlayout.advisor.model import Choice, KeySample, TableQuery, Target
-from zlayout.advisor.queries import column_shares, queries_on
-from zlayout.advisor.search import Search
-from zlayout.advisor.simulate import costs, lowest, rank_sample, simulate
+from zlayout.advisor.study import Search, correlated_pairs
 from zlayout.predicate.model import And, Compare
-from zlayout.report import charts
-from zlayout.report.charts import lines
-from zlayout.spec.layout import CURVES, Layout, ZorderColumn
-from zlayout.spec.model import TableName
+from zlayout.report import html
+from zlayout.report.html import lines
+from zlayout.spec.model import CURVES, Layout, TableName, ZorderColumn
 from zlayout.table.partition import Partition
 from zlayout.table.state import Column, FileTable, TableState
 from zlayout.workload import Query, read_workload
@@ -112,7 +109,7 @@ def tpch() -> None:
     numbers = [f"Q{NUMBERS[int(q.location.rpartition(':')[2])]}" for q in bench.queries]
     ship, best = bench.by("l_shipdate"), found.best
     bars = [[(n, round(v)) for n, v in zip(numbers, c.costs.files, strict=True)] for c in (ship, best)]
-    write("tpch-queries", charts.bars(bars[0], bars[1], "query", 2 * charts.MAP_SIDE))
+    write("tpch-queries", html.bars(bars[0], bars[1], "query", 2 * html.MAP_SIDE))
     three = bench.by("l_shipdate", "l_shipmode", "l_quantity")
     every = bench.by(*TPCH)
     rows = {c.title: c for c in (ship, three, every, best)}

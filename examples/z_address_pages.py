@@ -18,8 +18,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from zlayout.curve.jump import NONE, is_relevant, next_jump_in
-from zlayout.curve.z_ranges import z_ranges
+from zlayout.curve.z_ranges import NONE, is_relevant, next_jump_in, z_ranges
 from zlayout.curve.zorder import interleave, round_robin
 
 Int64 = NDArray[np.int64]

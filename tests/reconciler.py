@@ -21,10 +21,9 @@ from zlayout.app.concurrent_reads import Reading
 from zlayout.app.plan import Planned, plan_table, plan_tables
 from zlayout.app.results import Applied
 from zlayout.formats.base import Backend
-from zlayout.planner.decision import PlanOptions
+from zlayout.planner.work import PlanOptions
 from zlayout.predicate.model import Compare
-from zlayout.spec.layout import ZorderColumn
-from zlayout.spec.model import TableName, Tolerance
+from zlayout.spec.model import TableName, Tolerance, ZorderColumn
 from zlayout.table.state import PartitionField
 
 REGIONS = np.array(["east", "west"])

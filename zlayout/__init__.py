@@ -20,27 +20,21 @@ if TYPE_CHECKING:  # the alias makes a name public for type checkers
     from zlayout.app.advise import StudyOptions as StudyOptions
     from zlayout.app.advise import advise as advise
     from zlayout.app.apply import apply as apply
-    from zlayout.app.drift import DriftReport as DriftReport
-    from zlayout.app.drift import drift as drift
     from zlayout.app.history import TableHistory as TableHistory
     from zlayout.app.history import history as history
     from zlayout.app.import_ import ImportedLayout as ImportedLayout
+    from zlayout.app.import_ import ImportedWorkload as ImportedWorkload
     from zlayout.app.import_ import import_layout as import_layout
-    from zlayout.app.import_workload import ImportedWorkload as ImportedWorkload
-    from zlayout.app.import_workload import import_workload as import_workload
+    from zlayout.app.import_ import import_workload as import_workload
     from zlayout.app.inspect import Inspection as Inspection
     from zlayout.app.inspect import inspect as inspect
+    from zlayout.app.plan import DriftReport as DriftReport
     from zlayout.app.plan import ProjectPlan as ProjectPlan
+    from zlayout.app.plan import drift as drift
     from zlayout.app.plan import plan as plan
     from zlayout.app.plan_file import read_plan as read_plan
     from zlayout.app.plan_file import write_plan as write_plan
     from zlayout.app.project import load_project as load_project
-    from zlayout.app.publish import drop_trial as drop_trial
-    from zlayout.app.publish import plan_drop_trial as plan_drop_trial
-    from zlayout.app.publish import plan_publish as plan_publish
-    from zlayout.app.publish import publish as publish
-    from zlayout.app.replay import ReplayedQuery as ReplayedQuery
-    from zlayout.app.replay import TrialReport as TrialReport
     from zlayout.app.results import ApplyEvent as ApplyEvent
     from zlayout.app.results import TableEvent as TableEvent
     from zlayout.app.results import TableFinished as TableFinished
@@ -49,12 +43,18 @@ if TYPE_CHECKING:  # the alias makes a name public for type checkers
     from zlayout.app.rollback import plan_rollback as plan_rollback
     from zlayout.app.rollback import rollback as rollback
     from zlayout.app.trial import PlannedTrial as PlannedTrial
+    from zlayout.app.trial import ReplayedQuery as ReplayedQuery
+    from zlayout.app.trial import TrialReport as TrialReport
+    from zlayout.app.trial import drop_trial as drop_trial
+    from zlayout.app.trial import plan_drop_trial as plan_drop_trial
+    from zlayout.app.trial import plan_publish as plan_publish
     from zlayout.app.trial import plan_trial as plan_trial
+    from zlayout.app.trial import publish as publish
     from zlayout.app.trial import trial as trial
-    from zlayout.curve.jump import count_files as count_files
-    from zlayout.curve.jump import is_relevant as is_relevant
-    from zlayout.curve.jump import meets_box as meets_box
-    from zlayout.curve.jump import next_jump_in as next_jump_in
+    from zlayout.curve.z_ranges import count_files as count_files
+    from zlayout.curve.z_ranges import is_relevant as is_relevant
+    from zlayout.curve.z_ranges import meets_box as meets_box
+    from zlayout.curve.z_ranges import next_jump_in as next_jump_in
     from zlayout.curve.z_ranges import z_ranges as z_ranges
     from zlayout.errors import CommitConflict as CommitConflict
     from zlayout.errors import CommitUnknown as CommitUnknown
@@ -74,10 +74,10 @@ if TYPE_CHECKING:  # the alias makes a name public for type checkers
     from zlayout.planner.model import Plan as Plan
     from zlayout.planner.model import Status as Status
     from zlayout.planner.model import TablePlan as TablePlan
-    from zlayout.planner.result import ResultStatus as ResultStatus
-    from zlayout.planner.result import TableResult as TableResult
+    from zlayout.planner.run_report import ResultStatus as ResultStatus
     from zlayout.planner.run_report import RunReport as RunReport
-    from zlayout.spec.layout import Layout as Layout
+    from zlayout.planner.run_report import TableResult as TableResult
+    from zlayout.spec.model import Layout as Layout
     from zlayout.spec.model import LayoutSpec as LayoutSpec
     from zlayout.spec.model import Project as Project
 
@@ -88,20 +88,17 @@ _NAMES = {
     "zlayout.app.advise": "SampleStarted StudyOptions advise",
     "zlayout.app.apply": "apply",
     "zlayout.app.results": "ApplyEvent TableEvent TableFinished TableStarted",
-    "zlayout.app.drift": "DriftReport drift",
+    "zlayout.app.plan": "DriftReport ProjectPlan drift plan",
     "zlayout.app.history": "TableHistory history",
-    "zlayout.app.import_": "ImportedLayout import_layout",
-    "zlayout.app.import_workload": "ImportedWorkload import_workload",
+    "zlayout.app.import_": "ImportedLayout ImportedWorkload import_layout import_workload",
     "zlayout.app.inspect": "Inspection inspect",
-    "zlayout.app.plan": "ProjectPlan plan",
     "zlayout.app.plan_file": "read_plan write_plan",
     "zlayout.app.project": "load_project",
-    "zlayout.app.publish": "drop_trial plan_drop_trial plan_publish publish",
+    "zlayout.app.trial": (
+        "PlannedTrial ReplayedQuery TrialReport drop_trial plan_drop_trial plan_publish plan_trial publish trial"
+    ),
     "zlayout.app.rollback": "RolledBack plan_rollback rollback",
-    "zlayout.app.trial": "PlannedTrial plan_trial trial",
-    "zlayout.app.replay": "ReplayedQuery TrialReport",
-    "zlayout.curve.jump": "count_files is_relevant meets_box next_jump_in",
-    "zlayout.curve.z_ranges": "z_ranges",
+    "zlayout.curve.z_ranges": "count_files is_relevant meets_box next_jump_in z_ranges",
     "zlayout.errors": (
         "CommitConflict CommitUnknown Diagnostic EngineError Location Refused SpecError TableError ZlayoutError"
     ),
@@ -109,10 +106,8 @@ _NAMES = {
     "zlayout.formats.trial": "Trial",
     "zlayout.formats.undo": "Undo",
     "zlayout.planner.model": "Plan Status TablePlan",
-    "zlayout.planner.result": "ResultStatus TableResult",
-    "zlayout.planner.run_report": "RunReport",
-    "zlayout.spec.layout": "Layout",
-    "zlayout.spec.model": "LayoutSpec Project",
+    "zlayout.planner.run_report": "ResultStatus RunReport TableResult",
+    "zlayout.spec.model": "Layout LayoutSpec Project",
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import math
 import os
@@ -10,13 +11,23 @@ import stat
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
-# The size of the JSON in one metadata file or in one response of a service, after decompression. It is parsed as a
-# whole, which takes several times as much memory.
+# The size of the JSON in one metadata file or in one response of a service, after decompression, and the number of its
+# values. A parsed value may take 350 bytes, and the shortest takes 3 bytes of the file.
 MAX_METADATA_BYTES = 128 << 20
+MAX_METADATA_VALUES = 4_000_000
+MAX_LISTED_BYTES = 512 << 20  # of all names in a catalog together, some hundred bytes for each table
 GZIP, DEFLATE = 31, -15  # `wbits` of zlib
 _INFLATED_PART = 1 << 20
+
+
+class SupportsRead(Protocol):
+    """A stream of bytes."""
+
+    def read1(self, size: int, /) -> bytes:
+        """Return at most `size` bytes, with as few reads as possible, and none at the end of the stream."""
+        ...
 
 
 def open_file(path: Path) -> BinaryIO:
@@ -24,8 +35,7 @@ def open_file(path: Path) -> BinaryIO:
 
     Raises:
         IsADirectoryError: The path is not a regular file. A pipe would block, and a device may never end.
-        OSError: The file cannot be opened, or its path contains the character 0. Python itself raises ValueError for
-            such a path.
+        OSError: The file cannot be opened, or its path contains the character 0.
     """
     require_usable_path(path)
     if not stat.S_ISREG(path.stat().st_mode):
@@ -35,7 +45,7 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def require_usable_path(path: Path) -> None:
-    """Raise OSError for a path that contains the character 0, which no system accepts."""
+    """Raise OSError for a path that contains the character 0, for which Python itself raises ValueError."""
     if "\0" in str(path):
         raise OSError(errno.EINVAL, "the path contains the character 0", str(path))
 
@@ -49,8 +59,21 @@ def read_at_most(path: Path, limit: int) -> bytes:
 class TooLargeError(ValueError):
     """Untrusted data is larger than zlayout reads."""
 
-    def __init__(self, what: str, limit: int) -> None:
-        super().__init__(f"{what} has more than {limit:,} bytes, the limit of zlayout")
+    def __init__(self, what: str, limit: int, unit: str = "bytes") -> None:
+        super().__init__(f"{what} has more than {limit:,} {unit}, the limit of zlayout")
+
+
+def require_parsable(document: bytes | bytearray, what: str) -> None:
+    """Check the size of untrusted JSON before it is parsed.
+
+    Raises:
+        TooLargeError: It has more than MAX_METADATA_BYTES.
+        ValueError: It has more than MAX_METADATA_VALUES, by the number of its commas.
+    """
+    if len(document) > MAX_METADATA_BYTES:
+        raise TooLargeError(what, MAX_METADATA_BYTES)
+    if document.count(b",") > MAX_METADATA_VALUES:
+        raise ValueError(f"{what} has more than {MAX_METADATA_VALUES:,} values, the limit of zlayout")
 
 
 def inflated(data: bytes, limit: int, wbits: int, what: str) -> bytes:
@@ -93,8 +116,7 @@ def parse_json(text: str, record: Callable[[list[tuple[str, Any]]], Any] = dict)
         record: converts the (key, value) pairs of each JSON object to the object that is returned for it.
 
     Raises:
-        ValueError: For invalid JSON, nesting that is too deep, an integer of more than 64 bits, or a number that is not
-            finite.
+        ValueError: Invalid JSON, too deep nesting, an integer of more than 64 bits, or a number that is not finite.
     """
     try:
         return json.loads(
@@ -114,3 +136,24 @@ def _number(text: str) -> float:
     if not math.isfinite(number := float(text)):
         raise ValueError(f"not a finite number: {text[:25]}")
     return number
+
+
+class LimitedStream(io.RawIOBase):
+    """Reads at most `limit` bytes of another stream, such as one that decompresses a file, and then raises an error.
+
+    Reading raises TooLargeError if there are more bytes, and the errors of the other stream.
+    """
+
+    def __init__(self, stream: SupportsRead, limit: int, what: str) -> None:
+        self._stream, self._left, self._limit, self._what = stream, limit, limit, what
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._stream.read1(min(len(buffer), self._left + 1))
+        self._left -= len(data)
+        if self._left < 0:
+            raise TooLargeError(self._what, self._limit)
+        buffer[: len(data)] = data
+        return len(data)

@@ -89,10 +89,7 @@ def without_secrets(text: str) -> str:
 
 
 def _values(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the position of each value whose name marks it as secret, and the position after it, in order.
-
-    Forms: `name=value`, JSON and Python pairs with a string as value, and HTTP headers.
-    """
+    """Yield begin and end of each value with a secret name: `name=value`, JSON and Python pairs, and HTTP headers."""
     at = 0
     while named := _NAMED.search(text, at):
         at = named.end()
@@ -102,10 +99,6 @@ def _values(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _value(text: str, named: re.Match[str]) -> tuple[int, int] | None:
-    """Return the begin and the end of the value of a secret name, None if there is none.
-
-    A quoted value without an end is shortened, so it ends with the text.
-    """
     at, quote, is_assigned = named.end(), named["quote"] or "", named["sign"] == "="
     opening = _QUOTE.match(text, at)
     if opening and (is_assigned or opening["quote"] == quote):
@@ -127,16 +120,14 @@ def _value(text: str, named: re.Match[str]) -> tuple[int, int] | None:
 
 
 def _end_of_string(text: str, quote: str, at: int) -> int:
-    """Return the position of the quote that ends a string; the end of the text if there is none."""
     while (end := text.find(quote, at)) >= 0:
         if text[end - 1] != "\\" or end == at:
             return end
         at = end + len(quote)
-    return len(text)
+    return len(text)  # the text was shortened
 
 
 def _is_header(name: str) -> bool:
-    """Return whether a secret name is that of an HTTP header."""
     return name.lower() in ("authorization", "proxy-authorization", "api-key") or name[:2].lower() == "x-"
 
 

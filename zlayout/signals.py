@@ -59,7 +59,7 @@ def interrupting() -> Iterator[None]:
     """Let SIGTERM and SIGHUP raise Interrupted during the block, as SIGINT raises KeyboardInterrupt.
 
     Only the command line does this, because handlers belong to the whole process. A signal that has a handler or is
-    ignored, as SIGHUP after `nohup`, is left alone.
+    ignored, as SIGHUP after `nohup`, is not changed.
     """
     is_main = threading.current_thread() is threading.main_thread()
     numbers = [n for n in BESIDE_SIGINT if is_main and signal.getsignal(n) is signal.SIG_DFL]

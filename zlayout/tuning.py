@@ -82,7 +82,6 @@ def has_slow_compress(cpu_info: Path) -> bool:
 
 
 def _c_library() -> Any:
-    """The C library; None outside Linux, and if Python cannot call it."""
     if sys.platform == "linux":
         with suppress(ImportError, OSError):
             import ctypes

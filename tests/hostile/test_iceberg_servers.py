@@ -8,11 +8,12 @@ import ast
 import gzip
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,11 @@ from pyiceberg.types import LongType, NestedField
 from support.fake_rest import Canary, Responses, bomb, canary, fake_rest
 from support.servers import CREDENTIALS
 
+import zlayout
 from zlayout import reading
 from zlayout.errors import Location, TableError
-from zlayout.formats.iceberg.history_table import IcebergHistory
-from zlayout.formats.iceberg.read import avro
 from zlayout.formats.iceberg.read import catalog as read
+from zlayout.formats.iceberg.read import manifests as avro
 from zlayout.formats.iceberg.read.observe import observe
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.location import S3_ENDPOINT_VARIABLES
@@ -192,15 +193,6 @@ def test_no_table_property_imports_a_class(
     assert not marker.exists()
 
 
-def test_a_history_table_that_names_a_class_is_not_written(local: CatalogConfig, writer: Catalog, marker: Path) -> None:
-    history = TableName("ice", ("ops",), "history")
-    IcebergHistory(local, history, 400).append([])
-    set_properties(writer, "ops.history", {"write.py-location-provider.impl": "canary_module.Canary"})
-    with pytest.raises(ValueError, match=r"write\.py-location-provider\.impl"):
-        IcebergHistory(local, history, 400).append([])
-    assert not marker.exists()
-
-
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -247,6 +239,8 @@ def test_what_servers_usually_send_is_accepted(responses: Responses, rest: Catal
     responses.overrides = {"uri": f"{uri}/", "unknown": "value", "number": 7}
     responses.config = {
         "py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO",
+        "s3.write.storage-class": "STANDARD",
+        "http-client.urlconnection.socket-timeout-ms": "1000",
         "s3.signer.uri": uri,
         "s3.signer.endpoint": "v1/aws/s3/sign/x",
         "client.refresh-credentials-endpoint": "v1/namespaces/db/tables/t/credentials",
@@ -364,13 +358,23 @@ def test_a_declared_host_gets_the_credentials_of_this_machine(
 )
 def test_a_location_chooses_no_host_outside_azure(location: str, accepted: bool, responses: Responses) -> None:
     text = json.dumps(responses.metadata).replace(responses.metadata["location"], location)
-    moved = Responses(json.loads(text), responses.metadata_location)
+    moved = Responses(json.loads(text), f"{location}/metadata/1.metadata.json")
     with fake_rest(moved) as url:
         if accepted:
             read.load_table(rest_config(url), NAME)
         else:
             with pytest.raises(TableError, match=r"ZL138 .*evil\.example\.com"):
                 read.load_table(rest_config(url), NAME)
+
+
+@pytest.mark.usefixtures("writer")
+def test_a_catalog_reads_no_metadata_file_on_a_host_outside_azure(local: CatalogConfig) -> None:
+    """A database, a metastore or Glue names the file. A client of Azure would send the credentials to its host."""
+    database = sqlite3.connect(str(local.options["uri"]).removeprefix("sqlite:///"))
+    with closing(database), database:
+        database.execute("UPDATE iceberg_tables SET metadata_location = 'abfss://c@evil.example.com/t/metadata/1.json'")
+    with pytest.raises(TableError, match=r"ZL138 .*evil\.example\.com"):
+        read.load_table(local, NAME)
 
 
 CONFIG_FILE = """\
@@ -417,6 +421,7 @@ def test_nothing_but_zlayout_yaml_defines_a_catalog(
     entry = {"format": "iceberg", "type": "sql", **local.options}
     (project / "zlayout.yaml").write_text(json.dumps({"version": 1, "catalogs": {"ice": entry}}))
     environment = os.environ | {"HOME": str(home)} | (VARIABLES if place == "variables" else {})
+    environment["PYTHONPATH"] = os.pathsep.join((str(Path(zlayout.__path__[0]).parent), environment["PYTHONPATH"]))
     if place == "files":
         environment["PYICEBERG_HOME"] = str(configured)
     done = subprocess.run(
@@ -468,6 +473,16 @@ def test_a_metadata_file_that_is_too_large_is_not_parsed(
     writer.drop_table("db.t")
     writer.register_table("db.t", path) if small_limit > len(content) else _register(local, path)
     with pytest.raises(TableError, match=r"ZL123 .*1,048,576 bytes"):
+        observe(local, NAME, ["a"])
+
+
+def test_a_metadata_file_with_too_many_values_is_not_parsed(
+    local: CatalogConfig, writer: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "MAX_METADATA_VALUES", 1000)
+    path = Path(writer.load_table("db.t").metadata_location.removeprefix("file://"))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"x": [[]] * 1001}))
+    with pytest.raises(TableError, match=r"ZL123 .*1,000 values"):
         observe(local, NAME, ["a"])
 
 
@@ -551,3 +566,69 @@ def with_block(content: bytes, codec: str, plain: bytes, records: int = 1) -> by
     encoder.write_bytes(packed)
     encoder.write(header.sync)
     return output.getvalue()
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"token": SECRET},
+        {"credential": f"id:{SECRET}"},
+        {"rest.sigv4-enabled": "true", "rest.signing-region": "us-east-1"},
+        {},
+    ],
+    ids=["token", "credential", "sigv4", "no login"],
+)
+def test_no_redirect_of_a_server_is_followed(
+    responses: Responses,
+    foreign: Canary,
+    status: int,
+    properties: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """requests would send the form with the client secret, AWS' session token, or a password of ~/.netrc."""
+    netrc = tmp_path / "netrc"
+    netrc.write_text(f"default login user password {SECRET}\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    monkeypatch.setenv("AWS_SESSION_TOKEN", SECRET)
+    responses.redirect = (status, foreign.url.replace("127.0.0.1", "localhost"))
+    with fake_rest(responses) as url, pytest.raises(TableError) as caught:
+        read.load_table(rest_config(url, properties=properties), NAME)
+    assert foreign.requests == []
+    assert "ZL121" in str(caught.value)
+    assert "follows no redirect" in str(caught.value)
+
+
+def test_no_password_of_netrc_is_sent_with_the_request_for_a_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("default login user password other\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    with canary() as own, pytest.raises(TableError):
+        read.load_table(rest_config(own.url, properties={"credential": f"id:{SECRET}"}), NAME)
+    assert own.requests[0].startswith("POST /v1/oauth/tokens")
+    assert "Authorization" not in own.requests[0]
+
+
+@pytest.mark.parametrize("listed", ["namespaces", "identifiers"])
+def test_pages_without_end_are_not_collected(
+    listed: str, responses: Responses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endless = [["x" * 1000]] * 1000 if listed == "namespaces" else [{"namespace": ["db"], "name": "x" * 1000}] * 1000
+
+    def body(path: str) -> dict[str, Any]:
+        if path == "/v1/config":
+            return {}
+        if path == "/v1/namespaces" and listed != "namespaces":
+            return {"namespaces": [["db"]]}
+        return {listed: endless, "next-page-token": "again"}
+
+    monkeypatch.setattr(responses, "body", body)
+    monkeypatch.setattr(reading, "MAX_LISTED_BYTES", 10_000_000)
+    with fake_rest(responses) as url, pytest.raises(TableError, match=r"ZL121 .* more than 10,000,000 bytes"):
+        list(read.list_tables(rest_config(url), TableName("ice", ("*",), "*")))
+    assert len(responses.requests) in (11, 12)

@@ -18,8 +18,7 @@ from support.hive import JARS
 from zlayout.errors import EngineError
 from zlayout.spark import jars
 from zlayout.spark.configuration import packages
-from zlayout.spark.jars import Jar, cache_folder, closure, provide
-from zlayout.spark.quick_start import without_those_of_spark
+from zlayout.spark.jars import Jar, cache_folder, closure, provide, without_those_of_spark
 
 COMPILE = Path(__file__).parents[1] / "support" / "java" / "CompileCanary.java"
 LOADED = "io.delta.sql.DeltaSparkSessionExtension"  # which each session loads

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from zlayout.errors import Location
 from zlayout.formats.delta.read.location import delta_location
+from zlayout.spec.layouts import parse_partition_key, parse_table
 from zlayout.spec.model import CatalogConfig
-from zlayout.spec.names import parse_partition_key, parse_table
 
 AT = Location("TABLE")
 MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))

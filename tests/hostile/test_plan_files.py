@@ -14,10 +14,8 @@ from unit.report.sample_plans import APPLIED, HOSTILE, ORDERS, PLAN
 
 from zlayout.errors import Refused, SpecError
 from zlayout.planner import document
-from zlayout.planner.forecasts import HotGroups
-from zlayout.planner.model import Plan
-from zlayout.planner.picture import Boxes, Picture, StripBin
-from zlayout.planner.run_report import RunReport
+from zlayout.planner.model import HotGroups, Plan
+from zlayout.planner.run_report import Boxes, Picture, RunReport, StripBin
 from zlayout.report.formats import REPORTERS
 from zlayout.table.external import MAX_MILLISECONDS
 

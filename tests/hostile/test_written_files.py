@@ -23,8 +23,8 @@ OTHER_WRITERS = {
     "formats/delta/read/opening.py": "in a new folder of tempfile, which only the user can enter",
     "spark/arrow.py": "in a new folder of tempfile, which only the user can enter",
     "spark/classes.py": "in a new folder of tempfile, which only the user can enter",
-    "spark/jvm_log.py": "a new file of tempfile; and a copy of an open descriptor",
-    "spark/quick_start.py": "in the cache folder of the user",
+    "spark/session.py": "a new file of tempfile; and a copy of an open descriptor",
+    "spark/jars.py": "a new file of tempfile in the cache folder of the user, renamed when its checksum is correct",
     "cli/main.py": "the null device",
     "reading.py": "opened for reading",
 }

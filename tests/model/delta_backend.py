@@ -30,7 +30,7 @@ from zlayout.errors import EngineError, Location
 from zlayout.formats.base import Work
 from zlayout.formats.delta import backend as product
 from zlayout.formats.delta.read.features import refusals
-from zlayout.formats.delta.read.run_history import COMMIT_MARKER, RUN
+from zlayout.formats.delta.read.history import COMMIT_MARKER, RUN
 from zlayout.formats.delta.read.tags import GROUP, LAYOUT_ID
 from zlayout.formats.delta.write import commit, jvm, outcome, source_files
 from zlayout.formats.kernel.commits import NewFiles, Rewritten

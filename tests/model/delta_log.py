@@ -17,7 +17,7 @@ from model.java import JavaError, Seq, no_answer
 from model.rows import EMPTY, NOTHING, Effect, Expected, Row
 from model.schedule import Intern, Killed, Violation, learned, step
 
-from zlayout.formats.delta.read.run_history import RUN
+from zlayout.formats.delta.read.history import RUN
 from zlayout.formats.delta.read.tags import GROUP, ZCUBE_ID
 
 _CONCURRENT = "java.util.ConcurrentModificationException"

@@ -12,7 +12,7 @@ from model.plans import OUTSIDE
 from model.rows import NOTHING, Effect, Row
 from model.schedule import step
 
-from zlayout.formats.delta.read.clustering import LIQUID
+from zlayout.formats.delta.read.observe import LIQUID
 from zlayout.formats.delta.read.tags import ZCUBE_COLUMNS, ZCUBE_ID
 
 Change = tuple[Sequence[Any], Effect]

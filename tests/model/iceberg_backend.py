@@ -26,7 +26,8 @@ from zlayout.formats.base import Work
 from zlayout.formats.iceberg import backend as product
 from zlayout.formats.iceberg.read import history, manifests
 from zlayout.formats.iceberg.read import state_property as recorded
-from zlayout.formats.iceberg.write import commit, jvm, refusals, settings, snapshots, staging
+from zlayout.formats.iceberg.write import commit, jvm, settings, snapshots, staging
+from zlayout.formats.iceberg.write import staging as refusals
 from zlayout.formats.iceberg.write.settings import known_state
 from zlayout.formats.kernel.commits import NewFiles, Rewritten
 from zlayout.spec.model import TableName

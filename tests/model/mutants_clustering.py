@@ -14,7 +14,7 @@ from model.mutant import Mutant, patched
 from model.worlds import Scenario
 
 from zlayout.formats.delta import backend
-from zlayout.formats.delta.read.clustering import LIQUID
+from zlayout.formats.delta.read.observe import LIQUID
 from zlayout.formats.delta.read.tags import ZCUBE_ID
 from zlayout.formats.delta.write import commit, outcome
 from zlayout.planner.work import Work

@@ -14,7 +14,7 @@ from model.schedule import learned
 from model.worlds import Scenario
 
 from zlayout.errors import CommitConflict, Diagnostic, EngineError
-from zlayout.formats.delta.read.run_history import RUN
+from zlayout.formats.delta.read.history import RUN
 from zlayout.formats.delta.write import commit, outcome, source_files
 from zlayout.formats.kernel import outcome as kernel
 from zlayout.formats.kernel.commits import new_files

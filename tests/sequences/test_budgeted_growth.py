@@ -16,12 +16,11 @@ from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
 from support.runs import apply_planned
 
-from zlayout.advisor.queries import in_partitions, queries_on
-from zlayout.advisor.simulate import costs
+from zlayout.advisor.costs import costs, in_partitions, queries_on
 from zlayout.advisor.study import present_files
 from zlayout.app.concurrent_reads import Reading
 from zlayout.app.plan import plan_tables
-from zlayout.planner.decision import PlanOptions
+from zlayout.planner.work import PlanOptions
 from zlayout.spec.model import LayoutSpec
 from zlayout.workload import read_workload
 

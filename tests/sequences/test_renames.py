@@ -11,7 +11,7 @@ from support.memory_format.store import MemoryCatalog, MemoryTable
 from support.runs import plan_and_apply
 
 from zlayout.app.plan import plan_table
-from zlayout.planner.decision import PlanOptions
+from zlayout.planner.work import PlanOptions
 from zlayout.spec.model import LayoutSpec
 
 NAMES = ("a", "b", "c", "d")

@@ -2,8 +2,8 @@
 
 Where the rows of moved files arrive is known only after the move. The shares of the partitions, the correlation of the
 keys, and the part of the key space that a commit covers are therefore random. The property holds if a table accepts
-what a complete run left (`zlayout.planner.accepted`). Without it, 7 of the first 60 histories with partitions of random
-shares end in another plan.
+what a complete run left (`zlayout.planner.selection`). Without it, 7 of the first 60 histories with partitions of
+random shares end in another plan.
 """
 
 from collections.abc import Sequence

@@ -16,7 +16,7 @@ from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.iceberg.backend import IcebergBackend
 from zlayout.formats.iceberg.write.commit import Committer
-from zlayout.rewrite.shuffle import to_partitions
+from zlayout.rewrite.engine import to_partitions
 from zlayout.spark.arrow import to_arrow
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, TableName

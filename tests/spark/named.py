@@ -10,7 +10,7 @@ from support.metastore_tables import glue_table, hive_table
 
 from zlayout.errors import Location
 from zlayout.formats.delta.backend import DeltaBackend, session_at
-from zlayout.formats.delta.read.names.hive import Hive
+from zlayout.formats.delta.names import Hive
 from zlayout.spec.model import CatalogConfig
 
 

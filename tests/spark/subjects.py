@@ -19,8 +19,7 @@ from zlayout.formats.iceberg.write.jvm import IcebergJvm
 from zlayout.formats.iceberg.write.staging import staged
 from zlayout.formats.kernel.commits import NewFiles, Rewritten, commit_apart, new_files
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.layout import Layout
-from zlayout.spec.model import CatalogConfig, Project, TableName
+from zlayout.spec.model import CatalogConfig, Layout, Project, TableName
 from zlayout.table.state import TableState
 
 LAYOUT = make_layout("a", "b")

@@ -14,14 +14,12 @@ from spark.arenas import DeltaArena, IcebergArena, SparkArena
 from support.builders import make_layout, make_spec
 from support.runs import plan_and_apply
 
-from zlayout.advisor.declared import bound_lengths
+from zlayout.advisor.costs import costs, in_partitions, queries_on
 from zlayout.advisor.model import KeySample, Study
-from zlayout.advisor.queries import in_partitions, queries_on
-from zlayout.advisor.simulate import costs
+from zlayout.advisor.query_costs import bound_lengths
 from zlayout.advisor.spark_sample import draw_sample
 from zlayout.advisor.study import Question, present_files, rewrite_target, study
-from zlayout.spec.layout import Layout
-from zlayout.spec.model import LayoutSpec
+from zlayout.spec.model import Layout, LayoutSpec
 from zlayout.table.metrics import layout_metrics
 from zlayout.table.state import TableState
 from zlayout.workload import read_workload

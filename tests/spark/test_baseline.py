@@ -10,8 +10,7 @@ from spark.arenas import DeltaArena, IcebergArena, SparkArena
 from support.builders import make_layout, make_spec
 from support.runs import plan_and_apply
 
-from zlayout.table.metrics import layout_metrics
-from zlayout.table.reach import measure_baselines
+from zlayout.table.metrics import layout_metrics, measure_baselines
 from zlayout.table.state import FileTable
 
 KEYS = ("day", "price", "at", "name", "x")

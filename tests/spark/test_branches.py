@@ -19,8 +19,8 @@ from zlayout.formats.base import Commit, GroupFailed
 from zlayout.formats.iceberg.read import state_property
 from zlayout.formats.iceberg.write.commit import Committer
 from zlayout.formats.iceberg.write.prepared import Swap
-from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Status
+from zlayout.planner.work import PlanOptions
 from zlayout.spec.model import LayoutSpec
 
 OPTIONS = PlanOptions()

@@ -12,7 +12,7 @@ from support.builders import make_layout, make_spec
 from zlayout.app.plan import plan_table
 from zlayout.errors import EngineError, Refused
 from zlayout.formats.delta.backend import DeltaBackend
-from zlayout.planner.decision import PlanOptions
+from zlayout.planner.work import PlanOptions
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, TableName
 

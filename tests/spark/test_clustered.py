@@ -17,9 +17,8 @@ from zlayout.formats.base import Commit, GroupFailed
 from zlayout.formats.delta.write import settings
 from zlayout.formats.delta.write.outcome import Log
 from zlayout.planner.actions import ChangeClustering, PropertyChange, PropertyReason, Reason, SetProperties
-from zlayout.planner.decision import PlanOptions
-from zlayout.spec.layout import CLUSTERED_BY, Layout
-from zlayout.spec.model import LayoutSpec, Tolerance
+from zlayout.planner.work import PlanOptions
+from zlayout.spec.model import CLUSTERED_BY, Layout, LayoutSpec, Tolerance
 from zlayout.table.metrics import layout_metrics
 from zlayout.table.state import PartitionField
 

@@ -7,10 +7,10 @@ from support.builders import make_layout, make_spec
 from support.runs import plan_and_apply
 
 from zlayout.app.plan import plan_table
-from zlayout.planner.accepted import PROPERTY, acceptance
 from zlayout.planner.actions import Reason
-from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import TablePlan
+from zlayout.planner.selection import PROPERTY, acceptance
+from zlayout.planner.work import PlanOptions
 from zlayout.spec.model import LayoutSpec
 
 

@@ -14,7 +14,7 @@ from zlayout.app.plan import Planned
 from zlayout.app.results import Applied
 from zlayout.formats.base import GroupFailed
 from zlayout.planner.actions import Reason
-from zlayout.planner.decision import PlanOptions
+from zlayout.planner.work import PlanOptions
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import PartitionField
 

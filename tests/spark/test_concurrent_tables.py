@@ -10,9 +10,8 @@ from pyspark.sql import SparkSession
 from support.builders import make_layout, make_spec
 
 import zlayout
-from zlayout.spark.live import LiveRuntime
+from zlayout.spark.live import LiveRuntime, WorkerRuntime
 from zlayout.spark.session import SparkRuntime
-from zlayout.spark.workers import WorkerRuntime
 from zlayout.spec.model import Project, TableName
 
 ROWS = 6_000

@@ -15,7 +15,7 @@ from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Commit, GroupFailed
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.delta.write.jvm import DeltaJvm
-from zlayout.planner.requirements import PartitioningIs, PropertyIs, TableIs
+from zlayout.planner.actions import PartitioningIs, PropertyIs, TableIs
 from zlayout.table.state import PartitionField
 
 LAYOUT = make_layout("a", "b", target_size=20_000)

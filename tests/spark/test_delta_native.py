@@ -18,12 +18,13 @@ from support.builders import make_layout, make_spec
 from zlayout.app.plan import plan_table
 from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Commit, GroupFailed, Stage, Work
-from zlayout.formats.delta.write import native, repartition
+from zlayout.formats.delta.write import optimize as native
+from zlayout.formats.delta.write import repartition
 from zlayout.formats.delta.write.jvm import DeltaJvm
-from zlayout.formats.delta.write.native import commit_records
+from zlayout.formats.delta.write.optimize import commit_records
 from zlayout.formats.delta.write.outcome import Log
-from zlayout.planner.decision import PlanOptions
-from zlayout.spec.layout import ZorderColumn
+from zlayout.planner.work import PlanOptions
+from zlayout.spec.model import ZorderColumn
 from zlayout.table.state import PartitionField, TableState
 
 LAYOUT = make_layout("a", "b", curve="zorder", range_ids=500, target_size=20_000, engine="native")

@@ -14,7 +14,8 @@ from support.builders import make_layout
 from zlayout.errors import CommitUnknown, EngineError, Refused
 from zlayout.formats.base import Commit, GroupFailed
 from zlayout.formats.delta import backend as delta_backend
-from zlayout.formats.delta.write import native, outcome
+from zlayout.formats.delta.write import optimize as native
+from zlayout.formats.delta.write import outcome
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.table.state import PartitionField
 

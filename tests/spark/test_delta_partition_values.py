@@ -16,7 +16,7 @@ from support.builders import make_layout
 
 from zlayout.errors import EngineError, Refused
 from zlayout.formats.base import Commit
-from zlayout.formats.delta.write import partition_values
+from zlayout.formats.delta.write import repartition as partition_values
 from zlayout.spark.jvm import jvm_of, session_conf
 from zlayout.table.state import PartitionField
 

@@ -21,7 +21,7 @@ from zlayout.formats.iceberg.backend import IcebergBackend
 from zlayout.formats.kernel.engine_check import Internals, fallback_reason
 from zlayout.planner.diff import PlanOptions
 from zlayout.rewrite import engine, self_test
-from zlayout.rewrite.shuffle import by_hash, to_partitions
+from zlayout.rewrite.engine import by_hash, to_partitions
 from zlayout.spark import versions
 from zlayout.spark.arrow import to_arrow
 from zlayout.spark.classes import Calls

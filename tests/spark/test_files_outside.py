@@ -195,6 +195,7 @@ def test_a_commit_deletes_no_file_that_the_metadata_of_an_iceberg_table_names(
     own_rows(iceberg)
     victim = victim_file(iceberg.project.root / f"victim-of-{iceberg.name.name}")
     state = iceberg.observe("a")
+    work = iceberg.work(state, make_layout("a"))
     name_former_file(iceberg, victim)
     plan = planned(iceberg, engine=engine)
     assert [d.code for d in plan.tables[0].diagnostics if d.severity == "refused"] == ["ZL242"]
@@ -202,7 +203,7 @@ def test_a_commit_deletes_no_file_that_the_metadata_of_an_iceberg_table_names(
         zlayout.plan_rollback(iceberg.project, str(iceberg.name))
     if engine == "zlayout":  # from before the metadata was changed
         with pytest.raises(Refused, match="ZL242"):
-            list(rewrite(iceberg.jvm, iceberg.catalog, iceberg.work(state, make_layout("a")), lambda _: None, state.files))
+            list(rewrite(iceberg.jvm, iceberg.catalog, work, lambda _: None, state.files))
     assert victim.exists()
     applied(planned(iceberg, str(victim.parent), engine=engine), iceberg)
     assert not victim.exists(), "Iceberg deletes it"

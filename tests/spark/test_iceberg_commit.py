@@ -15,7 +15,8 @@ from spark.subjects import IcebergSubject, shifted_files
 
 from zlayout.errors import EngineError, Refused
 from zlayout.formats.base import Commit, Notice
-from zlayout.formats.iceberg.write import commit, refusals, staging
+from zlayout.formats.iceberg.write import commit, staging
+from zlayout.formats.iceberg.write import staging as refusals
 from zlayout.formats.iceberg.write.commit import Committer, write_groups
 from zlayout.formats.iceberg.write.snapshots import tasks_of
 from zlayout.formats.iceberg.write.staging import staged

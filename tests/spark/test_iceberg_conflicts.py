@@ -10,7 +10,7 @@ from zlayout.errors import CommitConflict, CommitUnknown
 from zlayout.formats.base import Commit, GroupFailed, Stage
 from zlayout.formats.iceberg.read.history import run_commits
 from zlayout.formats.iceberg.write import commit
-from zlayout.planner.requirements import PartitioningIs, PropertyIs, TableIs
+from zlayout.planner.actions import PartitioningIs, PropertyIs, TableIs
 from zlayout.table.state import PartitionField
 
 

@@ -16,8 +16,8 @@ from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.write import native
 from zlayout.formats.iceberg.write.settings import change_settings
 from zlayout.planner.work import Group, Work
-from zlayout.spec.layout import Layout
-from zlayout.spec.names import parse_partition_key
+from zlayout.spec.layouts import parse_partition_key
+from zlayout.spec.model import Layout
 from zlayout.table.digests import digests_of
 from zlayout.table.state import PartitionField, TableState
 

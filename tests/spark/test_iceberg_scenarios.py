@@ -1,4 +1,4 @@
-"""Scenarios of Iceberg's own rewrite suites that no other test shows (docs/parity.md)."""
+"""Scenarios of Iceberg's own rewrite suites that no other test shows (docs/contributing/parity.md)."""
 
 import pytest
 from spark.subjects import IcebergSubject

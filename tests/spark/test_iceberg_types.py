@@ -11,7 +11,7 @@ from support.builders import make_layout
 from zlayout.errors import Refused
 from zlayout.formats.base import Commit
 from zlayout.formats.iceberg.backend import VECTORIZED
-from zlayout.formats.iceberg.write.refusals import require_types
+from zlayout.formats.iceberg.write.staging import require_types
 from zlayout.spark import versions
 from zlayout.spark.jvm import session_conf
 from zlayout.table.partition import FarTime

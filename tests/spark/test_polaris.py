@@ -18,7 +18,7 @@ from support.ivy import jars_of
 
 from zlayout.formats.iceberg.backend import YIELDS, IcebergBackend
 from zlayout.formats.iceberg.write.jvm import IcebergJvm
-from zlayout.planner import accepted
+from zlayout.planner import selection as accepted
 from zlayout.spark.session import SparkRuntime
 from zlayout.table.state import PartitionField
 

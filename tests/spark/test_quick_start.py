@@ -12,7 +12,7 @@ import pytest
 SCRIPT = """
 import json, sys
 from pathlib import Path
-from zlayout.spark.quick_start import CLASS_PATH, JAVA_OPTIONS
+from zlayout.spark.jars import CLASS_PATH, JAVA_OPTIONS
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig
 

@@ -10,7 +10,7 @@ from spark.arenas import DeltaArena, IcebergArena, SparkArena
 from zlayout.app.plan import Planned, as_plan, plan_tables
 from zlayout.app.plan_file import check_saved
 from zlayout.planner import document
-from zlayout.planner.decision import PlanOptions
+from zlayout.planner.work import PlanOptions
 from zlayout.spec.model import Tolerance
 
 CASES = {

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 from spark.conftest import BUCKET
 from support.builders import make_layout, make_spec
+from support.fake_rest import canary
 from support.rest_proxy import CLIENT, PREFIX, SECRET, Vending, rest_proxy
 from support.runs import apply_planned
 from support.s3_proxy import s3_proxy
@@ -26,7 +27,7 @@ from zlayout.errors import TableError
 from zlayout.formats.iceberg.backend import IcebergBackend
 from zlayout.formats.iceberg.catalog_conf import spark_catalog_conf
 from zlayout.formats.iceberg.write.staging import Staged
-from zlayout.planner.decision import PlanOptions
+from zlayout.planner.work import PlanOptions
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.load import load_project
 from zlayout.spec.model import CatalogConfig, TableName
@@ -131,14 +132,47 @@ def test_a_wrong_credential_and_remote_signing_are_named(
     with access_to(rest, s3, runtime, tmp_path, monkeypatch, "signing") as access:
         fill(access)
         access.vending.signs = True
-        with pytest.raises(TableError, match=r"ZL128 .*signing\.of_signing\.t .*remote signing") as signed:
+        with pytest.raises(TableError, match=r"ZL138 .*s3\.endpoint"):  # the credentials of this machine stay here
             access.backend.observe(access.table, ("a",))
+        found = load_project(tmp_path, os.environ).catalogs["signing"]
+        storage = {**found.options["storage"], "endpoint": access.vending.store}
+        declared = IcebergBackend(replace(found, options={**found.options, "storage": storage}), runtime)
+        with pytest.raises(TableError, match=r"ZL128 .*signing\.of_signing\.t .*remote signing") as signed:
+            declared.observe(access.table, ("a",))
         assert SECRET not in str(signed.value)
         monkeypatch.setenv(VARIABLE, f"{CLIENT}:another-secret")
         wrong = IcebergBackend(load_project(tmp_path, os.environ).catalogs["signing"], runtime)
         with pytest.raises(TableError, match=r"ZL121 .*the credentials are (missing or not accepted|wrong)") as refused:
             wrong.observe(access.table, ("a",))
         assert "another-secret" not in str(refused.value)
+
+
+def test_a_server_that_deceives_spark_alone_gets_no_file_and_no_credentials(
+    rest: str, s3: str, runtime: SparkRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Iceberg's Java library obeys what a table says. zlayout checks it before the first file is read."""
+    with access_to(rest, s3, runtime, tmp_path, monkeypatch, "deceiving") as access, canary() as foreign:
+        fill(access)
+        planned = access.planned
+        for code, forged in (
+            ("ZL138", {"s3.endpoint": foreign.url, "client.region": "us-east-1", "s3.path-style-access": "true"}),
+            (
+                "ZL137",
+                access.vending.key() | {"s3.endpoint": access.vending.store, "client.factory": "java.lang.String"},
+            ),
+            ("ZL137", {"client.refresh-credentials-endpoint": f"{foreign.url}/credentials"}),
+        ):
+            access.vending.forged = forged
+            applied = apply_planned(planned, access.backend, OPTIONS)
+            assert applied.commits == []
+            assert [diagnostic.code for diagnostic in applied.error.diagnostics] == [code]
+            state = access.backend.observe(access.table, ())
+            with pytest.raises(TableError, match=code):
+                access.backend.sample_source(access.table, state, 0)
+        assert foreign.requests == []
+        access.vending.forged = {}
+        assert apply_planned(planned, access.backend, OPTIONS).error is None
+        assert access.ids() == list(range(ROWS))
 
 
 @pytest.mark.long

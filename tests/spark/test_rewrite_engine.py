@@ -13,13 +13,13 @@ from pyspark.sql import types as T
 from support.builders import make_layout
 
 from zlayout.errors import EngineError
-from zlayout.rewrite import shards
-from zlayout.rewrite.constants import Constants
-from zlayout.rewrite.engine import place, rewrite_conf
+from zlayout.rewrite import engine as shards
+from zlayout.rewrite.engine import place, rewrite_conf, to_partitions
 from zlayout.rewrite.gate import content_of
 from zlayout.rewrite.rows import (
     GROUP,
     ORDINAL,
+    Constants,
     GroupTarget,
     Source,
     index_arrays,
@@ -27,7 +27,6 @@ from zlayout.rewrite.rows import (
     source_columns,
     with_origin,
 )
-from zlayout.rewrite.shuffle import to_partitions
 from zlayout.spark.jvm import session_conf
 
 ROWS = 30_000
@@ -227,9 +226,9 @@ def test_settings_come_back(spark):
 @pytest.fixture
 def two_levels(monkeypatch):
     """File maps of two levels for more than 10 files, with several chunks of several boxes."""
-    monkeypatch.setattr("zlayout.rewrite.shards.MAX_SAMPLE_ROWS", 2000)
-    monkeypatch.setattr("zlayout.rewrite.shards.BOX_SAMPLE_ROWS", 4000)
-    monkeypatch.setattr("zlayout.rewrite.shards.MAX_CHUNK_ROWS", 1500)
+    monkeypatch.setattr("zlayout.rewrite.engine.MAX_SAMPLE_ROWS", 2000)
+    monkeypatch.setattr("zlayout.rewrite.engine.BOX_SAMPLE_ROWS", 4000)
+    monkeypatch.setattr("zlayout.rewrite.engine.MAX_CHUNK_ROWS", 1500)
     monkeypatch.setattr("zlayout.curve.two_levels.FILES_PER_BOX", 4)
 
 

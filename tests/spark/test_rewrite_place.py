@@ -14,11 +14,9 @@ from pyspark.sql import functions as F
 from zlayout.curve.layout import build
 from zlayout.predicate.coercion import comparable
 from zlayout.predicate.model import Compare
-from zlayout.rewrite import forest as forest_module
-from zlayout.rewrite.constants import Constants
-from zlayout.rewrite.forest import build_forest
-from zlayout.rewrite.place import FILE_ID, forest_arrays, place_rows
-from zlayout.rewrite.rows import ORDINAL, POSITION, SHARD
+from zlayout.rewrite import place as forest_module
+from zlayout.rewrite.place import FILE_ID, build_forest, forest_arrays, place_rows
+from zlayout.rewrite.rows import ORDINAL, POSITION, SHARD, Constants
 from zlayout.spark.arrow import from_arrow, to_arrow
 
 ROWS = 1500

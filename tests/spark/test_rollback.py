@@ -26,7 +26,7 @@ from zlayout.formats.iceberg.write import prepared as iceberg_prepared
 from zlayout.formats.iceberg.write import rollback as iceberg_rollback
 from zlayout.formats.kernel.failures import Failures
 from zlayout.formats.kernel.outcome import settled
-from zlayout.planner.decision import PlanOptions
+from zlayout.planner.work import PlanOptions
 from zlayout.spec.model import LayoutSpec
 
 LAYOUT = make_layout("a", "b", target_size=20_000)

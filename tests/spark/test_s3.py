@@ -18,7 +18,7 @@ from zlayout.formats.delta.write.log_store import require_exclusive_commits, use
 from zlayout.formats.storage import CONDITIONAL_PUT, deltalake_options
 
 
-@pytest.mark.long  # tests/spark/test_catalogs.py goes from plan to orphans on S3 each day
+@pytest.mark.long  # tests/spark/test_catalogs.py plans, applies and conflicts on S3 each day
 @pytest.mark.parametrize("arena", [S3DeltaArena, S3IcebergArena], ids=["delta", "iceberg"], indirect=True)
 class TestContract(Contract):
     """Every test of the contract."""

@@ -13,7 +13,7 @@ from support.ranges import files_touched
 import zlayout
 from zlayout.errors import CommitConflict, CommitUnknown, Refused
 from zlayout.formats.iceberg.write import prepared
-from zlayout.planner import accepted
+from zlayout.planner import selection as accepted
 from zlayout.planner.model import Status
 from zlayout.spec.model import MAIN, LayoutSpec, Project
 

@@ -14,13 +14,13 @@ from zlayout.planner.actions import (
     PropertyChange,
     PropertyReason,
     Reason,
+    Requirement,
     SetProperties,
+    VersionIs,
 )
-from zlayout.planner.requirements import Requirement, VersionIs
 from zlayout.planner.work import Group, Work, rewrite_group
 from zlayout.predicate.model import Compare
-from zlayout.spec.layout import Layout, ZorderColumn
-from zlayout.spec.model import LayoutSpec, TableName
+from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
 from zlayout.table.partition import Partition, PartitionField
 from zlayout.table.state import ColumnBounds, FileTable, LayoutRecord, TableState
 

@@ -24,6 +24,7 @@ class Responses:
         config: `config` of the table.
         credentials: `storage-credentials` of the table.
         gzipped: The body of every response instead, compressed by gzip.
+        redirect: The status and the URL to which every request is redirected instead; its path is kept.
         requests: The requests, as `METHOD PATH`.
     """
 
@@ -34,6 +35,7 @@ class Responses:
     config: dict[str, Any] = field(default_factory=dict)
     credentials: list[dict[str, Any]] = field(default_factory=list)
     gzipped: bytes | None = None
+    redirect: tuple[int, str] | None = None
     requests: list[str] = field(default_factory=list)
 
     def body(self, path: str) -> dict[str, Any] | None:
@@ -56,7 +58,11 @@ def fake_rest(responses: Responses) -> Iterator[str]:
             responses.requests.append(f"{self.command} {path}")
             body = responses.body(path)
             content = json.dumps(body).encode() if body is not None else b"{}"
-            self.send_response(404 if body is None else 200)
+            if responses.redirect is not None:
+                self.send_response(responses.redirect[0])
+                self.send_header("Location", responses.redirect[1] + self.path)
+            else:
+                self.send_response(404 if body is None else 200)
             if responses.gzipped is not None:
                 content = responses.gzipped
                 self.send_header("Content-Encoding", "gzip")

@@ -1,6 +1,6 @@
 """Forecasts of a plan, as tests ask for them."""
 
-from zlayout.planner.forecasts import ColumnForecast
+from zlayout.planner.model import ColumnForecast
 from zlayout.planner.ranges import ESTIMATE_ERROR
 
 

@@ -4,9 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zlayout.table import metrics
-from zlayout.table.ranks import Ranked
-from zlayout.table.reach import estimate_in_partitions, touched_in_partitions
-from zlayout.table.segments import Segments, segments_of
+from zlayout.table.metrics import estimate_in_partitions, touched_in_partitions
+from zlayout.table.ranks import Ranked, Segments, segments_of
 from zlayout.table.state import FileTable, Int32, Int64
 
 Float64 = NDArray[np.float64]

@@ -33,12 +33,14 @@ class Vending:
             be late.
         renews: Whether tables name the address of new credentials, which the clients of Java ask before they expire.
         signs: Whether tables ask clients to have each request signed by the catalog instead.
+        forged: What tables say about their store to Spark alone, instead of the above.
     """
 
     store: str
     seconds: float = 600
     renews: bool = True
     signs: bool = False
+    forged: dict[str, str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     _tokens: dict[str, float] = field(default_factory=dict)
     _keys: dict[str, tuple[str, float]] = field(default_factory=dict)
@@ -115,6 +117,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _config(self, path: str) -> dict[str, str]:
         """What a table's answer says about its store."""
+        if self.vending.forged and "PyIceberg" not in self.headers.get("User-Agent", ""):
+            return self.vending.forged
         to_store = {"s3.endpoint": self.vending.store, "client.region": "us-east-1", "s3.path-style-access": "true"}
         if self.vending.signs:
             return to_store | {"s3.remote-signing-enabled": "true"}

@@ -6,7 +6,7 @@ from zlayout.app.apply import apply_table
 from zlayout.app.plan import Planned, plan_table
 from zlayout.app.results import Applied, new_run
 from zlayout.formats.base import Backend
-from zlayout.planner.decision import PlanOptions
+from zlayout.planner.work import PlanOptions
 from zlayout.spec.model import LayoutSpec
 
 OPTIONS = PlanOptions()

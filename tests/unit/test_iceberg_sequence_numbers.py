@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from zlayout.errors import Refused
-from zlayout.formats.iceberg.write.refusals import require_sequence_numbers
+from zlayout.formats.iceberg.write.staging import require_sequence_numbers
 from zlayout.spec.model import TableName
 
 NAME = TableName("ice", ("db",), "t")

@@ -1,4 +1,4 @@
-"""docs/parity.md leaves no cell empty, and names one test that exists in each row."""
+"""docs/contributing/parity.md leaves no cell empty, and names one test that exists in each row."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
-    for line in (ROOT / "docs" / "parity.md").read_text().splitlines()
+    for line in (ROOT / "docs/contributing/parity.md").read_text().splitlines()
     if line.startswith("| ") and not line.startswith("| scenario")
 ]
 

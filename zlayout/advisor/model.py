@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from zlayout.predicate.model import Predicate
-from zlayout.spec.layout import Layout
+from zlayout.spec.model import Layout
 from zlayout.table.state import ColumnBounds, Int32, Int64
 from zlayout.workload.model import Inverted, Query, Unused
 

@@ -8,9 +8,8 @@ from typing import Any
 from zlayout.advisor import compare
 from zlayout.advisor.model import Study
 from zlayout.message_text import plural
-from zlayout.report import charts
 from zlayout.report.formats import check_available
-from zlayout.report.html import environment, source_hash
+from zlayout.report.html import MAP_SIDE, bars, environment, lines, source_hash
 from zlayout.report.words import number, printable, size, version_word
 
 WORKLOAD = "the workload"
@@ -67,7 +66,7 @@ def _groups(found: tuple[compare.Change, ...]) -> list[tuple[str, str, list[tupl
 
 def _bars(found: tuple[compare.Change, ...]) -> str:
     now, then = ([(str(n), round(c.files[at])) for n, c in enumerate(found[:MAX_BARS], 1)] for at in (0, 1))
-    return charts.bars(now, then, "query", 2 * charts.MAP_SIDE)
+    return bars(now, then, "query", 2 * MAP_SIDE)
 
 
 def _steps(study: Study) -> str:
@@ -76,4 +75,4 @@ def _steps(study: Study) -> str:
     series = {WORKLOAD: [(n, s.costs.mean_files) for n, s in enumerate(study.steps, 1)]}
     for name in study.step_columns:
         series[name] = [(n, s.touched[name]) for n, s in enumerate(study.steps, 1) if name in s.touched]
-    return charts.lines(series, "z-order columns", "files opened")
+    return lines(series, "z-order columns", "files opened")

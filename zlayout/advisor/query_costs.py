@@ -5,25 +5,113 @@ The pay-back of a rewrite follows from these costs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from zlayout.advisor.model import Costs, FileSet, KeySample, QueryPredicates, TableQuery
-from zlayout.advisor.queries import column_shares
-from zlayout.advisor.simulate import costs, lowest
-from zlayout.advisor.study import rewrite_target
-from zlayout.planner.decision import Decision
-from zlayout.planner.forecasts import Payback, QueryCost, QueryGroup, WorkloadForecast
+from zlayout.advisor.compare import zorder_line
+from zlayout.advisor.costs import column_shares, costs, lowest
+from zlayout.advisor.model import Choice, Costs, FileSet, KeySample, QueryPredicates, TableQuery
+from zlayout.advisor.study import Question, rewrite_target, study
+from zlayout.errors import SpecError
+from zlayout.planner.bounds import worth_longer
+from zlayout.planner.model import BetterLayout, Payback, QueryCost, QueryGroup, WorkloadForecast
+from zlayout.planner.notes import partitioning
 from zlayout.planner.partitions import Floats
 from zlayout.planner.sampled import DRAWS, min_error_of, rewrite_of
-from zlayout.planner.simulated import resample, together
-from zlayout.planner.simulation import MAX_ROWS, simulate_files, weights_of
-from zlayout.spec.model import LayoutSpec, Prices
+from zlayout.planner.simulation import MAX_ROWS, resample, simulate_files, together, weights_of
+from zlayout.planner.work import Capabilities, Decision
+from zlayout.spec.layouts import DEFAULT_CURVE
+from zlayout.spec.model import CLUSTERING_CURVE, CURVES, Layout, LayoutSpec, Prices
+from zlayout.spec.semantics import check
 from zlayout.table.key_sample import RowGroupSample
-from zlayout.table.state import TableState
+from zlayout.table.state import LONG_BOUND, TableState, is_text
+
+# What a simulation needs from the layout spec: the declared layout, the base of a search, and the bound lengths.
+
+
+CLUSTERED = (
+    "The table is liquid-clustered, and what its OPTIMIZE writes cannot be predicted. "
+    "All simulated layouts use Hilbert curves and engine zlayout."
+)
+
+
+def fitting(spec: LayoutSpec, state: TableState) -> LayoutSpec:
+    """Return the spec if it is valid for the table.
+
+    Raises:
+        SpecError: The errors of `zlayout.spec.semantics.check`.
+    """
+    errors = [d for d in check(spec, state) if d.severity == "error"]
+    if errors:
+        raise SpecError(*errors)
+    return spec
+
+
+def declared_layout(
+    spec: LayoutSpec, state: TableState, capabilities: Capabilities
+) -> tuple[Layout | None, tuple[str, ...]]:
+    """Return the declared layout and notes about it. The layout is None if it cannot be simulated."""
+    layout = spec.layout
+    if not layout.columns:
+        return None, ()
+    if state.clustering:
+        return None, (CLUSTERED,)
+    notes: tuple[str, ...] = ()
+    if layout.engine == "native":
+        notes = ("The declared layout uses engine native. All simulated layouts use engine zlayout.",)
+    if partitioning(spec, state) != state.partition_fields:
+        why = "it changes the partitioning, and simulations keep the partitioning"
+    elif not capabilities.can_predict(layout, state):
+        why = f"the result of engine native of {capabilities.format} with curve {layout.curve} cannot be predicted"
+    else:
+        return layout, notes
+    return None, (*notes, f"The declared layout is not simulated: {why}.")
+
+
+def searched(spec: LayoutSpec, state: TableState) -> Layout:
+    """Return the declared layout without columns and cuts, as the base of the layouts that a search tries.
+
+    Its engine is zlayout, and its curve is the declared one, or the default if that cannot be tried. For a table with
+    liquid clustering, engine and curve are those of OPTIMIZE.
+    """
+    if state.clustering:
+        return replace(spec.layout, columns=(), curve=CLUSTERING_CURVE, engine="native")
+    plain = spec.layout.orders and spec.layout.curve in CURVES
+    curve = spec.layout.curve if plain else DEFAULT_CURVE["zlayout"]
+    return replace(spec.layout, columns=(), curve=curve, cuts=(), engine="zlayout")
+
+
+def bound_lengths(spec: LayoutSpec, state: TableState, columns: Sequence[str]) -> dict[str, int]:
+    """Return the bound lengths with which a rewrite would write bounds.
+
+    If the rewrite would first change table properties so that writers store bounds or longer bounds, these are the
+    lengths after the change.
+
+    Args:
+        spec: The layout spec of the table, or one with the layout to simulate.
+        state: The observed table.
+        columns: Names of columns.
+
+    Returns:
+        The bound length by column in characters (bytes for binary), for string and binary columns whose bounds would be
+        truncated.
+    """
+    all_files = [np.arange(len(state.files), dtype=np.int64)] if len(state.files) else []
+    longer = {bounds.column for bounds in worth_longer(spec, state, all_files)}
+    found = {}
+    for name in columns:
+        column = state.column(name)
+        if column is None or not is_text(column.type):
+            continue
+        lengthened = name in longer or bool(column.enable_stats)
+        length = max(LONG_BOUND, column.bound_length or 0) if lengthened else column.bound_length
+        if length is not None:
+            found[name] = length
+    return found
+
 
 MAX_COLUMNS = 32  # sampled columns besides the z-order columns
 MAX_GROUPS = 10
@@ -122,10 +210,7 @@ def after(
 
 
 def _in_new(queries: Sequence[TableQuery], partitions: int) -> list[TableQuery]:
-    """Return the queries for a larger number of partitions.
-
-    The new partitions may have matching rows for every query, because their partition values are not known.
-    """
+    """Return the queries for more partitions, which may have matching rows because their values are not known."""
     return [
         replace(q, partitions=tuple(np.append(known, np.ones(partitions - len(known), bool)) for known in q.partitions))
         for q in queries
@@ -149,7 +234,7 @@ def key_sample(state: TableState, sample: RowGroupSample) -> KeySample:
 
 
 def _cost(values: Floats) -> QueryCost:
-    """Return a cost. values: float64[2], the number of files and of bytes."""
+    """values: float64[2], the number of files and of bytes."""
     return QueryCost(float(values[0]), round(float(values[1])))
 
 
@@ -198,3 +283,80 @@ def payback(
         return found
     worth = prices.scan_per_tib * saved * per_day / TIB
     return replace(found, worth_per_day=worth, money_days=None if cost is None else cost / worth)
+
+
+# Decide whether the declared layout no longer fits the workload.
+
+
+# With fewer sampled rows per new file, the bounds of simulated files would be much narrower than those of real files.
+MIN_ROWS_PER_FILE = 50
+SEARCH_SECONDS = 5.0
+
+
+def better_layout(
+    spec: LayoutSpec,
+    state: TableState,
+    queries: Sequence[TableQuery],
+    sample: RowGroupSample,
+    capabilities: Capabilities,
+) -> BetterLayout | None:
+    """Search for a layout with which the queries read less than with the declared one, by more than the tolerance.
+
+    Both layouts are simulated on the same rows. If these are not all rows of the table, the other layout must also be
+    better by more than the tolerance on each half of the row groups.
+
+    Args:
+        spec: The layout spec of the table, with `tolerance.workload`.
+        state: The observed table, with the bounds of the columns of the queries.
+        queries: The queries on the table.
+        sample: Rows of the whole table.
+        capabilities: The capabilities of the backend of the table.
+
+    Returns:
+        The other layout; None if there is none, if the sample is too small to decide, or if the declared layout cannot
+        be simulated.
+    """
+    declared, _ = declared_layout(spec, state, capabilities)
+    target = rewrite_target(state, spec.layout.target_size)
+    keys = key_sample(state, sample)
+    if declared is None or len(keys) < MIN_ROWS_PER_FILE * int(target.files.sum()):
+        return None
+    lengths = bound_lengths(spec, state, tuple(keys.keys))
+
+    def measured(rows: KeySample, question: Question) -> tuple[Choice | None, Choice | None]:
+        """Return the declared layout, and the layout found by the study if it is better by more than the tolerance."""
+        found = study(state, tuple(queries), rows, target, lengths, question)
+        other = found.choices[-1] if found.choices else None
+        return found.declared, other if _beats(other, found.declared, spec.tolerance.workload) else None
+
+    now, other = measured(keys, Question((), declared, searched(spec, state), search=True, seconds=SEARCH_SECONDS))
+    if now is None or other is None:
+        return None
+    for half in _halves(state, sample):
+        if half is None or measured(half, Question((other.layout,), declared, declared, search=False))[1] is None:
+            return None
+    columns = tuple(column.name for column in other.layout.columns)
+    return BetterLayout(columns, other.layout.curve, zorder_line(other.layout), mean(now.costs), mean(other.costs))
+
+
+def _beats(other: Choice | None, declared: Choice | None, tolerance: float) -> bool:
+    if other is None or declared is None or _settings(other.layout) == _settings(declared.layout):
+        return False
+    return other.costs.mean_bytes < (1 - tolerance) * declared.costs.mean_bytes
+
+
+def _settings(layout: Layout) -> Layout:
+    """Return the layout with engine zlayout, because the engine does not influence the result of a simulation."""
+    return replace(layout, engine="zlayout")
+
+
+def _halves(state: TableState, sample: RowGroupSample) -> Iterator[KeySample | None]:
+    """Yield the rows of the even and the odd row groups, None for no rows; nothing if the sample has all rows."""
+    if sample.complete:
+        return
+    number = np.unique(sample.row_group, return_inverse=True)[1]
+    for half in (0, 1):
+        rows = np.flatnonzero(number % 2 == half)
+        keys = {name: values.take(pa.array(rows)) for name, values in sample.keys.items()}
+        part = replace(sample, keys=keys, file=sample.file[rows], row_group=sample.row_group[rows])
+        yield key_sample(state, part) if len(rows) else None

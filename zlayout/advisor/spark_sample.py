@@ -13,8 +13,7 @@ from zlayout.formats.registry import backend_for
 from zlayout.spark.arrow import to_arrow
 from zlayout.spark.session import SparkRuntime, check_pyspark
 from zlayout.spec.model import CatalogConfig, TableName
-from zlayout.table.reserved import PREFIX
-from zlayout.table.state import TableState
+from zlayout.table.state import PREFIX, TableState
 
 FILE = f"{PREFIX}file"
 DRAW = f"{PREFIX}draw"
@@ -78,7 +77,6 @@ def draw_sample(
 
 
 def _typed(values: pa.ChunkedArray, state: TableState, name: str) -> pa.Array:
-    """Return the values of a column with the type that the column has in the state."""
     flat = values.combine_chunks()
     column = state.column(name)
     return flat if column is None or flat.type == column.type else flat.cast(column.type)

@@ -45,7 +45,6 @@ def render(study: Study, width: int = 100, *, verbose: bool = False) -> str:
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    """Return the line wrapped between words, with continuation lines indented."""
     start = " " * (len(line) - len(line.lstrip()) + 4)
     return textwrap.wrap(line, width, subsequent_indent=start, drop_whitespace=True, break_on_hyphens=False)
 
@@ -65,7 +64,6 @@ def _heading(study: Study) -> Iterator[str]:
 
 
 def _layouts(study: Study, width: int) -> Iterator[str]:
-    """Yield a line for each layout: its number of files, and the weighted means of files opened and bytes read."""
     rows = [("now", study.files, study.now)]
     if study.declared is not None:
         rows.append((f"declared, {study.declared.title}", study.declared.files, study.declared.costs))
@@ -114,7 +112,7 @@ def _short(text: str, room: int) -> str:
 
 
 def _steps(study: Study, width: int) -> Iterator[str]:
-    """Yield touched of each column in the best layouts with 1, 2, ... columns: the cost of one more column."""
+    """Yield the cost of one more column: touched of each column in the best layouts with 1, 2, ... columns."""
     names = sorted(study.step_columns, key=lambda n: [n in step.touched for step in study.steps].index(True))
     yield "Cost of each further column: files that `column = value` opens"
     room = min(max(map(len, map(printable, [*names, "the workload"]))), width - 9 * len(study.steps) - 12)
@@ -141,7 +139,6 @@ def _columns(study: Study, width: int) -> Iterator[str]:
 
 
 def _unused(study: Study, width: int, verbose: bool) -> Iterator[str]:
-    """Yield the unused conditions by reason, the reasons with the largest weight first."""
     total = sum(study.coverage.weights.values())
     yield f"{plural(len(study.unused), 'condition')} of the queries on this table cannot be used"
     reasons: dict[str, list[Unused]] = {}

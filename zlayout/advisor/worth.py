@@ -18,18 +18,17 @@ import numpy as np
 import pyarrow as pa
 
 from zlayout.advisor.model import Bools, Float64, TableQuery
-from zlayout.planner.classes import Classes
 from zlayout.planner.decayed import Decayed, measured_groups
 from zlayout.planner.forecast import Measured
+from zlayout.planner.partitions import Classes
 from zlayout.planner.proposal import Worth
 from zlayout.planner.selection import SelectedFiles
 from zlayout.predicate.coercion import arrow_aligned
 from zlayout.predicate.model import And, Compare, In, IsNull, Leaf, Not, Operator, Or, Predicate, Value, leaves
 from zlayout.predicate.prune import may_match
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.ranks import rank_bounds
-from zlayout.table.reach import estimate_in_partitions
-from zlayout.table.segments import before, segments_of
+from zlayout.table.metrics import estimate_in_partitions
+from zlayout.table.ranks import before, rank_bounds, segments_of
 from zlayout.table.state import ColumnBounds, FileTable, Int64
 
 _COMPARE: dict[Operator, np.ufunc] = {
@@ -91,7 +90,6 @@ class _Axis:
     comparison is therefore either true in the whole of a gap or false in the whole of it.
 
     Attributes:
-        column: The name of the column.
         rows: float64[2, R], the estimated rows at each point and in each gap.
         partition: int64[R], the partition of each point.
         named: For each value with which predicates compare the column, int64[P], its point in each partition.
@@ -178,10 +176,6 @@ class _Axis:
 
 
 def _named(column: str, predicates: Sequence[Predicate], kind: pa.DataType) -> tuple[list[Value], pa.Array]:
-    """Return the values with which predicates compare a column, and the same values as an array of its type.
-
-    Values that the type cannot represent are left out, so that a comparison with them excludes no new file.
-    """
     values: list[Value] = []
     none = pa.array([], kind)
     found = [none]
@@ -193,7 +187,7 @@ def _named(column: str, predicates: Sequence[Predicate], kind: pa.DataType) -> t
         try:
             found.append(pa.array([sides[2].as_py()], sides[2].type).cast(kind))
         except pa.ArrowException:
-            continue
+            continue  # a comparison with a value that the type cannot represent excludes no new file
         values.append(value)
     return values, pa.concat_arrays(found)
 

@@ -9,17 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zlayout.advisor.declared import bound_lengths, declared_layout, fitting, searched
+from zlayout.advisor.costs import column_shares, in_partitions, queries_on
 from zlayout.advisor.model import KeySample, QueryPredicates, Study, TableWorkload
-from zlayout.advisor.queries import column_shares, in_partitions, queries_on
-from zlayout.advisor.search import Progress
-from zlayout.advisor.study import Question, rewrite_target, study, with_workload
-from zlayout.app.arguments import require_count, require_number
-from zlayout.app.columns import layouts_of, parse_columns
+from zlayout.advisor.query_costs import bound_lengths, declared_layout, fitting, searched
+from zlayout.advisor.study import Progress, Question, rewrite_target, study, with_workload
 from zlayout.app.concurrent_reads import read_table
 from zlayout.app.files import write_atomically
 from zlayout.app.import_ import target_size
-from zlayout.app.project import known_table, layout_of, load_project
+from zlayout.app.init import layouts_of, parse_columns
+from zlayout.app.project import known_table, layout_of, load_project, require_count, require_number
 from zlayout.app.rules import layout_of_table
 from zlayout.app.workloads import column_names
 from zlayout.errors import Location, SpecError
@@ -27,9 +25,8 @@ from zlayout.formats.registry import backend_for
 from zlayout.report.words import printable
 from zlayout.spark.live import runtime_for
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.edit import with_layout
-from zlayout.spec.layout import CLUSTERING_CURVE, Layout
-from zlayout.spec.model import LayoutSpec, Project, TableName
+from zlayout.spec.layouts import with_layout
+from zlayout.spec.model import CLUSTERING_CURVE, Layout, LayoutSpec, Project, TableName
 from zlayout.table.state import TableState
 from zlayout.tuning import give_back_freed_memory
 from zlayout.workload import Workload, read_workload
@@ -48,7 +45,6 @@ class SampleStarted:
     """Spark begins to sample a table.
 
     Attributes:
-        table: The name of the table.
         rows: The number of rows to draw.
         total: The number of live rows of the table.
         seed: The seed of the sample.
@@ -174,7 +170,6 @@ def _sample(
     seed: int,
     runtime: SparkRuntime,
 ) -> KeySample:
-    """Draw the sample and stop Spark. Raises SpecError ZL075 if it is empty, and the errors of `draw_sample`."""
     from zlayout.advisor.spark_sample import draw_sample
 
     give_back_freed_memory()  # the JVM of Spark needs the memory
@@ -189,13 +184,11 @@ def _sample(
 
 
 def _empty_spec(name: TableName, state: TableState) -> LayoutSpec:
-    """Make a layout spec without columns, with the present file size of the table, for a table without a layout."""
     layout = Layout((), "kd", 1000, False, target_size(state), True, "zlayout")
     return LayoutSpec(name, layout, Location(str(name)))
 
 
 def _columns(queries: Sequence[QueryPredicates], layouts: Sequence[Layout], state: TableState) -> tuple[str, ...]:
-    """Return the columns to sample: those of the given layouts, and those that the most executions filter on."""
     given = [c.name for layout in layouts for c in layout.columns]
     filtered = list(column_shares(queries))[:MAX_SAMPLE_COLUMNS]
     partitioned = {f.source for f in state.partition_fields if f.transform == "identity"}

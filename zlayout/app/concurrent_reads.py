@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from zlayout.app.arguments import require_count, require_number
+from zlayout.app.project import require_count, require_number
 from zlayout.errors import Location, TableError, ZlayoutError
 
 if TYPE_CHECKING:
@@ -145,7 +145,6 @@ def begin_read(read: Callable[[], Result], table: TableName, timeout: float = TI
 
 
 def _read_into(future: Future[Result], read: Callable[[], Result]) -> None:
-    """Set the result or the exception of `read`."""
     try:
         future.set_result(read())
     except BaseException as error:  # libraries in Rust raise PanicException, which is not an Exception
@@ -170,22 +169,14 @@ def no_answer(table: TableName, timeout: float, location: Location | None = None
 
 @dataclass(slots=True)
 class _Lane:
-    """The tables of one catalog.
+    """The tables of one catalog."""
 
-    Attributes:
-        waiting: The tables that no thread has begun.
-        running: When each table that a thread reads will be late, in the seconds of `time.monotonic`.
-        answered: Whether a table was read since the last one that was late.
-    """
-
-    waiting: deque[int]
-    running: dict[int, float] = field(default_factory=dict)
-    answered: bool = False
+    waiting: deque[int]  # no thread has begun these tables
+    running: dict[int, float] = field(default_factory=dict)  # when each table will be late, by `time.monotonic`
+    answered: bool = False  # whether a table was read since the last one that was late
 
 
 class _Run(Generic[Result]):
-    """One call of `read_all`."""
-
     def __init__(
         self,
         lanes: Sequence[str],
@@ -225,7 +216,6 @@ class _Run(Generic[Result]):
         self._done.put((number, done))
 
     def _take(self, until: float) -> None:
-        """Wait for one result, at most until the given time."""
         try:
             number, done = self._done.get(timeout=min(max(until - time.monotonic(), 0.0), threading.TIMEOUT_MAX))
         except Empty:
@@ -238,7 +228,6 @@ class _Run(Generic[Result]):
         lane.answered = True
 
     def _give_up(self, lane: _Lane) -> None:
-        """Make the results of the tables that are late now."""
         now = time.monotonic()
         late = [number for number, at in lane.running.items() if at <= now]
         if late and not lane.answered:

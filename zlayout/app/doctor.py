@@ -15,8 +15,7 @@ import numpy as np
 from zlayout.app.concurrent_reads import read_one
 from zlayout.app.project import known_catalog
 from zlayout.errors import ZlayoutError, first_line
-from zlayout.formats.access import DENIED, cause_of
-from zlayout.formats.addresses import addresses
+from zlayout.formats.access import DENIED, addresses, cause_of
 from zlayout.formats.registry import backend_for
 from zlayout.formats.write_permission import NotChecked, require_writable
 from zlayout.report.words import version_word
@@ -56,7 +55,6 @@ class Check:
     """The result of one step for one catalog.
 
     Attributes:
-        status: The result.
         detail: What was checked, or why it failed or was skipped.
         hint: What to do; empty unless the step failed.
     """
@@ -101,7 +99,6 @@ _Attempt = tuple[Step, str, Callable[[], object]]
 
 
 def _attempt(step: Step, detail: str, action: Callable[[], object]) -> tuple[CheckStatus, str, str]:
-    """Carry out a step, and return its result, its detail and its hint."""
     try:
         found = action()
     except NotChecked as skipped:
@@ -130,7 +127,6 @@ def _skip(reason: str) -> NoReturn:
 
 
 def _addresses(catalog: CatalogConfig, timeout: float) -> Iterator[_Attempt]:
-    """Yield the steps for the network addresses of a catalog."""
     found = addresses(catalog)
     if not found:
         yield Step.RESOLVE, "", partial(_skip, "the catalog and its tables are on this machine")
@@ -145,7 +141,6 @@ def _connect(host: str, port: int, timeout: float) -> None:
 
 
 def _table(project: Project, catalog: CatalogConfig, spark: bool, timeout: float) -> Iterator[_Attempt]:
-    """Yield the steps for the first table of a catalog that has a layout."""
     spec = next((spec for spec in project.layouts if spec.table.catalog == catalog.name), None)
     if spec is None:
         yield Step.READ_METADATA, "", partial(_skip, "no layout of the project names a table of this catalog")

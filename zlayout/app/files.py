@@ -1,7 +1,7 @@
 """Write files atomically, and never through a symbolic link. Every file that a command leaves behind is written here.
 
 A checkout of a pull request can contain links. If a report was written through one, the pull request would choose
-which file of the user is overwritten. (The history is a database, which `zlayout.records.sqlite` writes.)
+which file of the user is overwritten. (The history is a database, which `zlayout.records.history` writes.)
 """
 
 from __future__ import annotations
@@ -72,7 +72,6 @@ def append(path: Path, text: str) -> None:
 
 
 def _write(descriptor: int, text: str, *, synchronised: bool = False) -> None:
-    """Write text to an open file, and close it."""
     with open(descriptor, "w", encoding="utf-8") as opened:
         opened.write(text)
         if synchronised:
@@ -81,16 +80,12 @@ def _write(descriptor: int, text: str, *, synchronised: bool = False) -> None:
 
 
 def _open_descriptor(path: Path) -> int | None:
-    """Return a copy of the descriptor that `path` names, None if it names none.
-
-    A file to which stdout is redirected is not opened again, because the output would begin at its start.
-    """
+    """A file to which stdout is redirected is not opened again, because the output would begin at its start."""
     found = _DESCRIPTOR.fullmatch(os.path.abspath(path))
     return None if found is None else os.dup(_STREAMS[found[1]] if found[1] else int(found[2]))
 
 
 def _mode(path: Path) -> int | None:
-    """Return the mode of a file, None if it does not exist. Raises OSError."""
     try:
         return os.lstat(path).st_mode
     except FileNotFoundError:

@@ -9,19 +9,17 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from zlayout.app.arguments import require_count
-from zlayout.app.project import known_table, layout_of
+from zlayout.app.project import known_table, layout_of, require_count
 from zlayout.app.proposing import Planned
 from zlayout.app.rules import require_branches, table_on
 from zlayout.errors import Diagnostic, SpecError, TableError, first_line
 from zlayout.planner.run_report import RunReport, Trend
-from zlayout.records.model import Command, Record
-from zlayout.records.of_plan import records_of
+from zlayout.records.history import Command, Record, records_of
 from zlayout.records.trend import MAX_RECORDS, Growth, growths, touched_trend
 from zlayout.spec.model import Project, TableName
 
 if TYPE_CHECKING:
-    from zlayout.records.sqlite import SqliteStore
+    from zlayout.records.history import SqliteStore
 
 # The number of records that a trend in a report shows.
 MAX_POINTS = 30
@@ -32,7 +30,6 @@ class TableHistory:
     """The history records of one table, and its growing decay measures.
 
     Attributes:
-        table: The name of the table.
         records: The newest records, oldest first.
         growing: The decay measures that are expected to pass their tolerance, and when.
     """
@@ -52,8 +49,7 @@ def history(project: Project, table: str, *, limit: int = 30, branch: str | None
         branch: The branch of the table. Default: `ref` of its layout, or main.
 
     Raises:
-        SpecError: ZL020 (invalid table name), ZL021 (unknown catalog), ZL052 (the project keeps no history), ZL054,
-            ZL084.
+        SpecError: An argument is invalid, or the project keeps no history.
         Refused: ZL237, tables of this format have no branches.
         TableError: ZL106, the history cannot be read.
     """
@@ -144,7 +140,7 @@ def _store(project: Project) -> SqliteStore | None:
     config = project.history
     if config is None:
         return None
-    from zlayout.records.sqlite import SqliteStore  # imported here because most projects keep no history
+    from zlayout.records.history import SqliteStore  # imported here because most projects keep no history
 
     return SqliteStore(config.path, config.keep_days)
 

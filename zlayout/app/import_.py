@@ -4,34 +4,32 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from zlayout.app.columns import require_usable
 from zlayout.app.concurrent_reads import TIMEOUT, Reading, no_answer, read_here, read_table, read_tables
 from zlayout.app.files import write_result
-from zlayout.app.init import SCHEMAS
-from zlayout.app.project import known_table, layout_of
+from zlayout.app.init import SCHEMAS, require_usable
+from zlayout.app.project import known_table, layout_of, require_choice, require_count, require_positive, require_project
 from zlayout.errors import SpecError, ZlayoutError
 from zlayout.formats.base import Backend, Listed
 from zlayout.formats.registry import FORMATS, backend_for
 from zlayout.report.words import printable
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.layout import CLUSTERING_CURVE
+from zlayout.spec.check import validate
 from zlayout.spec.layouts import layout_spec
-from zlayout.spec.load import shown
-from zlayout.spec.model import Project, TableName
-from zlayout.spec.patterns import WILDCARDS
-from zlayout.spec.validation import validate
+from zlayout.spec.load import WILDCARDS, shown
+from zlayout.spec.model import CLUSTERING_CURVE, Project, TableName
 from zlayout.spec.yaml import dump, parse
 from zlayout.sql_text import quote_identifier
 from zlayout.table.external import Ordering
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import TableState
+from zlayout.workload.histories import BINS, Problem, Values, merge, read_history, to_file
 
 MIB = 1024 * 1024
 DEFAULT_SIZE = 128 * MIB
@@ -44,7 +42,6 @@ class ImportedLayout:
     """A layout spec made from a table.
 
     Attributes:
-        table: The table.
         text: The spec as YAML.
         source: Where the ordering is from, for example `CLUSTER BY`; None for the layout record of zlayout.
     """
@@ -92,9 +89,7 @@ def import_layout(
         timeout: The limit on reading the table, in seconds.
 
     Raises:
-        SpecError: ZL020 (invalid table name), ZL021 (unknown catalog), ZL064 (the table has a layout), ZL012, ZL034,
-            ZL035 (columns that cannot be z-order columns), ZL065 (the table has no known ordering), ZL084, and others
-            if a layout spec cannot contain the name of the table or of a column.
+        SpecError: An argument is invalid, the table has a layout or no known ordering, or a spec cannot contain a name.
         TableError: The table cannot be read.
     """
     name = known_table(project, table)
@@ -125,10 +120,7 @@ def layout_from(project: Project, name: TableName, backend: Backend, columns: Se
 
 
 def _ordering(state: TableState, columns: Sequence[str]) -> Ordering | None:
-    """Return the ordering by the given columns; without any, the clustering or the external ordering of the table.
-
-    The curve of a clustered table is that of its OPTIMIZE in both cases.
-    """
+    """The curve of a clustered table is that of its OPTIMIZE, also with `columns`."""
     curve = CLUSTERING_CURVE if state.clustering else ""
     if columns:
         return Ordering(tuple(dict.fromkeys(columns)), curve, "--columns")
@@ -136,7 +128,7 @@ def _ordering(state: TableState, columns: Sequence[str]) -> Ordering | None:
 
 
 def _validate(text: str) -> None:
-    """Raise SpecError if the text is not a valid layout spec. The reason is a name that a spec cannot contain."""
+    """Reject names that a layout spec cannot contain."""
     document = parse(text.encode(), "the imported layout")
     if problems := validate(document, "layout"):
         raise SpecError(*problems)
@@ -162,7 +154,6 @@ def recorded_settings(state: TableState) -> Mapping[str, Any] | None:
 
 
 def _is_usable(settings: Mapping[str, Any], names: Container[str]) -> bool:
-    """Return whether settings have a target size and z-order columns, and all of these columns are known."""
     columns, size = settings.get("zorder.columns"), settings.get("files.target_size")
     if not isinstance(columns, list) or type(size) is not int:
         return False
@@ -193,7 +184,7 @@ def target_size(state: TableState) -> int:
 
 
 def _java_size(text: str) -> int:
-    """Parse a size as Spark and Delta write it, for example 134217728, `128mb` or `1g`. Return bytes; 0 if invalid."""
+    """Return the bytes of a size as Spark and Delta write it, such as 134217728, `128mb` or `1g`; 0 if invalid."""
     match = re.fullmatch(r"\s*([0-9]{1,18})\s*(?:([kmgtp])?b?)\s*", text, re.IGNORECASE | re.ASCII)
     return int(match[1]) << _SHIFTS[(match[2] or "").lower()] if match else 0
 
@@ -280,3 +271,71 @@ def import_tables(
         return NotImported(one.table, no_answer(one.table, reading.timeout))
 
     return read_tables(listed, lambda one: one.table, read, late, reading)
+
+
+# Import query histories of engines as a workload of the project. Reads no table and starts no JVM.
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedWorkload:
+    """An imported workload.
+
+    Attributes:
+        text: The workload file: SQL statements with weights.
+        statements: The number of its statements.
+        executions: The number of executions of these statements.
+        problems: The records that could not be read, with their locations.
+        left_out: The number of records that are not part of the workload, by the reason.
+    """
+
+    text: str
+    statements: int
+    executions: float
+    problems: tuple[Problem, ...]
+    left_out: Mapping[str, int]
+
+    def write(self, path: Path, *, replace: bool = False) -> Path:
+        """Write the file atomically.
+
+        Raises:
+            SpecError: The file exists and `replace` is false, it cannot be written, or its path contains a link.
+        """
+        if path.exists() and not replace:
+            raise SpecError.of("ZL079", f"{path} exists", hint="use --replace, or another --out")
+        write_result(path, self.text, "ZL079", str(path), "use another --out", make_folder=True)
+        return path
+
+
+def import_workload(
+    project: Project,
+    paths: Iterable[str | Path],
+    values: str | Values = Values.BIN,
+    bins: int = BINS,
+    days: float | None = None,
+) -> ImportedWorkload:
+    """Merge query histories by query shape.
+
+    Args:
+        project: The project. Table names in the workload keep the names of its catalogs.
+        paths: Spark event logs; query histories of Trino, Databricks, Snowflake, Athena and BigQuery as CSV or JSON;
+            scan reports of Iceberg and Delta; workload files.
+        values: What happens to constants: "keep" all of them; "bin" them, so that a query shape has at most `bins`
+            statements; or "omit" them.
+        bins: The maximum number of statements of one query shape, if `values` is "bin".
+        days: The number of days that the histories cover. Plans need it to compute the pay-back.
+
+    Raises:
+        SpecError: An argument is invalid, a file is not a known history, or the files have no query on a table.
+    """
+    require_project(project)
+    require_choice("values", values, Values)
+    require_count("bins", bins)
+    if days is not None:
+        require_positive("days", days)
+    history = read_history(map(Path, paths))
+    merged = merge(history, frozenset(project.catalogs), Values(values), bins)
+    if not merged:
+        first = f"; {history.problems[0].location}: {history.problems[0].reason}" if history.problems else ""
+        raise SpecError.of("ZL079", f"the files have no query on a table{first}", hint="export queries that have ended")
+    problems, left_out = tuple(history.problems), dict(history.left_out)
+    return ImportedWorkload(to_file(merged, days), len(merged), sum(m.count for m in merged), problems, left_out)

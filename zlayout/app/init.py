@@ -3,18 +3,89 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
-from zlayout.app.columns import split_columns
 from zlayout.app.files import hint_for, write_atomically
 from zlayout.errors import Location, SpecError
 from zlayout.formats.registry import FORMATS
+from zlayout.spec.check import column_hint, schema_text
+from zlayout.spec.layouts import parse_table
 from zlayout.spec.load import load_project
-from zlayout.spec.names import parse_table
-from zlayout.spec.schema import schema_text
+from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.spec.yaml import dump
+from zlayout.table.state import TableState
+
+# Parse columns that an option names, and check whether they can be z-order columns of a table.
+
+
+LOCATION = Location("--columns")
+
+
+def split_columns(text: str) -> tuple[str, ...]:
+    """Split a comma-separated list of column names; empty names are ignored."""
+    return tuple(name for part in text.split(",") if (name := part.strip()))
+
+
+def parse_columns(text: str) -> tuple[ZorderColumn, ...]:
+    """Parse columns with weights, `a,b=2`.
+
+    Raises:
+        SpecError: ZL016, a duplicate column; ZL074, a missing name or an invalid weight.
+    """
+    columns = []
+    for part in text.split(","):
+        name, sign, weight = (piece.strip() for piece in part.partition("="))
+        if not name:
+            raise SpecError.of(
+                "ZL074", f"expected column names, found {text!r}", hint="use for example a,b=2", location=LOCATION
+            )
+        columns.append(ZorderColumn(name, _weight(weight, part) if sign else 1.0))
+    names = [c.name for c in columns]
+    if duplicate := next((n for n in names if names.count(n) > 1), None):
+        raise SpecError.of("ZL016", f"duplicate column {duplicate!r}", hint="keep the first", location=LOCATION)
+    return tuple(columns)
+
+
+def _weight(text: str, part: str) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = 0.0
+    if not 0 < weight <= 1000:  # the limits of the layout schema
+        message = f"expected a weight above 0 and at most 1000, found {part.strip()!r}"
+        raise SpecError.of("ZL074", message, hint="use for example b=2", location=LOCATION)
+    return weight
+
+
+def layouts_of(
+    wanted: Sequence[tuple[ZorderColumn, ...]], curve: str | None, base: Layout, state: TableState
+) -> tuple[Layout, ...]:
+    """Make a layout from each list of columns and `base`. Raises the errors of `require_usable`."""
+    require_usable([column.name for columns in wanted for column in columns], state, LOCATION)
+    return tuple(replace(base, columns=columns, curve=curve or base.curve) for columns in wanted)
+
+
+def require_usable(names: Iterable[str], state: TableState, location: Location | None) -> None:
+    """Raise SpecError ZL012, ZL034 or ZL035 for a column that cannot be a z-order column of the table."""
+    known = {column.name: column for column in state.columns}
+    partitioned = {field.source for field in state.partition_fields if field.transform == "identity"}
+    for name in names:
+        if name in partitioned:
+            code, message = "ZL035", f"the table is already partitioned by {name!r}"
+            hint = "use other columns: all rows of a partition have the same value"
+        elif name not in known:
+            code, message = "ZL012", f"unknown column {name!r}"
+            hint = column_hint(name, known)
+        elif not known[name].orderable:
+            code, message = "ZL034", f"column {name!r} has no order"
+            hint = "use other columns: its type has no minimum and maximum"
+        else:
+            continue
+        raise SpecError.of(code, message, hint=hint, location=location)
+
 
 WORKFLOWS = ("zlayout-pull-request.yml", "zlayout-nightly.yml")
 SCHEMAS = ".zlayout"
@@ -64,9 +135,7 @@ def init(folder: Path, answers: Mapping[str, str], *, workflows: bool = True) ->
         The paths of the files, in the order of writing.
 
     Raises:
-        SpecError: ZL020 (invalid table name), ZL047 (a file exists), ZL048 (unknown format, catalog type or scheme of
-            the uri), ZL067 (a file cannot be written), ZL086 (a folder is a link), and the errors of `load_project`. No
-            file is left behind.
+        SpecError: An answer is invalid, or a file exists or cannot be written. No file is left behind.
     """
     answers = _complete(answers)
     table = parse_table(answers["table"], Location("--table"))
@@ -97,7 +166,6 @@ def check_format(format: str) -> None:
 
 
 def _complete(answers: Mapping[str, str]) -> dict[str, str]:
-    """Add the defaults to the answers. Raises SpecError ZL048."""
     complete = {key: answers.get(key) or default for key, default in DEFAULTS.items()}
     check_format(complete["format"])
     if FORMATS[complete["format"]].traits.type_is_optional:
@@ -126,7 +194,6 @@ def check_type(format: str, type_: str) -> None:
 
 
 def _catalog_type(format: str, type_: str, uri: str) -> str:
-    """Return the given type, or the one that the uri belongs to. Raises SpecError ZL048."""
     types = FORMATS[format].traits.catalog_types
     found = type_ or (type_of_uri(format, uri) if uri else next(iter(types)))
     if found is None:
@@ -152,7 +219,6 @@ def _layout(answers: Mapping[str, str]) -> str:
 
 
 def _scalar(value: str | list[str]) -> str:
-    """Return a value as YAML on one line, quoted if necessary."""
     text = dump(value, default_flow_style=True, width=10_000)
     return text.removesuffix("...\n").strip()
 
@@ -162,7 +228,6 @@ def _file_stem(name: str) -> str:
 
 
 def _write(folder: Path, contents: Mapping[Path, str]) -> None:
-    """Write all files, and load them as a project. If that fails, remove them."""
     written: list[Path] = []
     at = folder
     try:

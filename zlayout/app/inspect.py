@@ -14,13 +14,12 @@ from zlayout.errors import SpecError
 from zlayout.formats.registry import backend_for
 from zlayout.formats.run_metrics import RunMetrics
 from zlayout.message_text import plural
-from zlayout.planner.forecasts import QueryCost
+from zlayout.planner.model import QueryCost
 from zlayout.report.words import size, version_word
 from zlayout.spark.session import SparkRuntime
+from zlayout.spec.check import column_hint
 from zlayout.spec.model import LayoutSpec, Project
-from zlayout.spec.validation import column_hint
-from zlayout.table.histogram import SizeBucket, size_histogram
-from zlayout.table.metrics import ColumnMetrics, layout_metrics
+from zlayout.table.metrics import ColumnMetrics, SizeBucket, layout_metrics, size_histogram
 from zlayout.table.state import TableState
 
 
@@ -72,8 +71,7 @@ def inspect(
         timeout: The limit on each read of the table, in seconds.
 
     Raises:
-        SpecError: ZL020 (invalid table name), ZL021 (unknown catalog), ZL049 (a column without bounds), ZL054, ZL084,
-            or a workload file is invalid.
+        SpecError: An argument or a workload file is invalid, or a column has no bounds.
         Refused: ZL237, ZL238, the table has no such branch.
         TableError: The table cannot be read.
     """

@@ -5,34 +5,95 @@ Metadata is read, and for forecasts from a sample also columns of some row group
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import combinations
 
 import zlayout
-from zlayout.app.arguments import parse_budget, parse_duration, require_project
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading, no_answer, read_one, read_tables
 from zlayout.app.history import append_and_log
+from zlayout.app.project import parse_budget, parse_duration, require_project
 from zlayout.app.proposing import Observed, observe_and_propose, unreadable
 from zlayout.app.proposing import Planned as Planned
 from zlayout.app.rules import Declared, on_branch, selected_layouts
-from zlayout.app.same_table import shared_tables
 from zlayout.app.sampling import SAMPLE_BYTES, sampled, sampled_late
-from zlayout.app.workload_choices import with_rarely_read, with_worth
-from zlayout.app.workloads import with_workloads
-from zlayout.errors import TableError
+from zlayout.app.workloads import with_rarely_read, with_workloads, with_worth
+from zlayout.errors import SpecError, TableError
 from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for
-from zlayout.planner.decision import PlanOptions
 from zlayout.planner.diff import settle
-from zlayout.planner.model import Plan, TablePlan
+from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.run_report import RunReport
-from zlayout.records.model import Command
-from zlayout.report import closing, text
+from zlayout.planner.work import PlanOptions
+from zlayout.records.history import Command
+from zlayout.report import text
+from zlayout.report.phrases import drift_line, last_line
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.maintenance import hot_after
-from zlayout.spec.model import LayoutSpec, Project
+from zlayout.spec.model import LayoutSpec, Project, hot_after
+from zlayout.table.location import canonical, container
+from zlayout.table.state import TableState
+
+# Find tables that a project declares twice, under two table names that lead to one table.
+#
+# Two layouts of one table would undo each other's work in each run, so neither may be planned.
+
+
+_Read = tuple[LayoutSpec, TableState | None]
+
+
+def shared_tables(observed: Sequence[_Read]) -> dict[int, SpecError]:
+    """Return the error ZL022 of each spec whose table is also that of another spec, by the index in `observed`."""
+    errors: dict[int, SpecError] = {}
+    for first, second in _pairs(observed):
+        for one, other in ((first, second), (second, first)):
+            if one not in errors:
+                errors[one] = _error(observed[one], observed[other])
+    return errors
+
+
+def _pairs(observed: Sequence[_Read]) -> Iterator[tuple[int, int]]:
+    by_key: dict[object, list[int]] = {}
+    for index, (_, state) in enumerate(observed):
+        if state is not None:
+            by_key.setdefault(_location_key(state.location), []).append(index)
+            by_key.setdefault(("table id", state.table_id), []).append(index)
+    found = {pair for members in by_key.values() for pair in combinations(members, 2)}
+    return (pair for pair in sorted(found) if not _are_copies(*(observed[i][1] for i in pair)))
+
+
+def _location_key(location: str) -> object:
+    """Return a key that is equal for all names of one location, also through links."""
+    plain = canonical(location)
+    if container(location) == "/":
+        try:
+            found = os.stat(plain)
+        except (OSError, ValueError):
+            return os.path.abspath(plain)
+        return found.st_dev, found.st_ino
+    return plain
+
+
+def _are_copies(one: TableState | None, other: TableState | None) -> bool:
+    """A copy has another location in the same container. Different containers can be two addresses of one table."""
+    if one is None or other is None or _location_key(one.location) == _location_key(other.location):
+        return False
+    return container(one.location) == container(other.location) != ""
+
+
+def _error(observed: _Read, other: _Read) -> SpecError:
+    (spec, state), (second, elsewhere) = observed, other
+    location = "" if state is None else state.location
+    also = "" if elsewhere is None or elsewhere.location == location else f" and {elsewhere.location}"
+    return SpecError.of(
+        "ZL022",
+        f"{spec.table} and {second.table} are two names of one table, at {location}{also}; the other layout is "
+        f"declared in {second.location}",
+        hint="keep one of the two layouts",
+        location=spec.location,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +102,6 @@ class ProjectPlan:
 
     Attributes:
         document: The plan as plain data, for reports and plan files.
-        project: The project.
         options: The options and limits that the plan was made with.
         planned: The observed state and the pinned files of each table.
         seconds: The duration of planning.
@@ -59,7 +119,7 @@ class ProjectPlan:
     timeout: float = TIMEOUT
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {closing.last_line(self.document)}>"
+        return f"<{type(self).__name__}: {last_line(self.document)}>"
 
     def __str__(self) -> str:
         """The plan as `zlayout plan` shows it."""
@@ -119,8 +179,7 @@ def plan(
         The plan, for `apply` or `write_plan`.
 
     Raises:
-        SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts; ZL050, ZL054,
-            ZL056, ZL084, an argument is invalid; ZL002, ZL003, ZL070 to ZL072, a workload file is invalid.
+        SpecError: An argument, the selection or a workload file is invalid.
         TableError: A pattern matches no layout, and a catalog cannot list the tables of a rule.
     """
     require_project(project)
@@ -229,8 +288,6 @@ def plan_tables(
 def _sampled(
     planned: Sequence[Planned], backends: Mapping[str, Backend], max_bytes: int, reading: Reading
 ) -> tuple[Planned, ...]:
-    """Add forecasts from samples to the plans of tables that change."""
-
     def sample(one: Planned) -> Planned:
         backend = backends[one.spec.table.catalog]
         return replace(one, decision=sampled(one.spec, one.state, one.decision, backend, max_bytes, planning=True))
@@ -258,3 +315,86 @@ def plan_table_in_time(spec: LayoutSpec, backend: Backend, options: PlanOptions,
 def as_plan(planned: Sequence[Planned]) -> Plan:
     """Combine the plans of many tables to one plan, sorted by table name."""
     return Plan(zlayout.__version__, tuple(sorted((p.decision.plan for p in planned), key=lambda t: t.table)))
+
+
+# Check tables for drift: compare tables with their layouts, and layouts with workloads. Changes nothing.
+
+
+@dataclass(frozen=True, slots=True)
+class DriftReport:
+    """The tables that are not as declared, and those whose layout no longer fits the workload.
+
+    Attributes:
+        plan: The plan of all selected tables as plain data, for reports. `apply` does not accept it.
+    """
+
+    plan: Plan
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {drift_line(self.plan)}>"
+
+    def __str__(self) -> str:
+        """The report as `zlayout drift` shows it."""
+        return text.render(RunReport(self.plan, drift=True))
+
+    @property
+    def drifted(self) -> tuple[TablePlan, ...]:
+        """Tables that are refused, have drift or decay above its tolerance, or whose `where` matches no partition."""
+        return self.plan.not_as_declared
+
+    @property
+    def unfit(self) -> tuple[TablePlan, ...]:
+        """Tables for which another layout beats the declared one by more than `tolerance.workload`."""
+        return self.plan.unfit
+
+    @property
+    def failed(self) -> tuple[TablePlan, ...]:
+        """Tables that could not be planned."""
+        return self.plan.with_status(Status.ERROR)
+
+
+def drift(
+    project: Project,
+    select: str | Iterable[str] = (),
+    exclude: str | Iterable[str] = (),
+    *,
+    sample: bool | None = None,
+    branch: str | None = None,
+    parallelism: int = PARALLELISM,
+    timeout: float = TIMEOUT,
+) -> DriftReport:
+    """Find tables that are not laid out as declared, or whose layout no longer fits the workload.
+
+    Reads metadata, and with `sample` columns of some row groups.
+
+    Args:
+        project: The project, from `load_project`.
+        select: Tables to check, as in `plan`. Empty: all.
+        exclude: Tables to leave out.
+        sample: Whether to read columns of some row groups, as in `plan`. Without a sample, layouts that no longer fit
+            the workload are not found. Default: `defaults.sample` of the project.
+        branch: The branch of all tables, as in `plan`.
+        parallelism: The number of tables of one catalog to read at the same time.
+        timeout: The limit on reading one table, in seconds, as in `plan`.
+
+    Raises:
+        SpecError: An argument, the selection or a workload file is invalid.
+        TableError: A pattern matches no layout, and a catalog cannot list the tables of a rule.
+    """
+    require_project(project)
+    found = compare(project, select, exclude, Reading(parallelism, timeout), sample, branch)
+    append_and_log(project, found.planned, RunReport(found.document), Command.DRIFT)
+    return DriftReport(found.document)
+
+
+def compare(
+    project: Project,
+    select: Iterable[str],
+    exclude: Iterable[str],
+    reading: Reading,
+    sample: bool | None = None,
+    branch: str | None = None,
+) -> ProjectPlan:
+    """Plan tables for a drift report. Do not apply the plan: it can contain full rewrites that were not allowed."""
+    # A partitioning change is reported as drift, although apply refuses it unless full rewrites are allowed.
+    return plan_project(project, select, exclude, PlanOptions(allow_full_rewrite=True), reading, sample, branch)

@@ -7,28 +7,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-from zlayout.app.arguments import require_choice, require_project
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.app.files import write_result
-from zlayout.app.pictures import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
 from zlayout.app.plan import Planned, ProjectPlan, backends_of, plan_specs, plan_table
-from zlayout.app.project import is_name, named_layouts, select_layouts
+from zlayout.app.project import is_name, named_layouts, require_choice, require_project, select_layouts
 from zlayout.app.proposing import observe_and_propose
+from zlayout.app.results import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
 from zlayout.app.rules import Declared, layouts_of_tables, on_branch
 from zlayout.errors import Location, Refused, SpecError, TableError
 from zlayout.formats.base import Backend
 from zlayout.planner import document
-from zlayout.planner.assemble import assemble
-from zlayout.planner.bound_need import saved_values, with_values
+from zlayout.planner.bounds import saved_values, with_values
 from zlayout.planner.budget import choose_saved
-from zlayout.planner.decision import Decision, PlanOptions
+from zlayout.planner.diff import assemble
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.run_report import RunReport
 from zlayout.planner.stale import Staleness, staleness
+from zlayout.planner.work import Decision, PlanOptions
 from zlayout.spark.session import SparkRuntime
+from zlayout.spec.layouts import parse_table
 from zlayout.spec.model import Project
-from zlayout.spec.names import parse_table
 
 
 def write_plan(plan: ProjectPlan, path: str | Path) -> None:
@@ -39,8 +38,7 @@ def write_plan(plan: ProjectPlan, path: str | Path) -> None:
         path: The file. It will contain names of partitions, which are values of rows, but no paths of data files.
 
     Raises:
-        SpecError: ZL043, the file cannot be written, or the plan exceeds the size limit of plan files; ZL086, its path
-            contains a link.
+        SpecError: The file cannot be written, its path contains a link, or the plan is too large for a plan file.
     """
     write_document(with_pictures(plan.document, plan.planned, MAX_FILES_DRAWN_IN_PLAN_FILE), Path(path))
 
@@ -86,8 +84,7 @@ def read_plan(
         that cannot be read, or that its layout no longer fits, has the status ERROR.
 
     Raises:
-        SpecError: ZL040, ZL041 (not a plan file), ZL045 (the project has no layout for a table of the plan), ZL054,
-            ZL084, an argument is invalid.
+        SpecError: An argument or the plan file is invalid, or the project has no layout for a table of the plan.
         Refused: ZL206, the plan file has another format version.
     """
     require_project(project)
@@ -129,7 +126,6 @@ def _without_branch(table: TablePlan) -> str:
 
 
 def _known_layouts(project: Project, names: Iterable[str], exclude: str | Iterable[str], reading: Reading) -> Declared:
-    """Return all layouts that name their table, and those by rules for the given and the excluded tables."""
     excluded = (exclude,) if isinstance(exclude, str) else tuple(exclude)
     own = {str(spec.table): spec.table for spec in project.layouts}
     others = [name for name in (*names, *filter(is_name, excluded)) if name not in own]
@@ -138,7 +134,6 @@ def _known_layouts(project: Project, names: Iterable[str], exclude: str | Iterab
 
 
 def _checked(saved: TablePlan, planned: Planned, backend: Backend, options: PlanOptions, stale: Staleness) -> Planned:
-    """Call `check_saved`, and convert its errors to a plan with the status REFUSED or ERROR."""
     try:
         checked = check_saved(saved, planned, backend, options, stale)
         reviewed = replace(checked.decision.plan, workload=saved.workload)

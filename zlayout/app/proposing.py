@@ -9,11 +9,11 @@ from threading import Lock
 from zlayout.app.concurrent_reads import cannot_read
 from zlayout.errors import Refused, ZlayoutError
 from zlayout.formats.base import Backend
-from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.diff import propose
 from zlayout.planner.model import Status, TablePlan
+from zlayout.planner.notes import partitioning
 from zlayout.planner.proposal import Proposal
-from zlayout.planner.settings import partitioning
+from zlayout.planner.work import Decision, PlanOptions
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.renames import in_case_of
 from zlayout.table.state import TableState
@@ -56,7 +56,7 @@ def observe_and_propose(
 
 
 def _observed(spec: LayoutSpec, backend: Backend, version: int | None) -> tuple[LayoutSpec, TableState]:
-    """Observe one table. It is read twice if the letter case of a column in the spec differs from that in the table."""
+    """The table is read twice if the letter case of a column in the spec differs from that in the table."""
     state = backend.observe(spec.table, _measured(spec), version)
     found = in_case_of(spec, state)
     if _measured(found) != _measured(spec):
@@ -65,7 +65,7 @@ def _observed(spec: LayoutSpec, backend: Backend, version: int | None) -> tuple[
 
 
 def _measured(spec: LayoutSpec) -> tuple[str, ...]:
-    """Return the columns whose bounds are read: the z-order columns, and the sources of the declared partitioning."""
+    """Return the columns whose bounds are read."""
     return tuple(dict.fromkeys((*spec.column_names, *(field.source for field in spec.partition_by or ()))))
 
 

@@ -7,15 +7,58 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from zlayout.app.pictures import drawn_again
 from zlayout.app.proposing import Planned
 from zlayout.errors import CommitUnknown, Diagnostic, EngineError, Refused, ZlayoutError
 from zlayout.formats.base import Commit, Event, GroupFailed, Notice, Progress
 from zlayout.planner.actions import RewriteGroup
+from zlayout.planner.drawing import boxes_of, draw, strip
 from zlayout.planner.model import Plan, Status, TablePlan
-from zlayout.planner.picture import Picture
-from zlayout.planner.result import MeasuredColumn, ResultStatus, TableResult
-from zlayout.planner.run_report import RunReport
+from zlayout.planner.run_report import Boxes, MeasuredColumn, Picture, ResultStatus, RunReport, StripBin, TableResult
+
+# Draw the pictures of reports from observed tables.
+
+
+# A page with more pictures is slow to load.
+MAX_PICTURES = 50
+# Drawing a larger table takes about as long as planning it, so plan files have no pictures of larger tables.
+MAX_FILES_DRAWN_IN_PLAN_FILE = 200_000
+
+
+def with_pictures(plan: Plan, planned: Sequence[Planned], max_files: int | None = None) -> RunReport:
+    """Draw at most MAX_PICTURES tables: those with most bytes to rewrite, then those with most files.
+
+    max_files: Tables with more files are not drawn; None for no limit.
+    """
+    drawn = [p for p in planned if p.spec.layout.orders]
+    readable = {p.decision.plan.table: p for p in drawn if p.state is not None and len(p.state.files)}
+    if max_files is not None:
+        readable = {name: p for name, p in readable.items() if p.decision.plan.files <= max_files}
+    tables = (t for t in plan.tables if t.table in readable and t.status is not Status.ERROR)
+    order = sorted(tables, key=lambda t: (-t.rewrite_bytes, -t.files))
+    return RunReport(plan, pictures={t.table: _picture_of(t, readable[t.table]) for t in order[:MAX_PICTURES]})
+
+
+def _picture_of(table: TablePlan, planned: Planned) -> Picture:
+    assert planned.state is not None
+    known = any(c.predicted is not None or c.high is not None for c in table.columns)
+    predictable = known and table.partitioning is None
+    decision = planned.decision
+    return draw(planned.spec, planned.state, decision.groups, predictable=predictable, after=decision.after)
+
+
+def drawn_again(before: Picture | None, again: Planned) -> tuple[Boxes | None, tuple[StripBin, ...]]:
+    """Draw the boxes and the strip of a table again after its run, for the same partition as before.
+
+    Nothing is drawn if there was no picture before, or if the spec no longer fits the table.
+    """
+    if before is None or again.decision.plan.status is Status.ERROR:
+        return None, ()
+    if again.state is None or not len(again.state.files):
+        return None, ()
+    files = again.state.files
+    nothing = files.bytes < 0
+    return boxes_of(again.spec, files, before.partition), strip(again.spec, files, nothing)
+
 
 # The exit code of a run that refused some tables and changed others.
 PARTLY_REFUSED = 4
@@ -28,9 +71,7 @@ class Applied:
     Attributes:
         run_id: The run id, which is stored with each commit.
         branch: The branch of the table; empty for main.
-        commits: The commits so far.
         failures: The groups that failed so far.
-        notices: The notices so far.
         error: The error that ended the work on the table; None if there was none.
         after: The plan that was made after the run; None if the run did not get that far.
         again: The observed table and the decision of `after`.
@@ -131,7 +172,7 @@ def result_of(applied: Applied) -> TableResult:
 
 
 def _rollback(applied: Applied) -> str:
-    """Return the command that undoes the run; empty for a clustered table and a partitioning change (ZL211, ZL234)."""
+    """Return the command that undoes the run; empty for a clustered table and a partitioning change."""
     state = applied.again.state if applied.again else None
     if applied.repartitions or (state and state.clustering):
         return ""
@@ -161,7 +202,6 @@ def _result_status(applied: Applied) -> ResultStatus:
 
 
 def _problems(applied: Applied) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics of the error, and those of failed groups unless a later attempt succeeded."""
     if applied.interrupted and not isinstance(applied.error, CommitUnknown):
         # The error of a cancelled Spark job contains nothing new for the person who cancelled it.
         return ()

@@ -28,7 +28,6 @@ class RolledBack:
     Attributes:
         run_id: The id of the rollback, which its commit stores.
         undo: The run that was undone, with the files.
-        commit: The commit.
     """
 
     run_id: str
@@ -93,13 +92,8 @@ def roll_back(project: Project, undo: Undo, runtime: SparkRuntime, notify: Notif
 
 
 def _armed(interrupts: Interrupts, notify: Notify) -> Notify:
-    """Return a function that calls `notify`, or raises Interrupted after a signal.
-
-    It also installs the handler of Ctrl-C again, because pyspark replaces it when a session starts.
-    """
-
     def notified(progress: Progress) -> None:
-        interrupts.arm()
+        interrupts.arm()  # pyspark replaces the handler of Ctrl-C when a session starts
         interrupts.check()
         notify(progress)
 

@@ -15,8 +15,8 @@ from zlayout.formats.base import Backend, Listed
 from zlayout.formats.registry import FORMATS, backend_for
 from zlayout.message_text import first_of, quote_value
 from zlayout.spark.session import SparkRuntime
+from zlayout.spec.layouts import parse_table
 from zlayout.spec.model import CatalogConfig, LayoutRule, LayoutSpec, Project, TableName
-from zlayout.spec.names import parse_table
 from zlayout.spec.rules import holds, matches, rule_of, within
 from zlayout.table.state import TableState
 
@@ -130,11 +130,8 @@ def _listed(
 
 
 def _by_rules(project: Project, tables: Sequence[TableName], reading: Reading) -> Declared:
-    """Return the layouts by rules of tables without a layout of their own.
-
-    A table is observed only if a rule that matches its name has a condition on tables.
-    """
     candidates = {table: [rule for rule in project.rules if matches(rule, table)] for table in tables}
+    # Only the tables whose rules have a condition are observed.
     conditional = [table for table, rules in candidates.items() if any(rule.only for rule in rules)]
     states = _read_each(project, conditional, lambda backend, table: backend.observe(table, ()), reading)
     layouts: list[LayoutSpec] = []
@@ -157,7 +154,6 @@ def _by_rules(project: Project, tables: Sequence[TableName], reading: Reading) -
 def _read_each(
     project: Project, names: Sequence[TableName], read: Callable[[Backend, TableName], Result], reading: Reading
 ) -> dict[TableName, Result | ZlayoutError]:
-    """Return what `read` returns for each name, or the error of the names that cannot be read in time."""
     runtime = SparkRuntime(project)
     backends = {name: backend_for(project.catalogs[name], runtime) for name in {name.catalog for name in names}}
 
@@ -174,7 +170,6 @@ def _read_each(
 
 
 def _may_select(rule: LayoutRule, text: str) -> bool:
-    """Return whether a pattern of a selection may select a table that has its layout by the rule."""
     if text.startswith("tag:"):
         return any(fnmatchcase(tag, text[4:]) for tag in rule.spec.tags)
     if text.startswith("path:"):
@@ -191,7 +186,6 @@ def _is_other(listed: Listed) -> bool:
 
 
 def _remarks(rule: LayoutRule, names: Sequence[TableName], listed: Sequence[Listed]) -> list[Diagnostic]:
-    """Return a warning if a rule matches no table, or a note if it matches names of other formats."""
     other = [str(one.table) for one in listed if _is_other(one) and matches(rule, one.table)]
     if not any(matches(rule, name) for name in names):
         message = f"the rule {quote_value(rule.spec.rule)} matches no table"

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from zlayout.app.concurrent_reads import TIMEOUT, begin_read
 from zlayout.errors import Diagnostic, TableError, first_line
 from zlayout.formats.base import Backend
-from zlayout.planner.bound_need import needed_values, with_values
-from zlayout.planner.decision import Decision
+from zlayout.planner.bounds import needed_values, with_values
 from zlayout.planner.model import Status
+from zlayout.planner.notes import partitioning
 from zlayout.planner.sampled import columns_to_sample, files_to_sample, predictions, with_sample
-from zlayout.planner.settings import partitioning
+from zlayout.planner.work import Decision
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.key_sample import NotParquetError
 from zlayout.table.state import TableState
@@ -70,7 +70,6 @@ def sampled(
 
 
 def _not_sampled(spec: LayoutSpec, decision: Decision, reason: str, hint: str = CHECK_ACCESS) -> Decision:
-    """Return the decision with a warning (ZL410) that its rows could not be sampled."""
     warning = Diagnostic(
         "ZL410",
         f"the rows could not be sampled: {reason}",

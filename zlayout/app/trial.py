@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from zlayout.advisor.model import QueryPredicates, TableQuery
 from zlayout.app.advise import on_table_of, sources_of
 from zlayout.app.apply import apply
 from zlayout.app.concurrent_reads import TIMEOUT, Reading, read_one, read_table
+from zlayout.app.history import follow_publish
+from zlayout.app.interrupts import Interrupts
 from zlayout.app.plan import Planned, ProjectPlan, as_plan, plan_specs
-from zlayout.app.publish import read_trial, trial_name, trials_of
-from zlayout.app.replay import PlannedQuery, ReplayedQuery, TrialReport, queries_to_replay, replay
+from zlayout.app.project import known_table
 from zlayout.app.results import OnEvent
-from zlayout.app.rules import Declared, layouts_of_tables, on_branch
+from zlayout.app.rules import Declared, layouts_of_tables, on_branch, table_on
 from zlayout.app.sampling import SAMPLE_BYTES
 from zlayout.app.workloads import Expected, column_names, expected, with_forecast
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused, SpecError, TableError, ZlayoutError
 from zlayout.formats.base import Backend, Progress, Stage
-from zlayout.formats.registry import backend_for
-from zlayout.formats.trial import Trial
-from zlayout.message_text import plural
-from zlayout.planner.decision import PlanOptions
+from zlayout.formats.registry import FORMATS, backend_for
+from zlayout.formats.trial import Trial, Trials, require_droppable, require_publishable, require_rows
+from zlayout.message_text import plural, quote_value
 from zlayout.planner.diff import propose, settle
-from zlayout.planner.model import Status
+from zlayout.planner.model import QueryCost, Status
+from zlayout.planner.run_report import TableResult
+from zlayout.planner.work import PlanOptions
+from zlayout.predicate.model import Predicate, columns
+from zlayout.predicate.parse import quote_column, to_sql
 from zlayout.spark.live import runtime_for
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import MAIN, LayoutSpec, Project, TableName
@@ -32,7 +37,341 @@ from zlayout.table.state import TableState
 from zlayout.workload import Workload, read_workload
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+# Find trials, publish the branch of a trial, and drop trials.
+#
+# A caller first reads from metadata what will be done (`plan_publish`, `plan_drop_trial`), and then carries it out
+# (`publish`, `drop_trial`).
+
+
+def trial_name(project: Project, table: str, branch: str | None) -> TableName:
+    """Return the name of a trial: the table on its branch.
+
+    Raises:
+        SpecError: An argument is invalid, the format has no branches, or `branch` is missing or main.
+    """
+    name = known_table(project, table)
+    trials_of(project, name, SparkRuntime(project))
+    if not branch:
+        title = FORMATS[project.catalogs[name.catalog].format].traits.title
+        message = f"{name}: a trial of a table of {title} is a branch"
+        raise SpecError.of("ZL059", message, hint="use --branch NAME")
+    found = table_on(name, None, branch)
+    if not found.branch:
+        raise SpecError.of("ZL059", f"{name}: {MAIN} is not a trial", hint="use the name of another branch")
+    return found
+
+
+def trials_of(project: Project, name: TableName, runtime: SparkRuntime) -> Trials:
+    """Return the trials of the catalog of a table. Raises SpecError ZL059 if its format has no branches."""
+    catalog = project.catalogs[name.catalog]
+    trials = FORMATS[catalog.format].trials(catalog, runtime)
+    if trials is None:
+        raise SpecError.of(
+            "ZL059",
+            f"{name.on('')}: a trial is a branch, and tables of {FORMATS[catalog.format].traits.title} have none",
+            hint="`zlayout plan --sample` forecasts the result, and `zlayout rollback` undoes an apply",
+        )
+    return trials
+
+
+def read_trial(project: Project, name: TableName, timeout: float = TIMEOUT) -> Trial | None:
+    """Read a trial without a JVM; None if it does not exist. Raises the errors of `Trials.read`, and ZL105."""
+    trials = trials_of(project, name, SparkRuntime(project))
+    return read_table(lambda: trials.read(name), name.on(""), timeout)
+
+
+def plan_publish(project: Project, table: str, branch: str, *, timeout: float = TIMEOUT) -> Trial:
+    """Determine what `publish` does. Reads metadata, and starts no JVM.
+
+    Args:
+        project: The project with the table's catalog.
+        table: `catalog.namespace.table`; it needs no layout spec.
+        branch: The name of the branch.
+        timeout: The limit on reading the table, in seconds.
+
+    Returns:
+        The branch as it was read. `published` is true if main has every commit of it.
+
+    Raises:
+        SpecError: ZL020, ZL021, ZL054, ZL059, ZL084.
+        Refused: The branch does not exist, has commits of other writers or another number of rows, or main has changed.
+        TableError: The table cannot be read.
+    """
+    trial = _found(project, trial_name(project, table, branch), timeout)
+    if not trial.published:
+        require_publishable(trial)
+        trials = trials_of(project, trial.table, SparkRuntime(project))
+        require_rows(trial, read_table(lambda: trials.rows(trial), trial.table.on(""), timeout))
+    return trial
+
+
+def publish(project: Project, trial: Trial, spark: SparkSession | None = None) -> None:
+    """Fast-forward main to the branch, in one commit. Nothing is done if main has every commit of the branch.
+
+    Args:
+        project: The project that was given to `plan_publish`.
+        trial: From `plan_publish`.
+        spark: A running session, as for `apply`. Default: a new session, stopped at the end.
+
+    Raises:
+        Refused: ZL250, ZL251. Nothing was written.
+        CommitConflict: ZL320, ZL321: main or the branch has changed since it was read. Nothing was written.
+        CommitUnknown: ZL331.
+        EngineError: Java or Spark failed.
+    """
+    if not trial.published:
+        commit_publish(project, trial, runtime_for(project, spark, [project.catalogs[trial.table.catalog]]))
+
+
+def commit_publish(project: Project, trial: Trial, runtime: SparkRuntime) -> None:
+    """Publish on a runtime that is stopped at the end. A first signal does not interrupt a commit."""
+    require_publishable(trial)
+    with runtime, Interrupts(lambda: None) as interrupts:
+        _trials(project, trial, runtime, interrupts).publish(trial)
+        runtime.committed(trial.table.on(""))
+    runtime.discard_log()
+    follow_publish(project, trial.table, {made.run_id for made in trial.commits})
+
+
+def plan_drop_trial(project: Project, table: str, *, branch: str | None = None, timeout: float = TIMEOUT) -> Trial:
+    """Determine what `drop_trial` removes. Reads metadata, and starts no JVM.
+
+    Args:
+        project: The project with the table's catalog.
+        table: `catalog.namespace.table`; it needs no layout spec.
+        branch: The name of the branch.
+        timeout: The limit on reading the table, in seconds.
+
+    Raises:
+        SpecError: ZL020, ZL021, ZL054, ZL059, ZL084.
+        Refused: ZL238 (no such branch), ZL252 (zlayout did not make it), ZL253 (it has commits of other writers).
+        TableError: The table cannot be read.
+    """
+    trial = _found(project, trial_name(project, table, branch), timeout)
+    require_droppable(trial)
+    return trial
+
+
+def drop_trial(project: Project, trial: Trial, spark: SparkSession | None = None) -> None:
+    """Remove the branch of a trial.
+
+    Args:
+        project: The project that was given to `plan_drop_trial`.
+        trial: From `plan_drop_trial`.
+        spark: A running session, as for `apply`. Default: a new session, stopped at the end.
+
+    Raises:
+        Refused: ZL252, ZL253. Nothing was removed.
+        CommitConflict: ZL320, ZL321: the trial has changed since it was read. Nothing was removed.
+        CommitUnknown: ZL331.
+        EngineError: Java or Spark failed.
+    """
+    commit_drop(project, trial, runtime_for(project, spark, [project.catalogs[trial.table.catalog]]))
+
+
+def commit_drop(project: Project, trial: Trial, runtime: SparkRuntime) -> None:
+    """Drop a trial on a runtime that is stopped at the end."""
+    require_droppable(trial)
+    with runtime, Interrupts(lambda: None) as interrupts:
+        _trials(project, trial, runtime, interrupts).drop(trial)
+    runtime.discard_log()
+
+
+def _trials(project: Project, trial: Trial, runtime: SparkRuntime, interrupts: Interrupts) -> Trials:
+    trials = trials_of(project, trial.table, runtime)
+    _ = runtime.session
+    interrupts.arm()  # pyspark replaces the handler of Ctrl-C when a session starts
+    interrupts.check()
+    return trials
+
+
+def _found(project: Project, name: TableName, timeout: float) -> Trial:
+    trial = read_trial(project, name, timeout)
+    if trial is None:
+        message = f"expected a trial of {name.on('')}, found no branch {quote_value(name.branch)}"
+        raise Refused.of("ZL238", message, hint="check the name")
+    return trial
+
+
+# Replay the queries of a workload on Spark, and report how many files and bytes its scans opened.
+#
+# Of each query, only the scan of one table is replayed: a SELECT of the columns in its conditions, with these
+# conditions as WHERE. The conditions decide which files Spark opens. Only parsed predicates reach Spark, never the
+# text of a query.
+
+
+# The number of queries that are replayed: those with the largest product of executions and bytes opened at present.
+MAX_QUERIES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedQuery:
+    """A query to replay.
+
+    Attributes:
+        predicted: What the plan for the table predicts that it opens; None without a prediction.
+        inverted: See `ReplayedQuery`.
+    """
+
+    query: TableQuery
+    predicted: QueryCost | None
+    inverted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedQuery:
+    """One query, replayed on the table and on the trial.
+
+    Attributes:
+        location: The location of the query, as `file:line`.
+        weight: The number of its executions.
+        main: What Spark opened of the table itself.
+        trial: What Spark opened of the trial.
+        predicted: What the plan for the table predicts; None without a prediction.
+        inverted: Whether a condition on a function of a column was replayed as a condition on the column.
+    """
+
+    location: str
+    weight: float
+    main: Opened
+    trial: Opened
+    predicted: QueryCost | None
+    inverted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TrialReport:
+    """What `trial` did and measured.
+
+    Attributes:
+        trial: The trial after the rewrite.
+        created: Whether the trial was made by this call.
+        main_version: The version of the table itself on which the queries were replayed.
+        result: The table result of the trial; None if the trial was laid out already.
+        queries: The queries, sorted by the bytes that all their executions open of the table, the largest first.
+        left_out: The number of queries that were not replayed, because others open more bytes.
+        diagnostics: Warnings about the comparison.
+    """
+
+    table: str
+    trial: Trial
+    created: bool
+    main_version: int
+    result: TableResult | None
+    queries: tuple[ReplayedQuery, ...]
+    left_out: int
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def main(self) -> QueryCost:
+        """The mean of what a query opened of the table itself, weighted by executions."""
+        return self._mean([QueryCost(q.main.files, q.main.bytes) for q in self.queries])
+
+    @property
+    def measured(self) -> QueryCost:
+        """The mean of what a query opened of the trial, weighted by executions."""
+        return self._mean([QueryCost(q.trial.files, q.trial.bytes) for q in self.queries])
+
+    @property
+    def predicted(self) -> QueryCost | None:
+        """The predicted mean, weighted by executions; None unless every query has a prediction."""
+        found = [q.predicted for q in self.queries if q.predicted is not None]
+        return self._mean(found) if len(found) == len(self.queries) else None
+
+    def _mean(self, costs: Sequence[QueryCost]) -> QueryCost:
+        weights = [query.weight for query in self.queries]
+        files, size = (
+            sum(weight * value for weight, value in zip(weights, values, strict=True)) / sum(weights)
+            for values in ([cost.files for cost in costs], [cost.bytes for cost in costs])
+        )
+        return QueryCost(files, round(size))
+
+
+# The names of two metrics of a scan, the number of its files and their total size: first on Delta, then on Iceberg.
+_METRICS = (("numFiles", "filesSize"), ("resultDataFiles", "totalDataFileSize"))
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What the scans of one query opened, as Spark reports it, and the number of rows that they returned."""
+
+    files: int
+    bytes: int
+    rows: int
+
+    def __add__(self, other: Opened) -> Opened:
+        return Opened(self.files + other.files, self.bytes + other.bytes, self.rows + other.rows)
+
+
+def queries_to_replay(expected: Expected, workload: Workload) -> tuple[PlannedQuery, ...]:
+    """Return the queries of a workload whose executions open most bytes of the table at present, in this order."""
+    now, then = expected.now, expected.then
+    order = sorted(range(len(expected.queries)), key=lambda n: -now.bytes[n] * now.weights[n])
+    inverted = {one.query for one in workload.inverted}
+    return tuple(
+        PlannedQuery(
+            expected.queries[n],
+            None if then is None else QueryCost(float(then.files[n]), round(float(then.bytes[n]))),
+            expected.queries[n].query in inverted,
+        )
+        for n in order[:MAX_QUERIES]
+    )
+
+
+def replay(frame: DataFrame, queries: Iterable[QueryPredicates]) -> Sequence[Opened]:
+    """Scan a table for each query. Equal scans are carried out once.
+
+    Args:
+        frame: The table at one version.
+        queries: The queries, with predicates on columns of the table.
+
+    Raises:
+        EngineError: ZL309, Spark failed, or does not report the files of a scan.
+    """
+    known: dict[Predicate, Opened] = {}
+    found = []
+    for query in queries:
+        total = Opened(0, 0, 0)
+        for predicate in query.predicates:
+            if predicate not in known:
+                known[predicate] = scan(frame, predicate)
+            total += known[predicate]
+        found.append(total)
+    return found
+
+
+def scan(frame: DataFrame, predicate: Predicate) -> Opened:
+    """Read the rows of a table that match a predicate. Raises EngineError ZL309."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        chosen = frame.where(to_sql(predicate)).select(*map(quote_column, sorted(columns(predicate))))
+        internal: Any = chosen
+        plan = internal._jdf.queryExecution().executedPlan()
+        rows = int(plan.execute().count())  # DataFrame.count() would be another query, which reads less
+        return _opened(plan, rows)
+    except (Py4JError, PySparkException) as error:
+        lines = str(error).splitlines()
+        raise EngineError.of("ZL309", f"a query could not be replayed: {lines[0] if lines else error!r}") from error
+
+
+def _opened(plan: Any, rows: int) -> Opened:
+    leaves = plan.collectLeaves()
+    files = size = 0
+    for at in range(leaves.size()):
+        metrics = leaves.apply(at).metrics()
+        names = next(((f, b) for f, b in _METRICS if metrics.contains(f) and metrics.contains(b)), None)
+        if names is None:
+            if rows == 0:  # Spark knows without a scan that no row matches
+                continue
+            raise EngineError.of("ZL309", f"Spark does not report the files of the scan {leaves.apply(at).nodeName()}")
+        files, size = (
+            total + int(metrics.apply(name).value()) for total, name in zip((files, size), names, strict=True)
+        )
+    return Opened(files, size, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +379,6 @@ class PlannedTrial:
     """What `trial` does: the plan of the trial, and what is known of the table itself.
 
     Attributes:
-        project: The project.
         name: The name of the trial: the table on its branch.
         plan: The plan of the trial. If the trial does not exist yet, it is the plan of the version of the table from
             which the trial will be made.
@@ -187,7 +525,6 @@ def carry_out_trial(
 
 
 def _measured(planned: PlannedTrial, spec: LayoutSpec, runtime: SparkRuntime) -> TrialReport:
-    """Replay the queries on the table as it was planned, and on the trial as it is now."""
     name, queries = planned.name, planned.queries
     backend = backend_for(planned.project.catalogs[name.catalog], runtime)
     after = read_table(lambda: backend.observe(name, spec.column_names), name, planned.timeout)
@@ -216,28 +553,22 @@ def _measured(planned: PlannedTrial, spec: LayoutSpec, runtime: SparkRuntime) ->
 
 
 def _expected(main: Planned, workload: Workload, project: Project, backend: Backend, timeout: float) -> Expected | None:
-    """Return what the queries open. If no prediction can be made, it is left out, because a trial does not need it."""
     table = main.spec.table
     try:
         return read_one(lambda: expected(main, workload, project, backend, SAMPLE_BYTES), table, timeout)
     except ZlayoutError:
         raise
-    except Exception:  # a reader of data files may raise anything
+    except Exception:  # a reader of data files may raise anything, and a trial does not need the prediction
         return read_one(lambda: expected(main, workload, project, backend, 0), table, timeout)
 
 
 def _plan(project: Project, name: TableName, spec: LayoutSpec, timeout: float) -> ProjectPlan:
-    """Plan the trial as it is now."""
     directed = Declared((replace(spec, table=name),))
     return plan_specs(project, directed, PlanOptions(), Reading(timeout=timeout), workloads=False)
 
 
 def _plan_from(name: TableName, own: ProjectPlan, main: Planned) -> ProjectPlan:
-    """Plan a trial that does not exist yet, from the version of the table from which it will be made.
-
-    The document is made from `main`, the plan for the table itself, because only that has forecasts. It contains the
-    name of the trial.
-    """
+    """Plan a trial that does not exist yet. The document is made from `main`, because only that has forecasts."""
     assert main.state is not None
     spec = replace(main.spec, table=name)
     capabilities = backend_for(own.project.catalogs[name.catalog], SparkRuntime(own.project)).capabilities
@@ -247,7 +578,6 @@ def _plan_from(name: TableName, own: ProjectPlan, main: Planned) -> ProjectPlan:
 
 
 def _readable(planned: Planned) -> TableState:
-    """Return the observed table. Raises Refused or TableError if the status of its plan is REFUSED or ERROR."""
     status, found = planned.decision.plan.status, planned.decision.plan.diagnostics
     if status is Status.REFUSED:
         raise Refused(*([d for d in found if d.severity == "refused"] or found))

@@ -5,19 +5,448 @@ The modules that carry out a command are imported inside it, so that `--help` an
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+import typer.core
+from typer.models import CommandFunctionType
 
 import zlayout
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.cli import options
-from zlayout.cli.console import Approval, Color, Console
-from zlayout.cli.group import App, Commands
-from zlayout.cli.study_commands import advise, simulate
-from zlayout.cli.table_commands import drop_trial, history, import_, inspect, publish, rollback, trial
-from zlayout.cli.workload import workload
+from zlayout.cli.console import Approval, Color, Console, spark_of
+from zlayout.message_text import plural
+from zlayout.report.words import number, printable
+from zlayout.signals import signal_of
+
+if TYPE_CHECKING:
+    from zlayout.advisor.model import Study
+    from zlayout.app.advise import AdviceEvent, StudyOptions
+
+# The classes of the program, of its group of commands and of each command, where typer's behaviour does not suit.
+
+
+# Commands and options of earlier versions, and what takes their place.
+REMOVED_COMMANDS = {"job": "copy the file of your platform from examples/jobs"}
+_CLONE = "tables of Delta have no trials; plan --sample forecasts the result, and rollback undoes an apply"
+_ORPHANS = "run VACUUM ... DRY RUN (Delta) or remove_orphan_files(..., dry_run => true) (Iceberg) in Spark"
+REMOVED_OPTIONS = {
+    ("inspect", "--orphans"): _ORPHANS,
+    ("trial", "--clone"): _CLONE,
+    ("drop-trial", "--clone"): _CLONE,
+}
+_TYPED_ARGUMENT = re.compile(r"([A-Z]+) <(str|path|list\[\w+\])>")
+
+
+class Commands(typer.core.TyperGroup):
+    """Names what replaces a removed command, and raises typer.Abort after a signal.
+
+    For KeyboardInterrupt, typer would exit with 130 and print nothing.
+    """
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] in REMOVED_COMMANDS:
+            ctx.fail(f"The command '{args[0]}' has been removed: {REMOVED_COMMANDS[args[0]]}.")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BaseException as error:
+            if signal_of(error) is None:
+                raise
+            raise typer.Abort from error
+
+
+class Command(typer.core.TyperCommand):
+    """Names what replaces a removed option, and lists arguments by their names alone.
+
+    typer adds the type in Python, for example `SELECT <list[str]>`.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for name in (argument.partition("=")[0] for argument in args):
+            if replacement := REMOVED_OPTIONS.get((str(self.name), name)):
+                ctx.fail(f"The option '{name}' has been removed: {replacement}.")
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        for title, type_ in (("Arguments", "argument"), ("Options", "option")):
+            records = [p.get_help_record(ctx) for p in self.get_params(ctx) if p.param_type_name == type_]
+            if rows := [(_TYPED_ARGUMENT.sub(r"\1", record[0]), record[1]) for record in records if record]:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+class App(typer.Typer):
+    """A program whose commands are of the class `Command`."""
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[CommandFunctionType], CommandFunctionType]:
+        return super().command(name, cls=Command, **settings)
+
+
+# The commands of `zlayout workload`.
+
+
+MAX_PROBLEMS = 20
+workload = App(name="workload", help="Write workloads from query histories.", no_args_is_help=True)
+
+
+@workload.command(name="import")
+def import_queries(
+    paths: Annotated[
+        list[Path], typer.Argument(help="Query histories: event logs, JSON or CSV files.", metavar="FILE")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The .sql file. Default: workloads/imported.sql; - for stdout.")
+    ] = None,
+    no_values: Annotated[bool, typer.Option("--no-values", help="Leave out all constants.")] = False,
+    keep_values: Annotated[bool, typer.Option("--keep-values", help="Keep all constants. Default: some.")] = False,
+    bins: Annotated[
+        int,
+        typer.Option(
+            "--bins", metavar="N", min=1, max=1000, help="The number of statements to keep of each query shape."
+        ),
+    ] = 10,
+    days: Annotated[
+        float | None,
+        typer.Option(
+            "--days", metavar="DAYS", min=0.001, help="The number of days that the histories cover, for the pay-back."
+        ),
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite the file.")] = False,
+    project: options.Project = options.HERE,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List all records that cannot be read.")] = False,
+    color: options.ColorMode = Color.AUTO,
+) -> int:
+    """Write a workload from query histories.
+
+    Reads query histories of Spark, Trino, Databricks, Snowflake, Athena and BigQuery.
+    """
+    from zlayout.app.import_ import import_workload
+    from zlayout.app.project import load_project
+    from zlayout.errors import SpecError
+    from zlayout.message_text import plural
+    from zlayout.report.words import printable, without_commands
+    from zlayout.spec.load import shown
+
+    if no_values and keep_values:
+        raise SpecError.of("ZL079", "--no-values and --keep-values exclude each other", hint="use one of them")
+    console, found = Console(color), load_project(project)
+    values = "omit" if no_values else "keep" if keep_values else "bin"
+    imported = import_workload(found, paths, values, bins, days)
+    for problem in imported.problems[: None if verbose else MAX_PROBLEMS]:
+        console.say(printable(f"not imported: {problem.location}: {problem.reason}"), "warning")
+    if (more := len(imported.problems) - MAX_PROBLEMS) > 0 and not verbose:
+        console.say(f"not imported: {more:,} more records that cannot be read (-v lists them)", "warning")
+    for reason, count in imported.left_out.items():
+        console.say(f"left out: {count:,} {reason}")
+    if out == Path("-"):
+        console.result(without_commands(imported.text))
+        return 0
+    path = imported.write(out or found.root / "workloads" / "imported.sql", replace=replace)
+    statements = plural(imported.statements, "statement")
+    console.result(f"wrote {shown(path)}: {statements} for {imported.executions:,.0f} executions\n")
+    return 0
+
+
+# The commands `simulate` and `advise`: options and help texts, and how a study is printed or written.
+
+
+def simulate(
+    table: options.Table,
+    workload: options.Workload = None,
+    columns: options.Layouts = None,
+    curve: Annotated[
+        options.Curve | None,
+        typer.Option("--curve", help="The curve of the layouts. Default: the declared curve, or kd."),
+    ] = None,
+    files: options.Files = None,
+    sample_rows: options.SampleRows = None,
+    seed: options.Seed = 0,
+    output: Annotated[options.AdviceFormat, typer.Option("--output", help="What to print.")] = "text",
+    as_json: options.JsonOutput = False,
+    out: options.AdviceOut = None,
+    project: options.Project = options.HERE,
+    verbose: options.AllQueries = False,
+    color: options.ColorMode = Color.AUTO,
+) -> int:
+    """Simulate the given layouts and show their cost per query. Draws one sample on Spark; writes nothing."""
+    from zlayout.app.advise import StudyOptions
+
+    if not columns:
+        raise typer.BadParameter("expected at least one layout to simulate, found none", param_hint="--columns")
+    chosen = StudyOptions(tuple(columns), curve, files, sample_rows, seed, search=False)
+    return _study(
+        project, table, workload or (), chosen, Console(color, verbose=verbose), "json" if as_json else output, out
+    )
+
+
+def advise(
+    table: options.Table,
+    workload: options.Workload = None,
+    columns: options.Layouts = None,
+    curve: Annotated[
+        options.Curve | None, typer.Option("--curve", help="The only curve to search. Default: all curves.")
+    ] = None,
+    files: options.Files = None,
+    sample_rows: options.SampleRows = None,
+    seed: options.Seed = 0,
+    time_limit: options.TimeLimit = 60.0,
+    output: Annotated[options.AdviceFormat, typer.Option("--output", help="What to print.")] = "text",
+    as_json: options.JsonOutput = False,
+    out: options.AdviceOut = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write the recommended keys into the layout file of the table.")
+    ] = False,
+    project: options.Project = options.HERE,
+    verbose: options.AllQueries = False,
+    color: options.ColorMode = Color.AUTO,
+) -> int:
+    """Find columns, weights, curve and cuts with the lowest cost. Draws one sample on Spark; changes no table."""
+    from zlayout.app.advise import StudyOptions
+
+    chosen = StudyOptions(tuple(columns or ()), curve, files, sample_rows, seed, time_limit=time_limit)
+    return _study(
+        project,
+        table,
+        workload or (),
+        chosen,
+        Console(color, verbose=verbose),
+        "json" if as_json else output,
+        out,
+        write=write,
+    )
+
+
+def _study(
+    project: Path,
+    table: str,
+    workload: Sequence[Path],
+    options: StudyOptions,
+    console: Console,
+    output: str,
+    out: Path | None,
+    *,
+    write: bool = False,
+) -> int:
+    from zlayout.app.advise import make_study, own_layout, write_advice
+    from zlayout.app.files import write_result
+    from zlayout.app.project import load_project
+
+    render = _renderer(output, console)
+    loaded = load_project(project)
+    if write:
+        own_layout(loaded, table)  # raises errors before the search, which takes a minute
+    with spark_of(loaded, console) as runtime:
+        found = make_study(loaded, table, workload, options, runtime, lambda event: _report(event, console))
+    if out is None:
+        console.result(render(found))
+    else:
+        write_result(out, render(found), "ZL061", f"the report {out}")
+        console.say(f"{output} report written to {out}")
+    if write:
+        changed = write_advice(loaded, found)
+        console.say(f"layout written to {changed}" if changed else "layout file unchanged: no other layout recommended")
+    return 0
+
+
+def _renderer(output: str, console: Console) -> Callable[[Study], str]:
+    if output == "json":
+        from zlayout.advisor.compare import to_json
+
+        return to_json
+    if output == "html":
+        from zlayout.advisor.page import render as as_page
+        from zlayout.report.formats import check_available
+
+        check_available("html")
+        return as_page
+    from zlayout.advisor.text import render as as_text
+
+    width = console.text_options().width
+    return lambda found: as_text(found, width, verbose=console.verbose)
+
+
+def _report(event: AdviceEvent, console: Console) -> None:
+    from zlayout.app.advise import SampleStarted
+
+    if isinstance(event, SampleStarted):
+        total = plural(event.total, "row")
+        console.say(f"drawing {event.rows:,} of {total} of {event.table} on Spark, seed {event.seed}")
+        return
+    best = event.best
+    so_far = f", best so far {number(best.costs.mean_files)} files with {best.title}" if best else ""
+    console.say(f"searching, {event.stage}: {plural(event.tried, 'layout')} tried{printable(so_far)}")
+
+
+# The commands for one table: options and help texts. `zlayout.cli.app` adds them to the application.
+
+
+def import_(
+    table: Annotated[
+        str,
+        typer.Argument(
+            help="A table without a layout, as catalog.namespace.table, or a pattern such as 'glue.sales.*'.",
+            metavar="TABLE",
+        ),
+    ],
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns",
+            metavar="COLUMNS",
+            help="Comma-separated z-order columns. Default: the present ordering of the table.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The file to write; - for stdout. Default: a file in layouts/.")
+    ] = None,
+    parallelism: options.Parallelism = PARALLELISM,
+    timeout: options.Timeout = TIMEOUT,
+    project: options.Project = options.HERE,
+    color: options.ColorMode = Color.AUTO,
+) -> int:
+    """Write layouts that describe existing tables. Reads metadata only, and overwrites no file."""
+    from zlayout.cli.setup import import_command
+
+    return import_command(project, table, columns, out, Console(color), Reading(parallelism, timeout))
+
+
+def inspect(
+    table: options.Table,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns", metavar="COLUMNS", help="Comma-separated columns to measure. Default: those of the layout."
+        ),
+    ] = None,
+    as_json: options.Json = False,
+    branch: options.Branch = None,
+    timeout: options.Timeout = TIMEOUT,
+    project: options.Project = options.HERE,
+    color: options.ColorMode = Color.AUTO,
+) -> int:
+    """Show files, sizes and metrics of one table. Reads metadata only."""
+    from zlayout.cli.inspect import inspect_command
+
+    return inspect_command(project, table, columns, Console(color, as_json=as_json), branch=branch, timeout=timeout)
+
+
+def history(
+    table: options.Table,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="The number of records to show.")
+    ] = 30,
+    as_json: options.Json = False,
+    branch: options.Branch = None,
+    project: options.Project = options.HERE,
+    color: options.ColorMode = Color.AUTO,
+) -> int:
+    """Show what earlier commands found in a table and did to it. Needs `history` in zlayout.yaml. Reads no table."""
+    from zlayout.app.history import history
+    from zlayout.app.project import load_project
+    from zlayout.records.trend import touched_trend
+    from zlayout.report import history_text
+
+    console, found = Console(color, as_json=as_json), history(load_project(project), table, limit=limit, branch=branch)
+    if as_json:
+        records = [record.row() | {"time": record.time.isoformat(timespec="milliseconds")} for record in found.records]
+        console.document(
+            {"table": found.table, "records": records, "growing": [asdict(each) for each in found.growing]}
+        )
+    else:
+        trend = touched_trend(found.records)
+        console.result(history_text.render(found.table, found.records, trend, found.growing))
+    return 0
+
+
+def rollback(
+    table: options.Table,
+    run: Annotated[
+        str | None, typer.Option("--run", metavar="ID", help="The run to undo. Default: the last one in effect.")
+    ] = None,
+    dry_run: options.DryRun = False,
+    auto_approve: options.AutoApprove = False,
+    as_json: options.Json = False,
+    timeout: options.Timeout = TIMEOUT,
+    project: options.Project = options.HERE,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List all files.")] = False,
+    color: options.ColorMode = Color.AUTO,
+) -> int:
+    """Undo a run of apply in a table, by default the last one. Refused if other writers have changed its new files."""
+    from zlayout.cli.rollback import rollback_command
+
+    console = Console(color, verbose=verbose, as_json=as_json)
+    return rollback_command(project, table, run, console, Approval(console, auto_approve, dry_run), timeout)
+
+
+def trial(
+    table: options.Table,
+    branch: options.TrialBranch = None,
+    workload: options.Workload = None,
+    dry_run: options.DryRun = False,
+    auto_approve: options.AutoApprove = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+    ignore_window: options.IgnoreWindow = False,
+    timeout: options.Timeout = TIMEOUT,
+    project: options.Project = options.HERE,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List all queries.")] = False,
+    color: options.ColorMode = Color.AUTO,
+) -> int:
+    """Try the layout on a branch. Replays the queries of the workload on the trial and on the table."""
+    from zlayout.cli.trial import trial_command
+
+    console = Console(color, verbose=verbose, as_json=as_json)
+    return trial_command(
+        project,
+        table,
+        branch,
+        workload or (),
+        console,
+        Approval(console, auto_approve, dry_run),
+        ignore_window=ignore_window,
+        timeout=timeout,
+    )
+
+
+def publish(
+    table: options.Table,
+    branch: Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch to publish.")],
+    dry_run: options.DryRun = False,
+    auto_approve: options.AutoApprove = False,
+    as_json: options.Json = False,
+    timeout: options.Timeout = TIMEOUT,
+    project: options.Project = options.HERE,
+    color: options.ColorMode = Color.AUTO,
+) -> int:
+    """Fast-forward main of an Iceberg table to a trial. Refused if main has changed since the trial was made."""
+    from zlayout.cli.trial import publish_command
+
+    console = Console(color, as_json=as_json)
+    return publish_command(project, table, branch, console, Approval(console, auto_approve, dry_run), timeout)
+
+
+def drop_trial(
+    table: options.Table,
+    branch: options.TrialBranch = None,
+    dry_run: options.DryRun = False,
+    auto_approve: options.AutoApprove = False,
+    as_json: options.Json = False,
+    timeout: options.Timeout = TIMEOUT,
+    project: options.Project = options.HERE,
+    color: options.ColorMode = Color.AUTO,
+) -> int:
+    """Remove the branch that a trial made. The table itself is not changed."""
+    from zlayout.cli.trial import drop_trial_command
+
+    console = Console(color, as_json=as_json)
+    return drop_trial_command(project, table, branch, console, Approval(console, auto_approve, dry_run), timeout)
+
 
 app = App(
     name="zlayout",
@@ -70,7 +499,7 @@ def init(
 
     The project also has schemas for editors and workflows for CI. On a terminal, init asks for missing options.
     """
-    from zlayout.cli.init import init_command
+    from zlayout.cli.setup import init_command
 
     console = Console(color)
     given = {"format": format, "table": table, "columns": columns, "warehouse": warehouse}
@@ -91,7 +520,7 @@ def doctor(
     color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Check whether catalogs and their storage can be reached. Prints the result of each step, and writes nothing."""
-    from zlayout.cli.doctor import doctor_command
+    from zlayout.cli.setup import doctor_command
 
     return doctor_command(project, catalogs or (), Console(color), spark=spark, timeout=timeout)
 
@@ -146,7 +575,7 @@ def plan(
 ) -> int:
     """Show how tables differ from their layouts. States what apply would do, and starts no JVM."""
     with Console().starting():
-        from zlayout.app.arguments import parse_budget, parse_duration
+        from zlayout.app.project import parse_budget, parse_duration
         from zlayout.cli.plan import PlanRequest, plan_command
         from zlayout.cli.reports import parse_reports
 
@@ -196,7 +625,7 @@ def apply(
 ) -> int:
     """Plan, ask for approval, and rewrite on Spark. SELECT can be one plan file that `plan --out` wrote."""
     with Console().starting():
-        from zlayout.app.arguments import parse_budget, parse_duration
+        from zlayout.app.project import parse_budget, parse_duration
         from zlayout.cli.apply import ApplyOptions, apply_command
         from zlayout.cli.plan import PlanRequest
         from zlayout.cli.reports import parse_reports
@@ -282,7 +711,7 @@ def schema(
     ] = "layout",
 ) -> int:
     """Print a JSON Schema for editors and other tools."""
-    from zlayout.spec.schema import schema_text
+    from zlayout.spec.check import schema_text
 
     Console().result(schema_text(name))
     return 0

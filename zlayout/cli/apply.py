@@ -2,42 +2,391 @@
 
 from __future__ import annotations
 
+import dataclasses
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
+import zlayout
 from zlayout import signals
-from zlayout.app.apply import Run, carry_out
+from zlayout.app.apply import NOTHING_LEFT, Run, TimeLimit, Verify, carry_out, left_of_window
 from zlayout.app.interrupts import Interrupts, cancel_in_background, ending
 from zlayout.app.plan import ProjectPlan
 from zlayout.app.plan_file import review
 from zlayout.app.project import load_project
-from zlayout.app.results import Applied, exit_code, result_of, with_results
-from zlayout.app.rewrites import Verify
-from zlayout.app.time_limit import NOTHING_LEFT, TimeLimit, left_of_window
+from zlayout.app.results import (
+    Applied,
+    ApplyEvent,
+    TableEvent,
+    TableFinished,
+    TableStarted,
+    exit_code,
+    result_of,
+    with_results,
+)
 from zlayout.cli.console import Approval, Console, name_log
-from zlayout.cli.events import Events
 from zlayout.cli.plan import PlanRequest, add_to_history, heading, run_report
 from zlayout.cli.reports import Reports
-from zlayout.cli.views import ApplyProgress, Bars, Lines, View
-from zlayout.errors import CommitUnknown, Diagnostic, SpecError
-from zlayout.message_text import plural
+from zlayout.errors import CommitUnknown, Diagnostic, SpecError, ZlayoutError
+from zlayout.formats.base import Event, GroupFailed, Notice, Progress, Stage
+from zlayout.message_text import json_text, plural
 from zlayout.planner import document
-from zlayout.planner.decision import PlanOptions
-from zlayout.planner.model import Plan, Status, summary
-from zlayout.planner.result import ResultStatus
-from zlayout.planner.run_report import RunReport
+from zlayout.planner.model import FORMAT_VERSION, Plan, Status, TablePlan, summary
+from zlayout.planner.run_report import ResultStatus, RunReport, TableResult
 from zlayout.planner.stale import Staleness
-from zlayout.records.model import Command
-from zlayout.report import closing, text
-from zlayout.report.phrases import result_text
+from zlayout.planner.work import PlanOptions
+from zlayout.records.history import Command
+from zlayout.report import text
+from zlayout.report.phrases import last_line, result_text
 from zlayout.report.text import TextOptions
 from zlayout.report.words import printable, size, wrapped
 from zlayout.spark.session import SparkRuntime, check_pyspark
-from zlayout.spec.maintenance import Maintenance
+from zlayout.spec.model import Maintenance
+
+if TYPE_CHECKING:
+    import rich.progress
+
+# Follows a running apply and shows it on stderr, as progress bars on a terminal, else as lines.
+
+
+MAX_SECONDS_BETWEEN_LINES = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The progress of one table.
+
+    Attributes:
+        number, tables: The number of the table, from 1 in the order of starting, and the number of tables of the run.
+        stage: The stage in words.
+        done, total: The number of finished and of all Spark tasks; total is 0 if they are unknown.
+        seconds: The time since the table started.
+    """
+
+    table: str
+    number: int
+    tables: int
+    stage: str
+    done: int = 0
+    total: int = 0
+    seconds: float = 0.0
+
+
+_STAGES = {
+    Stage.STARTING_SPARK: "starting Spark",
+    Stage.STARTING: "starting",
+    Stage.CHANGING_SETTINGS: "changing settings",
+    Stage.REWRITING: "rewriting",
+    Stage.COMMITTING: "committing",
+    Stage.RECORDING: "recording the layout",
+    Stage.OBSERVING: "reading the table again",
+    Stage.REPLAYING: "replaying queries",
+}
+
+
+def stage_text(progress: Progress) -> str:
+    """Return the stage in words, with its detail."""
+    return f"{_STAGES[progress.stage]} {progress.detail}".rstrip()
+
+
+class View:
+    """Shows a running apply. `moved` is called from another thread, several times per second."""
+
+    def open(self) -> None:
+        """Called before the first table."""
+
+    def started(self, moment: Moment, run_id: str) -> None:
+        """Called when a table starts."""
+
+    def moved(self, moment: Moment) -> None:
+        """Called with the current progress."""
+
+    def happened(self, table: str, event: Event) -> None:
+        """Called for a commit, a failed group or a notice."""
+
+    def finished(self, applied: Applied, seconds: float) -> None:
+        """Called when a table is done, successfully or not."""
+
+    def close(self) -> None:
+        """Called at the end of the run, even if it was interrupted."""
+
+
+class Lines(View):
+    """Writes a line for each table when it starts, every minute, for each event, and when it ends."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._reported: dict[str, float] = {}  # by table: the time of the last line about its progress, in seconds
+
+    def started(self, moment: Moment, run_id: str) -> None:
+        self._reported[moment.table] = 0.0
+        self._console.say(f"[{moment.number}/{moment.tables}] {printable(moment.table)}: {moment.stage}, run {run_id}")
+
+    def moved(self, moment: Moment) -> None:
+        if moment.seconds - self._reported[moment.table] < MAX_SECONDS_BETWEEN_LINES:
+            return
+        self._reported[moment.table] = moment.seconds
+        tasks = f", {moment.done} of {plural(moment.total, 'task')}" if moment.total else ""
+        self._console.say(f"      {printable(moment.table)}: {moment.stage}, {moment.seconds:.0f}s{tasks}")
+
+    def happened(self, table: str, event: Event) -> None:
+        if isinstance(event, Notice):
+            self._console.diagnose(event.diagnostic)
+        else:
+            self._console.say(f"      {printable(table)}: {describe(event)}")
+
+    def finished(self, applied: Applied, seconds: float) -> None:
+        self._console.say(f"      {printable(applied.table)}: {_state(applied)} in {seconds:.0f}s")
+
+
+class Bars(View):
+    """Draws a progress bar for each table, which shows the number of finished Spark tasks."""
+
+    def __init__(self) -> None:
+        import rich.console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.table import Column
+
+        # On a narrow terminal, the name is shortened instead of the bar.
+        what = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, ratio=1))
+        columns = (what, BarColumn(bar_width=16), MofNCompleteColumn(), TimeElapsedColumn())
+        self._bars = Progress(*columns, console=rich.console.Console(stderr=True), expand=True)
+        self._bar: dict[str, rich.progress.TaskID] = {}
+
+    def open(self) -> None:
+        self._bars.start()
+
+    def started(self, moment: Moment, run_id: str) -> None:  # noqa: ARG002 - the result names the run
+        self._bar[moment.table] = self._bars.add_task(_described(moment), total=None)
+
+    def moved(self, moment: Moment) -> None:
+        if (bar := self._bar.get(moment.table)) is not None:
+            self._bars.update(bar, description=_described(moment))
+            if moment.total:
+                self._bars.update(bar, completed=moment.done, total=moment.total)
+
+    def happened(self, table: str, event: Event) -> None:
+        line = f"      {printable(table)}: {describe(event)}"
+        for piece in wrapped(line, self._bars.console.width, 8):
+            self._bars.console.print(piece, markup=False, highlight=False)
+
+    def finished(self, applied: Applied, seconds: float) -> None:  # noqa: ARG002 - the bar measures the time itself
+        if (bar := self._bar.pop(applied.table, None)) is not None:
+            self._bars.update(bar, description=f"{_state(applied)}: {printable(applied.table)}")
+            if not (applied.interrupted or applied.error):
+                total = self._bars.tasks[bar].total or 1
+                self._bars.update(bar, completed=total, total=total)
+            self._bars.stop_task(bar)
+
+    def close(self) -> None:
+        self._bars.stop()
+
+
+def _described(moment: Moment) -> str:
+    return f"[{moment.number}/{moment.tables}] {moment.stage}: {printable(moment.table)}"
+
+
+def _state(applied: Applied) -> str:
+    return "interrupted" if applied.interrupted else "failed" if applied.error else "done"
+
+
+def describe(event: Event) -> str:
+    """Write an event as a line of text."""
+    if isinstance(event, Notice):
+        return printable(f"{event.diagnostic.severity}: {event.diagnostic}")
+    if isinstance(event, GroupFailed):
+        return f"{plural(len(event.groups), 'group')} dropped: {printable(str(event.error))}"
+    if event.kind in ("rewrite", "rollback"):
+        return (
+            f"commit {event.version}: {event.files_removed:,} -> {event.files_added:,} files, {size(event.bytes_added)}"
+        )
+    what = "settings changed" if event.kind == "settings" else "layout recorded"
+    return f"commit {event.version}: {what}"
+
+
+REFRESH_SECONDS = 0.5
+
+
+@dataclass(slots=True)
+class _Running:
+    number: int
+    started: float  # on the monotonic clock
+    current: Progress
+
+
+class ApplyProgress:
+    """A context manager that passes the events of one apply to a view, and reads the progress of Spark in a thread."""
+
+    def __init__(self, view: View, runtime: SparkRuntime, tables: int) -> None:
+        self._view = view
+        self._runtime = runtime
+        self._tables = tables
+        self._numbers = count(1)  # in the order in which tables start, also of several threads
+        self._running: dict[str, _Running] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> ApplyProgress:
+        self._view.open()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._running.clear()
+        self._stop.set()
+        self._thread.join(timeout=2)
+        self._view.close()
+
+    def __call__(self, event: ApplyEvent) -> None:
+        """Show an event."""
+        match event:
+            case TableStarted(table, run_id):
+                stage = Stage.STARTING if self._runtime.started else Stage.STARTING_SPARK
+                running = _Running(next(self._numbers), time.monotonic(), Progress(table, stage))
+                self._view.started(self._moment(running), run_id)
+                self._running[table] = running
+            case TableEvent(table, what):
+                self._view.happened(table, what)
+            case TableFinished(applied):
+                ended = self._running.pop(applied.table, None)
+                self._view.finished(applied, time.monotonic() - ended.started if ended else 0.0)
+            case Progress(table) if table in self._running:
+                self._running[table].current = event
+
+    def _watch(self) -> None:
+        while not self._stop.wait(REFRESH_SECONDS):
+            running = list(self._running.values())
+            # Spark does not report to which table a task belongs.
+            tasks = self._tasks(running[0].current) if len(running) == 1 else (0, 0)
+            with suppress(ZlayoutError):  # the next event of the run raises it in the thread of the run
+                for table in running:
+                    self._view.moved(self._moment(table, *tasks))
+
+    def _moment(self, running: _Running, done: int = 0, total: int = 0) -> Moment:
+        current, seconds = running.current, time.monotonic() - running.started
+        return Moment(current.table, running.number, self._tables, stage_text(current), done, total, seconds)
+
+    def _tasks(self, current: Progress) -> tuple[int, int]:
+        """Return the number of finished tasks and of all tasks of the running Spark stages; (0, 0) if unknown."""
+        if current.total or not self._runtime.started:
+            return current.done, current.total
+        from py4j.protocol import Py4JError
+
+        done = total = 0
+        # A session that stops, or whose JVM has died, raises one of these errors. The progress then does not change.
+        with suppress(OSError, RuntimeError, AttributeError, TypeError, Py4JError):
+            tracker = self._runtime.session.sparkContext.statusTracker()
+            for stage in tracker.getActiveStageIds():
+                if (info := tracker.getStageInfo(stage)) is not None:
+                    done, total = done + info.numCompletedTasks, total + info.numTasks
+        return done, total
+
+
+# Write the events of `apply --output json`: one JSON object per line on stdout. docs/reports.md lists them.
+
+
+class Events(View):
+    """Writes events. The first event is always `version`, and the last is `change_summary`."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._lock = threading.Lock()
+        self._reported: dict[str, tuple[str, float]] = {}  # by table: the last written stage, and its time in seconds
+        self._unfinished: set[str] = set()  # the tables that have started
+
+    def emit(self, type: str, **fields: Any) -> None:
+        """Write one event as a whole line. May be called from any thread. Raises SpecError ZL083."""
+        line = json_text({"type": type, **fields}, None)
+        with self._lock:
+            try:
+                self._console.result(f"{line}\n")
+            except OSError as error:
+                reason, hint = error.strerror or str(error), "keep stdout open until apply has ended"
+                raise SpecError.of("ZL083", f"the events cannot be written: {reason}", hint=hint) from error
+
+    def planned(self, plan: Plan) -> None:
+        """Write `version`, then one `planned_change` for each table that is not as declared."""
+        self.emit("version", zlayout=zlayout.__version__, format_version=FORMAT_VERSION)
+        for table in plan.tables:
+            if not table.as_declared:
+                self.emit("planned_change", **_planned(table))
+
+    def summary(self, report: RunReport, exit_code: int) -> None:
+        """Write `change_summary`: the number of tables per result status, and the exit code of the command.
+
+        Before it, each table that Ctrl-C interrupted between two steps gets its last event.
+        """
+        for table in sorted(self._unfinished & report.results.keys()):
+            self._finished(table, report.results[table], self._reported[table][1])
+        statuses = [result.outcome for result in report.results.values()]
+        counts = {status: statuses.count(status) for status in sorted(set(statuses))}
+        self.emit("change_summary", tables=len(report.plan.tables), outcomes=counts, exit_code=exit_code)
+
+    def started(self, moment: Moment, run_id: str) -> None:
+        self._reported[moment.table] = "", 0.0
+        self._unfinished.add(moment.table)
+        self.emit("apply_start", table=moment.table, run_id=run_id, number=moment.number, tables=moment.tables)
+
+    def moved(self, moment: Moment) -> None:
+        """Write `apply_progress` if the stage has changed or a minute has passed."""
+        stage, seconds = self._reported.get(moment.table, ("", 0.0))
+        if moment.stage == stage and moment.seconds - seconds < MAX_SECONDS_BETWEEN_LINES:
+            return
+        self._reported[moment.table] = moment.stage, moment.seconds
+        self.emit(
+            "apply_progress",
+            table=moment.table,
+            stage=moment.stage,
+            tasks_done=moment.done,
+            tasks_total=moment.total,
+            seconds=round(moment.seconds, 1),
+        )
+
+    def happened(self, table: str, event: Event) -> None:
+        if isinstance(event, Notice):
+            self.emit("notice", table=table, diagnostic=dataclasses.asdict(event.diagnostic))
+        elif isinstance(event, GroupFailed):
+            problems = [dataclasses.asdict(d) for d in event.error.diagnostics]
+            self.emit("group_dropped", table=table, groups=list(event.groups), problems=problems)
+        else:
+            self.emit("commit", table=table, **dataclasses.asdict(event))
+
+    def finished(self, applied: Applied, seconds: float) -> None:
+        self._finished(applied.table, result_of(applied), seconds)
+
+    def _finished(self, table: str, result: TableResult, seconds: float) -> None:
+        self._unfinished.discard(table)
+        body = dataclasses.asdict(result)
+        for measured in ("columns", "size_histogram", "boxes", "strip"):
+            body.pop(measured)
+        kind = "apply_complete" if result.succeeded else "apply_errored"
+        self.emit(kind, table=table, seconds=round(seconds, 1), **body)
+
+
+def _planned(table: TablePlan) -> dict[str, Any]:
+    groups = table.groups
+    return {
+        "table": table.table,
+        "status": table.status,
+        "drift": [d.key for d in table.drift],
+        "properties": [p.name for p in table.properties],
+        "repartition": table.partitioning is not None,
+        "reasons": sorted({g.reason for g in groups}),
+        "groups": len(groups),
+        "files": sum(g.files for g in groups),
+        "bytes": table.rewrite_bytes,
+        "target_files": sum(g.target_files for g in groups),
+        "diagnostics": [dataclasses.asdict(d) for d in table.diagnostics],
+    }
 
 
 class TextShown:
@@ -162,7 +511,7 @@ def apply_command(
         _refuse_options_of_plan(request)
         saved = document.read(Path(request.select[0]))
         if not saved.plan.has_changes:
-            return shown.end(saved, saved.plan.exit_code, f"{closing.last_line(saved.plan)}\n")
+            return shown.end(saved, saved.plan.exit_code, f"{last_line(saved.plan)}\n")
         planned = _reviewed(request, saved.plan, options.stale)
     else:
         planned = request.plan(console)
@@ -194,14 +543,12 @@ def apply_command(
 
 
 def _reviewed(request: PlanRequest, saved: Plan, stale: Staleness) -> ProjectPlan:
-    """Plan the tables of a plan file again, and return the plan file with what is needed to carry it out."""
     options = PlanOptions(request.allow_full_rewrite, request.max_rewrite_bytes)
     project = load_project(request.project)
     return review(project, saved, tuple(request.exclude), stale, options, request.reading, request.branch)
 
 
 def _begins(plan: Plan, console: Console, *, all_or_nothing: bool) -> bool:
-    """Return whether the plan has changes to carry out now, and state why it has none, or which tables are left out."""
     if plan.withheld(all_or_nothing=all_or_nothing):
         console.say(
             "Refused: nothing was written. Fix the problems above, or leave these tables out with --exclude.", "error"
@@ -216,7 +563,6 @@ def _begins(plan: Plan, console: Console, *, all_or_nothing: bool) -> bool:
 
 
 def _refuse_options_of_plan(request: PlanRequest) -> None:
-    """Raise SpecError ZL085 for an option that has no effect with a plan file."""
     for option, given in (
         ("--include-rarely-read", request.include_rarely_read),
         ("--avoid-hot", request.avoid_hot is not None),
@@ -234,7 +580,7 @@ def _carry_out(
     shown: TextShown,
     limit: TimeLimit,
 ) -> tuple[Run, int]:
-    """Carry out the plan, show progress, and handle signals. Also return the exit code of a signal, 0 without one."""
+    """Return also the exit code of a signal, 0 without one."""
     tables = len(plan.document.with_status(Status.CHANGES))
     interrupts = Interrupts(lambda: _stop(shown.console, runtime))
     progress = ApplyProgress(shown.view(), runtime, tables)
@@ -249,7 +595,6 @@ def _carry_out(
 
 
 def _interrupted(run: Run, interrupts: Interrupts) -> str:
-    """Return what was committed before a signal, and how to go on."""
     commits = sum(len(applied.commits) for applied in run.done)
     done = f"{plural(commits, 'commit')} made before {'remains' if commits == 1 else 'remain'}"
     if interrupts.at_once or any(isinstance(applied.error, CommitUnknown) for applied in run.done):
@@ -260,23 +605,17 @@ def _interrupted(run: Run, interrupts: Interrupts) -> str:
 
 
 def _outside(maintenance: Maintenance) -> str:
-    """Return the message for a run outside of the maintenance windows, with the start of the next one."""
     begins = f"{maintenance.next_start(datetime.now(UTC)):%Y-%m-%d %H:%M}"
     return f"Outside of the maintenance windows. The next one begins at {begins} ({maintenance.timezone})."
 
 
 def _stop(console: Console, runtime: SparkRuntime) -> None:
-    """Handle the first signal: cancel a running rewrite."""
     with suppress(OSError, RuntimeError):  # the terminal is closed; or the signal has interrupted another write
         console.say(f"\n{_STOPPING}", "error")
     cancel_in_background(runtime)
 
 
 def _results(report: RunReport, done: Sequence[Applied], options: TextOptions) -> str:
-    """Write a line for each table that the run started, the failed tables last, and the number of tables per status.
-
-    One line states the number of tables that the time limit left for a later run.
-    """
     begun = sorted((applied for applied in done if applied.begun), key=lambda a: not result_of(a).succeeded)
     width = min(max((len(printable(applied.table)) for applied in begun), default=0), MAX_NAME_WIDTH)
     lines = [f"{printable(applied.table):<{width}}  {result_text(result_of(applied))}" for applied in begun]
@@ -284,5 +623,5 @@ def _results(report: RunReport, done: Sequence[Applied], options: TextOptions) -
         bytes_left = sum(group.bytes for applied in deferred for group in applied.deferred)
         lines.append(f"{plural(len(deferred), 'table')} ({size(bytes_left)}) left for a later run by the time limit")
     pieces = [piece for line in lines for piece in wrapped(line, options.width, 6)]
-    last = [options.style("title", piece) for piece in wrapped(closing.last_line(report), options.width, 0)]
+    last = [options.style("title", piece) for piece in wrapped(last_line(report), options.width, 0)]
     return "\n" + "".join(f"{line}\n" for line in (*pieces, "", *last))

@@ -7,18 +7,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from zlayout.app.columns import split_columns
 from zlayout.app.concurrent_reads import TIMEOUT
+from zlayout.app.init import split_columns
 from zlayout.app.inspect import Inspection, inspect
 from zlayout.app.project import load_project
 from zlayout.cli.console import Console
 from zlayout.formats.run_metrics import RunMetrics
 from zlayout.message_text import plural
-from zlayout.planner.forecasts import QueryCost
+from zlayout.planner.model import QueryCost
 from zlayout.report.phrases import cost_text
 from zlayout.report.words import duration, number, printable, setting, size, version_word
 from zlayout.secrets import without_secrets
-from zlayout.spec.layout import CLUSTERED_BY
+from zlayout.spec.model import CLUSTERED_BY
 from zlayout.table.metrics import ColumnMetrics
 from zlayout.table.state import LayoutRecord
 
@@ -78,7 +78,7 @@ def as_document(found: Inspection) -> dict[str, Any]:
 
 
 def _layouts(found: Inspection) -> Iterator[tuple[LayoutRecord, int, bool]]:
-    """Yield the layout records of live files, with their number of files and whether they are the declared layout."""
+    """Yield (layout record, number of live files, whether it is the declared layout)."""
     for index, record in enumerate(found.state.files.layouts):
         # A record without live files belongs to another branch, or its files have been replaced.
         if count := int((found.state.files.layout == index).sum()):
@@ -141,10 +141,6 @@ def _metrics(metrics: tuple[ColumnMetrics, ...]) -> Iterator[str]:
 
 
 def _last_run(run: RunMetrics | None, version: str, now: QueryCost | None = None) -> Iterator[str]:
-    """Yield touched that the last run predicted and measured; nothing before the first run.
-
-    now: what a query of the workload opens now, if there is a workload.
-    """
     if run is None:
         return
     yield ""

@@ -9,19 +9,18 @@ from datetime import timedelta
 from pathlib import Path
 
 from zlayout.app.concurrent_reads import Reading
-from zlayout.app.drift import DriftReport, compare
 from zlayout.app.history import append_to_history, with_trends
-from zlayout.app.pictures import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
-from zlayout.app.plan import ProjectPlan, options_of, plan_project
+from zlayout.app.plan import DriftReport, ProjectPlan, compare, options_of, plan_project
 from zlayout.app.plan_file import write_document
 from zlayout.app.project import load_project
+from zlayout.app.results import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
 from zlayout.cli.console import Console, ReadingShown
 from zlayout.cli.options import HERE
 from zlayout.cli.reports import Reports
 from zlayout.message_text import plural
 from zlayout.planner import document
 from zlayout.planner.run_report import RunReport
-from zlayout.records.model import Command
+from zlayout.records.history import Command
 from zlayout.report import text
 
 CHANGES = 2
@@ -157,7 +156,6 @@ def heading(planned: ProjectPlan, command: str = "") -> str:
 
 
 def _print(report: RunReport, heading: str, output: str, console: Console, reports: Reports) -> None:
-    """Print the plan, unless a report goes to stdout."""
     if not reports.take_stdout:
         as_json = output == "json"
         shown = document.to_json(report) if as_json else text.render(report, console.text_options(), heading=heading)

@@ -71,7 +71,6 @@ class Reports:
 
 
 def _below_checkout(environ: Mapping[str, str]) -> str:
-    """Return the working directory relative to the checkout of a GitHub workflow; '' outside of a workflow."""
     workspace = environ.get("GITHUB_WORKSPACE")
     if not workspace:
         return ""

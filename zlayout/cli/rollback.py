@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from zlayout.app.project import load_project
 from zlayout.app.rollback import RolledBack, plan_rollback, roll_back
+from zlayout.cli.apply import stage_text
 from zlayout.cli.console import Approval, Console, spark_of
-from zlayout.cli.views import stage_text
 from zlayout.formats.undo import Undo, total
 from zlayout.message_text import plural
 from zlayout.report.words import number, printable, size, version_word

@@ -8,17 +8,27 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from zlayout.curve.cells import BitOrder, Curve, HilbertCurve, build_on_curve
-from zlayout.curve.cuts import NO_CUTS, rank_with_cuts
-from zlayout.curve.kd import build_kd
-from zlayout.curve.marginal import Marginal
-from zlayout.curve.order import NULL, Ranked, ordinals_among, rank
-from zlayout.curve.ranges import range_boundaries, scale, to_range_ids
-from zlayout.curve.tree import Int32, Int64, KdTree, locate
-from zlayout.curve.zorder import LONG_BITS, round_robin, width_that_fits
+from zlayout.curve.kd import NO_CUTS, build_kd, rank_with_cuts
+from zlayout.curve.tree import (
+    NULL,
+    Int32,
+    Int64,
+    KdTree,
+    Marginal,
+    Ranked,
+    locate,
+    ordinals_among,
+    range_boundaries,
+    rank,
+    scale,
+    to_range_ids,
+)
+from zlayout.curve.zorder import LONG_BITS, BitOrder, Curve, HilbertCurve, build_on_curve, round_robin, width_that_fits
 from zlayout.predicate.model import Compare
-from zlayout.spec.layout import CURVES, WORKLOAD_CURVE, Layout
+from zlayout.spec.model import CURVES, WORKLOAD_CURVE, Layout
+from zlayout.table.state import ColumnBounds, is_text
 
 # `scale` shifts a range id left by this number of bits, and the result must fit into an int64.
 MAX_BITS_PER_COLUMN = 31
@@ -29,7 +39,7 @@ class FileMap:
     """The function from the keys of a row to its file. For every curve it is computed in three steps:
 
     1. The range id of each column is the number of `boundaries[column]` that are <= the key in the order of
-       `zlayout.curve.order`. It is 0 for null.
+       `zlayout.curve.tree`. It is 0 for null.
     2. The range ids lead from the root of `tree` to a leaf. At each node, the row goes left if the column's range id is
        below the threshold. This is the case if the key is null or below boundaries[column][threshold - 1].
     3. The file is tree.file[leaf]. If tree.spread[leaf] is above 1, pmod(hash of the row, spread) is added.
@@ -134,12 +144,7 @@ def build_map(
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """One column of the grid: its range ids, scaled to coordinates.
-
-    Attributes:
-        boundaries: int64[k], the range boundaries as ordinals, ascending.
-        width: log2 of the number of coordinates.
-    """
+    """One column of the grid. boundaries: ordinals, ascending. width: log2 of the number of coordinates."""
 
     boundaries: Int64
     width: int
@@ -246,3 +251,105 @@ def keep_used(tree: KdTree, distinct: Sequence[pa.Array]) -> tuple[tuple[pa.Arra
         threshold[nodes] = np.searchsorted(used, tree.threshold[nodes]) + 1
         boundaries.append(values.take(pa.array(used)))
     return tuple(boundaries), replace(tree, threshold=threshold)
+
+
+# Compute the bounds of simulated files: those that a writer would store for the sampled rows of each file.
+
+
+# This character is appended to a truncated upper bound, so that the bound is above all values with the same prefix.
+LAST_CHARACTER = "\U0010ffff"
+
+
+def simulated_bounds(
+    ranked: Ranked,
+    file: Int32,
+    files: int,
+    unknown: int = 0,
+    bound_length: int | None = None,
+    limits: Int64 | None = None,
+) -> ColumnBounds:
+    """The bounds of each of `files` files, followed by those of `unknown` files, which have no bounds.
+
+    Args:
+        ranked: the column of n sampled rows.
+        file: int32[n], the file of each row, below `files`.
+        files: the number of files with sampled rows.
+        unknown: the number of files without bounds.
+        bound_length: the bound length of strings and binary; None if writers do not truncate bounds.
+        limits: int64[2, files], the lowest and the highest ordinal that a file can contain. The range of the sampled
+            rows of a file is narrower than that of all its rows, by about `range / (rows - 1)` at each end. It is
+            extended by this amount within the limits. None: it is not extended.
+    """
+    low = np.full(files + unknown, len(ranked.distinct), np.int64)
+    high = np.full(files + unknown, -1, np.int64)
+    valid = ranked.ordinals >= 0
+    np.minimum.at(low, file[valid], ranked.ordinals[valid])
+    np.maximum.at(high, file[valid], ranked.ordinals[valid])
+    nulls = np.concatenate([np.bincount(file[~valid], minlength=files), np.full(unknown, -1)]).astype(np.int64)
+    if limits is not None:
+        rows = np.bincount(file[valid], minlength=files)
+        low[:files], high[:files] = _extended(low[:files], high[:files], rows, limits)
+    lower = ranked.distinct.take(pa.array(low, mask=high < 0))
+    upper = ranked.distinct.take(pa.array(high, mask=high < 0))
+    if bound_length is None or not is_text(lower.type):
+        return ColumnBounds(lower, upper, nulls, np.zeros(len(low), bool))
+    return _truncated(lower, upper, nulls, bound_length)
+
+
+def _extended(low: Int64, high: Int64, rows: Int64, limits: Int64) -> tuple[Int64, Int64]:
+    """Extend the ranges of files with rows by the mean distance of these sampled `rows`, within the limits."""
+    filled = high >= low
+    more = np.rint((high - low) / np.maximum(rows - 1, 1)).astype(np.int64)
+    lower = np.where(filled, np.maximum(low - more, limits[0]), low)
+    upper = np.where(filled, np.minimum(high + more, limits[1]), high)
+    return lower, upper
+
+
+def file_limits(built: FileMap, ranked: list[Ranked]) -> Int64:
+    """int64[columns, 2, files]: the lowest and the highest ordinal that a row of each file can have.
+
+    Args:
+        built: the file map.
+        ranked: the columns of the sample that it was built from.
+    """
+    tree = built.tree
+    last = np.array([len(r.distinct) - 1 for r in ranked], np.int64)
+    # The lowest ordinal that is not below each boundary. A boundary of a declared cut need not occur in the sample.
+    starts = [
+        np.searchsorted(ordinals_among(edges, r.distinct), np.arange(len(edges)))
+        for r, edges in zip(ranked, built.boundaries, strict=True)
+    ]
+    found = np.empty((len(ranked), 2, tree.files), np.int64)
+    found[:, 0], found[:, 1] = last[:, None] + 1, -1
+    boxes = [(0 if len(tree.column) else ~0, np.zeros_like(last), last)]
+    while boxes:
+        node, low, high = boxes.pop()
+        if node < 0:
+            files = slice(tree.file[~node], tree.file[~node] + tree.spread[~node])
+            found[:, 0, files] = np.minimum(found[:, 0, files], low[:, None])
+            found[:, 1, files] = np.maximum(found[:, 1, files], high[:, None])
+            continue
+        column = tree.column[node]
+        at = starts[column][tree.threshold[node] - 1]
+        left_high, right_low = high.copy(), low.copy()
+        left_high[column], right_low[column] = min(high[column], at - 1), max(low[column], at)
+        boxes += [(int(tree.left[node]), low, left_high), (int(tree.right[node]), right_low, high)]
+    return found
+
+
+def _truncated(lower: pa.Array, upper: pa.Array, nulls: Int64, length: int) -> ColumnBounds:
+    """Truncate bounds as the writers of both formats do: the lower bound is rounded down and the upper bound up."""
+    is_string = pa.types.is_string(lower.type)
+    size = pc.utf8_length if is_string else pc.binary_length
+    head = pc.utf8_slice_codeunits if is_string else pc.binary_slice
+    last = pa.scalar(LAST_CHARACTER) if is_string else pa.scalar(b"\xff" * 8, lower.type)
+    empty = pa.scalar("" if is_string else b"", lower.type)
+    long = pc.greater(size(upper), length)
+    above = pc.binary_join_element_wise(head(upper, 0, length), last, empty)
+    truncated = pc.or_(pc.greater(size(lower), length), long)
+    return ColumnBounds(
+        head(lower, 0, length),
+        pc.if_else(long, above, upper),
+        nulls,
+        np.asarray(pc.fill_null(truncated, False).to_numpy(zero_copy_only=False), bool),
+    )

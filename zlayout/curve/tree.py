@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from zlayout.table.ranks import axis_and_ranks
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
@@ -157,3 +161,170 @@ def _numbers(levels: Sequence[Level]) -> list[Int64]:
         begin = first[-1][level.split] + np.array([1, 0, 0])
         first.append(np.concatenate((begin, begin + count[: len(begin)])))
     return first
+
+
+# Compute range boundaries from a sample, and range ids from range boundaries. Values are given as ordinals.
+
+
+def snap_cuts(starts: Int64, total: int, parts: int) -> Int64:
+    """Cut sorted rows into at most `parts` runs of nearly equal length, but not between rows with equal values.
+
+    Each quantile moves to the nearest row at which a value begins, or to the lower one of two equally near rows.
+
+    Args:
+        starts: int64[k], the row at which each distinct value begins, ascending, the first 0.
+        total: the number of rows.
+        parts: the maximum number of runs.
+
+    Returns:
+        int64[<= parts]: the indices into `starts` at which runs begin, strictly ascending, the first 0.
+    """
+    if len(starts) <= parts:
+        return np.arange(len(starts), dtype=np.int64)
+    wanted = np.arange(1, parts, dtype=np.int64) * total / parts
+    above = np.minimum(np.searchsorted(starts, wanted), len(starts) - 1)
+    lower_is_nearer = wanted - starts[above - 1] <= starts[above] - wanted
+    return np.unique(np.concatenate(([0], above - lower_is_nearer))).astype(np.int64)
+
+
+def range_boundaries(ordinals: Int64, range_ids: int) -> Int64:
+    """int64[<= range_ids - 1], ascending: the range boundaries of one column, at quantiles of the sample.
+
+    Args:
+        ordinals: int64[n], -1 for null, which counts as a value.
+        range_ids: the maximum number of ranges. A column with at most as many distinct values has one range per value.
+    """
+    counts = np.bincount(ordinals + 1)
+    present = np.flatnonzero(counts)
+    starts = np.cumsum(counts[present]) - counts[present]
+    first = snap_cuts(starts, len(ordinals), range_ids)
+    return present[first[1:]].astype(np.int64) - 1
+
+
+def to_range_ids(ordinals: Int64, boundaries: Int64) -> Int64:
+    """int64[n]: the range id of each ordinal. boundaries: as `range_boundaries` returns them."""
+    return np.searchsorted(boundaries, ordinals, side="right").astype(np.int64)
+
+
+def scale(ids: Int64, count: int, width: int) -> Int64:
+    """Scale range ids 0..count-1 to coordinates 0..2**width-1.
+
+    The coordinates of a column with 7 values then differ in the highest of 10 bits. Range ids would differ in the
+    lowest three bits, which interleaving places last. If count > 2**width, neighbouring ids have the same coordinate.
+
+    Args:
+        ids: int64[n], the range ids.
+        count: the number of range ids.
+        width: log2 of the number of coordinates, at most 31.
+    """
+    return (ids << width) // count
+
+
+# The distribution of one column over its ordinals.
+
+
+@dataclass(frozen=True, slots=True)
+class Marginal:
+    """The distribution of one column, whose nulls have the ordinal -1.
+
+    Attributes:
+        below: float64[distinct + 1]; entry k + 1 is the number of rows whose ordinal is below k.
+        up_to: float64[distinct + 1]; entry k + 1 is the number of rows whose ordinal is at most k.
+        total: The number of rows.
+    """
+
+    below: Float64
+    up_to: Float64
+    total: float
+
+    @property
+    def filled(self) -> float:
+        """The number of rows that are not null."""
+        return self.total - float(self.up_to[0])
+
+    @staticmethod
+    def of(ordinals: Int64) -> Marginal:
+        """The distribution of n rows. ordinals: int64[n], dense, -1 for null."""
+        rows = np.cumsum(np.bincount(ordinals + 1, minlength=1)).astype(np.float64)
+        return Marginal(np.concatenate(([0.0], rows[:-1])), rows, float(rows[-1]))
+
+    def between(self, low: Int64, high: Int64) -> Float64:
+        """float64[n]: the number of rows from the ordinal `low` to the ordinal `high`, int64[n]; 0 if low > high."""
+        inside, some = np.zeros(len(low)), low <= high
+        inside[some] = self.up_to[high[some] + 1] - self.below[low[some] + 1]
+        return inside
+
+
+# The total order of every column type: null, then the values, then NaN; -0.0 equals 0.0; strings by UTF-8 bytes.
+#
+# All curves use ordinals in this order, and so do not depend on the type of a column. Spark has the same order of
+# values, so that a threshold has the same meaning there. Only a comparison with null must be written as `c IS NULL OR
+# c < v`.
+
+
+NULL = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The n values of one column as ordinals.
+
+    Attributes:
+        ordinals: int64[n], the index of each value in `distinct`, -1 for null.
+        distinct: The distinct values without null, ascending.
+    """
+
+    ordinals: Int64
+    distinct: pa.Array
+
+
+def rank(values: pa.Array | pa.ChunkedArray) -> Ranked:
+    """Rank the values: equal values have the same ordinal, and a < b exactly if ordinal(a) < ordinal(b).
+
+    Raises:
+        TableError: ZL109 for a type without an order (lists, structs, maps, intervals).
+    """
+    flat = _canonical(values)
+    ordered = flat.is_valid().to_numpy(zero_copy_only=False)
+    nan = np.zeros(len(flat), bool)
+    if pa.types.is_floating(flat.type):
+        nan = pc.fill_null(pc.is_nan(flat), False).to_numpy(zero_copy_only=False)
+        ordered = ordered & ~nan
+    axis, ranks = axis_and_ranks(flat.filter(pa.array(ordered)))
+    ordinals = np.full(len(flat), NULL, np.int64)
+    ordinals[ordered] = ranks
+    ordinals[nan] = len(axis)
+    example = np.zeros(len(axis) + int(nan.any()), np.int64)
+    example[ordinals[ordinals >= 0]] = np.flatnonzero(ordinals >= 0)
+    return Ranked(ordinals, flat.take(pa.array(example)))
+
+
+def ordinals_among(distinct: pa.Array, values: pa.Array | pa.ChunkedArray) -> Int64:
+    """int64[n]: the index of the last element of `distinct` that is <= each value, -1 for null and if there is none.
+
+    `value < distinct[k]` is equivalent to `index < k`.
+
+    Args:
+        distinct: distinct values, ascending.
+        values: n values, which need not occur in `distinct`.
+    """
+    flat = _canonical(values)
+    joint = rank(pa.concat_arrays([_canonical(distinct).cast(flat.type), flat])).ordinals
+    return np.searchsorted(joint[: len(distinct)], joint[len(distinct) :], side="right").astype(np.int64) - 1
+
+
+def _canonical(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Convert to one array of a type that `pyarrow.Array.take` supports, with equal representations of equal values."""
+    flat = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if pa.types.is_dictionary(flat.type):
+        return _canonical(flat.dictionary_decode())
+    if pa.types.is_float16(flat.type):
+        flat = flat.cast(pa.float32())
+    if pa.types.is_floating(flat.type):
+        # 0.0 + -0.0 is 0.0
+        return pc.if_else(pc.is_nan(flat), pa.scalar(float("nan"), flat.type), pc.add(flat, pa.scalar(0.0, flat.type)))
+    if pa.types.is_decimal32(flat.type) or pa.types.is_decimal64(flat.type):
+        return flat.cast(pa.decimal128(flat.type.precision, flat.type.scale))
+    if pa.types.is_string_view(flat.type):
+        return flat.cast(pa.large_string())
+    return flat.cast(pa.large_binary()) if pa.types.is_binary_view(flat.type) else flat

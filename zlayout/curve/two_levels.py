@@ -14,13 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from zlayout.curve.kd import Goal, grow
+from zlayout.curve.kd import Goal, grow, sort_parts
 from zlayout.curve.layout import FileMap, build, join_trees, keep_used
-from zlayout.curve.marginal import Marginal
-from zlayout.curve.order import Ranked, rank
-from zlayout.curve.ranges import range_boundaries
-from zlayout.curve.sorted_parts import sort_parts
-from zlayout.curve.tree import Float64, Int32, Int64, KdTree
+from zlayout.curve.tree import Float64, Int32, Int64, KdTree, Marginal, Ranked, range_boundaries, rank
 
 # Mean number of files per box. Nearly every box then has at most 64 files, so that its tree has six levels.
 FILES_PER_BOX = 48
@@ -173,14 +169,7 @@ def join(boxes: Boxes, refined: Sequence[Refined], file_rows: float, noise: bool
 
 
 def _with_large_keys(tree: KdTree, leaf: Int32, rows: Float64, spread: Int32 | None) -> KdTree:
-    """Distribute the rows of leaves that are one file each over several files, or mark these files as oversized.
-
-    Args:
-        tree: the tree.
-        leaf: int32[n], the leaves.
-        rows: float64[n], the number of rows of each leaf.
-        spread: int32[n], the number of files for each leaf. None: each stays one file, which is oversized.
-    """
+    """Distribute leaves that are one file each over `spread` files, or mark these files as oversized if it is None."""
     file = tree.file[leaf]
     rows_of_file = tree.rows.copy()
     rows_of_file[file] = rows
@@ -195,7 +184,6 @@ def _with_large_keys(tree: KdTree, leaf: Int32, rows: Float64, spread: Int32 | N
 
 
 def _touched(tree: KdTree, column: int, rows: Marginal) -> Float64:
-    """float64[files]: the share of the non-null rows whose value is in the extent of each file."""
     inside = rows.between(tree.low[:, column], tree.high[:, column])
     return inside / rows.filled if rows.filled else inside
 

@@ -8,10 +8,12 @@ coordinates to the "transposed" index, d words of `bits` bits, whose interleaved
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-from zlayout.curve.tree import Int64
+from zlayout.curve.tree import Bool, Float64, Int32, Int64, KdTree, snap_cuts
 
 LONG_BITS = 63  # bits of a position that fit into an int64
 
@@ -116,3 +118,261 @@ def _reflect_or_exchange(x: list[Int64], axis: int, level: int) -> None:
     x[0] ^= (low & is_set) | exchanged
     if axis:
         x[axis] ^= exchanged
+
+
+# Convert z-order, Hilbert and linear order to a kd tree: cut the curve by rows, then halve grid cells at the cuts.
+#
+# The points whose positions begin with the same bits form a grid cell. The next bit halves this cell on one column:
+# for interleaved bits by definition, for Hilbert because the halves are in Gray-code order. A curve that is cut into
+# files is therefore a kd tree whose thresholds are borders of grid cells. Spark does not compute positions: it
+# compares keys with thresholds, as for curve `kd`. A cell is halved until all its sample rows are in one leaf.
+
+
+# A cut moves by up to this share of the rows of a file to reach the border of a large cell.
+MAX_SHIFT = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class BitOrder:
+    """The order of interleaved bits: z-order, or linear order if the schedule has all bits of the first column first.
+
+    Attributes:
+        widths: The number of bits of each column.
+        schedule: The column of each bit of a position, the most significant bit first.
+    """
+
+    widths: tuple[int, ...]
+    schedule: tuple[int, ...]
+
+    @property
+    def bits(self) -> int:
+        """The number of bits of a position, at most 63."""
+        return len(self.schedule)
+
+    def positions(self, coordinates: Sequence[Int64]) -> Int64:
+        """int64[n]: the position of each point. coordinates: int64[n] for each column."""
+        return interleave(coordinates, self.widths, self.schedule)
+
+    def halve(self, middle: Int64, bit: int) -> tuple[Int32, Int64, Bool]:
+        """Halve cells of one size.
+
+        Args:
+            middle: int64[n], the position at which the second half of each cell begins.
+            bit: log2 of the number of positions of each half.
+
+        Returns:
+            int32[n], the column on which the halves differ; int64[n], the coordinate at which the half with the higher
+            coordinates begins; bool[n], whether the half with the lower coordinates is the first one on the curve.
+        """
+        column = self.schedule[self.bits - 1 - bit]
+        threshold = deinterleave(middle, self.widths, self.schedule)[column]
+        return np.full(len(middle), column, np.int32), threshold, np.ones(len(middle), np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class HilbertCurve:
+    """The Hilbert curve over `columns` columns of `width` bits each. It has the same methods as `BitOrder`."""
+
+    columns: int
+    width: int
+
+    @property
+    def bits(self) -> int:
+        return self.columns * self.width
+
+    def positions(self, coordinates: Sequence[Int64]) -> Int64:
+        return hilbert(coordinates, self.width)
+
+    def halve(self, middle: Int64, bit: int) -> tuple[Int32, Int64, Bool]:
+        """Compare the last point of the first half with the first point of the second, which differ in one column."""
+        del bit
+        last = np.stack(hilbert_inverse(middle - 1, self.columns, self.width))
+        first = np.stack(hilbert_inverse(middle, self.columns, self.width))
+        axis = (last != first).argmax(axis=0)
+        each = np.arange(len(middle))
+        before, after = last[axis, each], first[axis, each]
+        return axis.astype(np.int32), np.maximum(before, after), before < after
+
+
+Curve = BitOrder | HilbertCurve
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """The k distinct positions of a sample of n rows on the curve, cut into pieces, and each piece cut into leaves.
+
+    A piece is one file. With noise, a piece of a single position may become several files.
+
+    Attributes:
+        position: int64[k], the positions, ascending.
+        begin: int64[k + 1], the index of the first row at each position, of the rows in curve order, then n.
+        leaf: int64[k], the leaf of each position, ascending.
+        file_begin: int64[pieces + 1], the index into `position` at which each piece begins, then k.
+    """
+
+    position: Int64
+    begin: Int64
+    leaf: Int64
+    file_begin: Int64
+
+
+def build_on_curve(
+    curve: Curve,
+    coordinates: Sequence[Int64],
+    thresholds: Sequence[Int64],
+    ordinals: Sequence[Int64],
+    n_files: int,
+    noise: bool,
+    depth_within: int = 0,
+) -> KdTree:
+    """The kd tree of a curve that is cut into files with equal numbers of rows. Rows at one position are not separated.
+
+    Args:
+        curve: the curve.
+        coordinates: int64[n] for each column, the grid coordinates of the sample rows, of which there is at least one.
+        thresholds: int64[2**width + 1] for each column, for each coordinate x the lowest ordinal whose coordinate
+            is at least x. The last entry is not used.
+        ordinals: int64[n] for each column, the ordinals of the sample rows.
+        n_files, noise, depth_within: as in `build_kd`. A position with more rows than two files counts as one key.
+    """
+    n_files = max(1, min(n_files, len(ordinals[0])))
+    positions = curve.positions(coordinates)
+    order = np.argsort(positions, kind="stable")
+    pieces = _cut(positions[order], n_files, 1 << depth_within)
+    nodes = _halve_cells(curve, pieces, thresholds)
+    return _assemble(nodes, pieces, [c[order] for c in ordinals], n_files, noise)
+
+
+def _cut(positions: Int64, n_files: int, parts_within: int) -> Pieces:
+    """Cut sorted positions near quantiles into files, and each file likewise into at most `parts_within` leaves."""
+    distinct, starts = np.unique(positions, return_index=True)
+    begin = np.append(starts, len(positions)).astype(np.int64)
+    # log2 of the size of the cell that begins at each distinct position
+    cell_size = np.append(np.inf, np.floor(np.log2(distinct[1:] ^ distinct[:-1])))
+    files = np.append(_file_cuts(begin, n_files, cell_size), len(distinct))
+    is_leaf_start = np.zeros(len(distinct), np.bool_)
+    is_leaf_start[files[:-1]] = True
+    if parts_within > 1:
+        for first, end in pairwise(files.tolist()):
+            rows = begin[first:end] - begin[first]
+            inner = _round_cuts(rows, int(begin[end] - begin[first]), parts_within, cell_size[first:end])
+            is_leaf_start[first + inner] = True
+    return Pieces(distinct, begin, np.cumsum(is_leaf_start) - 1, files.astype(np.int64))
+
+
+def _file_cuts(begin: Int64, n_files: int, cell_size: Float64) -> Int64:
+    rows = np.diff(begin)
+    target = begin[-1] / n_files
+    large = np.flatnonzero(rows > 2 * target)  # such a position is one file; the runs between are cut
+    edges = np.unique(np.concatenate(([0], large, large + 1, [len(rows)])))
+    cuts = []
+    for first, end in pairwise(edges.tolist()):
+        total = int(begin[end] - begin[first])
+        parts = max(1, round(total / target))
+        cuts.append(first + _round_cuts(begin[first:end] - begin[first], total, parts, cell_size[first:end]))
+    return np.concatenate(cuts)
+
+
+def _round_cuts(starts: Int64, total: int, parts: int, cell_size: Float64) -> Int64:
+    """As `snap_cuts`, but each cut moves by up to MAX_SHIFT of a part to the border of the largest cell in reach."""
+    if len(starts) <= parts:
+        return np.arange(len(starts), dtype=np.int64)
+    cuts = snap_cuts(starts, total, parts)
+    # Cuts at borders of large cells result in compact files and a shallow tree.
+    slack = MAX_SHIFT * total / parts
+    wanted = np.rint(starts[cuts] * parts / total) * total / parts
+    low, high = np.searchsorted(starts, wanted - slack), np.searchsorted(starts, wanted + slack, side="right")
+    # A cut outside of the range that it may move in is at the edge of a position with many rows, and stays there.
+    for index in np.flatnonzero((cuts > 0) & (cuts >= low) & (cuts < high)):
+        cuts[index] = low[index] + int(cell_size[low[index] : high[index]].argmax())
+    return np.unique(cuts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """n grid cells of one size that contain rows. All arrays are int64[n].
+
+    Attributes:
+        first, end: A slice of `Pieces.position`.
+        link: The entry of the flat node table for the cell: 4 * parent + 2 (left) or + 3 (right); -1 for the root.
+    """
+
+    base: Int64
+    first: Int64
+    end: Int64
+    link: Int64
+
+    def pick(self, chosen: Bool) -> _Cells:
+        return _Cells(self.base[chosen], self.first[chosen], self.end[chosen], self.link[chosen])
+
+
+def _halve_cells(curve: Curve, pieces: Pieces, thresholds: Sequence[Int64]) -> Int64:
+    """int64[nodes, 4]: column, threshold, left, right of each node. All cells of one size are halved at once."""
+    nodes: list[Int64] = [np.empty((0, 4), np.int64)]
+    links: list[tuple[Int64, Int64]] = []
+    made = 0
+    cells = _Cells(*(np.array([v], np.int64) for v in (0, 0, len(pieces.position), -1)))
+    for bit in range(curve.bits - 1, -2, -1):
+        mixed = pieces.leaf[cells.first] != pieces.leaf[cells.end - 1]
+        done, cells = cells.pick(~mixed), cells.pick(mixed)
+        links.append((done.link, ~pieces.leaf[done.first]))
+        if not mixed.any():
+            break
+        middle = cells.base + (1 << bit)
+        split = np.searchsorted(pieces.position, middle)
+        both = (split > cells.first) & (split < cells.end)  # both halves contain rows
+        node = made + np.arange(int(both.sum()), dtype=np.int64)
+        made += len(node)
+        links.append((cells.link[both], node))
+        column, coordinate, first_is_low = curve.halve(middle[both], bit)
+        threshold = np.array([thresholds[c][x] for c, x in zip(column, coordinate, strict=True)], np.int64)
+        nodes.append(np.stack((column.astype(np.int64), threshold, np.zeros_like(node), np.zeros_like(node)), axis=1))
+        cells = _halves(cells, middle, split, both, 4 * node + 2, first_is_low)
+    table = np.concatenate(nodes)
+    link, child = (np.concatenate(part) for part in zip(*links, strict=True))
+    table.reshape(-1)[link[link >= 0]] = child[link >= 0]
+    return table
+
+
+def _halves(cells: _Cells, middle: Int64, split: Int64, both: Bool, left: Int64, first_is_low: Bool) -> _Cells:
+    one = ~both
+    only_second = split <= cells.first
+    return _Cells(
+        base=np.concatenate((cells.base[both], middle[both], np.where(only_second, middle, cells.base)[one])),
+        first=np.concatenate((cells.first[both], split[both], cells.first[one])),
+        end=np.concatenate((split[both], cells.end[both], cells.end[one])),
+        link=np.concatenate((left + ~first_is_low, left + first_is_low, cells.link[one])),
+    )
+
+
+def _assemble(nodes: Int64, pieces: Pieces, ordinals: Sequence[Int64], n_files: int, noise: bool) -> KdTree:
+    """ordinals: int64[n] for each column, of the rows in curve order."""
+    first, end = pieces.file_begin[:-1], pieces.file_begin[1:]
+    rows = pieces.begin[end] - pieces.begin[first]
+    n = int(rows.sum())
+    is_large = (end - first == 1) & (rows * n_files > 2 * n)
+    spread = np.where(is_large & noise, np.maximum(1, np.rint(rows * n_files / n)), 1).astype(np.int32)
+    file_of_piece = np.cumsum(spread) - spread
+    leaf_start = np.flatnonzero(np.diff(pieces.leaf, prepend=-1))
+    piece_of_leaf = np.searchsorted(first, leaf_start, side="right") - 1
+    low, high = _boxes(ordinals, pieces.begin[first])
+    return KdTree(
+        column=nodes[:, 0].astype(np.int32),
+        threshold=nodes[:, 1],
+        left=nodes[:, 2].astype(np.int32),
+        right=nodes[:, 3].astype(np.int32),
+        file=file_of_piece[piece_of_leaf].astype(np.int32),
+        spread=spread[piece_of_leaf],
+        rows=np.repeat(rows / spread, spread),
+        low=np.repeat(low, spread, axis=0),
+        high=np.repeat(high, spread, axis=0),
+        oversized=np.zeros(0, np.int32) if noise else file_of_piece[is_large].astype(np.int32),
+    )
+
+
+def _boxes(ordinals: Sequence[Int64], starts: Int64) -> tuple[Int64, Int64]:
+    """int64[pieces, columns] twice: the lowest and the highest ordinal that is not null; 0 and -1 if there is none."""
+    none = np.iinfo(np.int64).max
+    low = np.stack([np.minimum.reduceat(np.where(c < 0, none, c), starts) for c in ordinals], axis=1)
+    high = np.stack([np.maximum.reduceat(c, starts) for c in ordinals], axis=1)
+    return np.where(high < 0, 0, low), high

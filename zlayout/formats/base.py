@@ -16,8 +16,7 @@ from zlayout.formats.undo import Undo
 from zlayout.planner.work import Capabilities as Capabilities
 from zlayout.planner.work import Group as Group
 from zlayout.planner.work import Work as Work
-from zlayout.spec.layout import Layout
-from zlayout.spec.model import TableName
+from zlayout.spec.model import Layout, TableName
 from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.state import Int64, PartitionField, TableState
 
@@ -36,8 +35,6 @@ class Commit:
         version: The version that the commit made. For a commit on Iceberg that makes no snapshot, the id of one that
             exists.
         groups: The ids of the groups that the commit completed.
-        files_removed: The number of data files that the commit removed.
-        files_added: The number of data files that the commit added.
         bytes_removed: The size of the removed files on storage.
         bytes_added: The size of the added files on storage.
         rows: The number of rows in the added files.
@@ -89,8 +86,6 @@ class Progress:
     """The progress of the work on a table.
 
     Attributes:
-        table: The name of the table.
-        stage: The current stage.
         detail: What exactly happens in the stage, for people.
         done: The number of finished tasks.
         total: The number of all tasks, 0 if unknown.
@@ -128,7 +123,6 @@ class Listed:
     """A name that a catalog lists.
 
     Attributes:
-        table: The name.
         problem: Why it is not a usable table of the format; None if it is one.
     """
 

@@ -23,8 +23,6 @@ class CatalogKeys:
     """The keys that a catalog of one type accepts in the project.
 
     Attributes:
-        required: Keys that are mandatory.
-        optional: Keys that may be given.
         any_of: Keys of which at least one is mandatory.
         uri_schemes: The schemes of `uri` that occur only with this type, without a driver: `postgresql` and not
             `postgresql+psycopg2`.
@@ -57,7 +55,6 @@ class Traits:
             None if there is no jar for this release. The attribute itself is None if the format needs no jar.
         spark_conf: Spark configuration for every session.
         local_spark_conf: Additional Spark configuration for a local master.
-        branches: Whether a table has branches.
     """
 
     name: str

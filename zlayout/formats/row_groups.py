@@ -24,6 +24,7 @@ MAX_STRATA = 64
 # Limits the requests: row groups are chosen from different files if possible, and the footer of each file needs one.
 MAX_ROW_GROUPS = 512
 READER_THREADS = 8
+MAX_ROWS_PER_GROUP = 1 << 25  # equal values take no space in a file, but some bytes for each row after reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +46,13 @@ class KeyFiles:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """The key columns of one row group.
+    """The key columns of one row group."""
 
-    Attributes:
-        file: The index of its file in the file table.
-        keys: The values of each key column.
-        rows: The number of rows.
-        bytes: The size of the column chunks of the key columns.
-        number: The number of the row group in the order of the random choice.
-    """
-
-    file: int
-    keys: tuple[pa.Array, ...]
+    file: int  # the index in the file table
+    keys: tuple[pa.Array, ...]  # the values of each key column
     rows: int
-    bytes: int
-    number: int
+    bytes: int  # of the column chunks of the key columns
+    number: int  # in the order of the random choice
 
 
 def sample_row_groups(
@@ -159,7 +152,6 @@ class _Reader:
         return RowGroups(np.array(file, np.int64), np.array(rows, np.int64), np.array(size, np.int64), bounds)
 
     def _paths(self, parquet: pq.ParquetFile) -> dict[str, tuple[str, ...] | None]:
-        """Return the path of each key column in a file, by its dotted name; None if the file does not have it."""
         return {c.name: self._source.leaf(c.name, parquet.schema_arrow) for c in self._columns}
 
     def _parquet(self, file: int) -> pq.ParquetFile:
@@ -176,6 +168,9 @@ class _Reader:
         wanted = [".".join(path) for path in paths.values() if path is not None]
         metadata = parquet.metadata.row_group(group)
         rows = int(metadata.num_rows)
+        if rows > MAX_ROWS_PER_GROUP:
+            name = self._files.path[file].as_py()
+            raise pa.ArrowInvalid(f"a row group of {name} has {rows:,} rows, and zlayout reads {MAX_ROWS_PER_GROUP:,}")
         size = sum(
             metadata.column(n).total_compressed_size
             for n in range(metadata.num_columns)
@@ -205,7 +200,6 @@ def _bounds(statistics: Sequence[pq.Statistics | None], type_: pa.DataType) -> C
 
 
 def _limits(statistics: pq.Statistics | None, type_: pa.DataType) -> tuple[Any, Any]:
-    """Return min and max as scalars of the type; (None, None) if the footer has none, or if one cannot be converted."""
     if statistics is None or not statistics.has_min_max:
         return None, None
     try:

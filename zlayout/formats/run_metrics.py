@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zlayout.planner.forecasts import QueryCost
+from zlayout.planner.model import QueryCost
 from zlayout.reading import parse_json
 from zlayout.table.baseline import SIGNIFICANT_DIGITS
 
@@ -33,7 +33,6 @@ class RunColumn:
     """Touched of one z-order column over all partitions.
 
     Attributes:
-        column: The name of the column.
         predicted: The prediction of the plan; None if it had none.
         measured: The value directly after the commit.
     """
@@ -61,7 +60,6 @@ class RunMetrics:
     """The metrics that the newest commit of a run stored.
 
     Attributes:
-        run_id: The id of the run.
         version: The version that the commit made.
         columns: Predicted and measured touched; empty if they are not stored or cannot be read.
         cost: Bytes and seconds of the rewrite; None if they are not stored or cannot be read.
@@ -124,7 +122,6 @@ def parse_query_cost(text: object) -> QueryCost | None:
 
 
 def _items(text: object) -> list[Any]:
-    """Parse a JSON list. Return an empty list for anything else, and for a text that is too long."""
     if not isinstance(text, str) or len(text) > MAX_CHARACTERS:
         return []
     try:

@@ -174,11 +174,7 @@ def hadoop_conf(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ)
 
 
 def _iceberg(catalog: CatalogConfig, style_key: str, style_is_path: bool, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return properties for a library of Iceberg.
-
-    style_key: the property of the library for the style of S3 URLs. style_is_path: whether "true" means that the bucket
-    is in the path, and not in the host name.
-    """
+    """style_key: for the style of S3 URLs. style_is_path: whether "true" means that the path has the bucket."""
     if Store.S3 not in stores(catalog):
         endpoint = gcs_endpoint(catalog)
         return ({"gcs.service.host": endpoint} if endpoint else {}) | properties(catalog)
@@ -196,7 +192,6 @@ def gcs_endpoint(catalog: CatalogConfig) -> str:
 
 
 def _locations(catalog: CatalogConfig) -> Iterator[str]:
-    """Yield the locations in the definition of a catalog: its warehouse and its tables."""
     yield str(catalog.options.get("warehouse", ""))
     yield from map(str, catalog.options.get("tables", {}).values())
 

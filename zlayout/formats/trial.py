@@ -51,8 +51,6 @@ class Trial:
 
     Attributes:
         table: The table on the branch of the trial.
-        format: The name of the format.
-        table_id: The id of the table.
         marked: Whether zlayout made the branch.
         main: The newest snapshot of main; -1 if main has none.
         version: The newest version of the trial.
@@ -130,8 +128,7 @@ def require_publishable(trial: Trial) -> None:
     """Check that main can be fast-forwarded to the branch without a change of rows.
 
     Raises:
-        Refused: ZL250, if main has changed since the branch was made. ZL251, if the branch has commits that are not
-            rewrites by zlayout.
+        Refused: ZL250, if main has changed; ZL251, if the branch has other commits than rewrites by zlayout.
     """
     branch, main = trial.table.branch, trial.table.on("")
     if trial.moved or not trial.known:

@@ -7,7 +7,8 @@ refuse a rollback that would undo a change of another writer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,28 @@ import pyarrow as pa
 from zlayout.errors import Refused
 from zlayout.spec.model import TableName
 from zlayout.table.state import FileTable, PartitionField, TableState
+
+# Compares the sizes of files on storage with those that a table records.
+
+
+MAX_CONCURRENT_REQUESTS = 16  # a request to an object store takes about 20 ms
+
+
+def missing_files(sizes: Mapping[str, int], stored: Callable[[str], int | None]) -> Iterator[tuple[str, int | None]]:
+    """Yield each file that is missing or has another size on storage: its path, and its size there (None if missing).
+
+    Args:
+        sizes: The recorded sizes in bytes, by path.
+        stored: Returns the size in bytes on storage, given the path; None if there is no file. It is called by several
+            threads.
+    """
+    if not sizes:
+        return
+    with ThreadPoolExecutor(min(len(sizes), MAX_CONCURRENT_REQUESTS)) as pool:
+        for (path, size), found in zip(sizes.items(), pool.map(stored, sizes), strict=True):
+            if found != size:
+                yield path, found
+
 
 # The property of a commit that undoes a run: the id of that run.
 ROLLBACK = "zlayout.rollback"
@@ -81,13 +104,9 @@ class Undo:
     """The rollback of one run, as it was determined from the metadata of one version.
 
     Attributes:
-        table: The table.
-        format: The name of the format.
         run_id: The run that is undone.
         commits: The versions of the run's commits that changed files, the oldest first.
         version: The version that was read.
-        table_id: The id of the table.
-        location: The location of the table.
         removed: The files of the run, which the rollback removes, with the columns of FILES.
         returned: The files that return, with the columns of FILES.
         kept: The versions of later commits of other writers, which are kept, the oldest first.

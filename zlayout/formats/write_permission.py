@@ -7,8 +7,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from zlayout.errors import TableError, first_line
+from zlayout.formats.access import CONNECT_SECONDS, READ_SECONDS
 from zlayout.formats.storage import s3_access
-from zlayout.formats.time_limits import CONNECT_SECONDS, READ_SECONDS
 from zlayout.spec.model import CatalogConfig
 from zlayout.table.location import S3_SCHEMES
 
@@ -60,7 +60,6 @@ def require_writable(catalog: CatalogConfig, location: str) -> None:
 
 
 def _abort(client: Any, upload: dict[str, str]) -> None:
-    """Abort a multipart upload. Raises TableError ZL115."""
     for attempt in range(1, ABORT_ATTEMPTS + 1):
         try:
             client.abort_multipart_upload(**upload)
@@ -78,6 +77,5 @@ def _abort(client: Any, upload: dict[str, str]) -> None:
 
 
 def _is_gone(error: Exception) -> bool:
-    """Return whether S3 reported that the upload does not exist."""
     response: Any = getattr(error, "response", None) or {}
     return bool(response.get("Error", {}).get("Code") == "NoSuchUpload")

@@ -57,7 +57,6 @@ def choose_saved(proposal: Proposal, ids: Collection[str]) -> Choice:
 
 
 def _choice(proposal: Proposal, candidates: Collection[int]) -> Choice:
-    """Choose these candidates; or all of them, if nothing is rewritten or deferred, or if there is no budget."""
     if proposal.status is not Status.CHANGES or not proposal.whole_bytes or rest(proposal, candidates) == 0:
         return proposal.everything
     return Choice(tuple(sorted(candidates)))
@@ -69,7 +68,6 @@ def rest(proposal: Proposal, candidates: Collection[int]) -> int:
 
 
 def _needs_budget(proposal: Proposal) -> bool:
-    """Return whether there is anything to rewrite besides the groups on which no budget is spent."""
     left_out = totals(proposal.selection.left_out, proposal.state.files)[2]
     return proposal.status is Status.CHANGES and proposal.whole_bytes > left_out
 
@@ -82,9 +80,7 @@ class _Bundle(NamedTuple):
         touched: The change of touched per byte. It decides among bundles of equal cost, such as those that no query of
             the workload opens.
         ids: The group ids, so that the order is always the same.
-        bytes: The size of the files to rewrite.
         table: The index of the proposal.
-        candidates: The indices of the candidates in the proposal.
     """
 
     cost: float
@@ -96,12 +92,10 @@ class _Bundle(NamedTuple):
 
 
 def _competes(proposal: Proposal) -> bool:
-    """Return whether the proposal has candidates on which a budget can be spent."""
     return proposal.status is Status.CHANGES and proposal.savings is not None and bool(proposal.candidates)
 
 
 def _bundles(at: int, proposal: Proposal, every_workload_known: bool) -> Iterator[_Bundle]:
-    """Yield the bundles of proposal number `at`, ranked as `choose` describes."""
     if not _competes(proposal) or proposal.savings is None:
         return
     layout, worth = proposal.spec.layout, proposal.worth
@@ -117,21 +111,16 @@ def _bundles(at: int, proposal: Proposal, every_workload_known: bool) -> Iterato
 
 
 def _together(candidates: Sequence[Candidate]) -> list[list[int]]:
-    """Return lists of indices of candidates. Those of one list are rewritten together or not at all.
-
-    Groups that need longer bounds are one list. Once the table property is set, files with short bounds cannot be
-    distinguished from files that need no longer bounds (docs/adr/0004-cut-bounds.md), so that a later run would not
-    select groups that are deferred now.
-
-    A group that replaces one file by one file, and not because of deleted rows, is left out if its partition has other
-    candidates. The new file would overlap the same files as before. It would count as laid out, so that the next plan
-    would find less to rewrite although nothing has improved.
-    """
     in_partition = Counter(candidate.partition for candidate in candidates)
     alone, indistinct = [], []
     for number, candidate in enumerate(candidates):
         action = candidate.action
+        # A file that replaces one file overlaps the same files as before. It would count as laid out, so that the next
+        # plan would find less to rewrite although nothing has improved.
         one_to_one = action.files == action.target_files == 1 and action.reason is not Reason.DELETED_ROWS
+        # Groups that need longer bounds are one list. Once the table property is set, files with short bounds cannot be
+        # distinguished from files that need no longer bounds (docs/adr/0004-cut-bounds.md), so that a later run would
+        # not select groups that are deferred now.
         if action.reason is Reason.BOUNDS_TRUNCATED:
             indistinct.append(number)
         elif not (one_to_one and in_partition[candidate.partition] > 1):
@@ -140,10 +129,7 @@ def _together(candidates: Sequence[Candidate]) -> list[list[int]]:
 
 
 def _smallest(proposal: Proposal) -> int:
-    """Return the size in bytes of the smallest useful rewrite.
-
-    It rewrites two groups of one partition, or everything that should be rewritten if no partition has two groups.
-    """
+    """Return the bytes of the smallest useful rewrite: of two groups of one partition, or else of everything."""
     by_partition: dict[int, list[int]] = {}
     for candidate in proposal.candidates:
         by_partition.setdefault(candidate.partition, []).append(candidate.action.bytes)

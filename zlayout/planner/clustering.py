@@ -14,8 +14,7 @@ import numpy as np
 from zlayout.errors import Diagnostic
 from zlayout.planner.actions import ChangeClustering
 from zlayout.planner.partitions import Bools, recorded
-from zlayout.spec.layout import CLUSTERED_BY, CLUSTERING_CURVE, Layout
-from zlayout.spec.model import LayoutSpec
+from zlayout.spec.model import CLUSTERED_BY, CLUSTERING_CURVE, Layout, LayoutSpec
 from zlayout.table.state import FileTable, TableState
 
 MAX_CLUSTERING_COLUMNS = 4  # Delta's limit of clustering columns

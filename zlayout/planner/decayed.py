@@ -7,16 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from zlayout.planner.classes import Classes, classes_of
 from zlayout.planner.forecast import Measured, best_touched, ideal_touched, touched_ratio
 from zlayout.planner.packing import gains
-from zlayout.planner.partitions import Bools, FileFacts, Floats, Index, file_facts
+from zlayout.planner.partitions import Bools, Classes, FileFacts, Floats, Index, classes_of, file_facts
 from zlayout.planner.selection import SelectedFiles
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.reach import Reach, reach
-from zlayout.table.side_by_side import side_by_side
-from zlayout.table.state import FileTable, target_files
-from zlayout.table.sums import counts, sums
+from zlayout.table.metrics import Reach, reach
+from zlayout.table.state import FileTable, counts, side_by_side, sums, target_files
 
 # A rewrite is not expected to reach a lower touched than this, unless theory is lower. If 1 were expected, even the
 # smallest additional group would exceed any tolerance, and every append would cause a rewrite of the whole partition.
@@ -252,18 +249,7 @@ def calibrate(
 
 
 def _factors(touched: Floats, number: Index, distinct: Floats, may_be_below: Bools, spec: LayoutSpec) -> Floats:
-    """Return the ratio of touched to theory of each of G groups.
-
-    Args:
-        touched: float64[G, d], the touched among the files of each group.
-        number: int64[G], the number of these files.
-        distinct: float64[G, d], the number of distinct values; infinity if unknown.
-        may_be_below: bool[G], whether a ratio below 1 counts. If not, it is returned as 1.
-        spec: The layout spec.
-
-    Returns:
-        float64[G, d]; 1 for a group whose touched is close to theory.
-    """
+    """Return the ratio of touched to theory of each group, 1 near theory. distinct: infinity if unknown."""
     ideal = np.maximum(ideal_touched(number, spec.layout, distinct), 1.0)
     factors = np.where(touched > 0, touched / ideal, 1.0)
     mean = factors.mean(axis=1)

@@ -8,24 +8,289 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf, isfinite, prod
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from zlayout.errors import Diagnostic
-from zlayout.planner import forecast, truncated_bounds
-from zlayout.planner.assemble import assemble, describe
-from zlayout.planner.budget import choose
-from zlayout.planner.clustering import clustering_refusals, compare_clustering
+from zlayout.planner import forecast, ordered
+from zlayout.planner.actions import (
+    BranchIs,
+    ClusteringIs,
+    FilesAre,
+    LayoutIs,
+    LocationIs,
+    PartitioningIs,
+    PropertyChange,
+    PropertyIs,
+    Reason,
+    Requirement,
+    SchemaIs,
+    SetProperties,
+    TableIs,
+    TruncatedBounds,
+    VersionIs,
+)
+from zlayout.planner.bounds import growth_notes, indistinct_anyway, worth_longer
+from zlayout.planner.budget import choose, rest
+from zlayout.planner.clustering import clustering_refusals, compare_clustering, left_alone
 from zlayout.planner.decayed import savings
-from zlayout.planner.decision import Decision as Decision
-from zlayout.planner.decision import PlanOptions as PlanOptions
-from zlayout.planner.model import Status
-from zlayout.planner.notes import branch_refusals, budget_too_small, full_rewrite_refusals
-from zlayout.planner.proposal import Proposal, leave_out, pin, select_files
-from zlayout.planner.settings import compare_partitioning, compare_properties
-from zlayout.planner.waiting import hot_groups
-from zlayout.planner.work import Capabilities
+from zlayout.planner.model import ColumnForecast, DeferredGroups, FilesAfter, RankedBy, Status, TablePlan, TouchedRange
+from zlayout.planner.notes import (
+    adoption_notes,
+    branch_refusals,
+    budget_too_small,
+    compare_layout,
+    compare_partitioning,
+    compare_properties,
+    full_rewrite_refusals,
+    indistinct_notes,
+    not_predictable,
+    one_file,
+    outside_notes,
+    partitioning,
+    properties_for_longer,
+    reads_more,
+    scope_notes,
+    truncation_notes,
+    undone_notes,
+    unreasonable_size,
+    unused_settings,
+)
+from zlayout.planner.proposal import Candidate, Choice, Proposal, leave_out, pin, select_files
+from zlayout.planner.ranges import files_after, has_values, rewrites_of, touched_ranges, unknown_ranges, with_bytes
+from zlayout.planner.waiting import (
+    hot_groups,
+    hot_notes,
+    lengthens_later,
+    rarely_read_groups,
+    rarely_read_names,
+    rarely_read_note,
+)
+from zlayout.planner.work import Capabilities, Decision
+from zlayout.planner.work import PlanOptions as PlanOptions
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import check
-from zlayout.table.state import TableState
+from zlayout.table.metrics import size_histogram
+from zlayout.table.state import ColumnBounds, PartitionField, TableState
+from zlayout.table.transforms import transformed
+
+# The ranges that metadata allows for touched and the number of files after rows move to other partitions.
+
+
+def moved_ranges(
+    spec: LayoutSpec, state: TableState, fields: Sequence[PartitionField], chosen: Sequence[Candidate]
+) -> tuple[tuple[TouchedRange, ...], FilesAfter]:
+    """Return the ranges of touched and of the number of files after a rewrite.
+
+    Args:
+        spec: The layout spec.
+        state: The observed table.
+        fields: The partitioning of new files.
+        chosen: The groups to rewrite.
+    """
+    kept = len(state.files) - sum(c.action.files for c in chosen)
+    rows = sum(c.action.rows for c in chosen)
+    partitions = max_partitions(state, fields)
+    partitions = min(partitions, rows) if isfinite(partitions) else partitions
+    low = kept + int(rows > 0)
+    # The files of a group are divided among its partitions. The number in each partition is rounded, and is at least 1.
+    high = kept + sum(c.action.target_files for c in chosen) + len(chosen) * partitions
+    files = FilesAfter(None, low, int(high) if isfinite(high) else None)
+    limit, count = None if files.high is None else float(files.high), max(len(state.files.partitions), 1)
+    # A value is in at least one file, and at most in all files.
+    lows = {name: float(has_values(state.files, name, count).any()) for name in spec.column_names}
+    return tuple(TouchedRange(name, None, low, limit, None) for name, low in lows.items()), files
+
+
+def max_partitions(state: TableState, fields: Sequence[PartitionField]) -> float:
+    """Return an upper limit of the number of partitions of the table's rows by `fields`; infinity if there is none."""
+    return prod(_max_values(state.files.bounds.get(field.source), field) for field in fields)
+
+
+def _max_values(bounds: ColumnBounds | None, field: PartitionField) -> float:
+    """Return an upper limit of the number of values of a partition field, including null; infinity if there is none."""
+    name, _, argument = field.transform.partition("[")
+    if name == "void":
+        return 1
+    if name == "bucket":
+        return int(argument.rstrip("]")) + 1
+    if bounds is None or bounds.lower.null_count or bounds.upper.null_count or not len(bounds.lower):
+        return inf
+    ends = pa.array([pc.min(bounds.lower), pc.max(bounds.upper)], bounds.lower.type)
+    if name == "truncate" and pa.types.is_integer(ends.type):
+        return _steps(transformed(ends, field.transform)) / int(argument.rstrip("]")) + 2
+    if name in ("year", "month", "day", "hour"):
+        return _steps(transformed(ends, field.transform)) + 2
+    if name == "identity" and (pa.types.is_integer(ends.type) or pa.types.is_date32(ends.type)):
+        return _steps(ends if pa.types.is_integer(ends.type) else ends.cast(pa.int32())) + 2
+    if name == "identity" and pa.types.is_boolean(ends.type):
+        return 3
+    return inf
+
+
+def _steps(ends: pa.Array) -> float:
+    low, high = ends.to_pylist()
+    return float(high - low)
+
+
+# Assemble the plan of one table from its proposal and the chosen candidates.
+
+
+def assemble(proposal: Proposal, choice: Choice) -> Decision:
+    """Return the decision that carries out the chosen candidates. It has pinned files only if its status is CHANGES."""
+    spec, state, selection = proposal.spec, proposal.state, proposal.selection
+    kept = [proposal.candidates[n] for n in choice.candidates]
+    left_over = _left_over(proposal, choice)
+    deferred = left_over is not None or proposal.hot is not None
+    change, clustering = proposal.partitioning, None if deferred else proposal.clustering
+    if change is not None and (proposal.waits or (change.full_rewrite and deferred)):
+        change = None
+    # The properties that make bounds longer are set only if every group that needs longer bounds is rewritten now.
+    left = (candidate for n, candidate in enumerate(proposal.candidates) if n not in choice.candidates)
+    all_chosen = left_over is None or all(c.action.reason is not Reason.BOUNDS_TRUNCATED for c in left)
+    lengthens = all_chosen and not lengthens_later(selection)
+    truncated, not_longer = (proposal.truncated, ()) if lengthens else ((), proposal.truncated)
+    # Properties are compared by name, because a column without statistics may need the same property.
+    later = {name for bounds in not_longer for name, _ in properties_for_longer(state, bounds)}
+    properties = tuple(change for change in proposal.properties if change.name not in later and not proposal.waits)
+    status = Status.REFUSED if choice.refusal else proposal.status
+    columns, files = _forecast(proposal, choice)
+    waiting = None if proposal.refusals else rarely_read_groups(selection, state)
+    plan = replace(
+        describe(spec, state, status),
+        actions=(
+            *((SetProperties(properties),) if properties else ()),
+            *(action for action in (change, clustering) if action),
+            *(candidate.action for candidate in kept),
+        ),
+        requirements=_requirements(spec, state, properties, kept),
+        drift=() if clustering else compare_layout(spec, state, selection),
+        left_over=left_over,
+        hot=None if proposal.refusals else proposal.hot,
+        rarely_read=waiting,
+        selects_nothing=not spec.where_may_be_empty and proposal.selects_nothing,
+        decay=selection.decay,
+        columns=columns,
+        files_after=files,
+        diagnostics=(
+            *_diagnostics(proposal, choice, columns, truncated, properties),
+            *growth_notes(spec, state, properties),
+            *((rarely_read_note(spec, waiting),) if waiting else ()),
+        ),
+    )
+    ids = tuple(column.id for column in state.columns_of(spec.column_names))
+    return Decision(
+        plan,
+        pinned={c.action.id: c.files for c in kept} if status is Status.CHANGES else {},
+        column_ids=ids if all(ids) else (),
+        rarely_read=rarely_read_names(selection, state.files),
+        truncated=truncated,
+    )
+
+
+def describe(spec: LayoutSpec, state: TableState, status: Status) -> TablePlan:
+    """Return a plan without actions, which has the name, the layout and the size of a table."""
+    files = state.files
+    return TablePlan(
+        table=str(spec.table),
+        format=state.format,
+        location=spec.location,
+        status=status,
+        settings=tuple(spec.layout.settings().items()),
+        files=len(files),
+        bytes=int(files.bytes.sum()),
+        rows=int(files.live_rows.sum()),
+        partitions=len(files.partitions),
+        files_outside=state.files_outside,
+        rule=spec.rule,
+        commit_bytes=spec.commit_bytes,
+        size_histogram=tuple((b.label, b.files) for b in size_histogram(files.bytes, spec.layout.target_size)),
+    )
+
+
+def _left_over(proposal: Proposal, choice: Choice) -> DeferredGroups | None:
+    left = rest(proposal, choice.candidates)
+    if proposal.whole is None or proposal.refusals or not left:
+        return None
+    ranked_by = RankedBy.TOUCHED if proposal.worth is None else RankedBy.WORKLOAD
+    return replace(
+        proposal.whole,
+        # Candidates within a budget may lack the laid-out groups to merge with, so that files are deferred although
+        # every candidate is chosen.
+        groups=max(len(proposal.candidates) - len(choice.candidates), 1),
+        files=proposal.whole.files - sum(proposal.candidates[n].action.files for n in choice.candidates),
+        bytes=left,
+        ranked_by=ranked_by if proposal.spec.layout.orders else RankedBy.FULL_SCAN,
+    )
+
+
+def _requirements(
+    spec: LayoutSpec, state: TableState, properties: Sequence[PropertyChange], kept: Sequence[Candidate]
+) -> tuple[Requirement, ...]:
+    return (
+        *((LocationIs(state.location),) if state.from_catalog else ()),
+        TableIs(state.table_id),
+        *((BranchIs(spec.table.branch),) if spec.table.branch else ()),
+        VersionIs(state.version),
+        SchemaIs(state.schema_digest),
+        LayoutIs(spec.layout.layout_id),
+        PartitioningIs(tuple(map(str, state.partition_fields))),
+        *((ClusteringIs(state.clustering),) if state.clustering is not None else ()),
+        *(PropertyIs(change.name, change.before) for change in properties),
+        *(FilesAre(candidate.action.id, candidate.digest) for candidate in kept),
+    )
+
+
+def _forecast(proposal: Proposal, choice: Choice) -> tuple[tuple[ColumnForecast, ...], FilesAfter | None]:
+    spec, state = proposal.spec, proposal.state
+    if not choice.candidates:
+        return forecast.columns(proposal.now), None
+    if proposal.moves:
+        moving = [proposal.candidates[n] for n in choice.candidates]
+        ranges, files = moved_ranges(spec, state, partitioning(spec, state), moving)
+        return forecast.columns(proposal.now, ranges), files
+    if not proposal.provable:
+        return forecast.columns(proposal.now, unknown_ranges(spec)), FilesAfter(None, None, None)
+    chosen = [proposal.selection.groups[n].files for n in choice.candidates]
+    rewrites = rewrites_of(state.files, chosen, [proposal.candidates[n].action.target_files for n in choice.candidates])
+    after = forecast.columns(proposal.now, touched_ranges(spec, state, proposal.now, rewrites))
+    return with_bytes(state, proposal.now, rewrites, after), files_after(rewrites)
+
+
+def _diagnostics(
+    proposal: Proposal,
+    choice: Choice,
+    columns: Sequence[ColumnForecast],
+    truncated: Sequence[TruncatedBounds],
+    properties: Sequence[PropertyChange],
+) -> tuple[Diagnostic, ...]:
+    spec, state, selection = proposal.spec, proposal.state, proposal.selection
+    writes = bool(choice.candidates) and not proposal.refusals
+    decays = any(measure.exceeded for measure in selection.decay)
+    selected = selection.every_group
+    external = () if selected else ordered.note(spec, state)
+    return (
+        *proposal.checked,
+        *proposal.refusals,
+        *outside_notes(spec, state, refused=bool(proposal.refusals)),
+        *state.notes,
+        *proposal.notes,
+        *unused_settings(spec),
+        *scope_notes(spec, selection, len(state.files.partitions)),
+        *truncation_notes(spec, state, truncated, properties),
+        *indistinct_notes(spec, proposal.indistinct_anyway),
+        *(external or adoption_notes(spec, selection)),
+        *undone_notes(spec, state, selection),
+        *hot_notes(spec, state, selection.hot),
+        *reads_more(spec, columns),
+        *((left_alone(spec),) if state.clustering and decays and not (selected or selection.left_out) else ()),
+        *((not_predictable(spec, state),) if writes and not proposal.predictable else ()),
+        *(one_file(spec, proposal.now.targets) if writes and proposal.provable and spec.layout.orders else ()),
+        *unreasonable_size(spec, proposal.now.targets, rewrites=writes),
+        *((choice.refusal,) if choice.refusal else ()),
+    )
 
 
 def decide(
@@ -68,7 +333,7 @@ def propose(
     if whole is not None:
         selection = leave_out(spec, state.files, now, selection)
     hot = hot_groups(selection, state, options.hot_after)
-    truncated = truncated_bounds.worth_longer(spec, state, [chosen.files for chosen in selection.groups])
+    truncated = worth_longer(spec, state, [chosen.files for chosen in selection.groups])
     proposal = Proposal(
         spec=spec,
         state=state,
@@ -76,7 +341,7 @@ def propose(
         clustering=compare_clustering(spec, state),
         properties=compare_properties(spec, state, truncated),
         truncated=truncated,
-        indistinct_anyway=truncated_bounds.indistinct_anyway(spec, state),
+        indistinct_anyway=indistinct_anyway(spec, state),
         now=now,
         selection=selection,
         candidates=pin(spec, state, selection),
@@ -103,7 +368,6 @@ def settle(proposals: Sequence[Proposal | Decision], budget: int | None) -> tupl
 
 
 def _refusals(proposal: Proposal, notes: Sequence[Diagnostic], options: PlanOptions) -> tuple[Diagnostic, ...]:
-    """Return the reasons why the table must not be changed."""
     spec, state, change, whole = proposal.spec, proposal.state, proposal.partitioning, proposal.whole
     refusals = [
         *state.refusals,

@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from zlayout.errors import Diagnostic, Location, Refused, SpecError
 from zlayout.message_text import describe_value, escape_unprintable, json_text
+from zlayout.planner.actions import FilesAre
 from zlayout.planner.model import FORMAT_VERSION, Plan, Status, Summary, TablePlan, summary
-from zlayout.planner.picture import Picture
-from zlayout.planner.requirements import FilesAre
-from zlayout.planner.result import TableResult
-from zlayout.planner.run_report import RunReport
+from zlayout.planner.run_report import Picture, RunReport, TableResult
 from zlayout.reading import parse_json, read_at_most
 
 if TYPE_CHECKING:
@@ -122,18 +120,14 @@ def read(path: Path) -> RunReport:
     """Read a plan file.
 
     Raises:
-        SpecError: ZL040 (the file cannot be read or is not JSON), ZL041 (it is not a plan document).
-        Refused: ZL206, the document has another format version.
+        SpecError: ZL040 or ZL041.
+        Refused: ZL206 for another format version.
     """
     return from_json(_text_of(path), str(path))
 
 
 def _text_of(path: Path) -> str:
-    """Return the text of a plan file. When it returns, the bytes of the file no longer take memory.
-
-    Raises:
-        SpecError: ZL040, the file cannot be read, is too large, or is not UTF-8.
-    """
+    """Return the text of a plan file. When it returns, the bytes of the file no longer take memory."""
     try:
         content = read_at_most(path, MAX_BYTES + 1)
         # zlayout writes ASCII. A document with other characters needs up to four times the memory.
@@ -164,8 +158,8 @@ def from_json(text: str, path: str) -> RunReport:
         The plan with its results and pictures.
 
     Raises:
-        SpecError: ZL040 (not JSON), ZL041 (not a plan document); the message names the invalid key.
-        Refused: ZL206, the document has another format version.
+        SpecError: ZL040 or ZL041; the message names the invalid key.
+        Refused: ZL206 for another format version.
     """
     values = _values(text, path)
     del text
@@ -195,7 +189,6 @@ def schema() -> dict[str, Any]:
 
 @cache
 def _adapter() -> TypeAdapter[Document]:
-    """Return the pydantic adapter of the document."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(Document)
@@ -203,14 +196,11 @@ def _adapter() -> TypeAdapter[Document]:
 
 @cache
 def _reader() -> SchemaValidator:
-    """Return a validator of parsed JSON that does not convert numbers, strings and booleans into each other.
-
-    The strict mode of pydantic would also reject lists for tuples and objects for dataclasses. It accepts them only if
-    pydantic parses the JSON itself, but then every error contains a copy of the rejected input. Therefore only scalars
-    are validated in strict mode.
-    """
     from pydantic_core import SchemaValidator
 
+    # Numbers, strings and booleans must not be converted into each other. The strict mode of pydantic would also reject
+    # lists for tuples and objects for dataclasses. It accepts them only if pydantic parses the JSON itself, but then
+    # every error contains a copy of the rejected input. Therefore only scalars are validated in strict mode.
     return SchemaValidator(_strict(_adapter().core_schema))
 
 
@@ -226,7 +216,6 @@ def _strict(schema: Any) -> Any:
 
 
 def _values(text: str, path: str) -> dict[str, Any]:
-    """Parse the JSON of a document, and check its size and format version. Raises the errors of `from_json`."""
     if too_large(text):
         raise _invalid("expected fewer values, found more than a plan of this size has", path)
     # This is checked before parsing, because a parsed object with very many keys takes much memory. The limit is the
@@ -252,7 +241,6 @@ def _values(text: str, path: str) -> dict[str, Any]:
 
 
 def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object as a dict. Raises ValueError for duplicate keys and for too many keys."""
     if len(pairs) > MAX_KEYS_PER_OBJECT:
         raise ValueError(f"expected at most {MAX_KEYS_PER_OBJECT} keys in an object, found {len(pairs)}")
     record = dict(pairs)

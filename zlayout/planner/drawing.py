@@ -13,16 +13,13 @@ import pyarrow.compute as pc
 
 from zlayout.curve.layout import build_map
 from zlayout.planner.forecast import measure
-from zlayout.planner.partition_text import partition_names
-from zlayout.planner.partitions import Bools, Floats
-from zlayout.planner.picture import SCALE, Boxes, Picture, StripBin
+from zlayout.planner.partitions import Bools, Floats, partition_names
+from zlayout.planner.run_report import SCALE, Boxes, Picture, StripBin
 from zlayout.planner.work import Group
-from zlayout.spec.layout import Layout
-from zlayout.spec.model import LayoutSpec
-from zlayout.table.histogram import size_histogram
+from zlayout.spec.model import Layout, LayoutSpec
+from zlayout.table.metrics import size_histogram
 from zlayout.table.ranks import rank_bounds
-from zlayout.table.state import ColumnBounds, FileTable, Int64, TableState, identities, target_files
-from zlayout.table.sums import counts
+from zlayout.table.state import ColumnBounds, FileTable, Int64, TableState, counts, identities, target_files
 
 # Readers cannot distinguish more boxes, and the page would become large.
 MAX_BOXES = 400
@@ -128,7 +125,6 @@ def _sizes_after(
 def _boxes(
     spec: LayoutSpec, files: FileTable, partition: int, rewritten: Bools, groups: Sequence[Group]
 ) -> tuple[Boxes, Boxes | None]:
-    """Return the boxes of a partition, and those after the rewrite; None for the latter without groups."""
     inside = np.flatnonzero(files.partition == partition)
     count = len(inside)
     # The sample is evenly spaced in the order of the file table, so that it has old and new files.
@@ -153,12 +149,7 @@ def _boxes(
 
 
 class _Positions:
-    """The intervals of N files on one column, as distances between bounds and as shares of the rows.
-
-    Attributes:
-        holds_values: bool[N], whether the file has values of the column.
-        low, high: float64[N], the ends of the intervals as distances from the smallest bound; 1 is the largest bound.
-    """
+    """The intervals of N files on one column. low, high: distances from the smallest bound; 1 is the largest bound."""
 
     def __init__(self, bounds: ColumnBounds, files: FileTable) -> None:
         ranked = rank_bounds(bounds, files.rows)
@@ -199,16 +190,7 @@ class _Positions:
 def _predict(
     layout: Layout, axes: Sequence[_Positions], files: FileTable, replaced: Bools, targets: int
 ) -> list[Int64]:
-    """Return the new files after a rewrite, as positions on each column: int64[n, 2] each.
-
-    The curve is applied to random rows with a fixed seed. Their values are in the intervals of the files, and those of
-    different columns are independent.
-
-    Args:
-        axes: The intervals on each drawn column.
-        replaced: bool[N], the files to rewrite.
-        targets: The number of files to write.
-    """
+    """Return the new files, int64[n, 2] for each axis, by the curve on random rows with independent columns."""
     random = np.random.default_rng(0)
     rows = np.maximum(files.live_rows[replaced].astype(np.float64), 1.0)
     file = random.choice(len(rows), size=max(targets * POINTS_PER_FILE, 500), p=rows / rows.sum())

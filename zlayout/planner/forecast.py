@@ -7,15 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from zlayout.planner.forecasts import BytesRead, ColumnForecast, TouchedRange
+from zlayout.planner.model import BytesRead, ColumnForecast, TouchedRange
 from zlayout.planner.partitions import Floats, Index, laid_out
-from zlayout.spec.layout import Layout
-from zlayout.spec.model import LayoutSpec
+from zlayout.spec.model import Layout, LayoutSpec
 from zlayout.table.joint_optimum import joint_optimum
-from zlayout.table.metrics import ColumnMetrics, layout_metrics
-from zlayout.table.reach import Reach, reach
-from zlayout.table.state import FileTable, target_files
-from zlayout.table.sums import counts, sums
+from zlayout.table.metrics import ColumnMetrics, Reach, layout_metrics, reach
+from zlayout.table.state import FileTable, counts, sums, target_files
 
 # Touched after a rewrite divided by the joint optimum, by curve and for 1, 2, 3, and 4 or more columns. The values were
 # simulated on uniform keys (docs/curves.md).

@@ -20,12 +20,11 @@ from zlayout.planner.actions import Reason
 from zlayout.planner.forecast import DECIMALS, ideal_touched
 from zlayout.planner.partitions import Bools, Floats, Index
 from zlayout.planner.selection import SelectedFiles, first_column_rank, in_parts, moved_group
-from zlayout.predicate.facts import Null, Range, fact
+from zlayout.predicate.evaluate import Null, Range, fact
 from zlayout.predicate.model import And, Compare, IsNull
 from zlayout.predicate.prune import may_match
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.baseline import Baseline
-from zlayout.table.joined import joined
 from zlayout.table.state import (
     ColumnBounds,
     FileTable,
@@ -33,6 +32,7 @@ from zlayout.table.state import (
     Partition,
     PartitionField,
     TableState,
+    joined,
     target_files,
 )
 
@@ -196,7 +196,6 @@ def _value(partition: Partition, field: PartitionField) -> object:
 
 
 def _allowed(field: PartitionField, value: object, hull: dict[str, ColumnBounds], rows: Index) -> Bools:
-    """Return the groups, bool[G], whose bounds allow rows with this partition value."""
     is_date = pa.types.is_date(hull[field.source].lower.type)
     match fact(field.transform, value, is_date):
         case Null():

@@ -25,8 +25,7 @@ from zlayout.planner.partitions import (
 )
 from zlayout.planner.selection import SelectedFiles, divided, each_partition
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.state import FileTable
-from zlayout.table.sums import counts, sums
+from zlayout.table.state import FileTable, counts, sums
 
 
 def pack(

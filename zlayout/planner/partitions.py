@@ -2,18 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from zlayout.predicate.evaluate import answers, known
-from zlayout.spec.layout import Layout
-from zlayout.spec.model import LayoutSpec
-from zlayout.table.axis import dense
-from zlayout.table.state import FileTable, PartitionField, TableState
-from zlayout.table.sums import counts, sums
+from zlayout.spec.model import Layout, LayoutSpec
+from zlayout.table.metrics import NO_POINT
+from zlayout.table.order import order_of
+from zlayout.table.ranks import dense
+from zlayout.table.state import FileTable, Int64, Partition, PartitionField, TableState, counts, sums
+
+# Write a partition as text, for example `l_month=2026-01, region=EU`.
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def partition_text(partition: Partition) -> str:
+    """Return `field=value` for each partition field, joined by commas; empty for an unpartitioned table."""
+    named = ((f.source if f.transform == "identity" else str(f), f.transform) for f in partition.fields)
+    pairs = zip(named, partition.values, strict=True)
+    return ", ".join(f"{name}={_value(transform, value)}" for (name, transform), value in pairs)
+
+
+def partition_names(partitions: Sequence[Partition]) -> tuple[list[str], Int64]:
+    """Return the name of each of P partitions, which is its text, and its number: int64[P].
+
+    The number is the position in the order of the names, from 1. Redacted reports show it instead of the name.
+    """
+    names = [partition_text(partition) for partition in partitions]
+    number = np.empty(len(names), np.int64)
+    number[sorted(range(len(names)), key=names.__getitem__)] = np.arange(1, len(names) + 1)
+    return names, number
+
+
+def _value(transform: str, value: Any) -> str:
+    """Return the integer of an Iceberg time transform as a date or time, and any other value as `str` does."""
+    if value is None:
+        return "null"
+    if not isinstance(value, int):
+        return str(value)
+    try:
+        match transform:
+            case "year":
+                return str(1970 + value)
+            case "month":
+                return f"{1970 + value // 12:04}-{value % 12 + 1:02}"
+            case "day":
+                return (_EPOCH + timedelta(days=value)).strftime("%Y-%m-%d")
+            case "hour":
+                return (_EPOCH + timedelta(hours=value)).strftime("%Y-%m-%dT%H")
+    except OverflowError:  # the year is outside of the range of datetime
+        pass
+    return str(value)
+
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -158,13 +206,9 @@ def file_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
 
 
 def _compaction_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
-    """Compute the facts of each file for a layout without z-order columns.
-
-    Files below half of the target size count as small if at least two groups of their partition have such files. The
-    files that one rewrite by this layout wrote are one group, because it could not make them larger. Every other file
-    is a group of its own.
-    """
     group = np.arange(len(files), dtype=np.int64)
+    # The files that one rewrite by this layout wrote are one group, because it could not make them larger. Every other
+    # file is a group of its own.
     index = np.flatnonzero(recorded(spec.layout, files))
     if len(index):
         width = int(files.group.max()) + 2
@@ -172,6 +216,7 @@ def _compaction_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
         _, first_of, number = np.unique(first, return_index=True, return_inverse=True)
         group[index] = index[first_of][number]
         group, _ = dense((group,))
+    # Small files count if at least two groups of their partition have such files.
     small = files.bytes < SMALL_BELOW * spec.layout.target_size
     one_of_each = np.unique(group[small], return_index=True)[1]
     small &= (counts(files.partition[small][one_of_each], len(files.partitions)) > 1)[files.partition]
@@ -180,14 +225,7 @@ def _compaction_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
 
 
 def _baselines(spec: LayoutSpec, files: FileTable, group: Index, in_layout: Index) -> GroupBaselines:
-    """Return the stored baseline of each laid-out group.
-
-    Args:
-        spec: The layout spec.
-        files: The N files of the table.
-        group: int64[N], the laid-out group of each file; -1 for none.
-        in_layout: int64, the indices of the laid-out files.
-    """
+    """Return the stored baseline of each laid-out group. group: int64[N], -1 for none. in_layout: indices of files."""
     count, columns = int(group.max(initial=-1)) + 1, len(spec.layout.columns)
     found = GroupBaselines(np.zeros(count, np.int64), np.zeros((count, columns)))
     if files.baselines:
@@ -251,3 +289,79 @@ def scope(spec: LayoutSpec, state: TableState) -> tuple[Bools, int]:
 
 def _share(part: Floats, whole: Floats) -> Floats:
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+
+
+# Group files by class (partition, group or candidate) and reduce columns over each class without a loop.
+
+
+# The lower end of the hull of a class without points. It is above every point.
+NO_LOWER_BOUND = np.iinfo(np.int64).max // 4
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """M files sorted by class. K of the `count` classes have files.
+
+    Attributes:
+        files: int64[M], indices of files, sorted by class.
+        present: int64[K], the classes that have files, ascending.
+        start: int64[K], the position in `files` where each of these classes begins.
+        count: The number of classes, including those without files.
+    """
+
+    files: Index
+    present: Index
+    start: Index
+    count: int
+
+    def of(self, member: Bools) -> Classes:
+        """Return the classes with only those files for which `member` (bool[N], of all N files) is true."""
+        kept = member[self.files]
+        stop = np.append(self.start, len(self.files))
+        before = np.concatenate(([0], np.cumsum(kept)))[stop]
+        some = before[1:] > before[:-1]
+        return Classes(self.files[kept], self.present[some], before[:-1][some], self.count)
+
+    def numbers(self) -> Index:
+        """Return the number of files per class, int64[count]."""
+        return self._spread(np.diff(self.start, append=len(self.files)), 0)
+
+    def sums(self, values: NDArray[Any]) -> Floats:
+        """Return the sum of `values` ([N], one per file) per class, float64[count]."""
+        return self._spread(self._each(np.add, values).astype(np.float64, copy=False), 0)
+
+    def hull(self, lo: Index, hi: Index) -> tuple[Index, Index]:
+        """Return the hull of each class: the smallest `lo` and the largest `hi` of its files.
+
+        Args:
+            lo, hi: int64[N], the first and the last point of each file; NO_POINT for files without a value, which are
+                ignored.
+
+        Returns:
+            int64[count] each; NO_LOWER_BOUND and NO_POINT for a class without points.
+        """
+        first = self._each(np.minimum, np.where(lo == NO_POINT, NO_LOWER_BOUND, lo))
+        return self._spread(first, NO_LOWER_BOUND), self._spread(self._each(np.maximum, hi), NO_POINT)
+
+    def _each(self, reduce: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
+        found: NDArray[Any] = reduce.reduceat(values[self.files], self.start) if len(self.start) else values[:0]
+        return found
+
+    def _spread(self, values: NDArray[Any], missing: int) -> NDArray[Any]:
+        whole = np.full(self.count, missing, values.dtype)
+        whole[self.present] = values
+        return whole
+
+
+def classes_of(of: Index, count: int, files: Index | None = None) -> Classes:
+    """Group files by class.
+
+    Args:
+        of: int64[M], the class of each file, below `count`.
+        count: The number of classes.
+        files: int64[M], the indices of the files; None for 0..M - 1.
+    """
+    order = order_of(of) if (of[1:] < of[:-1]).any() else np.arange(len(of))
+    ordered = of[order]
+    start = np.flatnonzero(np.diff(ordered, prepend=-1))
+    return Classes(order if files is None else files[order], ordered[start], start, count)

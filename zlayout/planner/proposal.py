@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from zlayout.errors import Diagnostic
-from zlayout.planner import ordered, truncated_bounds
+from zlayout.planner import ordered
 from zlayout.planner.actions import (
     ChangeClustering,
     ChangePartitioning,
@@ -17,19 +17,17 @@ from zlayout.planner.actions import (
     RewriteGroup,
     TruncatedBounds,
 )
+from zlayout.planner.bounds import indistinct_partitions
 from zlayout.planner.decayed import savings
-from zlayout.planner.decision import PlanOptions
 from zlayout.planner.forecast import Measured
-from zlayout.planner.forecasts import DeferredGroups, HotGroups
-from zlayout.planner.model import Status
-from zlayout.planner.partition_text import partition_names
-from zlayout.planner.partitions import OVERSIZED_ABOVE, SMALL_BELOW, Floats
+from zlayout.planner.model import DeferredGroups, HotGroups, Status
+from zlayout.planner.notes import partitioning
+from zlayout.planner.partitions import OVERSIZED_ABOVE, SMALL_BELOW, Floats, partition_names
 from zlayout.planner.ranges import rewrites_of, touched_ranges, unknown_ranges
 from zlayout.planner.select import SelectionInput
 from zlayout.planner.selection import FileSelection, SelectedFiles, moved_group, totals
-from zlayout.planner.settings import partitioning
 from zlayout.planner.waiting import marked, set_hot_aside
-from zlayout.planner.work import rewrite_group
+from zlayout.planner.work import PlanOptions, rewrite_group
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.digests import digests_of
 from zlayout.table.state import FileTable, TableState
@@ -204,7 +202,7 @@ def select_files(
         selection = FileSelection(groups, (), 0, 0, moves=True)
         selection = set_hot_aside(selection, state, hot_after, whole=True)
         return selection, None if budget is None else _whole(spec, state, selection, now, budget)
-    fields, indistinct = partitioning(spec, state), truncated_bounds.indistinct_partitions(spec, state)
+    fields, indistinct = partitioning(spec, state), indistinct_partitions(spec, state)
     waits = marked(state.files.partitions, options.rarely_read)
 
     def selected(max_bytes: int | None) -> FileSelection:

@@ -22,15 +22,13 @@ import numpy as np
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from zlayout.planner.classes import classes_of
 from zlayout.planner.forecast import Measured
-from zlayout.planner.forecasts import BytesRead, ColumnForecast, FilesAfter, TouchedRange
-from zlayout.planner.partitions import Bools, Floats, Index
+from zlayout.planner.model import BytesRead, ColumnForecast, FilesAfter, TouchedRange
+from zlayout.planner.partitions import Bools, Floats, Index, classes_of
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import lacks_bounds
 from zlayout.table.metrics import min_floor
-from zlayout.table.state import Column, FileTable, TableState, is_text
-from zlayout.table.sums import counts, sums
+from zlayout.table.state import Column, FileTable, TableState, counts, is_text, sums
 
 # The largest relative error of `touched`, which is estimated from bounds: docs/metrics.md, "touched".
 ESTIMATE_ERROR = 0.1
@@ -189,22 +187,14 @@ def _max_rows_of_key(spec: LayoutSpec, state: TableState) -> float:
 def _lowest_touched(
     spec: LayoutSpec, state: TableState, now: Measured, at: int, column: Column, targets: Floats
 ) -> Floats:
-    """Return the lowest possible touched of a column after whole partitions are rewritten, float64[P].
-
-    k values fill all N new files, so that a query for a value opens at least N / k files in the mean if the files have
-    equal numbers of rows. A file may have MAX_IMBALANCE times the mean number. Without noise, it may also have all rows
-    of one key.
-
-    Args:
-        at: The index of the column.
-        column: The same column.
-        targets: float64[P], the largest number of new files. See `touched_ranges` for the other arguments.
-    """
+    """Return the lowest touched that rewriting whole partitions can reach. targets: the largest number of new files."""
     values = (state.files.live_rows, state.files.rows_with_value(column.name))
     rows, filled = (sums(state.files.partition, len(targets), each) for each in values)
     distinct = now.metrics[at].by_partition.max_distinct
     if column.distinct is not None:
         distinct = np.minimum(distinct, (1 + SKETCH_ERROR) * column.distinct + 1)
+    # k values fill all N new files, so that a query for a value opens at least N / k files in the mean if the files
+    # have equal numbers of rows. A file may have MAX_IMBALANCE times the mean, and without noise all rows of one key.
     largest = MAX_IMBALANCE * np.divide(rows, targets, out=rows.copy(), where=targets > 0)
     if not spec.layout.noise:
         largest = np.maximum(largest, np.minimum(_max_rows_of_key(spec, state), rows))
@@ -213,16 +203,14 @@ def _lowest_touched(
 
 
 def _max_among_new(spec: LayoutSpec, state: TableState, column: Column, rewrites: Rewrites) -> Floats:
-    """Return the largest possible touched among the new files of each group alone, float64[G].
-
-    At most as many files are opened as there are rows with a value, because a file without a value is not opened. Files
-    in the order of the only z-order column share no value, with three exceptions. Noise distributes a key that has more
-    rows than two files; there is none if nearly all values are distinct. Bounds may be less exact than the values:
-    strings are truncated and timestamps are rounded. A file with NaN may have no bounds.
-    """
+    """Return the largest possible touched among the new files of each group alone, float64[G]."""
     files, nulls = state.files, state.files.bounds[column.name].null_count
     filled = rewrites.sums(np.maximum(files.rows - np.maximum(nulls, 0), 0))
+    # At most as many files are opened as there are rows with a value, because a file without a value is not opened.
     limit = np.where(rewrites.sums(nulls < 0) > 0, rewrites.targets, np.minimum(rewrites.targets, filled))
+    # Files in the order of the only z-order column share no value, with three exceptions. Bounds may be less exact
+    # than the values: strings are truncated and timestamps are rounded. A file with NaN may have no bounds. Noise
+    # distributes a key that has more rows than two files; there is none if nearly all values are distinct.
     truncated = is_text(column.type) and column.bound_length is not None
     if len(spec.column_names) > 1 or truncated or pt.is_timestamp(column.type):
         return limit
@@ -258,13 +246,7 @@ def with_bytes(
 
 
 def _bytes_range(column: str, now: Measured, at: int, rewrites: Rewrites, size: Floats) -> tuple[float, float]:
-    """Return the range of the bytes read after the rewrites.
-
-    Args:
-        column: The name of a z-order column.
-        at: The index of the same column.
-        size: float64[G], the live bytes of each group.
-    """
+    """Return the range of the bytes read. at: the index of the column. size: the live bytes of each group."""
     files, targets, (_, changed, apart) = rewrites.files, rewrites.targets, rewrites.changes()
     values = files.rows_with_value(column)
     own, rows, live = rewrites.share_of_rows(column), rewrites.sums(values), rewrites.sums(files.live_rows)

@@ -5,11 +5,170 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated
+
+from annotated_types import Len
 
 from zlayout.errors import Diagnostic
+from zlayout.planner.actions import Count, Histogram
 from zlayout.planner.model import Plan, TablePlan
-from zlayout.planner.picture import Picture
-from zlayout.planner.result import TableResult
+
+# A picture of the layout of a table as plain data, for the HTML report. It shows a sample of the files.
+#
+# A position is an integer from 0 to 1000: the share of rows below a bound, in thousandths. Positions show how files
+# lie relative to each other, but no values of rows.
+
+
+SCALE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Boxes:
+    """The files of one partition, as boxes over one or two z-order columns."""
+
+    positions: Annotated[tuple[Count, ...], Len(0, 40_000)]
+    """Four positions per box: left, right, bottom, top. With one column, boxes are stacked from bottom to top."""
+    files: Count
+    """The number of files of the partition."""
+    coarse: bool = False
+    """Whether each box represents several predicted files. If not, each box is one file of a sample."""
+
+    @property
+    def count(self) -> int:
+        return len(self.positions) // 4
+
+
+@dataclass(frozen=True, slots=True)
+class StripBin:
+    """Neighbouring partitions that are drawn as one rectangle."""
+
+    label: str
+    """The names of the first and the last of these partitions."""
+    partitions: Count
+    """The number of partitions."""
+    files: Count
+    """The number of files in these partitions."""
+    rewritten: Count
+    """The number of these files that the plan rewrites."""
+    excess: float
+    """The highest touched ratio of these partitions, by theory; 1 is best."""
+
+
+Strip = Annotated[tuple[StripBin, ...], Len(0, 10_000)]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture of the layout of one table."""
+
+    columns: Annotated[tuple[str, ...], Len(1, 2)]
+    """The first two z-order columns."""
+    partition: str
+    """The partition whose files are drawn; empty for an unpartitioned table."""
+    before: Boxes
+    """The present files."""
+    after: Boxes | None
+    """The files after the rewrite, from sampled rows or from file bounds; null if they are not known."""
+    strip: Strip
+    """The partitions, sorted by name; empty for a table with one partition."""
+    sizes_after: Histogram
+    """The predicted number of files per class of size; empty if nothing is rewritten."""
+    partition_number: Count = 0
+    """The number of the partition, as in `RewriteGroup`; 0 for an unpartitioned table."""
+    sampled: bool = False
+    """Whether `after` was predicted from sampled rows. If not, it is an illustration from bounds alone."""
+
+
+# The result of apply for one table, as plain data.
+
+
+class ResultStatus(StrEnum):
+    """The state of a table after apply.
+
+    Attributes:
+        WITHIN_BUDGET: Everything that the budget allows is done.
+        OUT_OF_TIME: The time limit left no time for some groups.
+        HOT: Everything is done except for groups that wait because their partitions are hot.
+        NOT_YET: Some groups conflicted with concurrent changes.
+        UNKNOWN: A commit outcome is unknown, or the table could not be read again.
+    """
+
+    AS_DECLARED = "as_declared"
+    WITHIN_BUDGET = "within_budget"
+    OUT_OF_TIME = "out_of_time"
+    HOT = "hot"
+    NOT_YET = "not_yet"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the table is as declared, or as near to it as the limits of the run allow."""
+        limited = (ResultStatus.WITHIN_BUDGET, ResultStatus.OUT_OF_TIME, ResultStatus.HOT)
+        return self is ResultStatus.AS_DECLARED or self in limited
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredColumn:
+    """The metrics of one z-order column, measured after the run."""
+
+    column: str
+    """The column."""
+    touched: float
+    """The expected number of files that a query for one value opens."""
+    depth: float
+    """For each file, the largest number of files that share one value of its interval; mean over files."""
+    overlaps: float
+    """For each file, the number of other files whose interval intersects its own; mean over files."""
+    depth_histogram: Histogram
+    """Number of files per class of depth."""
+    predicted: float | None = None
+    """The forecast of `touched` from the sample of the run; null without a sample."""
+    bytes_read: Count = 0
+    """The expected size, in bytes, of the files that a query for one value opens."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableResult:
+    """What one run did to one table, and the metrics of the table afterwards."""
+
+    run_id: str
+    """The run id, which is stored with each commit."""
+    outcome: ResultStatus
+    """The state of the table after the run."""
+    commits: Count
+    """The number of commits."""
+    files_removed: Count
+    """The number of files that rewrites removed."""
+    files_added: Count
+    """The number of files that rewrites added."""
+    bytes_added: Count
+    """The size of the added files in bytes."""
+    problems: tuple[Diagnostic, ...] = ()
+    """Errors and refusals of the run; empty if the table is as declared."""
+    columns: tuple[MeasuredColumn, ...] = ()
+    """The metrics after the run; empty if the table was not measured again."""
+    size_histogram: Histogram = ()
+    """The number of files per class of size after the run; empty if the table was not measured again."""
+    boxes: Boxes | None = None
+    """The files after the run, for the HTML report; null if they were not drawn."""
+    strip: Strip = ()
+    """The partitions after the run, for the HTML report; empty if they were not drawn."""
+    bytes_removed: Count = 0
+    """The size, in bytes, of the files that rewrites removed. They stay on storage until old versions expire."""
+    rollback: str = ""
+    """The command that undoes the rewrites of the run; empty if there is none."""
+    deferred_groups: Count = 0
+    """The number of groups for which the time limit left no time."""
+    deferred_bytes: Count = 0
+    """The size of the files in these groups, in bytes."""
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the table is as declared, or as near to it as the limits of the run allow."""
+        return self.outcome.succeeded
 
 
 @dataclass(frozen=True, slots=True)

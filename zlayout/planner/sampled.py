@@ -14,22 +14,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zlayout.planner.bound_need import length_in
-from zlayout.planner.decision import Decision
+from zlayout.planner.bounds import length_in
 from zlayout.planner.drawing import columns_of_picture, most_interesting
-from zlayout.planner.forecasts import ColumnForecast, FilesAfter, SampleFacts
-from zlayout.planner.model import READS_MORE, TablePlan
+from zlayout.planner.model import READS_MORE, ColumnForecast, FilesAfter, SampleFacts, TablePlan
 from zlayout.planner.notes import reads_more, small_partition_files
 from zlayout.planner.partitions import SMALL_BELOW, Bools, Index
 from zlayout.planner.ranges import stays_unbounded
 from zlayout.planner.selection import first_column_rank
-from zlayout.planner.simulated import Column, together
-from zlayout.planner.simulation import MAX_GROUPS, Rewrite, Simulation, errors_of, simulate
-from zlayout.planner.work import Group
+from zlayout.planner.simulation import MAX_GROUPS, Column, Rewrite, Simulation, errors_of, simulate, together
+from zlayout.planner.work import Decision, Group
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.key_sample import RowGroups, RowGroupSample
-from zlayout.table.metrics import layout_metrics
-from zlayout.table.reach import reach
+from zlayout.table.metrics import layout_metrics, reach
 from zlayout.table.state import ColumnBounds, FileTable, PartitionField, TableState
 
 # The smallest error of a prediction, as a share of it, because the rewrite draws another sample. It is larger if only
@@ -161,14 +157,7 @@ def _forecast(
     read: float,
     read_error: float,
 ) -> ColumnForecast:
-    """Return the forecast of one column. Values that are not finite are unknown.
-
-    Args:
-        column: The forecast from metadata.
-        rewrite: The input of the simulation.
-        touched, floor, read: The simulated touched, floor and bytes read.
-        touched_error, read_error: The standard errors of touched and bytes read.
-    """
+    """Values that are not finite are unknown. The errors are standard errors."""
     size, sample, min_error = column.bytes_read, rewrite.sample, min_error_of(rewrite)
     in_row_groups = _bytes_in_row_groups(rewrite.files, rewrite.group >= 0, sample.footers, column.column)
     size = replace(size, in_row_groups=min(in_row_groups, size.now))
@@ -195,14 +184,7 @@ def min_error_of(rewrite: Rewrite) -> float:
 def _around(
     value: float, error: float, low: float | None, high: float | None, min_error: float
 ) -> tuple[float, float, float | None]:
-    """Return a prediction, and its range of twice the standard error in each direction.
-
-    Args:
-        value: The simulated value.
-        error: Its standard error; infinity if it is unknown.
-        low, high: The range that metadata guarantees, to which all results are limited. None is unknown.
-        min_error: The result of `min_error_of`.
-    """
+    """Return a prediction and its range of twice the standard error, within the range that metadata guarantees."""
     lowest, highest = float(low or 0.0), np.inf if high is None else float(high)
     predicted = float(np.clip(value, lowest, highest))
     half = max(2 * error if np.isfinite(error) else np.inf, min_error * predicted)
@@ -211,7 +193,6 @@ def _around(
 
 
 def _files_after(plan: TablePlan, spec: LayoutSpec, found: Simulation) -> FilesAfter:
-    """Return the predicted number of files with its range, both within what metadata allows, and the new sizes."""
     size = np.concatenate([s.bytes for s in found.new]) if found.new else np.zeros(0, np.int64)
     lowest, highest = (plan.files_after.low, plan.files_after.high) if plan.files_after else (None, None)
     kept = plan.files - sum(g.files for g in plan.groups)
@@ -241,18 +222,9 @@ def predictions(plan: TablePlan) -> Mapping[str, float]:
 
 
 def _bytes_in_row_groups(files: FileTable, sampled: Bools, groups: RowGroups, column: str) -> int:
-    """Return the expected size of the row groups that a query for one value cannot skip, in the whole table.
-
-    The row groups of sampled files, whose footers are known, are measured as if they were files (`layout_metrics`). The
-    ratio of the result to the bytes read of these files is applied to all files that the sample represents. Other files
-    count as a whole.
-
-    Args:
-        files: The N files of the table.
-        sampled: bool[N], the files that the sample represents.
-        groups: The row groups of the sampled files.
-        column: A z-order column.
-    """
+    """Return the expected size of the row groups that a query for one value cannot skip, in the whole table."""
+    # The row groups of sampled files, whose footers are known, are measured as if they were files. The ratio to the
+    # bytes read of these files is applied to all files that the sample represents. Other files count as a whole.
     footers = (files.take(np.unique(groups.file)), _as_files(files, groups, column))
     whole, parts = (layout_metrics(table, [column])[0].bytes_read for table in footers)
     share = min(parts / whole, 1.0) if whole else 1.0

@@ -1,9 +1,9 @@
 """Select the files to rewrite in each partition, and the reason. Pure functions without a loop over files.
 
 A file is *laid out* if the layout of the spec covers its layout record, or if it is adopted
-(`zlayout.planner.adoption`). A partition needs no rewrite if one rewrite laid out all of its files. Any other partition
+(`zlayout.planner.select`). A partition needs no rewrite if one rewrite laid out all of its files. Any other partition
 has drift (another layout, no layout, or an older partitioning) or decay (new files beside laid-out files, or deleted
-rows). Decay within the tolerance is ignored. Above the tolerance, `zlayout.planner.merge` selects the files whose
+rows). Decay within the tolerance is ignored. Above the tolerance, `zlayout.planner.select` selects the files whose
 rewrite restores the tolerance at the lowest cost.
 """
 
@@ -11,25 +11,382 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from zlayout.planner.accepted import is_accepted
-from zlayout.planner.adoption import Adopted, adopt, too_few
 from zlayout.planner.clustering import rewritten_by_optimize, without_touched
-from zlayout.planner.decayed import measured_partitions
-from zlayout.planner.forecast import Measured, measure
-from zlayout.planner.merge import merge
+from zlayout.planner.decayed import Decayed, measured_partitions, touched_of_new
+from zlayout.planner.forecast import Measured, best_touched, measure, touched_ratio
 from zlayout.planner.model import Decay, Measure
 from zlayout.planner.moves import arrivals, move_groups
 from zlayout.planner.packing import pack, shared
-from zlayout.planner.partitions import OVERSIZED_ABOVE, Bools, Floats, PartitionFacts, file_facts, much_deleted
+from zlayout.planner.partitions import (
+    OVERSIZED_ABOVE,
+    SMALL_BELOW,
+    Bools,
+    Classes,
+    FileFacts,
+    Floats,
+    Index,
+    PartitionFacts,
+    classes_of,
+    file_facts,
+    much_deleted,
+)
 from zlayout.planner.partitions import partition_facts as facts_of
-from zlayout.planner.selection import FileSelection, by_partition, divided, moved_group
+from zlayout.planner.selection import FileSelection, by_partition, divided, is_accepted, moved_group
 from zlayout.planner.waiting import set_rarely_read_aside
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.state import FileTable, PartitionField, TableState
-from zlayout.table.sums import counts
+from zlayout.table.metrics import Reach
+from zlayout.table.state import FileTable, PartitionField, TableState, counts, side_by_side, sums, target_files
+
+# Adopt files without a layout record whose bounds are already as a rewrite would leave them. Pure functions.
+#
+# A table that other writers sorted needs no rewrite. Each plan computes from the metadata which files are adopted, and
+# nothing is stored. An adopted file remains adopted when other files are rewritten, because this does not change how
+# many rows of the partition are in its interval.
+#
+# The files of a partition without a layout record are all adopted if the partition is within the tolerance. If not, or
+# if the partition has layout records, each file is examined on its own, and later appends are merged with the adopted
+# files as with laid-out files. The adopted files must then have at least half of the rows of the partition. A few new
+# files beside laid-out files are therefore not adopted, even if they are in order: they are an append.
+
+
+# A query must be able to skip at least this share of the files that it could skip in a perfect layout. With few files,
+# touched is within the tolerance even without an order, and only this condition shows that the files are in order.
+MIN_SHARE_EXCLUDED = 0.5
+# The share of the rows of a partition that its adopted files must have, if not all are adopted.
+MIN_SHARE_ADOPTED = 0.5
+# The minimum number of adopted files of a partition, if not all are adopted. Estimates for fewer files are not stable.
+MIN_FILES_ADOPTED = 8
+# Rounding errors of sums up to this size do not decide whether a file is adopted.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """The facts of files and partitions in which adopted files count as laid out.
+
+    Attributes:
+        files: bool[N], the adopted files.
+        each_file: The facts of the files. The adopted files of a partition are one laid-out group.
+        partitions: The facts of the partitions.
+    """
+
+    files: Bools
+    each_file: FileFacts
+    partitions: PartitionFacts
+
+
+def adopt(
+    spec: LayoutSpec, files: FileTable, each_file: FileFacts, facts: PartitionFacts, eligible: Bools, now: Measured
+) -> Adopted:
+    """Adopt all files of partitions that are within the tolerance, and in other partitions the files that are in order.
+
+    Files of these other partitions are not adopted if they are small or oversized, or have many deleted rows.
+
+    Args:
+        spec: The layout spec.
+        files: The N files of the table.
+        each_file: The facts of the files.
+        facts: The facts of the P partitions.
+        eligible: bool[P], the partitions in which files may be adopted.
+        now: The present metrics.
+    """
+    unrecorded = files.layout < 0
+    has_unrecorded = counts(files.partition[unrecorded], len(facts.files)) > 0
+    open_to = eligible & (facts.files > 1) & has_unrecorded & ((facts.laid > 0) | (facts.outdated == 0))
+    if not open_to.any() or not spec.layout.orders:
+        return Adopted(np.zeros(len(files), bool), each_file, facts)
+    perfect = _excluded(now.ideal, now.targets)
+    excluded = _excluded(now.touched, now.files)
+    unfit = each_file.small | (files.bytes > OVERSIZED_ABOVE * spec.layout.target_size)
+    unbounded = _unbounded(spec, files, now)
+    whole = open_to & (facts.laid == 0) & (now.ratio <= spec.tolerance.touched)
+    whole &= excluded >= MIN_SHARE_EXCLUDED * perfect - _ROUNDING
+    whole &= counts(files.partition[unfit], len(facts.files)) <= spec.tolerance.small_files * facts.files
+    whole &= counts(files.partition[unbounded], len(facts.files)) == 0
+    whole &= facts.deleted <= spec.tolerance.deleted_rows
+    found = whole[files.partition]
+    # If half of the files are in order, a query skips half as many files as if all were.
+    part = open_to & ~whole & (excluded >= MIN_SHARE_ADOPTED * MIN_SHARE_EXCLUDED * perfect - _ROUNDING)
+    if part.any():
+        fit = unrecorded & ~(unfit | unbounded | much_deleted(files, spec))
+        found |= _in_order(spec, files, fit, part, perfect, now)
+    return _counted(files, each_file, facts, found)
+
+
+def _unbounded(spec: LayoutSpec, files: FileTable, now: Measured) -> Bools:
+    """Return the files that have values but no bounds in a z-order column, so that their order is unknown."""
+    missing = np.zeros(len(files), bool)
+    for name, metrics in zip(spec.column_names, now.metrics, strict=True):
+        if metrics.unbounded:
+            bounds = files.bounds[name]
+            present = pc.and_(bounds.lower.is_valid(), bounds.upper.is_valid())
+            missing |= ~present.to_numpy(zero_copy_only=False) & (bounds.null_count != files.rows)
+    return missing
+
+
+def _excluded(touched: Floats, files: Index) -> Floats:
+    """Return the share of files that a query for one value skips, as the mean over the z-order columns: float64[P]."""
+    share: Floats = 1.0 - (touched / np.maximum(files, 1)[:, None]).mean(axis=1)
+    return share
+
+
+def _in_order(spec: LayoutSpec, files: FileTable, fit: Bools, part: Bools, perfect: Floats, now: Measured) -> Bools:
+    """Return the files to adopt: those that add at most `tolerance.touched` times as much to touched as a new file."""
+    found = np.zeros(len(files), bool)
+    index = np.flatnonzero(part[files.partition])
+    owner = files.partition[index]
+    best = best_touched(now.ideal)
+    relative, excluded = np.zeros(len(index)), np.zeros(len(index))
+    reaches = side_by_side(lambda at: now.reach_of(files, at, index), range(len(spec.column_names)), len(index))
+    for column, measured in enumerate(reaches):
+        # A file adds the share of the rows in its interval, and a new file the lowest touched by theory divided by the
+        # number of new files.
+        share = now.targets[owner] * measured.share
+        # No layout makes the interval of a file with a single value narrower.
+        share = np.where(measured.lo == measured.hi, np.minimum(share, best[owner, column]), share)
+        relative += np.divide(share, best[owner, column], out=np.zeros(len(index)), where=best[owner, column] > 0)
+        excluded += 1.0 - measured.share
+    keys = len(spec.column_names)
+    inside = fit[index] & (relative <= keys * (spec.tolerance.touched + _ROUNDING))
+    # Queries must also skip the file often enough.
+    inside &= excluded >= keys * (MIN_SHARE_EXCLUDED * perfect[owner] - _ROUNDING)
+    found[index[inside]] = True
+    found[too_few(files, found, len(part))[files.partition] & found] = False
+    return found
+
+
+def too_few(files: FileTable, adopted: Bools, partitions: int) -> Bools:
+    """Return the partitions, bool[P], in which the files `adopted` (bool[N]) are too few, or have too few rows."""
+    index = np.flatnonzero(adopted)
+    rows = sums(files.partition[index], partitions, files.rows[index])
+    few: Bools = rows < MIN_SHARE_ADOPTED * sums(files.partition, partitions, files.rows)
+    return few | (counts(files.partition[index], partitions) < MIN_FILES_ADOPTED)
+
+
+def _counted(files: FileTable, each_file: FileFacts, facts: PartitionFacts, adopted: Bools) -> Adopted:
+    """Return the facts in which adopted files count as laid out, those of each partition as one more laid-out group."""
+    index = np.flatnonzero(adopted)
+    owner, count = files.partition[index].astype(np.int64), len(facts.files)
+    number = counts(owner, count)
+    some = number > 0
+    group, small = each_file.group.copy(), each_file.small.copy()
+    group[index] = int(group.max(initial=-1)) + np.cumsum(some)[owner]
+    small[index] &= number[owner] == 1
+    enlarged = counts(files.partition[each_file.small & ~small], count)
+    rows = sums(files.partition, count, files.rows)
+    clustered = np.divide(sums(owner, count, files.rows[index]), rows, out=np.zeros(count), where=rows > 0)
+    baselines = each_file.baselines.with_missing(int(some.sum()))
+    of_files = replace(each_file, laid=each_file.laid | adopted, group=group, small=small, baselines=baselines)
+    of_partitions = replace(
+        facts,
+        laid=facts.laid + number,
+        groups=facts.groups + some,
+        unclustered=np.where(some, np.maximum(facts.unclustered - clustered, 0.0), facts.unclustered),
+        small=np.where(some, facts.small - enlarged / np.maximum(facts.files, 1), facts.small),
+    )
+    return Adopted(adopted, of_files, of_partitions)
+
+
+# Select the files to rewrite in decayed partitions: new files, and laid-out files to merge them with.
+#
+# Candidates of all partitions are evaluated together. Every step is an array operation over all candidates, so that
+# the time depends on the number of files and not on the number of partitions (docs/adr/0006-incremental-rewrites.md).
+
+
+# The share of `tolerance.touched` - 1 that a rewrite must leave unused, for later appends and prediction errors.
+UNUSED_SHARE_OF_TOLERANCE = 0.1
+# A candidate that does not restore the tolerance gets a score multiplied by this factor, so that it is worse than every
+# candidate that does.
+NOT_RESTORED_FACTOR = 1e15
+
+
+def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, max_bytes: float) -> Bools:
+    """Choose the files to rewrite in every partition, bool[N].
+
+    A candidate consists of the pending files and the 0, 1, 2, ... smallest laid-out groups of the partition. Of these
+    groups it has either all files, or only those that intersect the hull of the pending files in every column.
+
+    Only candidates of at most `max_bytes` count. Of those that are predicted to restore the tolerance, and those with
+    all files of the partition, the one with the fewest bytes per unit of unused tolerance is chosen, because unused
+    tolerance delays the next rewrite. If there is none, the one with the largest gain per byte is chosen. If none gains
+    anything, only the pending files are chosen.
+
+    Args:
+        decayed: The N files and their metrics.
+        pending: bool[N], the files that must be rewritten. They include all files without a laid-out group.
+        spec: The layout spec.
+        max_bytes: The limit of one rewrite in bytes; infinity for no limit.
+    """
+    laid_out = _laid_out_groups(decayed, pending)
+    everything = classes_of(_first_candidates(decayed, pending, laid_out), laid_out.candidates)
+    intersects = pending | _intersecting(decayed, pending)
+    alone = _small_files_left_alone(decayed, pending, intersects, laid_out, spec)
+    whole, partial = side_by_side(
+        lambda variant: _best_candidates(decayed, pending, laid_out, *variant, spec, max_bytes),
+        tuple(zip((everything, everything.of(intersects)), alone, strict=True)),
+        len(pending),
+    )
+    pick = partial[0] < whole[0]
+    step = np.where(pick, partial[1], whole[1])
+    merged = np.zeros(len(decayed.files) + 1, bool)
+    number = np.arange(len(laid_out.group)) - laid_out.start[laid_out.partition]
+    merged[laid_out.group] = number < step[laid_out.partition]
+    return pending | (merged[decayed.facts.group] & (intersects | ~pick[decayed.partition]))
+
+
+@dataclass(frozen=True, slots=True)
+class _LaidOutGroups:
+    """The U laid-out groups that have files which are not pending, sorted by partition and then by bytes.
+
+    Candidates are numbered in the same order: in each partition, first the candidate without laid-out groups, then one
+    for each group that is added to the previous candidate.
+
+    Attributes:
+        start: int64[P + 1], the position of the first group of each partition.
+    """
+
+    group: Index
+    partition: Index
+    start: Index
+
+    @property
+    def candidates(self) -> int:
+        return len(self.group) + len(self.start) - 1
+
+    @property
+    def without(self) -> Index:
+        """The candidate without laid-out groups of each partition, int64[P]."""
+        return self.start[:-1] + np.arange(len(self.start) - 1)
+
+    @property
+    def candidate(self) -> Index:
+        """The first candidate that contains each group, int64[U]."""
+        return np.arange(len(self.group)) + self.partition + 1
+
+
+def _laid_out_groups(decayed: Decayed, pending: Bools) -> _LaidOutGroups:
+    kept = np.flatnonzero(~pending)
+    group = decayed.facts.group[kept]
+    size = np.bincount(group, decayed.files.bytes[kept])
+    owner = np.full(len(size), -1, np.int64)
+    owner[group] = decayed.partition[kept]
+    order = np.lexsort((size, owner))
+    order = order[np.searchsorted(owner[order], 0) :]
+    return _LaidOutGroups(order, owner[order], np.searchsorted(owner[order], np.arange(len(decayed.targets) + 1)))
+
+
+def _first_candidates(decayed: Decayed, pending: Bools, laid_out: _LaidOutGroups) -> Index:
+    candidate = np.zeros(len(decayed.files) + 1, np.int64)
+    candidate[laid_out.group] = laid_out.candidate
+    return np.where(pending, laid_out.without[decayed.partition], candidate[decayed.facts.group])
+
+
+def _intersecting(decayed: Decayed, pending: Bools) -> Bools:
+    """Return the files, bool[N], that intersect the hull of the pending files of their partition in every column."""
+    intersects, index = np.ones(len(pending), bool), np.flatnonzero(pending)
+    partitions = classes_of(decayed.partition[index], len(decayed.targets), index)
+    for measured in decayed.reaches:
+        lo, hi = partitions.hull(measured.lo, measured.hi)
+        intersects &= measured.lo <= hi[decayed.partition]
+        intersects &= measured.hi >= lo[decayed.partition]
+    return intersects
+
+
+def _small_files_left_alone(
+    decayed: Decayed, pending: Bools, intersects: Bools, laid_out: _LaidOutGroups, spec: LayoutSpec
+) -> tuple[Floats, Floats]:
+    """Return the change in small files from candidate to candidate: with whole groups, and with intersecting files."""
+    facts, groups = decayed.facts, int(decayed.facts.group.max(initial=-1)) + 1
+    # A file below half of the target size that is one of several files of its laid-out group does not count as small.
+    # It counts as soon as a candidate leaves no other file of the group.
+    spared = ~facts.small & (decayed.files.bytes < SMALL_BELOW * spec.layout.target_size)
+    if not spared.any():
+        return np.zeros(laid_out.candidates), np.zeros(laid_out.candidates)
+    weight = np.where(spared, 1, 2)
+    candidate = np.concatenate((laid_out.without[laid_out.partition], laid_out.candidate))
+
+    def alone(left: Bools) -> Floats:
+        """Return 1 for each group with only one file left, if that file now counts as small, else 0: float64[U]."""
+        weights = sums(facts.group[left], groups, weight[left])[laid_out.group]
+        return np.where(weights == 1, 1.0, 0.0)
+
+    def differences(after: Floats) -> Floats:
+        """Return the differences, given the result of `alone` after a rewrite of each group: float64[U + P]."""
+        return sums(candidate, laid_out.candidates, np.concatenate((before, after - before)))
+
+    before = alone(~pending)
+    return differences(np.zeros_like(before)), differences(alone(~intersects))
+
+
+def _best_candidates(
+    decayed: Decayed,
+    pending: Bools,
+    laid_out: _LaidOutGroups,
+    added: Classes,
+    alone: Floats,
+    spec: LayoutSpec,
+    max_bytes: float,
+) -> tuple[Floats, Index]:
+    """Return the lowest score of each partition, infinity if nothing is gained, and its number of laid-out groups."""
+    files, partitions = decayed.files, len(decayed.targets)
+    total = added.count
+    # Candidate `step` of a partition contains the pending files and the `step` smallest laid-out groups.
+    first = laid_out.without
+    owner = np.repeat(np.arange(partitions), np.diff(laid_out.start) + 1)
+    step = np.arange(total) - first[owner]
+
+    def along(each: NDArray[Any]) -> NDArray[Any]:
+        """Return the sums over all files of each candidate, given those over the files that it adds: [total]."""
+        so_far = np.cumsum(each)
+        before = np.where(first > 0, so_far[first - 1], 0)
+        return so_far - before[owner]
+
+    size, kept_size = along(added.sums(files.bytes)), along(added.sums(files.live_bytes))
+    number = along(added.numbers())
+    written = np.where(number > 0, target_files(kept_size, spec.layout.target_size), 0)
+    whole = counts(decayed.partition, partitions)
+    after = whole[owner] - number + written
+    small = sums(decayed.partition, partitions, decayed.facts.small)[owner] - along(added.sums(decayed.facts.small))
+    small += along(alone) + ((written == 1) & (kept_size < SMALL_BELOW * spec.layout.target_size))
+    new = touched_of_new(decayed, written, owner, spec)
+    touched = np.empty((total, len(decayed.reaches)))
+    for column, measured in enumerate(decayed.reaches):
+        inside = measured.between(owner, *_growing_hull(measured, added, owner))
+        kept = decayed.touched[owner, column] - along(added.sums(measured.share))
+        touched[:, column] = kept + new[:, column] * inside
+    ratio = touched_ratio(touched, decayed.achievable[owner])
+    # Without pending files, rewriting one group alone changes nothing.
+    has_pending = counts(decayed.partition[pending], partitions) > 0
+    useful = (number > 0) & ((step > 1) | has_pending[owner])
+    everything = number == whole[owner]
+    limit = spec.tolerance.touched
+    restores = ratio <= 1 + (1 - UNUSED_SHARE_OF_TOLERANCE) * (limit - 1)
+    restores &= small <= spec.tolerance.small_files * after
+    useful &= size <= max_bytes
+    if spec.max_group_size is not None:  # without new files, the parts of a limited rewrite are not merged again
+        useful &= has_pending[owner]
+    score = np.where(useful & (restores | everything), size / np.maximum(limit - ratio, 1e-3), np.inf)
+    gain = decayed.ratio[owner] - ratio
+    helps = useful & has_pending[owner] & (gain > 0)
+    score = np.where(np.isinf(score) & helps, NOT_RESTORED_FACTOR * size / np.maximum(gain, 1e-9), score)
+    best = np.lexsort((step, score, owner))[first]
+    return score[best], step[best]
+
+
+def _growing_hull(measured: Reach, added: Classes, owner: Index) -> tuple[Index, Index]:
+    """Return the first and the last point of the hull of all files of each candidate, int64[total] each."""
+    lo, hi = added.hull(measured.lo, measured.hi)
+    # Points increase from partition to partition, so that the running maximum needs no offset. For the running minimum,
+    # each partition gets an offset that is lower than all values of the previous one.
+    apart = owner * (2 * measured.points + 4)
+    return np.minimum.accumulate(np.minimum(lo, measured.points) - apart) + apart, np.maximum.accumulate(hi)
+
 
 # If a partition has no pending files, the last run left its present touched, and an error in the prediction of that run
 # must not cause another rewrite. The tolerance for touched is therefore multiplied by 1 plus EXTRA_TOLERANCE
@@ -125,13 +482,7 @@ def select(given: SelectionInput, arriving: Bools | None = None, rarely_read: Bo
 
 
 def _with_moves(given: SelectionInput, adopted: Adopted, old: Bools) -> FileSelection:
-    """Select as `select` does, and move files to the partitioning to reach.
-
-    Args:
-        given: See `select`.
-        adopted: The facts of the files and of the P partitions.
-        old: bool[P], the partitions whose files are moved.
-    """
+    """Select as `select` does, and move the files of the partitions `old` to the partitioning to reach."""
     spec, state, files, facts = given.spec, given.state, given.state.files, adopted.partitions
     groups = move_groups(spec, files, np.flatnonzero(old[files.partition]), given.max_bytes)
     then = arrivals(spec, state, given.fields, groups, facts.current & (facts.files > 0), facts.in_scope)
@@ -150,24 +501,13 @@ def _with_moves(given: SelectionInput, adopted: Adopted, old: Bools) -> FileSele
 def _choose(
     given: SelectionInput, adopted: Adopted, planned: Bools, settled: Bools, added: Bools
 ) -> tuple[Bools, Floats]:
-    """Choose all files of partitions that are not laid out, and in decayed ones the files that restore the tolerance.
-
-    Args:
-        given: See `select`.
-        adopted: The facts of the N files and of the P partitions.
-        planned: bool[P], the partitions that may be rewritten.
-        settled: bool[P], the partitions that the last run accepted and to which no files were added since.
-        added: bool[N], the laid-out files that were added since the last run.
-
-    Returns:
-        bool[N], the files to rewrite. float64[P], the present touched ratio; in partitions that may have decayed, it is
-        based on the baselines of earlier rewrites.
-    """
+    """Return the files to rewrite, and the touched ratio, relative to the stored baselines where there may be decay."""
     spec, files, now = given.spec, given.state.files, given.now
     each_file, facts = adopted.each_file, adopted.partitions
     oversize = (facts.files == 1) & (facts.bytes > OVERSIZED_ABOVE * spec.layout.target_size)
     several = (facts.files > 1) | oversize
     deleted = facts.deleted > spec.tolerance.deleted_rows
+    # In partitions that are not laid out all files are chosen, and in decayed ones those that restore the tolerance.
     whole = planned & (
         (several & ((facts.laid == 0) | given.indistinct)) | (deleted & ((facts.laid == 0) | (facts.files == 1)))
     )
@@ -204,15 +544,7 @@ def _too_few_remain(files: FileTable, adopted: Adopted, chosen: Bools, partition
 
 
 def _worst(facts: PartitionFacts, touched: Floats, known: Bools, settled: Bools, spec: LayoutSpec) -> tuple[Decay, ...]:
-    """Return the decay measures, each with its highest value in any partition.
-
-    Args:
-        facts: The facts of the P partitions.
-        touched: float64[P], the touched ratio.
-        known: bool[P], the partitions whose measures count.
-        settled: bool[P], the partitions that the last run accepted.
-        spec: The layout spec.
-    """
+    """known: bool[P], the partitions whose measures count."""
     measures = (
         (Measure.UNCLUSTERED, facts.unclustered, known & (facts.files > 1), spec.tolerance.unclustered),
         (Measure.TOUCHED, touched, known & facts.mixed, spec.tolerance.touched),

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from zlayout.errors import Diagnostic
 from zlayout.message_text import plural
-from zlayout.planner.actions import Action, ChangeClustering, ChangePartitioning, RewriteGroup
-from zlayout.planner.decision import Decision
-from zlayout.planner.model import TablePlan
-from zlayout.planner.requirements import (
+from zlayout.planner.actions import (
+    Action,
+    ChangeClustering,
+    ChangePartitioning,
     ClusteringIs,
     FilesAre,
     LayoutIs,
@@ -22,12 +22,15 @@ from zlayout.planner.requirements import (
     PartitioningIs,
     PropertyIs,
     Requirement,
+    RewriteGroup,
     SchemaIs,
     TableIs,
     VersionIs,
     planned_clustering,
     violated,
 )
+from zlayout.planner.model import TablePlan
+from zlayout.planner.work import Decision
 from zlayout.spec.model import MAIN, LayoutSpec
 from zlayout.table.state import FileTable, TableState, identities
 
@@ -100,20 +103,17 @@ def _observed(spec: LayoutSpec, now: TableState, again: Decision, mode: Stalenes
 
 
 def _other_selection(saved: Sequence[Requirement], again: Sequence[Requirement]) -> bool:
-    """Return whether the plan made again has other groups than the saved plan, or requirements of other types."""
     saved_files, again_files = ({r for r in plan if isinstance(r, FilesAre)} for plan in (saved, again))
     missing = {type(r) for r in again} - {type(r) for r in saved} - {PropertyIs}
     return saved_files != again_files or bool(missing)
 
 
 def _changed_files(pinned: Sequence[FileTable], now: TableState) -> int:
-    """Return the number of pinned files, identified by path and version key, that are no longer live."""
     keys = identities(pinned)
     return len(keys) - (pc.sum(pc.is_in(keys, now.files.identity())).as_py() or 0)
 
 
 def _settings(actions: Iterable[Action]) -> list[Action]:
-    """Return the actions that change settings, without their locations in the spec."""
     return [
         replace(action, location=None) if isinstance(action, ChangePartitioning | ChangeClustering) else action
         for action in actions

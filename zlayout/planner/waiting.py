@@ -18,13 +18,11 @@ import numpy as np
 from zlayout.errors import Diagnostic
 from zlayout.message_text import plural
 from zlayout.planner.actions import Reason, RewriteGroup
-from zlayout.planner.forecasts import HotGroups, RarelyReadGroups
-from zlayout.planner.partition_text import partition_names, partition_text
-from zlayout.planner.partitions import Bools
+from zlayout.planner.model import HotGroups, RarelyReadGroups
+from zlayout.planner.partitions import Bools, partition_names, partition_text
 from zlayout.planner.selection import FileSelection, SelectedFiles, partitions_of, totals
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.state import FileTable, Partition, TableState
-from zlayout.table.sums import sums
+from zlayout.table.state import FileTable, Partition, TableState, sums
 
 
 def set_hot_aside(selection: FileSelection, state: TableState, after: int | None, *, whole: bool) -> FileSelection:

@@ -10,9 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from zlayout.predicate.literals import instant_or_none, utc
-from zlayout.predicate.model import TextOnly, Value
-from zlayout.predicate.periods import as_datetime
+from zlayout.predicate.model import TextOnly, Value, as_datetime, instant_or_none, utc
 
 _INSTANT = pa.timestamp("us")
 _EPOCH = datetime(1970, 1, 1)

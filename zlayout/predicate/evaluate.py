@@ -7,16 +7,251 @@ small, so that a partition counts as wholly inside or outside of `where` only if
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal, localcontext
+from functools import reduce
 from typing import Any
 
-from zlayout.predicate.coercion import aligned, coerce, depends_on_type
-from zlayout.predicate.facts import Fact, NotNull, Null, Prefix, Range, fact
-from zlayout.predicate.membership import membership
-from zlayout.predicate.model import OPPOSITE, And, Compare, In, IsNull, Not, Operator, Or, Predicate, Value, columns
-from zlayout.predicate.truth_values import ANY, EITHER, FALSE, NULL, TRUE, TruthValues, all_of, any_of, meet, negated
-from zlayout.table.partition import Partition, PartitionField
+from zlayout.predicate.coercion import aligned, coerce, depends_on_type, instant_of
+from zlayout.predicate.model import (
+    MAX_DECIMAL_DIGITS,
+    OPPOSITE,
+    And,
+    Compare,
+    In,
+    IsNull,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    Value,
+    columns,
+)
+from zlayout.table.partition import FarTime, Partition, PartitionField
+
+# Compute AND, OR and NOT of SQL's three-valued logic over sets of possible truth values.
+
+
+TruthValue = bool | None
+TruthValues = frozenset[TruthValue]
+
+ANY: TruthValues = frozenset((True, False, None))
+EITHER: TruthValues = frozenset((True, False))
+TRUE: TruthValues = frozenset((True,))
+FALSE: TruthValues = frozenset((False,))
+NULL: TruthValues = frozenset((None,))
+
+
+def all_of(operands: Iterable[TruthValues]) -> TruthValues:
+    """The possible truth values of an AND. Operands after one that is certainly false are not evaluated."""
+    found = TRUE
+    for operand in operands:
+        found = frozenset(
+            False if a is False or b is False else None if a is None or b is None else True
+            for a in found
+            for b in operand
+        )
+        if found == FALSE:
+            break
+    return found
+
+
+def any_of(operands: Iterable[TruthValues]) -> TruthValues:
+    """The possible truth values of an OR. Operands after one that is certainly true are not evaluated."""
+    return negated(all_of(map(negated, operands)))
+
+
+def negated(possible: TruthValues) -> TruthValues:
+    """The possible truth values of a NOT."""
+    return frozenset(None if value is None else not value for value in possible)
+
+
+def meet(possible: Iterable[TruthValues]) -> TruthValues:
+    """The truth values of a condition that all of several facts leave possible. possible: the set that each leaves."""
+    return reduce(frozenset.intersection, possible, ANY)
+
+
+# Facts about a source column that follow from the values of a partition.
+
+
+_EPOCH = datetime(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Null:
+    """The column is null in every row."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotNull:
+    """The column is not null in any row; its values are unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """low <= value <= high in every row, or low <= value < high if `open` is true."""
+
+    low: Any
+    high: Any
+    open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """Every value begins with `text`."""
+
+    text: str
+
+
+Fact = Null | NotNull | Range | Prefix | None
+
+
+def fact(transform: str, value: Any, is_date: bool) -> Fact:
+    """Return the fact about a source column that follows from one partition value.
+
+    Args:
+        transform: Iceberg's name of the transform, as in `PartitionField`.
+        value: the partition value, as in `Partition`.
+        is_date: whether the source column is known to hold dates.
+
+    Returns:
+        The fact; None if nothing follows, not even whether the column is null.
+    """
+    name, _, argument = transform.partition("[")
+    if name == "void":
+        return None
+    if value is None:
+        return Null()
+    if isinstance(value, FarTime):
+        return NotNull()
+    if name == "identity":
+        return Range(value, value)
+    if name in _STEPS and isinstance(value, int):
+        return _time_range(name, value, is_date)
+    if name == "truncate" and not isinstance(value, bool):
+        return _truncated(value, int(argument.rstrip("]")))
+    return NotNull()
+
+
+_STEPS: dict[str, Callable[[int], datetime]] = {
+    "year": lambda ordinal: datetime(1970 + ordinal, 1, 1),
+    "month": lambda ordinal: datetime(1970 + ordinal // 12, ordinal % 12 + 1, 1),
+    "day": lambda ordinal: _EPOCH + timedelta(days=ordinal),
+    "hour": lambda ordinal: _EPOCH + timedelta(hours=ordinal),
+}
+
+
+def _time_range(name: str, ordinal: int, is_date: bool) -> Fact:
+    try:
+        low, high = _STEPS[name](ordinal), _STEPS[name](ordinal + 1)
+    except (ValueError, OverflowError):
+        return NotNull()
+    if is_date:
+        return Range(low.date(), high.date() - timedelta(days=1)) if name != "hour" else NotNull()
+    return Range(low, high, open=True)
+
+
+def _truncated(value: Any, width: int) -> Fact:
+    match value:
+        case int():
+            return Range(value, value + width - 1)
+        case Decimal():
+            # The width counts units of the last digit. If the value has lost trailing zeros, its last digit has a
+            # larger unit, and the range is too wide but never too narrow.
+            unit = Decimal(1).scaleb(min(int(value.as_tuple().exponent), 0))
+            with localcontext(prec=2 * MAX_DECIMAL_DIGITS):
+                return Range(value, value + unit * (width - 1))
+        case str():
+            return Range(value, value) if len(value) < width else Prefix(value)
+        case _:
+            return NotNull()
+
+
+# Evaluate `column IN (...)` for many partitions: the values are sorted once for each type, for binary search.
+
+
+@dataclass(frozen=True, slots=True)
+class _Ordered:
+    """The values of IN as Spark compares them, ascending. unknown: whether there are more, with unknown results."""
+
+    exact: tuple[Any, ...]
+    doubles: tuple[float, ...]
+    unknown: bool
+
+
+def membership(values: Sequence[Value]) -> Callable[[Fact], TruthValues]:
+    """Return a function that returns the possible truth values of `column IN (values)`, given a fact on the column."""
+    ordered: dict[tuple[type, bool], _Ordered] = {}
+
+    def truth_values(fact: Fact) -> TruthValues:
+        if not values:
+            return FALSE
+        match fact:
+            case None:
+                return ANY
+            case Null():
+                return NULL
+            case NotNull():
+                return EITHER
+            case Range(low, high, is_open):
+                pass
+            case Prefix(text):
+                low, high, is_open = text, text, False
+        if low != low:  # NaN
+            return EITHER
+        key = (type(low), is_open)
+        if key not in ordered:
+            ordered[key] = _in_order(values, low, is_open)
+        if isinstance(fact, Prefix):
+            return _among_prefixed(ordered[key], fact.text)
+        return _among(ordered[key], low, high, is_open)
+
+    return truth_values
+
+
+def _in_order(values: Sequence[Value], like: Any, is_open: bool) -> _Ordered:
+    """like: any value of the column. is_open: as in `Range`."""
+    exact: list[Any] = []
+    doubles: list[float] = []
+    unknown = False
+    for literal in values:
+        value = coerce(literal, like)
+        if value is None or (is_open and depends_on_type(literal)):
+            unknown = True
+        elif isinstance(like, float) or isinstance(value, float):
+            doubles.append(float(value))
+        else:
+            exact.append(_comparable(value))
+    return _Ordered(tuple(sorted(exact)), tuple(sorted(doubles)), unknown)
+
+
+def _among(ordered: _Ordered, low: Any, high: Any, is_open: bool) -> TruthValues:
+    found = []
+    if ordered.exact:
+        found.append(_search(ordered.exact, _comparable(low), _comparable(high), is_open))
+    if ordered.doubles:
+        found.append(_search(ordered.doubles, float(low), float(high), is_open))
+    return TRUE if TRUE in found else EITHER if ordered.unknown or EITHER in found else FALSE
+
+
+def _search(ascending: Sequence[Any], low: Any, high: Any, is_open: bool) -> TruthValues:
+    at = bisect_left(ascending, low)
+    inside = at < len(ascending) and (ascending[at] < high if is_open else ascending[at] <= high)
+    return FALSE if not inside else TRUE if low == high else EITHER
+
+
+def _among_prefixed(ordered: _Ordered, prefix: str) -> TruthValues:
+    at = bisect_left(ordered.exact, prefix)
+    inside = at < len(ordered.exact) and ordered.exact[at].startswith(prefix)
+    return EITHER if inside or ordered.unknown else FALSE
+
+
+def _comparable(value: Any) -> Any:
+    return instant_of(value) if isinstance(value, date) else value
+
 
 Facts = Mapping[str, Sequence[Fact]]  # the facts about one partition, by source column
 
@@ -73,7 +308,6 @@ def _answer(possible: TruthValues) -> bool | None:
 
 
 def _test(predicate: Predicate) -> Callable[[Facts], TruthValues]:
-    """Return a function that returns the possible truth values of the predicate, given the facts about a partition."""
     match predicate:
         case And(operands):
             tests = [_test(p) for p in operands]
@@ -132,10 +366,6 @@ def _compared_range(low: Any, high: Any, value: Any, is_open: bool, operator: Op
 
 
 def _compared_prefix(text: str, operator: Operator, literal: Value) -> TruthValues:
-    """The possible truth values of =, < or <= for values that begin with `text`.
-
-    They can be equal to a literal only if it begins with `text`, too.
-    """
     if not isinstance(literal, str):
         return EITHER
     if literal.startswith(text):

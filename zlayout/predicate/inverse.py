@@ -16,7 +16,24 @@ from decimal import Decimal, localcontext
 from sqlglot import exp
 
 from zlayout.predicate.coercion import depends_on_type
-from zlayout.predicate.constants import (
+from zlayout.predicate.model import (
+    DAYS_PER_UNIT,
+    MIRRORED,
+    MONTHS_PER_UNIT,
+    And,
+    Compare,
+    Not,
+    Operator,
+    Predicate,
+    Value,
+    as_datetime,
+    end_of,
+    shift,
+    start_of,
+    starts_with,
+    unit_named,
+)
+from zlayout.predicate.sql_tree import (
     INTEGER_TYPES,
     MAX_DIGITS,
     STRING_TYPES,
@@ -25,12 +42,10 @@ from zlayout.predicate.constants import (
     as_instant,
     constant,
     interval_of,
+    is_column,
     shifted,
     truncation_unit,
 )
-from zlayout.predicate.model import MIRRORED, And, Compare, Not, Operator, Predicate, Value, starts_with
-from zlayout.predicate.periods import DAYS_PER_UNIT, MONTHS_PER_UNIT, as_datetime, end_of, shift, start_of, unit_named
-from zlayout.predicate.sql_tree import is_column
 
 # Formats of date_format, as sqlglot writes them, whose results have the order of their dates; and the period of each.
 _SORTED_FORMATS = {"%Y-%m-%d": "DAY", "%Y%m%d": "DAY", "%Y-%m": "MONTH", "%Y%m": "MONTH", "%Y": "YEAR"}
@@ -93,20 +108,16 @@ def inverse_of(node: exp.Expr) -> Inverse | None:
 
 
 def _period(unit: str, read: Callable[[Value], date | None], days: int = 0) -> Solve:
-    """Invert comparisons of the start of the period that contains the column, plus a number of days.
-
-    read: converts the constant, unless this is a timestamp, which would be rounded to a day.
-    """
+    """Invert comparisons of the start of the period that contains the column, plus `days`. read: of the constant."""
 
     def solve(column: str, operator: Operator, value: Value) -> Predicate | None:
-        at = as_instant(value) if isinstance(value, datetime) else read(value)
+        at = as_instant(value) if isinstance(value, datetime) else read(value)  # `read` would round it to a day
         return _compared_to(column, operator, unit, shifted(at, -days, "DAY"))
 
     return solve
 
 
 def _compared_to(column: str, operator: Operator, unit: str, at: date | None) -> Predicate | None:
-    """Invert the comparison of the start of the period that contains the column with `at`; None if `at` is None."""
     if at is None:
         return None
     low, high = start_of(at, unit), end_of(at, unit)
@@ -141,16 +152,14 @@ def _year(column: str, operator: Operator, value: Value) -> Predicate | None:
 
 
 def _later(column: exp.Expr, amount: int, unit: str | None) -> Inverse | None:
-    """The column plus an interval. Months are not inverted: two days can become the same day of the next month.
-
-    A date plus days is a date, with which Spark compares a string without its time of day. Because the type of the
-    column is unknown here, a comparison of the column plus days with such a string is not inverted.
-    """
+    """The column plus an interval. Months are not inverted: two days can become the same day of the next month."""
     if unit is None or unit in MONTHS_PER_UNIT:
         return None
 
     def solve(name: str, operator: Operator, value: Value) -> Predicate | None:
         instant = shifted(as_instant(value), -amount, unit)
+        # A date plus days is a date, with which Spark compares a string without its time of day. Because the type of
+        # the column is unknown here, a comparison of the column plus days with such a string is not inverted.
         if instant is None or (unit in DAYS_PER_UNIT and depends_on_type(value)):
             return None
         return Compare(name, operator, instant)
@@ -247,17 +256,15 @@ def _as_double(column: str, operator: Operator, value: Value) -> Predicate | Non
 
 
 def _rounded(step: Decimal, *, exclusive: bool) -> Solve:
-    """Invert comparisons of a cast that changes a number by less than `step`, or by `step` if not `exclusive`.
-
-    The limits are the constant plus and minus `step`. A limit is excluded only if a double represents it exactly: in a
-    comparison with a column of doubles Spark rounds it, perhaps to a value that matches.
-    """
+    """Invert a cast that changes a number by less than `step`, or by at most `step` if not `exclusive`."""
 
     def solve(column: str, operator: Operator, value: Value) -> Predicate | None:
         if isinstance(value, bool) or not isinstance(value, int | Decimal):
             return None
         with localcontext(prec=2 * MAX_DIGITS):
             low, high = value - step, value + step
+        # A limit is excluded only if a double represents it exactly: in a comparison with a column of doubles, Spark
+        # rounds it, perhaps to a value that matches.
         above = Compare(column, ">" if exclusive and float(low) == low else ">=", low)
         below = Compare(column, "<" if exclusive and float(high) == high else "<=", high)
         match operator:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from zlayout.errors import Diagnostic, Location, SpecError
 from zlayout.message_text import quote_value
-from zlayout.predicate.literals import RejectedError, literal
-from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate
+from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate, RejectedError, literal
 from zlayout.sql_text import quote_path
 
 if TYPE_CHECKING:
@@ -29,9 +28,9 @@ def parse_where(text: str, location: Location) -> Predicate:
     """Parse a condition in Spark SQL. location: where it is written, for errors.
 
     Raises:
-        SpecError: ZL030 for invalid syntax, ZL031 for a construct that is not allowed, ZL032 for an invalid literal.
+        SpecError: ZL030, ZL031 or ZL032.
     """
-    from zlayout.predicate.where_rules import strict_predicate
+    from zlayout.predicate.rules import strict_predicate
 
     try:
         return strict_predicate(_parse(text))
@@ -96,11 +95,8 @@ def _parse(text: str) -> exp.Expr:
 
 
 def _check_tokens(text: str, tokens: list[Token]) -> None:
-    """Reject tokens that are never allowed, and nesting so deep that the recursion of the parser would fail.
-
-    Comments, escapes and casts are rejected here because the tree does not show them: a cast looks like DATE '...'.
-    """
-    from zlayout.predicate.where_rules import ALLOWED
+    """Reject tokens that are never allowed, and nesting so deep that the recursion of the parser would fail."""
+    from zlayout.predicate.rules import ALLOWED
 
     escape = next((e[0] for e in re.finditer(r"\\(.)", text, re.DOTALL) if e[1] not in "\\'\"nrt"), None)
     if escape:
@@ -108,6 +104,7 @@ def _check_tokens(text: str, tokens: list[Token]) -> None:
     depth = prefixes = 0
     for index, token in enumerate(tokens):
         name = token.token_type.name
+        # The tree shows no comments, escapes and casts: a cast looks like DATE '...'.
         if token.comments or name == "HINT":
             raise RejectedError("ZL031", "a comment is not allowed")
         if name in _REJECTED_TOKENS:

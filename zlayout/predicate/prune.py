@@ -67,14 +67,12 @@ def _negated(predicate: Predicate) -> Predicate:
 
 
 def _all_null(bounds: ColumnBounds, rows: Int64) -> Bools:
-    """bool[N]: whether the column is null in every row of a file."""
     bounded = pc.and_(bounds.lower.is_valid(), bounds.upper.is_valid()).to_numpy(zero_copy_only=False)
     nothing: Bools = (bounds.null_count >= rows) & ~bounded
     return nothing
 
 
 def _compare(bounds: ColumnBounds, operator: Operator, value: Value) -> Bools:
-    """bool[N]: whether a value within the bounds of a file may satisfy the comparison."""
     every = np.ones(len(bounds.lower), bool)
     sides = arrow_aligned(bounds.lower, bounds.upper, value)
     if sides is None:

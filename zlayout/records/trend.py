@@ -11,7 +11,7 @@ from itertools import combinations
 import numpy as np
 
 from zlayout.planner.run_report import ColumnTrend, Trend
-from zlayout.records.model import Record
+from zlayout.records.history import Record
 
 # The minimum number of records for a slope, and the minimum time between the first and the last one.
 MIN_RECORDS = 4
@@ -88,18 +88,13 @@ def since_rewrite(records: Sequence[Record]) -> list[Record]:
 
 
 def _slope(points: Sequence[tuple[float, float]]) -> tuple[float, float, float] | None:
-    """Return the Theil-Sen slope of points (day, value) with its confidence interval, if all of it is above 0.
-
-    The interval is that of Kendall's statistic (Hollander, Wolfe: Nonparametric Statistical Methods, section 9.3). Its
-    ends are equally far from the ends of the sorted slopes.
-
-    Returns:
-        The lower end, the slope and the upper end, per day; None if the points are too few, or the slope may be 0.
-    """
+    """Return lower end, Theil-Sen slope and upper end per day of points (day, value); None if the slope may be 0."""
     count = len(points)
     if count < MIN_RECORDS or points[-1][0] - points[0][0] < MIN_DAYS:
         return None
     slopes = np.sort([(b - a) / (then - at) for (at, a), (then, b) in combinations(points, 2) if then > at])
+    # The interval of Kendall's statistic: Hollander, Wolfe, Nonparametric Statistical Methods, section 9.3.
+    # Its ends are equally far from the ends of the sorted slopes.
     half = _Z * math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
     rank = max(round((len(slopes) - half) / 2), 1)
     low, high = slopes[rank - 1], slopes[-rank]

@@ -37,9 +37,7 @@ class Finding:
 
     Attributes:
         rule: A key of RULES, or an error code.
-        level: The severity.
         subject: The setting, measure or property. Rule, table, subject and path identify the finding in later runs.
-        message: The text.
         location: The location in the YAML file.
     """
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from zlayout.message_text import plural
 from zlayout.planner.run_report import Trend
-from zlayout.records.model import ColumnRecord, Record
+from zlayout.records.history import ColumnRecord, Record
 from zlayout.records.trend import Growth
 from zlayout.report.phrases import measure_texts
 from zlayout.report.words import number, printable, size

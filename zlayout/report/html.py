@@ -4,23 +4,600 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from math import ceil, floor, log10, sqrt
+from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import escape
 
 from zlayout.message_text import plural
 from zlayout.planner.actions import ChangeClustering, ChangePartitioning, SetProperties
-from zlayout.planner.forecasts import BytesRead, ColumnForecast
-from zlayout.planner.model import Plan, TablePlan, summary
-from zlayout.planner.result import MeasuredColumn, TableResult
-from zlayout.planner.run_report import RunReport, Trend
-from zlayout.report import charts, closing, figures, phrases, words
-from zlayout.report.fleet import MAX_HISTOGRAM_TABLES, Entry, fleet, in_order
-from zlayout.report.phrases import bytes_text, has_row_groups, later_text, row_groups_text, touched_text, workload_lines
+from zlayout.planner.model import BytesRead, ColumnForecast, Plan, TablePlan, summary
+from zlayout.planner.run_report import (
+    SCALE,
+    Boxes,
+    ColumnTrend,
+    MeasuredColumn,
+    Picture,
+    RunReport,
+    StripBin,
+    TableResult,
+    Trend,
+)
+from zlayout.report import phrases, words
+from zlayout.report.phrases import (
+    bytes_text,
+    has_row_groups,
+    later_text,
+    row_groups_text,
+    touched_text,
+    workload_lines,
+    worst_first,
+)
 from zlayout.report.words import number, printable, setting, size
 
 if TYPE_CHECKING:
     import jinja2
+    from markupsafe import Markup
+
+# Draw the charts of the HTML report as SVG, without ids, scripts, styles or external resources.
+#
+# Colours are CSS variables of the page, so that one drawing fits the light, the dark and the print style. Widths of
+# text are estimated, because the browser chooses the font.
+
+
+SVG = "http://www.w3.org/2000/svg"
+MAP_SIDE = 250
+BAR_WIDTH = 120
+TREEMAP_SIZE = 1000, 260
+MAX_TITLE_LENGTH = 32
+MIN_OPACITY = 0.04
+# The touched ratios that separate the levels of colour.
+HEAT_BORDERS = (1.05, 1.5, 2.0, 4.0, 8.0)
+_PADDING = 5
+_CHARACTER = 0.62  # the estimated width of a character, in units of the font size
+_FONT = 'font-family="system-ui, sans-serif" fill="currentColor"'
+_LINE = 'fill="none" stroke="var(--line)"'
+_COLORS = {"now": "var(--before)", "after": "var(--after)"}
+_SERIES = ("currentColor", *_COLORS.values(), "var(--link)", "var(--ok)", "var(--warn)", "var(--bad)")
+_GOLDEN = (1 + sqrt(5)) / 2
+_LINE_WIDTH, _LINE_HEIGHT, _LINE_MARGIN = 96, 22, 3  # of a line of touched over time
+_DAY = 86400.0
+
+
+def file_map(boxes: Boxes, columns: Sequence[str], color: str) -> Markup:
+    """Draw files as boxes over one or two z-order columns; '' without boxes. color: `now` or `after`."""
+    if not boxes.count:
+        return markup("")
+    p, unit = boxes.positions, MAP_SIDE / SCALE
+    rows = [p[at : at + 4] for at in range(0, len(p), 4)]  # left, right, bottom and top of each box
+    fill = _COLORS[color]
+    drawn = (
+        f'<path d="{_box(left * unit, MAP_SIDE - top * unit, (right - left) * unit, (top - bottom) * unit)}"'
+        f' fill="{fill}"/>'
+        for left, right, bottom, top in rows
+    )
+    look = f'fill-opacity="{_px(_opacity(rows), 4)}" stroke="{fill}" stroke-width="0.6"'
+    body = f'<g {look} stroke-opacity="{_px(max(0.3, min(1.0, 60 / len(rows))))}">{"".join(drawn)}</g>'
+    titles = _titles(MAP_SIDE, MAP_SIDE, 13, 7, columns[0], columns[1] if len(columns) > 1 else "files")
+    return _figure(MAP_SIDE, MAP_SIDE, 17, 20, _frame(MAP_SIDE, MAP_SIDE) + body + titles)
+
+
+def gain(now: float, after: float | None) -> Markup:
+    """Draw two bars, one above the other. now, after: their lengths, from 0 to 1. after: None for one bar alone."""
+    shown = [(now, "now"), *([] if after is None else [(after, "after")])]
+    rects = "".join(
+        f'<rect y="{8 * at}" width="{max(1.0, BAR_WIDTH * min(value, 1.0)):.1f}" height="6" fill="{_COLORS[color]}"/>'
+        for at, (value, color) in enumerate(shown)
+    )
+    return markup(f'<svg xmlns="{SVG}" width="{BAR_WIDTH}" height="14" aria-hidden="true">{rects}</svg>')
+
+
+def _opacity(rows: Sequence[Sequence[int]]) -> float:
+    """Return an opacity with which a single box is light, and many overlapping boxes are dark but not black."""
+    covered = sum((right - left) * (top - bottom) for left, right, bottom, top in rows) / SCALE**2
+    depth = max(covered, 1.0)
+    # Browsers round colours to steps of 1/255. Below MIN_OPACITY, the sum of many rounding errors would be visible.
+    return max(MIN_OPACITY, float(1 - (0.8 - 0.6 * (1 - 1 / depth)) ** (1 / depth)))
+
+
+def bars(now: Sequence[tuple[str, int]], after: Sequence[tuple[str, int]], title: str, width: int = MAP_SIDE) -> Markup:
+    """Draw two histograms of files, now and after, with their bars side by side; '' without files.
+
+    now, after: (label, number of files) of each class; `after` may be empty. title: the title of the horizontal axis.
+    """
+    series = {name: {_short(label): n for label, n in part} for name, part in (("now", now), ("after", after)) if part}
+    most = max((n for part in series.values() for n in part.values()), default=0)
+    if not most:
+        return markup("")
+    labels = list(dict.fromkeys(label for part in series.values() for label in part))
+    height, step = 120, max(1, round(_step(most / 4)))
+    ticks = range(0, most + step, step)
+    unit, slot = height / ticks[-1], width / (len(labels) + 0.2)
+    bar = 0.8 * slot / len(series)
+    drawn = (
+        f'<path d="{_box((at + 0.2) * slot + nth * bar, height - n * unit, bar, n * unit)}" fill="{_COLORS[name]}"/>'
+        for nth, (name, part) in enumerate(series.items())
+        for at, label in enumerate(labels)
+        if (n := part.get(label, 0))
+    )
+    grid, left = _vertical_axis(width, {_si(tick): height - tick * unit for tick in ticks})
+    across = _horizontal_axis(height, [((at + 0.6) * slot, label) for at, label in enumerate(labels)], slot, 10)
+    return _figure(
+        width,
+        height,
+        left + 14,
+        37,
+        grid + _frame(width, height) + "".join(drawn) + across + _titles(width, height, 30, left, title, "files"),
+    )
+
+
+def _short(label: str) -> str:
+    return re.sub(r"[^0-9/ +.≤>-]", "?", label[:MAX_TITLE_LENGTH].replace("<= ", "≤").replace("> ", ">"))
+
+
+def heat(excess: float) -> int:
+    """Return the colour level of a touched ratio: from 0 (at most 1.05) to 5 (above 8)."""
+    return sum(excess > border for border in HEAT_BORDERS)
+
+
+def partition_strip(bins: Sequence[StripBin]) -> Markup:
+    """Draw strip bins side by side, coloured by `heat`. Bins with files to rewrite have a mark below them."""
+    if not bins:
+        return markup("")
+    width, gap = 2 * MAP_SIDE + 60, 0.12 if len(bins) < 60 else 0.0
+    slot = width / len(bins)
+    at = [(n + gap / 2) * slot for n in range(len(bins))]
+    size = slot * (1 - gap)
+    drawn = [
+        f'<path d="{_box(x, 0, size, 24)}" fill="var(--heat-{heat(b.excess)})"/>' for x, b in zip(at, bins, strict=True)
+    ]
+    drawn += [
+        f'<path d="{_box(x, 28, size, 5)}" fill="{_COLORS["after"]}"/>'
+        for x, b in zip(at, bins, strict=True)
+        if b.rewritten
+    ]
+    return _figure(width, 34, 0, 0, "".join(drawn))
+
+
+def lines(series: Mapping[str, Sequence[tuple[int, float]]], across: str, up: str) -> Markup:
+    """Draw named series of points over integers, with a logarithmic vertical axis; '' without points.
+
+    series: the points (x, y) by the name of their series. across, up: the titles of the axes.
+    """
+    places = sorted({x for points in series.values() for x, _ in points})
+    if not places:
+        return markup("")
+    width, height, slot = 2 * MAP_SIDE, 200, 2 * MAP_SIDE / len(places)
+    values = [max(y, 1.0) for points in series.values() for _, y in points]
+    low, high = min(values), max(values)
+    ticks = _log_ticks(low, high) if low < high else [low]
+    low, high = (low, high) if low < high else (low / 1.2, high * 1.2)
+
+    def level(y: float) -> float:
+        return height * (1 - log10(max(y, 1.0) / low) / log10(high / low))
+
+    column = {x: (n + 0.5) * slot for n, x in enumerate(places)}
+    drawn = "".join(
+        _series([(column[x], level(y)) for x, y in sorted(points)], _SERIES[n % len(_SERIES)])
+        for n, points in enumerate(series.values())
+    )
+    grid, left = _vertical_axis(width, {_si(tick): level(tick) for tick in ticks})
+    labels = _horizontal_axis(height, [(column[x], str(x)) for x in places], slot, 11)
+    names = [_fitting(name) for name in series]
+    legend = "".join(
+        f'<circle cx="{width + 24}" cy="{8 + 15 * n}" r="5" fill="{_SERIES[n % len(_SERIES)]}"/>'
+        + _text(width + 34, 11.5 + 15 * n, name, 10, "start")
+        for n, name in enumerate(names)
+    )
+    body = grid + _frame(width, height) + labels + drawn + legend + _titles(width, height, 31, left, across, up)
+    return _figure(width, height, left + 14, 38, body, right=round(34 + _text_width(names, 10)))
+
+
+def _series(points: Sequence[tuple[float, float]], color: str) -> str:
+    way = "L".join(f"{_px(x)},{_px(y)}" for x, y in points)
+    dots = "".join(f'<circle cx="{_px(x)}" cy="{_px(y)}" r="3.5" fill="{color}"/>' for x, y in points)
+    return f'<path d="M{way}" fill="none" stroke="{color}" stroke-width="2"/>{dots}'
+
+
+@dataclass(frozen=True, slots=True)
+class Sparkline:
+    """A line with its description. growth: the last value divided by the first, by which the page sorts."""
+
+    svg: Markup
+    alt: str
+    growth: float
+
+
+def sparkline(trend: Trend | None, column: str) -> Sparkline | None:
+    """Draw touched of one column over time; None without two known values."""
+    found = trend.of(column) if trend else None
+    points = _known(trend, found) if trend and found else []
+    if len(points) < 2:
+        return None
+    (first, start), (last, end) = points[0], points[-1]
+    days = (last - first) / _DAY
+    over = plural(round(days), "day") if days >= 1 else "less than a day"
+    alt = f"Touched of {column} from {number(start)} to {number(end)} over {over}, {plural(len(points), 'record')}"
+    return Sparkline(_trend_svg(points), alt, end / start if start else 1.0)
+
+
+def steepest(trend: Trend | None) -> Sparkline | None:
+    """Draw the column of which touched grew most; None if no column has a line."""
+    lines = [line for column in (trend.columns if trend else ()) if (line := sparkline(trend, column.column))]
+    return max(lines, key=lambda line: line.growth, default=None)
+
+
+def _known(trend: Trend, column: ColumnTrend) -> list[tuple[float, float]]:
+    return [(time, value) for time, value in zip(trend.times, column.touched, strict=True) if value is not None]
+
+
+def _trend_svg(points: list[tuple[float, float]]) -> Markup:
+    times, values = zip(*points, strict=True)
+    at = [_scaled(time, times[0], times[-1], _LINE_WIDTH) for time in times]
+    up = [_LINE_HEIGHT - _scaled(value, min(values), max(values), _LINE_HEIGHT) for value in values]
+    path = "M" + "L".join(f"{x:.4g} {y:.4g}" for x, y in zip(at, up, strict=True))
+    end = f'<circle cx="{at[-1]:.4g}" cy="{up[-1]:.4g}" r="2"/>'
+    box = f'class="trend" viewBox="0 0 {_LINE_WIDTH} {_LINE_HEIGHT}" aria-hidden="true"'
+    return markup(f'<svg {box}><path d="{path}"/>{end}</svg>')
+
+
+def _scaled(value: float, low: float, high: float, size: int) -> float:
+    return _LINE_MARGIN + (size - 2 * _LINE_MARGIN) * ((value - low) / (high - low) if high > low else 0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One rectangle of a treemap: its relative area, its CSS colour, and the text that a browser shows for it."""
+
+    area: float
+    color: str
+    title: str
+
+
+def treemap(tiles: Sequence[Tile]) -> Markup:
+    """Draw tiles as rectangles of their areas, the largest first. The SVG elements are in the order of `tiles`."""
+    width, height = TREEMAP_SIZE
+    order = sorted(range(len(tiles)), key=lambda n: -tiles[n].area)
+    placed = dict(zip(order, _squarified([tiles[n].area for n in order], width + 1, height + 1), strict=True))
+    drawn = []
+    for n, tile in enumerate(tiles):
+        # Half a pixel of the gap is on each side of a tile, and outside of the picture at its border.
+        left, top, right, bottom = (
+            max(0, floor(end + 0.5)) for end in (e + d for e, d in zip(placed[n], (0, 0, -1, -1), strict=True))
+        )
+        title = f"<title>{escape(printable(tile.title))}</title>"
+        drawn.append(f'<path d="{_box(left, top, right - left, bottom - top)}" fill="{tile.color}">{title}</path>')
+    size = f'viewBox="0 0 {width} {height}" preserveAspectRatio="none"'
+    return markup(f'<svg xmlns="{SVG}" {size} aria-hidden="true">{"".join(drawn)}</svg>')
+
+
+def _squarified(areas: Sequence[float], width: float, height: float) -> list[tuple[float, float, float, float]]:
+    """Return (left, top, right, bottom) of a rectangle for each relative area. areas: in descending order."""
+    # Bruls, Huizing and van Wijk, "Squarified treemaps" (2000), as in D3, with side ratios near the golden ratio.
+    found: list[tuple[float, float, float, float]] = []
+    left, top, rest, at = 0.0, 0.0, float(sum(areas)), 0
+    while at < len(areas):
+        across, down = width - left, height - top
+        alpha = max(down / across, across / down) / (rest * _GOLDEN) if min(across, down) > 0 and rest > 0 else 0.0
+        total, end, worst = areas[at], at + 1, _ratio(areas[at], areas[at], areas[at], alpha)
+        while end < len(areas):
+            ratio = _ratio(total + areas[end], areas[at], areas[end], alpha)
+            if ratio > worst:
+                break
+            total, end, worst = total + areas[end], end + 1, ratio
+        share = total / rest if rest > 0 else 1.0
+        along, used = (across, down * share) if across < down else (down, across * share)
+        place = left if across < down else top
+        for area in areas[at:end]:
+            length = along * area / total if total > 0 else 0.0
+            if across < down:
+                found.append((place, top, place + length, top + used))
+            else:
+                found.append((left, place, left + used, place + length))
+            place += length
+        left, top = (left, top + used) if across < down else (left + used, top)
+        rest, at = rest - total, end
+    return found
+
+
+def _ratio(total: float, largest: float, smallest: float, alpha: float) -> float:
+    """Return how far the side ratios of a row of rectangles are from the golden ratio."""
+    beta = total * total * alpha
+    return max(largest / beta, beta / smallest) if beta > 0 and smallest > 0 else float("inf")
+
+
+def _figure(width: float, height: float, left: float, below: float, body: str, right: float = 0) -> Markup:
+    size = f"{_px(width + left + right + 2 * _PADDING)} {_px(height + below + 2 * _PADDING)}"
+    place = f"translate({_px(left + _PADDING)},{_PADDING})"
+    return markup(
+        f'<svg xmlns="{SVG}" viewBox="0 0 {size}" aria-hidden="true" focusable="false">'
+        f'<g transform="{place}">{body}</g></svg>'
+    )
+
+
+def _frame(width: float, height: float) -> str:
+    return f'<path d="{_box(0.5, 0.5, width, height)}" {_LINE}/>'
+
+
+def _vertical_axis(width: float, ticks: Mapping[str, float]) -> tuple[str, int]:
+    """Return the SVG of ticks, grid lines and labels, and the width of the axis in pixels."""
+    lines = "".join(f"M-5,{_px(floor(y) + 0.5)}H{_px(width)}" for y in ticks.values())
+    labels = "".join(_text(-7, y + 3.5, label, 11, "end") for label, y in ticks.items())
+    return f'<path d="{lines}" {_LINE}/>{labels}', round(7 + _text_width(ticks, 11))
+
+
+def _horizontal_axis(height: float, labels: Sequence[tuple[float, str]], slot: float, size: int) -> str:
+    """Draw as many labels as have space. slot: the distance between two labels. size: the font size."""
+    stride = 1
+    while slot * stride < _text_width((label for _, label in labels), size) + 4:
+        stride *= 2
+    shown = labels[::stride]
+    ticks = "".join(f"M{_px(floor(x) + 0.5)},{_px(height)}v5" for x, _ in shown)
+    texts = "".join(_text(x, height + 5 + size, label, size) for x, label in shown)
+    return f'<path d="{ticks}" {_LINE}/>{texts}'
+
+
+def _titles(width: float, height: float, below: float, left: float, across: str, up: str) -> str:
+    turned = f' transform="translate({_px(-left - 4)},{_px(height / 2)}) rotate(-90)"'
+    style = ' font-weight="bold"'
+    return _text(width / 2, height + below, _fitting(across), 12, style=style) + _text(
+        0, 0, _fitting(up), 12, style=style + turned
+    )
+
+
+def _text(x: float, y: float, text: str, size: int, anchor: str = "middle", style: str = "") -> str:
+    place = f'x="{_px(x)}" y="{_px(y)}" text-anchor="{anchor}" font-size="{size}px"'
+    return f"<text {place} {_FONT}{style}>{escape(text)}</text>"
+
+
+def _text_width(texts: Iterable[str], size: int) -> float:
+    return size * _CHARACTER * max(map(len, texts), default=0)
+
+
+def _step(distance: float) -> float:
+    power = 10.0 ** floor(log10(distance))
+    near = ((1, sqrt(2)), (2, sqrt(10)), (5, sqrt(50)))
+    return power * next((factor for factor, border in near if distance / power < border), 10)
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    decades = [10.0**n for n in range(floor(log10(low)), ceil(log10(high)) + 1)]
+    for digits in (range(1, 10), (1, 2, 5), (1,)):
+        found = [tick for decade in decades for n in digits if low <= (tick := n * decade) <= high]
+        if len(found) <= 8:
+            break
+    if len(found) > 1:
+        return found[:: ceil(len(found) / 8)]
+    step = _step((high - low) / 4)
+    return [n * step for n in range(ceil(low / step), floor(high / step) + 1)]
+
+
+def _si(value: float) -> str:
+    for letter, unit in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= unit:
+            return f"{_px(value / unit)}{letter}"
+    return _px(value)
+
+
+def markup(text: str) -> Markup:
+    """Mark SVG as markup that a template must not escape."""
+    import markupsafe
+
+    return markupsafe.Markup(text)
+
+
+def _fitting(name: str) -> str:
+    name = printable(name)
+    return name if len(name) <= MAX_TITLE_LENGTH else name[: MAX_TITLE_LENGTH - 1] + "…"
+
+
+def _box(x: float, y: float, width: float, height: float) -> str:
+    return f"M{_px(x)},{_px(y)}h{_px(width)}v{_px(height)}h{_px(-width)}Z"
+
+
+def _px(value: float, digits: int = 2) -> str:
+    text = f"{value:.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+# The figures of one table on the HTML page: maps of its files, and histograms before and after.
+
+
+Figure = dict[str, Any]
+Histogram = Sequence[tuple[str, int]]
+_ILLUSTRATION = (
+    ". This picture is made from the bounds of the present files, as if their columns were independent; "
+    "`zlayout plan --sample` makes it from rows"
+)
+
+
+def charts_of(table: TablePlan, result: TableResult | None, picture: Picture | None) -> list[Figure]:
+    """Return the figures in the order of the page, with `svg` as markup and `alt` and `caption` as text.
+
+    A figure of kind `compare` has the maps `before` and `after` instead of `svg`. The page has a slider between them.
+    """
+    maps = [figure for figure in _maps(result, picture) if figure["svg"]]
+    if len(maps) == 2 and picture is not None and (picture.sampled or (result and result.boxes)):
+        before, after = maps
+        caption = f"Before: {before['drawn']}. After: {after['drawn']}. A {after['meaning']}"
+        sides = {"before": before, "after": after}
+        maps = [{"kind": "compare", "title": "Files before and after", "caption": caption, **sides}]
+    return [*maps, *(figure for figure in _histograms(table, result, picture) if figure["svg"])]
+
+
+def _maps(result: TableResult | None, picture: Picture | None) -> Iterator[Figure]:
+    if picture is None:
+        return
+    measured = result.boxes if result else None
+    after = measured or picture.after
+    yield _map("Files before" if after else "Files now", picture, picture.before, "now")
+    if after:
+        source = "measured" if measured else "from the sample" if picture.sampled else "an illustration"
+        figure = _map(f"Files after, {source}", picture, after, "after")
+        if not (measured or picture.sampled):
+            figure["caption"] += _ILLUSTRATION
+        yield figure
+
+
+def _map(title: str, picture: Picture, boxes: Boxes, color: str) -> Figure:
+    over = " and ".join(picture.columns)
+    one, drawn = "one file", f"all {plural(boxes.files, 'file')}"
+    if boxes.coarse:
+        one = f"about {boxes.files / max(boxes.count, 1):.0f} neighbouring files"
+        drawn = f"{boxes.count:,} boxes for about {boxes.files:,} files"
+    elif boxes.count < boxes.files:
+        drawn = f"a sample of {boxes.count:,} of {boxes.files:,} files"
+    drawn += f" of {picture.partition}" if picture.partition else ""
+    meaning = f"box is the range of {over} in {one}, on axes in the order of rows"
+    return {
+        "kind": "map",
+        "title": title,
+        "svg": file_map(boxes, picture.columns, color),
+        "alt": f"{title}: the range of {over} of each file as a box.",
+        "keys": "",
+        "drawn": drawn,
+        "meaning": meaning,
+        "caption": f"{drawn}; a {meaning}",
+    }
+
+
+def _histograms(table: TablePlan, result: TableResult | None, picture: Picture | None) -> Iterator[Figure]:
+    if table.size_histogram:
+        after = result.size_histogram if result else picture.sizes_after if picture else ()
+        sizes = _bars(table.size_histogram, after, "size, in multiples of the target", measured=result is not None)
+        alt = f"File sizes in multiples of the target: {sizes['alt']}"
+        yield {**sizes, "title": "File sizes", "alt": alt, "caption": "number of files per class of size"}
+    measured = {c.column: c.depth_histogram for c in result.columns} if result else {}
+    caption = "number of files per class of depth, the most files that share one value"
+    for column in table.columns[:4]:
+        title, then = f"Depth of {column.column}", measured.get(column.column, ())
+        depths = _bars(column.depth_histogram, then, "files that share a value", measured=True)
+        yield {**depths, "title": title, "alt": f"{title}: {depths['alt']}", "caption": caption}
+
+
+def _bars(now: Histogram, after: Histogram, axis: str, *, measured: bool) -> Figure:
+    """Return a histogram without title and caption. `keys` is the legend for the colour of the bars of `after`."""
+    numbers = [", ".join(f"{label}: {files:,}" for label, files in part if files) for part in (now, after)]
+    return {
+        "kind": "bars",
+        "svg": bars(now, after, axis),
+        "alt": f"now {numbers[0]}" + (f"; after {numbers[1]}" if numbers[1] else ""),
+        "keys": ("after, measured" if measured else "after, predicted") if after else "",
+    }
+
+
+# The parts that only the HTML page of many tables has: a list of the worst tables, a treemap, and compressed details.
+#
+# The details of a table are one section of markup. A page of few tables contains the sections uncompressed. In a page
+# of many tables, a chunk of sections is compressed together, because they share most of their markup. The script of
+# the page decompresses a chunk on demand.
+
+
+# The largest number of tables whose details the page has uncompressed. A page of more tables begins with an overview.
+MAX_OPEN_TABLES = 20
+# In a report of more tables, histograms are drawn only for tables with a picture. Drawing a histogram takes 20 ms.
+MAX_HISTOGRAM_TABLES = 50
+# The number of tables in the list of the worst ones. If enough other tables change, at most half of the list are tables
+# that are refused or have errors.
+WORST = 10
+# The number of rows that the script shows at first. Browsers need seconds to lay out a thousand rows.
+MAX_ROWS = 100
+TABLES_PER_CHUNK = 25
+# The smallest area of a table in the treemap, as a multiple of the mean area, so that small tables are visible.
+MIN_TILE = 0.2
+Entry = Mapping[str, Any]  # a table in the form that the templates read, which `html` makes
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The parts that only the page of many tables has.
+
+    Attributes:
+        worst: The entries of the tables that need attention most.
+        treemap: All tables as tiles, as SVG.
+        saving: A sentence that states the bytes that queries read now and after the plan; '' if they are not known.
+        chunks: Details of tables as base64 of deflated markup, TABLES_PER_CHUNK tables each.
+        per_chunk: TABLES_PER_CHUNK.
+        rows: MAX_ROWS.
+    """
+
+    worst: Sequence[Entry]
+    treemap: str
+    saving: str
+    chunks: Sequence[str]
+    per_chunk: int = TABLES_PER_CHUNK
+    rows: int = MAX_ROWS
+
+
+def in_order(report: RunReport) -> list[TablePlan]:
+    """Return the tables in the order of the page: if they are many, those that need attention come first."""
+    tables = report.plan.tables
+    if len(tables) <= MAX_OPEN_TABLES:
+        return list(tables)
+    return sorted(worst_first(tables), key=lambda table: not report.is_open(table))
+
+
+def fleet(entries: Sequence[Entry], sections: Sequence[str]) -> Fleet | None:
+    """Make the parts of the page of many tables; None for few tables.
+
+    Args:
+        entries: The tables in the order of the page.
+        sections: The details of each table as markup.
+    """
+    if len(entries) <= MAX_OPEN_TABLES:
+        return None
+    return Fleet(
+        worst=_worst(entries),
+        treemap=treemap(_tiles(entries)),
+        saving=_saving(entries),
+        chunks=[_pack(sections[at : at + TABLES_PER_CHUNK]) for at in range(0, len(sections), TABLES_PER_CHUNK)],
+    )
+
+
+def _worst(entries: Sequence[Entry]) -> list[Entry]:
+    not_planned = [entry for entry in entries if entry["kind"] in ("error", "refused")]
+    others = [entry for entry in entries if entry["kind"] not in ("error", "refused", "unchanged")]
+    return [*not_planned[: max(WORST // 2, WORST - len(others))], *others][:WORST]
+
+
+def _pack(sections: Sequence[str]) -> str:
+    """Compress markup to base64 of zlib's format, which browsers call `deflate`."""
+    return base64.b64encode(zlib.compress("\n".join(sections).encode(), level=9)).decode()
+
+
+def _tiles(entries: Sequence[Entry]) -> list[Tile]:
+    smallest = max(MIN_TILE * sum(entry["plan"].bytes for entry in entries) / len(entries), 1.0)
+    return [
+        Tile(max(plan.bytes, smallest), _color(entry), f"{plan.table}: {entry['state']}, {words.size(plan.bytes)}")
+        for entry in entries
+        for plan in [entry["plan"]]
+    ]
+
+
+def _color(entry: Entry) -> str:
+    if entry["kind"] in ("error", "refused"):
+        return "var(--bad)"
+    if entry["kind"] == "unchanged":
+        return "var(--heat-0)"
+    ratios = [c["now"].touched / c["last"] for c in entry["columns"] if c["last"]]
+    return f"var(--heat-{max(heat(max(ratios, default=1.0)), 1)})"
+
+
+def _saving(entries: Sequence[Entry]) -> str:
+    known = [e for e in entries if e["plan"].groups and e["most_read"] and e["after"]["most_read"]]
+    if not known or summary(e["plan"] for e in entries).rewrite != len(known) or any(e["result"] for e in entries):
+        return ""
+    now, after = (sum(e["most_read"] for e in known), sum(e["after"]["most_read"] for e in known))
+    return (
+        f"A query for one value of the worst column reads {words.size(now)} now and "
+        f"{words.same_size(words.size(after))} after (forecast, if rows keep their size; the upper end where it is a "
+        f"range), over {plural(len(known), 'table')}."
+    )
+
 
 # The number of groups that the page lists per table. The JSON report lists all.
 MAX_GROUPS_PER_TABLE = 200
@@ -46,11 +623,11 @@ def render(shown: Plan | RunReport) -> str:
     jinja = environment(_FILTERS)
     section = jinja.from_string(details)
     tables = [_table(n, t, report) for n, t in enumerate(in_order(report), 1)]
-    sections = [charts.markup(section.render(t=t, max_rows=MAX_GROUPS_PER_TABLE)) for t in tables]
+    sections = [markup(section.render(t=t, max_rows=MAX_GROUPS_PER_TABLE)) for t in tables]
     return jinja.from_string(whole).render(
         plan=plan,
-        title=f"zlayout: {closing.title(report)}",
-        headline=closing.last_line(report),
+        title=f"zlayout: {phrases.title(report)}",
+        headline=phrases.last_line(report),
         counts=_counts(report),
         tables=tables,
         trends=any(t["trend"] for t in tables),
@@ -86,11 +663,10 @@ def source_hash(text: str) -> str:
 
 
 def _counts(report: RunReport) -> list[tuple[str, int, str]]:
-    """Return (CSS class, number, label) of the numbers below the headline, from the results if there are any."""
     plan, counts = report.plan, summary(report.plan.tables)
     tables = ("", len(plan.tables), "table" if len(plan.tables) == 1 else "tables")
     if report.results:
-        return [tables, *closing.outcome_counts(report)]
+        return [tables, *phrases.outcome_counts(report)]
     numbers = (
         ("error", counts.failed, "with errors"),
         ("refused", counts.refused, "refused"),
@@ -125,18 +701,17 @@ def _table(index: int, table: TablePlan, report: RunReport) -> Entry:
         "most_read": max((c.bytes_read.now for c in table.columns), default=None),
         "after": _after(table, result),
         "measured": bool(measured),
-        "trend": charts.steepest(trend),
+        "trend": steepest(trend),
         "columns": [_column(c, measured.get(c.column), table, trend) for c in table.columns],
         "workload": list(workload_lines(table)),
         "queries": _queries(table),
-        "charts": figures.charts_of(table, result, picture) if drawn else [],
+        "charts": charts_of(table, result, picture) if drawn else [],
         "strip": strip,
-        "strip_svg": charts.partition_strip(strip),
+        "strip_svg": partition_strip(strip),
     }
 
 
 def _kind(table: TablePlan, report: RunReport) -> str:
-    """Return the CSS class of the table's state, which determines its colour."""
     if not report.is_open(table):
         return "unchanged"
     return "error" if table.table in report.results else "changes" if table.selects_nothing else table.status
@@ -159,7 +734,6 @@ def _settings(table: TablePlan) -> list[tuple[str, str, str, str]]:
 
 
 def _queries(table: TablePlan) -> list[Entry]:
-    """Return the groups of queries of the workload, with bars of the bytes that they open now and after apply."""
     groups = table.workload.groups if table.workload else ()
     most = max((group.now.bytes for group in groups), default=0) or 1
     return [
@@ -167,7 +741,7 @@ def _queries(table: TablePlan) -> list[Entry]:
             "columns": ", ".join(group.columns),
             "group": group,
             "share": words.share(group.share),
-            "bar": charts.gain(group.now.bytes / most, then.bytes / most if then else None),
+            "bar": gain(group.now.bytes / most, then.bytes / most if then else None),
         }
         for group in groups
         for then in [group.predicted if table.groups else None]
@@ -175,7 +749,7 @@ def _queries(table: TablePlan) -> list[Entry]:
 
 
 def _after(table: TablePlan, result: TableResult | None) -> dict[str, float | str]:
-    """Return files, touched and bytes read (of the worst column) after the rewrite, each with a number to sort by."""
+    """Return files, touched and bytes read of the worst column after the rewrite, each with a number to sort by."""
     if result and (result.columns or not table.columns):
         files = table.files - result.files_removed + result.files_added
         worst = max((c.touched for c in result.columns), default=0)
@@ -201,7 +775,6 @@ def _last(column: ColumnForecast) -> float:
 
 
 def _last_read(read: BytesRead) -> int:
-    """Return the number by which forecasts of the bytes that a query reads are sorted, as `_last`."""
     return next((v for v in (read.predicted, read.high, read.low) if v is not None), 0)
 
 
@@ -217,5 +790,5 @@ def _column(column: ColumnForecast, after: MeasuredColumn | None, table: TablePl
         "read_then": bytes_text(read) if read.predicted is not None else "",
         "most_read": after.bytes_read if after else _last_read(read),
         "worse": read.grows_to(after.bytes_read if after else read.predicted_or_low),
-        "trend": charts.sparkline(trend, column.column),
+        "trend": sparkline(trend, column.column),
     }

@@ -10,8 +10,7 @@ import re
 from xml.etree import ElementTree
 
 from zlayout.planner.model import Plan, Status, TablePlan
-from zlayout.planner.result import ResultStatus
-from zlayout.planner.run_report import RunReport
+from zlayout.planner.run_report import ResultStatus, RunReport
 from zlayout.report.findings import of_table
 from zlayout.report.text import TextOptions, render_table
 from zlayout.report.words import printable
@@ -54,7 +53,6 @@ def _case(suite: ElementTree.Element, table: TablePlan, report: RunReport) -> No
 
 
 def _broken(table: TablePlan, report: RunReport) -> bool:
-    """Return whether the table could not be planned, or its run failed."""
     result = report.results.get(table.table)
     return table.status is Status.ERROR or (
         result is not None and result.outcome in (ResultStatus.FAILED, ResultStatus.UNKNOWN)

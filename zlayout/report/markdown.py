@@ -5,13 +5,9 @@ from __future__ import annotations
 import re
 
 from zlayout.message_text import plural
-from zlayout.planner.forecasts import ColumnForecast
-from zlayout.planner.model import Plan, Status, TablePlan
-from zlayout.planner.result import MeasuredColumn, TableResult
-from zlayout.planner.run_report import RunReport
-from zlayout.report.closing import last_line, title
-from zlayout.report.one_line import states_text, worst_first
-from zlayout.report.phrases import bytes_text, touched_text, written_text
+from zlayout.planner.model import ColumnForecast, Plan, Status, TablePlan
+from zlayout.planner.run_report import MeasuredColumn, RunReport, TableResult
+from zlayout.report.phrases import bytes_text, last_line, states_text, title, touched_text, worst_first, written_text
 from zlayout.report.text import TextOptions, render_table
 from zlayout.report.words import RESULT_STATUSES, number, printable, size, state
 
@@ -75,14 +71,12 @@ def _row(table: TablePlan, result: TableResult | None) -> str:
 
 
 def _touched(column: ColumnForecast, after: MeasuredColumn | None) -> str:
-    """Write touched after apply: measured with the prediction, or before it the forecast."""
     if after is None:
         return touched_text(column)
     return number(after.touched) + ("" if after.predicted is None else f" (predicted {number(after.predicted)})")
 
 
 def _read(column: ColumnForecast, after: MeasuredColumn | None) -> str:
-    """Write the bytes that a query reads after apply: measured, or before it the forecast."""
     return size(after.bytes_read) if after and after.bytes_read else bytes_text(column.bytes_read)
 
 
@@ -107,6 +101,5 @@ def _code(text: str) -> str:
 
 
 def _fence(text: str, min_length: int) -> str:
-    """Return a run of backticks that is longer than any in `text`, and has at least `min_length`."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     return "`" * max(min_length, longest + 1)

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from zlayout.message_text import first_of, plural
 from zlayout.planner.actions import RewriteGroup, parts_of
-from zlayout.planner.forecasts import (
+from zlayout.planner.model import (
     BytesRead,
     ColumnForecast,
+    Decay,
     DeferredGroups,
     HotGroups,
+    Measure,
     Payback,
+    Plan,
     QueryCost,
     RankedBy,
     SampleFacts,
+    SettingDrift,
+    Status,
+    Summary,
+    TablePlan,
     TouchedRange,
     WorkloadForecast,
+    summary,
 )
-from zlayout.planner.model import Decay, Measure, SettingDrift, Status, TablePlan
-from zlayout.planner.result import TableResult
+from zlayout.planner.run_report import RunReport, TableResult
 from zlayout.report.words import (
     REASONS,
     RESULT_STATUSES,
     cleanup,
     duration,
+    is_deferred,
     known,
     money,
     number,
@@ -34,13 +43,14 @@ from zlayout.report.words import (
     setting,
     share,
     size,
+    state,
 )
 
 # The number of partitions that the screen names without -v.
 MAX_PARTITIONS = 6
 # The number of workload files that are named.
 MAX_SOURCES = 3
-# The largest number of decimals by which a decay measure and its tolerance are told apart.
+# The maximum number of decimals with which a decay measure and its tolerance are shown to differ.
 MAX_DECIMALS = 9
 _SIZES = ("files.target_size",)
 NARROW = "`zlayout plan --sample` narrows the forecast"
@@ -216,7 +226,7 @@ def result_text(result: TableResult) -> str:
 
 
 def measured_text(result: TableResult) -> str:
-    """Write the measured touched of each column beside the prediction, and the bytes that a query reads."""
+    """Write the measured and the predicted touched of each column, and the bytes that a query reads."""
     return "   ".join(
         f"{printable(c.column)} {number(c.touched)}"
         + ("" if c.predicted is None else f" (predicted {number(c.predicted)})")
@@ -269,7 +279,6 @@ def _cost(files: str, size_: str) -> str:
 
 
 def _payback(workload: WorkloadForecast, pay: Payback) -> str:
-    """Write what the rewrite costs, and when it has paid back: as ranges if the forecast is one."""
     time = "time unknown until the first apply"
     if pay.seconds is not None:
         price = "" if pay.cost is None else f" for {money(pay.cost)}"
@@ -294,3 +303,144 @@ def _payback(workload: WorkloadForecast, pay: Payback) -> str:
     in_money = "" if pay.money_days is None else f", in money {paid_back(pay.money_days, 'day', 'days')}"
     less = in_a_day(pay.saved_per_day, lambda count: size(round(count)))
     return f"{text}; {less}{worth} less read a day, paid back {paid_back(pay.days, 'day', 'days')}{in_money}"
+
+
+# Write one line for each table of a plan, for plans of many tables.
+
+
+MIN_NAME_WIDTH = 20
+# Without --verbose, a plan shows at most MAX_TABLES tables in full, and at most MAX_LINES others in one line each.
+MAX_TABLES = 20
+MAX_LINES = 100
+_ORDER = (Status.ERROR, Status.REFUSED, Status.CHANGES, Status.UNCHANGED)
+_KINDS = {Status.ERROR: "error", Status.REFUSED: "refused", Status.CHANGES: "rewrite", Status.UNCHANGED: ""}
+
+
+def worst_first(tables: Sequence[TablePlan]) -> list[TablePlan]:
+    """Sort tables by status (errors, refused, changes, unchanged), then by bytes to rewrite, the most first."""
+    return sorted(tables, key=lambda t: (_ORDER.index(t.status), t.as_declared, -t.rewrite_bytes, t.table))
+
+
+def table_lines(tables: Sequence[TablePlan], width: int) -> Iterator[tuple[str, str]]:
+    """Yield (style, line) for each table: its name, its state, the bytes to rewrite, and touched of its columns.
+
+    Names are shortened in the middle, so that a line has at most `width` characters if this is possible.
+    """
+    rows = [(printable(table.table), *_cells(table)) for table in tables]
+    names, states, sizes = (max((len(row[at]) for row in rows), default=0) for at in range(3))
+    names = min(names, max(width // 2, MIN_NAME_WIDTH))
+    for table, (name, words, rewritten, rest) in zip(tables, rows, strict=True):
+        line = f"  {_shortened(name, names):<{names}}  {words:<{states}}  {rewritten:>{sizes}}  {rest}".rstrip()
+        yield _KINDS[table.status], line if len(line) <= width else f"{line[: width - 3]}..."
+
+
+def brief(tables: Sequence[TablePlan], width: int) -> Iterator[tuple[str, str]]:
+    """Yield (style, line) for tables that are not shown in full, the worst of them last.
+
+    Each of the worst MAX_LINES has one line; the others are counted.
+    """
+    tables = worst_first(tables)
+    shown, others = tables[:MAX_LINES], tables[MAX_LINES:]
+    if others:
+        yield "", f"  {plural(len(others), 'table')} not listed: {states_text(others)}"
+    yield from table_lines(shown[::-1], width)
+    yield "dim", "  -v shows all tables in full; --summary shows one line for each"
+    yield "", ""
+
+
+def states_text(tables: Sequence[TablePlan]) -> str:
+    """Write the number of tables in each state of `words.state`, for example `2 drift, 11 decay`."""
+    return ", ".join(f"{count:,} {words}" for words, count in Counter(map(state, tables)).items())
+
+
+def _cells(table: TablePlan) -> tuple[str, str, str]:
+    match table.status:
+        case Status.ERROR | Status.REFUSED:
+            first = next((d for d in table.diagnostics if d.severity in ("error", "refused")), None)
+            return state(table), "", printable(f"{first.code} {first.message}") if first else ""
+        case Status.CHANGES:
+            afters = [(c, touched_text(c)) for c in table.columns]
+            cells = [f"{printable(c.column)} {number(c.touched)}{then and ' -> '}{then}" for c, then in afters]
+            return state(table), size(table.rewrite_bytes) if table.groups else "", "  ".join(cells)
+        case _:
+            return state(table), "", plural(table.files, "file")
+
+
+def _shortened(name: str, width: int) -> str:
+    if len(name) <= width:
+        return name
+    end = (width - 3) // 2
+    return f"{name[: width - 3 - end]}...{name[-end:]}"
+
+
+# Write the last line of a report: the number of tables in each state.
+
+
+def last_line(shown: Plan | RunReport) -> str:
+    """Return the summary, for example `Plan: 1 to alter, 1 to rewrite, 12 unchanged. Rewrites 1.2 TiB.`
+
+    Numbers that are 0 are left out. The summary of a drift report is `drift_line`.
+    """
+    report = RunReport.of(shown)
+    if report.drift:
+        return drift_line(report.plan)
+    if report.results:
+        ended = ", ".join(f"{count} {words}" for _, count, words in outcome_counts(report))
+        return f"Applied: {ended}. Wrote {size(sum(r.bytes_added for r in report.results.values()))}."
+    plan = report.plan
+    counts = summary(plan.tables)
+    if not (plan.has_changes or counts.refused or counts.failed):
+        return f"No changes. {plural(counts.unchanged, 'table')} laid out as declared.{_nothing_selected(counts)}"
+    numbers = {
+        "to alter": counts.alter,
+        "to rewrite": counts.rewrite,
+        "waiting": sum(table.waits for table in plan.tables),
+        "deferred": sum(map(is_deferred, plan.tables)),
+        "unchanged": counts.unchanged,
+        "refused": counts.refused,
+        "failed": counts.failed,
+    }
+    parts = [f"{number:,} {words}" for words, number in numbers.items() if number]
+    rewrites = f" Rewrites {size(counts.rewrite_bytes)}." if counts.rewrite_bytes else ""
+    return f"Plan: {', '.join(parts)}.{rewrites}{_nothing_selected(counts)}"
+
+
+def _nothing_selected(counts: Summary) -> str:
+    return f" `where` of {plural(counts.empty, 'table')} matches no partition." if counts.empty else ""
+
+
+def title(report: RunReport) -> str:
+    """Return what the report is about: plan, drift, or the result of apply."""
+    return "result of apply" if report.results else "drift" if report.drift else "plan"
+
+
+def drift_line(plan: Plan) -> str:
+    """Return the summary of `zlayout drift`, for example `Drift: 2 of 14 tables are not as declared.`"""
+    counts = summary(plan.tables)
+    more = f" {plural(counts.failed, 'table')} could not be planned." if counts.failed else ""
+    other, unfit = len(plan.not_as_declared), len(plan.unfit)
+    if unfit:
+        more += f" {plural(unfit, 'layout')} no longer {'fits' if unfit == 1 else 'fit'} the workload."
+    if not other:
+        unchanged = f"{plural(counts.unchanged, 'table')} laid out as declared."
+        return f"Drift is not known:{more} {unchanged}" if counts.failed else f"No drift. {unchanged}{more}"
+    rewrites = f" `zlayout apply` would rewrite {size(counts.rewrite_bytes)}." if counts.rewrite_bytes else ""
+    verb = "is" if other == 1 else "are"
+    return f"Drift: {other:,} of {plural(len(plan.tables), 'table')} {verb} not as declared.{more}{rewrites}"
+
+
+def outcome_counts(report: RunReport) -> list[tuple[str, int, str]]:
+    """Return (style, number of tables, words) for each result status, and for the tables that apply did not start.
+
+    The style is the class of the number in the HTML report. Numbers that are 0 are left out.
+    """
+    plan, outcomes = report.plan, [result.outcome for result in report.results.values()]
+    counts = [
+        ("unchanged" if outcome.succeeded else "error", outcomes.count(outcome), text.partition(":")[0])
+        for outcome, text in RESULT_STATUSES.items()
+    ]
+    left = sum(table.table not in report.results for table in plan.with_status(Status.CHANGES))
+    counts += [("changes", left, "not begun")]
+    counts += [("refused", len(plan.with_status(Status.REFUSED)), "refused")]
+    counts += [("error", len(plan.with_status(Status.ERROR)), "with errors")]
+    return [count for count in counts if count[1]]

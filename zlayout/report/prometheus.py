@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from zlayout.planner.model import Plan, Status, TablePlan
-from zlayout.planner.result import TableResult
-from zlayout.planner.run_report import RunReport
+from zlayout.planner.run_report import RunReport, TableResult
 from zlayout.report.words import printable
 
 Of = TypeVar("Of", TablePlan, TableResult)
@@ -46,7 +45,6 @@ def render(shown: Plan | RunReport) -> str:
 
 
 def _gauges(shown: Plan | RunReport) -> Iterator[Gauge]:
-    """Yield gauges of each table: its state before the run, and what apply did."""
     report = RunReport.of(shown)
     tables = {printable(table.table): table for table in report.plan.tables}
     read = {name: table for name, table in tables.items() if _was_read(table)}
@@ -75,7 +73,6 @@ def _gauges(shown: Plan | RunReport) -> Iterator[Gauge]:
 
 
 def _each(name: str, text: str, found: Mapping[str, Of], value: Callable[[Of], float]) -> Gauge:
-    """Return the gauge with one value for each table."""
     return Gauge(f"table_{name}", text, ("table",), {(table,): value(of) for table, of in found.items()})
 
 

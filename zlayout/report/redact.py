@@ -11,8 +11,7 @@ from typing import Any
 from zlayout.errors import Diagnostic, Location
 from zlayout.planner.actions import RewriteGroup
 from zlayout.planner.model import Plan, TablePlan
-from zlayout.planner.picture import StripBin
-from zlayout.planner.run_report import RunReport
+from zlayout.planner.run_report import RunReport, StripBin
 
 
 def without_values(shown: Plan | RunReport) -> RunReport:
@@ -55,7 +54,6 @@ def _without_details(diagnostics: tuple[Diagnostic, ...]) -> tuple[Diagnostic, .
 
 
 def _numbered(strip: tuple[StripBin, ...]) -> tuple[StripBin, ...]:
-    """Return the bins with numbers of partitions instead of names. The numbers are positions in the strip."""
     bins = []
     for strip_bin, last in zip(strip, accumulate(strip_bin.partitions for strip_bin in strip), strict=True):
         first = last - strip_bin.partitions + 1

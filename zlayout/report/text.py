@@ -9,11 +9,9 @@ from zlayout.errors import Diagnostic
 from zlayout.message_text import plural
 from zlayout.planner.actions import ChangeClustering, ChangePartitioning, SetProperties
 from zlayout.planner.model import Plan, Status, TablePlan
-from zlayout.planner.result import TableResult
-from zlayout.planner.run_report import RunReport
+from zlayout.planner.run_report import RunReport, TableResult
 from zlayout.report import phrases
-from zlayout.report.closing import last_line
-from zlayout.report.one_line import MAX_TABLES, brief, table_lines, worst_first
+from zlayout.report.phrases import MAX_TABLES, brief, last_line, table_lines, worst_first
 from zlayout.report.words import number, printable, property_reason, setting, size, version_word, wrapped
 
 Style = Callable[[str, str], str]
@@ -75,7 +73,6 @@ def _tables(report: RunReport, options: TextOptions) -> Iterator[str]:
 
 
 def _legend(tables: Sequence[TablePlan], options: TextOptions) -> Iterator[tuple[str, str]]:
-    """Yield (style, line) of the signs and the terms in the text of these tables; nothing if no table changes."""
     changing = [t for t in tables if t.status is Status.CHANGES]
     if not changing:
         return
@@ -138,7 +135,6 @@ def _diagnosed(diagnostics: Iterable[Diagnostic]) -> Iterator[tuple[str, str, in
 
 
 def _lines(table: TablePlan, result: TableResult | None, options: TextOptions) -> Iterator[tuple[str, str]]:
-    """Yield (style, line) for the plan and the result of a table, without diagnostics."""
     if table.status is Status.UNCHANGED:
         yield "", _labelled("", "unchanged", f"{plural(table.files, 'file')}, {size(table.bytes)}")
     for drift in table.drift:
@@ -193,7 +189,6 @@ def _labelled(sign: str, label: str, text: str) -> str:
 
 
 def _columns(table: TablePlan, width: int) -> Iterator[str]:
-    """Yield the lines of touched, and of the bytes that a query for one value reads, if the plan has them."""
     columns = [(printable(c.column), c, c.bytes_read) for c in table.columns]
     floors = ["" if c.floor is None else f"(floor {number(c.floor)})" for c in table.columns]
     touched = [(name, number(c.touched), phrases.touched_text(c)) for name, c, _ in columns]
@@ -207,14 +202,7 @@ def _columns(table: TablePlan, width: int) -> Iterator[str]:
 
 
 def _by_column(label: str, values: Sequence[tuple[str, str, str]], limits: Sequence[str], width: int) -> Iterator[str]:
-    """Yield the present value, the value after apply and the floor of each column, in one line if they fit.
-
-    Args:
-        label: The label of the first line.
-        values: The name, the present value and the value after apply of each column.
-        limits: The floor of each column as text, '' for none.
-        width: The number of columns of the terminal.
-    """
+    """values: (name, present value, value after apply) of each column. limits: the floors, '' for none."""
     if not values:
         return
     cells = [(*value, limit) for value, limit in zip(values, limits, strict=True)]

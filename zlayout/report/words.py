@@ -18,7 +18,7 @@ from zlayout.planner.actions import (
     truncation_text,
 )
 from zlayout.planner.model import Status, TablePlan
-from zlayout.planner.result import ResultStatus
+from zlayout.planner.run_report import ResultStatus
 
 T = TypeVar("T", int, float)
 

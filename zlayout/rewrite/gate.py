@@ -24,19 +24,21 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from zlayout.errors import EngineError
-from zlayout.spark.catalyst import (
+from zlayout.spark.jvm import (
     apply_expression,
     call,
     column_of,
     expression_of,
+    jvm_of,
     object_literal,
     object_type,
+    scala_map,
+    scala_object,
     static_call,
     wraparound,
 )
-from zlayout.spark.jvm import jvm_of, scala_map, scala_object
 from zlayout.sql_text import quote_identifier
-from zlayout.table.reserved import PREFIX
+from zlayout.table.state import PREFIX
 
 ROW = f"{PREFIX}row"
 NUMBER = f"{PREFIX}number"
@@ -112,8 +114,7 @@ class Gate:
             The content that was written.
 
         Raises:
-            EngineError: ZL310 if the contents differ, ZL311 if the number of rows differs from the metadata, ZL312 if
-                Spark reported no content.
+            EngineError: ZL310 if the contents differ, ZL311 if the metadata has another number of rows; ZL312.
         """
         before, after = _observed(self._before), _accumulated(self._after)
         if before != after:
@@ -186,7 +187,6 @@ def column(name: str) -> Column:
 
 
 def _normalised(frame: DataFrame) -> DataFrame:
-    """Return the frame with all values normalised by `_normalise`."""
     return frame.select(
         *[_normalise(F.col(quote_identifier(f.name)), f.dataType).alias(f.name) for f in frame.schema.fields]
     )
@@ -219,13 +219,10 @@ def _row(columns: Sequence[str]) -> Column:
 
 
 def _content_columns(frame: DataFrame, group: Column | None) -> list[Column]:
-    """Return the aggregates `rows` and `hash` of a frame with ROW. group: the number of a row's group, or None.
-
-    Rows are counted by the last column, which is marked as nullable. If it were not, Spark would remove this column
-    by a projection that copies each row.
-    """
+    """Return the aggregates `rows` and `hash` of a frame with ROW. group: the number of a row's group, or None."""
     jvm = jvm_of(frame.sparkSession)
     total = jvm.org.apache.spark.sql.catalyst.expressions.aggregate.Sum(_row_hash(jvm, group), wraparound(jvm))
+    # If the counted column were not marked as nullable, Spark would remove it by a projection that copies each row.
     return [
         F.count(apply_expression(jvm, "KnownNullable", F.col(frame.columns[-1]))).alias("rows"),
         column_of(jvm, total.toAggregateExpression()).alias("hash"),
@@ -233,24 +230,19 @@ def _content_columns(frame: DataFrame, group: Column | None) -> list[Column]:
 
 
 def _counted(jvm: Any, accumulator: Any, hashed: Any) -> Column:
-    """Return a boolean column that adds the row's hash to a `LongAccumulator` and is true for every row.
-
-    `InitializeJavaBean` is the only Catalyst expression that can call a method without a result. The column is true,
-    because the accumulator is not empty after the addition.
-    """
+    """Return a boolean column that adds the row's hash to a `LongAccumulator` and is true for every row."""
+    # `InitializeJavaBean` is the only Catalyst expression that can call a method without a result.
     setters = scala_map(jvm, {"add": hashed})
     objects = jvm.org.apache.spark.sql.catalyst.expressions.objects
     accumulated = objects.InitializeJavaBean(object_literal(jvm, accumulator, _ACCUMULATOR), setters)
     boolean = scala_object(jvm.org.apache.spark.sql.types, "BooleanType")
+    # the accumulator is not empty after the addition
     return ~column_of(jvm, call(jvm, accumulated, "isZero", boolean, once=True))
 
 
 def _row_hash(jvm: Any, group: Column | None) -> Any:
-    """Return a Catalyst expression for the `XXH64` hash of the bytes of ROW. All calls stay inside generated code.
-
-    ROW is an UnsafeRow, because a projection makes it. group: the seed of the hash, None for a constant seed.
-    """
-    unsafe_row = f"{_EXPRESSIONS}.UnsafeRow"
+    """Return the `XXH64` hash of the bytes of ROW. All calls stay inside generated code. group: seed of the hash."""
+    unsafe_row = f"{_EXPRESSIONS}.UnsafeRow"  # which ROW is, because a projection makes it
     seed = F.lit(SEED) if group is None else group.cast("bigint")
     to_unsafe = object_literal(jvm, jvm.java.lang.Class.forName(unsafe_row), "java.lang.Class")
     bytes_of = call(jvm, to_unsafe, "cast", object_type(jvm, unsafe_row), expression_of(jvm, F.col(ROW)))

@@ -15,7 +15,7 @@ from zlayout.errors import ZlayoutError, first_line
 from zlayout.rewrite.engine import place, rewrite_conf
 from zlayout.rewrite.rows import GroupTarget, Source
 from zlayout.spark.arrow import from_arrow, to_arrow
-from zlayout.spec.layout import Layout, ZorderColumn
+from zlayout.spec.model import Layout, ZorderColumn
 
 _ROWS, _SOURCE_FILES, _NEW_FILES = 600, 3, 5
 _LAYOUT = Layout(
@@ -62,7 +62,6 @@ def _difference(session: SparkSession) -> str | None:
 
 
 def _rows() -> pa.Table:
-    """Return rows with repeated, negative and null keys. They are the same in every run."""
     ids = np.arange(_ROWS)
     number, text = ids * 7919 % 613 - 300, ids * 104729 % 397
     return pa.table(

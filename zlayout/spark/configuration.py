@@ -21,12 +21,11 @@ from zlayout.spec.model import CatalogConfig, Project
 TIME_ZONE = "spark.sql.session.timeZone"
 S3_CLIENT = "fs.s3.impl"  # the Hadoop class that reads s3://
 # Names and literals in SQL texts mean what `zlayout.sql_text` writes. By default, Spark replaces `${...}` in them, for
-# example by an environment variable, and Delta reads `@v1` at the end of a path as a version.
+# example by the value of an environment variable.
 SQL_CONF = {
     "spark.sql.variable.substitute": "false",
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.parser.quotedRegexColumnNames": "false",
-    "spark.databricks.delta.timeTravel.resolveOnIdentifier.enabled": "false",
 }
 # The configuration that zlayout needs in every session. Partition values of timestamps are read and written in UTC.
 SESSION_CONF = {

@@ -7,6 +7,7 @@ object store must not be carried out on another object store that has a bucket o
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
@@ -15,9 +16,8 @@ from urllib.parse import urlsplit
 from zlayout.errors import Diagnostic, EngineError, Refused
 from zlayout.formats.registry import FORMATS
 from zlayout.formats.storage import RESOLVING_FILE_IO, S3_FILE_IO, Store, buckets, s3_access, stores
-from zlayout.spark.catalyst import activate, java_sessions, refresh_table
 from zlayout.spark.configuration import S3_CLIENT, SESSION_CONF, TIME_ZONE, connect_refused
-from zlayout.spark.jvm import jvm_of
+from zlayout.spark.jvm import java_sessions, jvm_of, refresh_table
 from zlayout.spark.session import SparkRuntime, set_time_zone
 from zlayout.spec.model import CatalogConfig, Project, TableName
 from zlayout.table.location import S3_ENDPOINT_VARIABLES, canonical
@@ -74,13 +74,6 @@ class LiveRuntime(SparkRuntime):
     def committed(self, table: TableName) -> None:
         """Remember a changed table, which `stop` refreshes in the caller's session."""
         self._changed.add(table)
-
-    def resume(self) -> None:
-        from py4j.protocol import Py4JError
-
-        if self._session is not None:
-            with suppress(OSError, Py4JError):  # if the JVM has died, the next call reports it
-                activate(self._session)
 
     def stop(self) -> None:
         """Remove the clone from the SparkContext, and refresh the changed tables in the caller's session."""
@@ -159,11 +152,10 @@ def runtime_for(project: Project, session: SparkSession | None, catalogs: Iterab
         catalogs: The catalogs whose tables are to be written.
 
     Raises:
-        Refused: ZL204, ZL207, ZL208, see `LiveRuntime.require`; ZL209, if `session` is None and a session is running in
-            this process. pyspark would return that session instead of a new one, and zlayout would stop it at the end.
+        Refused: ZL204, ZL207, ZL208, see `LiveRuntime.require`; ZL209, if `session` is None and a session is running.
     """
     if session is None:
-        if _is_running():
+        if _is_running():  # pyspark would return this session, and zlayout would stop it at the end
             raise Refused.of(
                 "ZL209", "a Spark session is running in this process", hint="pass it as spark=, or stop it"
             )
@@ -180,7 +172,6 @@ def _is_running() -> bool:
 
 
 def _persistent(session: SparkSession) -> Iterator[tuple[int, Any]]:
-    """Yield the id and the Java object of each RDD that the SparkContext caches."""
     context: Any = session.sparkContext
     yield from dict(context._jsc.getPersistentRDDs()).items()
 
@@ -200,7 +191,6 @@ def remove_listeners(clone: SparkSession) -> None:
 
 
 def _problems(session: SparkSession, catalog: CatalogConfig) -> Iterator[Diagnostic]:
-    """Yield the reasons why the session cannot write to tables of the catalog."""
     wanted = _catalog_conf(catalog)
     if not wanted:
         traits = FORMATS[catalog.format].traits
@@ -238,7 +228,6 @@ def _missing(key: str, value: str, hint: str) -> Diagnostic:
 
 
 def _store_problems(session: SparkSession, catalog: CatalogConfig) -> Iterator[Diagnostic]:
-    """Yield ZL208 for each setting by which the session uses another S3 endpoint for the catalog than zlayout."""
     if Store.S3 not in stores(catalog):
         return
     wanted = s3_access(catalog).endpoint
@@ -255,7 +244,6 @@ def _store_problems(session: SparkSession, catalog: CatalogConfig) -> Iterator[D
 
 
 def _endpoints(session: SparkSession, catalog: CatalogConfig) -> Iterator[tuple[str, str]]:
-    """Yield the settings that determine the S3 endpoint of the catalog, with their values in the session."""
     environment = jvm_of(session).java.lang.System.getenv
     default = next(filter(None, (environment(name) for name in S3_ENDPOINT_VARIABLES)), "")
     if _catalog_conf(catalog):
@@ -283,3 +271,60 @@ def _host(endpoint: str | None) -> str:
     if not url.hostname or url.hostname.endswith(_AWS_DOMAINS):
         return ""
     return f"{url.hostname}:{url.port or (80 if url.scheme == 'http' else 443)}"
+
+
+# Provides a Spark session for each of several threads that work at the same time.
+
+
+_POOL = "spark.scheduler.pool"
+
+
+class WorkerRuntime(SparkRuntime):
+    """A runtime for one thread, on a clone of the session of another runtime.
+
+    A rewrite sets configuration only in the clone of its thread. The jobs of the thread have a tag, by which they can
+    be cancelled. They have a pool of their own, so that Spark's scheduler in mode FAIR shares the executors among
+    threads.
+    """
+
+    def __init__(self, project: Project, base: SparkRuntime, name: str, starting: threading.Lock) -> None:
+        """Store the base runtime.
+
+        Args:
+            project: The project.
+            base: The runtime that is cloned. The first thread starts its session.
+            name: The tag and the pool of the jobs.
+            starting: The lock that all threads hold while they clone the session.
+        """
+        super().__init__(project)
+        self._base = base
+        self._name = name
+        self._starting = starting
+
+    def configure_store(self, conf: Mapping[str, str]) -> None:
+        self._base.configure_store(conf)
+
+    def committed(self, table: TableName) -> None:
+        self._base.committed(table)
+
+    def cancel_jobs(self) -> None:
+        """Cancel the jobs of this thread."""
+        self._base.session.sparkContext.cancelJobsWithTag(self._name)
+
+    def stop(self) -> None:
+        """Remove the clone from the SparkContext. The base runtime stops the SparkContext."""
+        if self._session is None:
+            return
+        from py4j.protocol import Py4JError
+
+        clone, self._session = self._session, None
+        with suppress(OSError, Py4JError):  # if the JVM has died, there is nothing to remove
+            remove_listeners(clone)
+
+    def _start(self) -> SparkSession:
+        with self._starting:
+            clone = clone_of(self._base.session)
+        context: Any = clone.sparkContext
+        context.addJobTag(self._name)
+        context.setLocalProperty(_POOL, self._name)
+        return clone

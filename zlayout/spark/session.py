@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
-from collections.abc import Mapping
-from contextlib import nullcontext, suppress
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from subprocess import Popen
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from zlayout.errors import EngineError, first_line
 from zlayout.formats.registry import FORMATS
 from zlayout.formats.storage import hadoop_conf, stores
+from zlayout.signals import BESIDE_SIGINT
 from zlayout.spark import versions
-from zlayout.spark.catalyst import activate
 from zlayout.spark.configuration import (
     S3_CLIENT,
     TIME_ZONE,
@@ -26,15 +30,93 @@ from zlayout.spark.configuration import (
     project_conf,
     refuse_connect,
 )
-from zlayout.spark.jars import cache_folder, closure, provide
-from zlayout.spark.jvm import jvm_of
-from zlayout.spark.jvm_log import jvm_log
-from zlayout.spark.jvm_process import jvm_process
-from zlayout.spark.quick_start import can_start_quickly, quick_conf, without_those_of_spark
+from zlayout.spark.jars import cache_folder, can_start_quickly, closure, provide, quick_conf, without_those_of_spark
+from zlayout.spark.jvm import activate, jvm_of
+from zlayout.spark.versions import spark_home
 from zlayout.spec.model import Project, TableName
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# Redirects the standard error of the JVM to a log file.
+
+
+@contextmanager
+def jvm_log() -> Iterator[Path]:
+    """Redirect the file descriptor of stderr to a new file during the block. A JVM that starts in it inherits the file.
+
+    `sys.stderr` itself is not redirected, so that progress stays visible.
+
+    Yields:
+        The path of the file.
+    """
+    handle, name = tempfile.mkstemp(prefix="zlayout-spark-", suffix=".log")
+    given, kept = sys.stderr, os.dup(2)  # `kept` is never closed, because another thread may still write to it
+    given.flush()
+    try:
+        os.dup2(handle, 2)
+        if _writes_to_stderr(given):
+            sys.stderr = open(kept, "w", buffering=1, encoding=given.encoding, errors=given.errors, closefd=False)  # noqa: SIM115
+        yield Path(name)
+    finally:
+        sys.stderr = given
+        os.dup2(kept, 2)
+        os.close(handle)
+
+
+def _writes_to_stderr(stream: TextIO) -> bool:
+    """Return whether a stream writes to the file descriptor of stderr. A captured stream does not, as in a notebook."""
+    try:
+        return stream.fileno() == 2
+    except (OSError, ValueError):
+        return False
+
+
+# Keeps signals from the process of the JVM, and ends it if its start is interrupted.
+
+
+@contextmanager
+def jvm_process() -> Iterator[None]:
+    """Let the JVM that pyspark starts in the block ignore SIGTERM and SIGHUP, as pyspark does for SIGINT.
+
+    A signal that is sent to the process group reaches the JVM too, which would end in the middle of a commit. The JVM
+    reads a pipe from this process, and ends when this process ends. If the block is interrupted before pyspark is
+    connected to the JVM, the JVM would not end, so it is killed.
+
+    `SPARK_HOME` is set in the block, because pyspark would search the folder above the working directory first.
+    """
+    from pyspark import SparkContext, java_gateway
+
+    module: Any = java_gateway
+    home = os.environ.get("SPARK_HOME")
+    given, started = module.Popen, list[Popen[bytes]]()
+
+    def start(command: list[str], preexec_fn: Callable[[], None] | None = None, **options: Any) -> Popen[bytes]:
+        def ignore_signals() -> None:
+            if preexec_fn is not None:
+                preexec_fn()
+            for number in BESIDE_SIGINT:
+                signal.signal(number, signal.SIG_IGN)
+
+        started.append(Popen(command, preexec_fn=ignore_signals, **options))
+        return started[-1]
+
+    module.Popen = start
+    os.environ["SPARK_HOME"] = str(spark_home())
+    try:
+        yield
+    except BaseException:
+        if SparkContext._gateway is None:
+            for process in started:
+                process.kill()
+        raise
+    finally:
+        module.Popen = given
+        if home is None:
+            del os.environ["SPARK_HOME"]
+        else:
+            os.environ["SPARK_HOME"] = home
+
 
 _PACKAGES = "spark.jars.packages"
 JAVA_HINT = f"install Java {versions.JAVA_MINIMUM} or newer, e.g. the package openjdk-17-jre-headless, or set JAVA_HOME"
@@ -85,7 +167,7 @@ class SparkRuntime:
         """
         if self._session is None:
             self._session = self._start()
-        activate(self._session)
+        self.resume()
         return self._session
 
     def stop(self) -> None:
@@ -106,7 +188,13 @@ class SparkRuntime:
         """Report that a commit changed a table."""
 
     def resume(self) -> None:
-        """Continue after code of the caller, which may have made another session the active one of this thread."""
+        """Make the session the active one of this thread again, after code of the caller may have changed it."""
+        if self._session is None:
+            return
+        from py4j.protocol import Py4JError
+
+        with suppress(OSError, Py4JError):  # if the JVM has died, the next call reports it
+            activate(self._session)
 
     def cancel(self) -> bool:
         """Cancel the jobs of this runtime and its workers that may be cancelled. Return whether there are such jobs."""
@@ -167,13 +255,12 @@ class SparkRuntime:
         return session
 
     def _jars_conf(self, conf: Mapping[str, str], java: str) -> dict[str, str]:
-        """Return the settings by which a JVM loads the jars; none if the user names jars, or if a JVM is running."""
         import pyspark
 
         chosen, catalogs = self._project.spark.conf, self._project.catalogs.values()
         if pyspark.SparkContext._gateway is not None or names_jars(os.environ) or _PACKAGES in chosen:
             return {}
-        home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+        home = versions.spark_home()
         defaults = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf", "spark-defaults.conf")
         jars, folder = closure(packages(catalogs)), cache_folder(os.environ)
         # For S3, zlayout adds a class (zlayout.spark.classes) to the class loader that has the jars of `spark.jars`.

@@ -24,7 +24,6 @@ class Release:
 
     Attributes:
         spark: The minor version, such as 4.1.
-        delta: The version of Delta.
         iceberg: The version of Iceberg, None if no Iceberg has a runtime for this Spark.
         hadoop: The version of Hadoop in Spark's distribution.
         scala: The minor version of Scala in the jars of pyspark.
@@ -96,9 +95,21 @@ def installed() -> Release:
         release = release_of(metadata.version("pyspark")) or NEWEST
     except metadata.PackageNotFoundError:
         return NEWEST
+    return replace(release, scala=scala_of(spark_home()) or release.scala)
+
+
+def spark_home() -> Path:
+    """Return the folder with Spark's scripts and jars: `SPARK_HOME`, or the one that belongs to pyspark.
+
+    pyspark itself first searches the folder above the working directory, which can be a checkout of somebody else.
+    """
+    if given := os.environ.get("SPARK_HOME"):
+        return Path(given)
     spec = find_spec("pyspark")
-    home = os.environ.get("SPARK_HOME") or (Path(spec.origin).parent if spec and spec.origin else "")
-    return replace(release, scala=scala_of(Path(home)) or release.scala)
+    package = Path(spec.origin).parent if spec and spec.origin else Path()
+    # The first one exists if pyspark was installed with PYSPARK_HADOOP_VERSION, the last one in a checkout of Spark.
+    homes = (package / "spark-distribution", package, package.parent.parent)
+    return next((home for home in homes if (home / "bin/spark-submit").is_file()), package)
 
 
 def scala_of(home: Path) -> str | None:

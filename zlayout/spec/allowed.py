@@ -18,7 +18,7 @@ from typing import Any
 from zlayout.errors import Diagnostic
 from zlayout.formats.registry import FORMATS
 from zlayout.message_text import escape_unprintable, quote_value
-from zlayout.spec.validation import Violation, suggestion
+from zlayout.spec.check import Violation, suggestion
 
 PLAIN_HTTP = "expected https to another machine, found http"
 USE_HTTPS = "use https, or set allow_http: true in the catalog, which sends credentials without encryption"
@@ -55,7 +55,7 @@ class ValueType:
         title: What is expected, as part of a sentence.
         pattern: The regular expression that the whole text of a value matches. It is compiled when it is first used.
         example: A value for the JSON Schema.
-        low, high: The smallest and the largest number; None for values that are no numbers.
+        low, high: The smallest and the largest number; None for values that are not numbers.
         words: All values, if they are listed.
         is_endpoint: Whether the value is an address, which `endpoint_problem` checks too.
     """
@@ -839,7 +839,6 @@ def _index(section: str, catalog_type: str) -> tuple[Mapping[str, ValueType], Ma
 
 @cache
 def _patterns(section: str, catalog_type: str) -> tuple[tuple[re.Pattern[str], ValueType], ...]:
-    """Return the types of names with variable parts."""
     groups = _groups(section, catalog_type)
     named = [item for group in groups for item in group.settings.items() if _PART.search(item[0])]
     return tuple((re.compile(name_pattern(name)), type_) for name, type_ in named)
@@ -875,7 +874,6 @@ def _check_properties(key: str, entry: Mapping[str, Any]) -> Iterator[Violation]
 
 
 def _address(name: Any, value: Any, section: str, type_: str) -> str:
-    """Return the value of a property that is an address, '' for any other property."""
     found = type_of(str(name), section, type_)
     return java_string(value) if found is not None and found.is_endpoint else ""
 
@@ -883,7 +881,7 @@ def _address(name: Any, value: Any, section: str, type_: str) -> str:
 def _check(
     parent: str, name: Any, value: Any, section: str, type_: str = "", entry: Mapping[str, Any] | None = None
 ) -> Iterator[Violation]:
-    """Check the name and the value of one setting. entry: the catalog whose property it is."""
+    """entry: the catalog whose property is checked."""
     if not isinstance(name, str) or not isinstance(value, str | int | float):
         return  # the schema reports the value
     key = f"{parent}.{name}"

@@ -13,8 +13,8 @@ from zlayout.errors import Diagnostic, Location
 from zlayout.formats.registry import FORMATS
 from zlayout.message_text import quote_value
 from zlayout.spec.allowed import NAME, PLAIN_HTTP, USE_HTTPS, catalog_type, is_url, java_string
+from zlayout.spec.check import Violation, suggestion
 from zlayout.spec.model import CatalogConfig
-from zlayout.spec.validation import Violation, suggestion
 from zlayout.table.location import GCS_SCHEME, S3_ENDPOINT_VARIABLES, S3_SCHEMES
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
@@ -72,7 +72,7 @@ def check_catalog(name: str, data: Mapping[str, Any], environ: Mapping[str, str]
     Yields:
         ZL029 for a type that the format does not have, for a key that is missing or not allowed for the type, and for a
         warehouse, an address, a location or a property that does not suit the type; ZL037 for `storage` that does not
-        suit the tables, an endpoint that is no URL, and an address to which data is sent without encryption.
+        suit the tables, an endpoint that is not a URL, and an address to which data is sent without encryption.
     """
     key = f"catalogs.{name}"
     types = FORMATS[data["format"]].traits.catalog_types
@@ -146,19 +146,17 @@ def unknown_catalog(name: str, catalogs: Collection[str], location: Location) ->
 
 
 def _warehouse(value: str, root: Path, scheme: str, type_: str) -> str:
-    """Return a warehouse, with a local path resolved if the type has local paths. scheme: the prefix of such a path."""
+    """scheme: the prefix of a local path."""
     if type_ in (*_NAMED, "glue"):
         return value
     return value if _URL.match(value) else scheme + _local(value, root)
 
 
 def _local(value: str, root: Path) -> str:
-    """Return a URL as it is, and a path resolved against the root."""
     return value if _URL.match(value) else os.path.normpath(root / value)
 
 
 def _uri(value: str, root: Path) -> str:
-    """Return the address of a catalog, with the path of a SQLite file resolved against the root and escaped again."""
     sqlite = _SQLITE.fullmatch(value)
     if not sqlite or not sqlite["rest"].startswith("///"):
         return value
@@ -176,7 +174,6 @@ def _unsafe(key: str, message: str, hint: str = "") -> Violation:
 
 
 def _check_file_locations(key: str, data: Mapping[str, Any]) -> Iterator[Violation]:
-    """Yield ZL029 for a location whose files cannot be told from others: a pattern, one with `..`, or no location."""
     for table, locations in data.get("file_locations", {}).items():
         for number, location in enumerate(locations):
             if set("*?#") & set(location) or ".." in location.split("/") or _SCHEME_ALONE.fullmatch(location):
@@ -186,7 +183,6 @@ def _check_file_locations(key: str, data: Mapping[str, Any]) -> Iterator[Violati
 
 
 def _check_uri(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[Violation]:
-    """Yield ZL029 for an address of another catalog type, of JDBC or in memory, ZL037 for plain http."""
     uri, of_type = data.get("uri", ""), FORMATS[data["format"]].traits.catalog_types
     scheme, expected = _scheme(uri).partition("+")[0], of_type[type_].uri_schemes
     others = [name for name, keys in of_type.items() if scheme in keys.uri_schemes]
@@ -200,7 +196,7 @@ def _check_uri(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[Violat
 
 
 def _check_sql_uri(key: str, uri: str) -> Iterator[Violation]:
-    """Yield ZL029 for a URI that SQLAlchemy and JDBC do not both read, or with a driver or parameter of its own."""
+    """Both SQLAlchemy and JDBC must be able to read the URI."""
     hint = "use sqlite:///FILE, postgresql://USER@HOST/DATABASE or mysql://USER@HOST/DATABASE"
     if other := _NO_SQLALCHEMY.match(uri):
         yield _misfit(key, f"expected a URI of SQLAlchemy for type sql, found {other[0]}", hint)
@@ -233,7 +229,6 @@ def _check_sql_uri(key: str, uri: str) -> Iterator[Violation]:
 
 
 def _check_warehouse(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[Violation]:
-    """Yield ZL029 for a warehouse that is a relative path or the address of a service, or not on S3 for type glue."""
     warehouse = data.get("warehouse", "")
     if type_ in _NAMED:
         # The warehouse is a name or a storage location, neither of which is a relative folder of the project.
@@ -252,18 +247,13 @@ def _check_warehouse(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[
 
 
 def _service_schemes(format_: str) -> frozenset[str]:
-    """Return the URL schemes of catalog services, which are no storage locations of a format.
-
-    For Delta, http and https are left out: deltalake reads `https://ACCOUNT.blob.core.windows.net` as a storage
-    location.
-    """
     types = [keys for each in FORMATS.values() for keys in each.traits.catalog_types.values()]
     found = frozenset(scheme for keys in types for scheme in keys.uri_schemes) | {"jdbc"}
+    # deltalake reads https://ACCOUNT.blob.core.windows.net as a storage location.
     return found - {*_WEB} if format_ == "delta" else found
 
 
 def _check_delegation(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[Violation]:
-    """Yield ZL029 for an access delegation without vended credentials."""
     for name, value in data.get("properties", {}).items() if type_ == "rest" else ():
         if name.lower() == "header.x-iceberg-access-delegation" and "vended-credentials" not in str(value):
             message = "expected vended-credentials, because pyiceberg does not support requests that the catalog signs"
@@ -271,7 +261,6 @@ def _check_delegation(key: str, type_: str, data: Mapping[str, Any]) -> Iterator
 
 
 def _check_storage(key: str, type_: str, data: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Violation]:
-    """Yield ZL037 for `storage` that does not suit the tables, and for an endpoint that is no URL or plain http."""
     storage = data.get("storage")
     locations = (data.get("warehouse", ""), *data.get("tables", {}).values())
     schemes = {location.partition("://")[0] for location in locations if "://" in location}
@@ -292,7 +281,6 @@ def _check_storage(key: str, type_: str, data: Mapping[str, Any], environ: Mappi
 
 
 def _check_store(key: str, storage: Mapping[str, Any], schemes: Set[str]) -> Iterator[Violation]:
-    """Yield ZL037 if `storage` does not suit the tables. schemes: the schemes of the URLs of the tables."""
     if other := sorted(schemes - S3_SCHEMES - {GCS_SCHEME}):
         message = f"expected tables on S3 or GCS for storage, found {other[0]}://"
         yield _unsafe(key, message, "remove storage, or use s3:// or gs:// for the warehouse")

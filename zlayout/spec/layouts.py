@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from typing import Any
+
+import yaml
 
 from zlayout.errors import Diagnostic, Location, SpecError
 from zlayout.formats.format import Traits
@@ -13,12 +17,134 @@ from zlayout.formats.registry import FORMATS
 from zlayout.message_text import quote_value
 from zlayout.predicate.parse import parse_where
 from zlayout.spec.catalogs import unknown_catalog
-from zlayout.spec.defaults import CURVE_OF_COMPACTION, DEFAULT_CURVE, DEFAULTS, merge
-from zlayout.spec.layout import Layout, ZorderColumn, cut_problems, parse_cut
-from zlayout.spec.model import MAIN, CatalogConfig, LayoutSpec, TableName, Tolerance
-from zlayout.spec.names import parse_partition_key, parse_table
+from zlayout.spec.check import suggestion
+from zlayout.spec.model import (
+    MAIN,
+    CatalogConfig,
+    Layout,
+    LayoutSpec,
+    TableName,
+    Tolerance,
+    ZorderColumn,
+    cut_problems,
+    cut_texts,
+    parse_cut,
+)
 from zlayout.spec.yaml import Document
 from zlayout.table.partition import PartitionField
+
+# The built-in defaults of layout specs, and their merge with `defaults:` and a layout spec.
+
+
+LAYOUT_PATTERNS = ("layouts/**/*.yaml", "layouts/**/*.yml")
+WORKLOAD_PATTERNS = ("workloads/**/*.sql", "workloads/**/*.csv")
+
+# Default values by the keys of a layout spec. schemas/v1 repeats them as `default`, and a test compares the two.
+DEFAULTS: Mapping[str, Any] = {
+    "zorder": {"range_ids": 1000, "noise": False},
+    "files": {"target_size": "128MiB", "sort_within": True},
+    "tolerance": {
+        "unclustered": "10%",
+        "touched": "1.5x",
+        "small_files": "20%",
+        "deleted_rows": "10%",
+        "workload": "20%",
+    },
+    "engine": "zlayout",
+}
+DEFAULT_CURVE: Mapping[str, str] = {"zlayout": "kd", "native": "zorder"}
+# The curve of a layout without z-order columns. Its rewrites keep the order of the rows.
+CURVE_OF_COMPACTION = "linear"
+
+
+def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the merged maps. Later maps override earlier ones; nested maps are merged, other values replaced."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            below = merged.get(key)
+            merged[key] = merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+# Parse the table names and the partition keys of a spec.
+
+
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")
+_CALL = re.compile(r"\s*(\w+)\s*\(\s*(?:([^,()]*?)\s*,\s*)?([^,()]+?)\s*\)\s*")
+_PLAIN_TRANSFORMS = ("identity", "year", "month", "day", "hour")
+_NUMBERED_TRANSFORMS = ("bucket", "truncate")
+
+
+def parse_table(text: str, location: Location) -> TableName:
+    """Parse `catalog.namespace.table`. Parts that contain dots are in backticks.
+
+    Raises:
+        SpecError: ZL020 for any other text.
+    """
+    parts = _parts(text)
+    if parts is None:
+        message = f"expected a table name such as lake.sales.orders, found {quote_value(text)}"
+        hint = "put a part with a dot in backticks, and double a backtick inside it"
+    elif invalid := [part for part in parts if not _is_valid(part)]:
+        message = f"invalid part {quote_value(invalid[0])} in a table name"
+        hint = "remove '/', '\\', '.', '..', outer blanks and unprintable characters"
+    elif len(parts) < 2:
+        message = f"expected catalog.namespace.table, found {quote_value(text)}"
+        hint = "the first part is a catalog of zlayout.yaml"
+    else:
+        return TableName(parts[0], tuple(parts[1:-1]), parts[-1])
+    raise SpecError.of("ZL020", message, hint=hint, location=location)
+
+
+def _is_valid(part: str) -> bool:
+    return part.isprintable() and part not in (".", "..") and not set("/\\") & set(part) and part == part.strip()
+
+
+def _parts(text: str) -> list[str] | None:
+    parts: list[str] = []
+    position = 0
+    while found := _PART.match(text, position):
+        parts.append(found[1].replace("``", "`") if found[1] else found[2])
+        position = found.end()
+        if position == len(text):
+            return parts
+        if text[position] != ".":
+            return None
+        position += 1
+    return None
+
+
+def parse_partition_key(text: str, location: Location) -> PartitionField:
+    """Parse a partition key such as `region`, `month(ts)` or `bucket(16, id)`.
+
+    Raises:
+        SpecError: ZL023 for any other text.
+    """
+    call = _CALL.fullmatch(text) if text.isprintable() else None
+    hint = ""
+    if text.isprintable() and text.strip() and not set("(),") & set(text):
+        return PartitionField(_column(text.strip()))
+    if call is not None and call[3].strip():
+        name, argument, source = call.groups()
+        if name in _PLAIN_TRANSFORMS:
+            if argument is None:
+                return PartitionField(_column(source), name)
+            hint = f"write {name}(column)"
+        elif name in _NUMBERED_TRANSFORMS:
+            if argument is not None and re.fullmatch(r"[1-9][0-9]{0,8}", argument):
+                return PartitionField(_column(source), f"{name}[{argument}]")
+            hint = f"write {name}(16, column)"
+        else:
+            hint = suggestion(name, (*_PLAIN_TRANSFORMS, *_NUMBERED_TRANSFORMS))
+    expected = "expected a column, identity, year, month, day or hour of one, bucket(n, c) or truncate(n, c)"
+    raise SpecError.of("ZL023", f"{expected}, found {quote_value(text)}", hint=hint, location=location)
+
+
+def _column(text: str) -> str:
+    backticked = re.fullmatch(r"`((?:[^`]|``)+)`", text)
+    return backticked[1].replace("``", "`") if backticked else text
+
 
 MIN_TARGET_SIZE = 1024  # bytes
 MAX_SIZE = 1024**5  # bytes
@@ -138,18 +264,7 @@ def _layout(data: Mapping[str, Any], locations: Mapping[str, Location]) -> Layou
 
 
 def _size(files: Mapping[str, Any], key: str, minimum: int, shown: str, locations: Mapping[str, Location]) -> int:
-    """Return the size under `key` in bytes.
-
-    Args:
-        files: The value of `files:`.
-        key: The key of the size.
-        minimum: The minimum in bytes, which the schema cannot check.
-        shown: The minimum as the message shows it.
-        locations: The location of each dotted key.
-
-    Raises:
-        SpecError: ZL013 for a size below the minimum or above MAX_SIZE.
-    """
+    """Return the size in bytes. The schema cannot check the minimum. shown: the minimum as the message shows it."""
     size = size_in_bytes(files[key])
     if not minimum <= size <= MAX_SIZE:
         expected, found = f"expected files.{key} from {shown} to 1024TiB", quote_value(str(files[key]))
@@ -216,3 +331,127 @@ def _partition_fields(document: Document, traits: Traits | None, errors: list[Di
                 errors.append(Diagnostic("ZL023", message, location=location))
             seen.add(str(field))
             yield field
+
+
+# Change z-order columns, curve, cuts and engine in the text of a layout spec, and keep other text and comments.
+
+
+_COMMENT = re.compile(r"[ \t]+#[^\r\n]*")
+_PLAIN = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
+Edit = tuple[int, int, str]  # the indices between which text is replaced, and the new text
+
+
+def with_layout(text: str, declared: Layout, wanted: Layout) -> str:
+    """Return the text of a layout spec that declares `wanted` instead of `declared`.
+
+    A comment after a z-order column stays with the column, and is removed with it.
+
+    Args:
+        text: A valid layout spec.
+        declared: Its layout, with defaults merged.
+        wanted: A layout that differs from it only in columns, curve, cuts and engine.
+    """
+    root = yaml.compose(text, yaml.SafeLoader)
+    assert isinstance(root, yaml.MappingNode)
+    edits = [*_scalar(root, "engine", declared.engine, wanted.engine)]
+    if (zorder := _values(root).get("zorder")) is None:
+        edits.append(_zorder(root, wanted))
+    else:
+        assert isinstance(zorder, yaml.MappingNode)
+        edits += [_columns(text, _values(zorder)["columns"], wanted), *_cuts(text, zorder, declared, wanted)]
+        edits += _scalar(zorder, "curve", declared.curve, wanted.curve)
+    for begin, end, new in sorted(edits, reverse=True):
+        text = text[:begin] + new + text[end:]
+    return text
+
+
+def _zorder(root: yaml.MappingNode, wanted: Layout) -> Edit:
+    # Every layout spec without `zorder` has `files`.
+    (files,) = (key.start_mark for key, _ in root.value if key.value == "files")
+    columns = ", ".join(_edited_column(c) for c in wanted.columns)
+    cuts = f", cuts: [{', '.join(_yaml_cuts(wanted))}]" if wanted.cuts else ""
+    end = ", " if root.flow_style else "\n" + " " * files.column
+    return files.index, files.index, f"zorder: {{columns: [{columns}], curve: {wanted.curve}{cuts}}}{end}"
+
+
+def _values(node: yaml.MappingNode) -> dict[str, yaml.Node]:
+    return {key.value: value for key, value in node.value}
+
+
+def _columns(text: str, node: yaml.Node, wanted: Layout) -> Edit:
+    assert isinstance(node, yaml.SequenceNode)
+    begin = node.start_mark.index
+    if node.flow_style:
+        return begin, node.end_mark.index, f"[{', '.join(_edited_column(c) for c in wanted.columns)}]"
+    comments = {_name(item): found[0] for item in node.value if (found := _COMMENT.match(text, _end(item)))}
+    end = _end(node.value[-1])
+    end = found.end() if (found := _COMMENT.match(text, end)) else end
+    between = "\n" + " " * node.start_mark.column
+    return begin, end, between.join(f"- {_edited_column(c)}{comments.get(c.name, '')}" for c in wanted.columns)
+
+
+def _cuts(text: str, zorder: yaml.MappingNode, declared: Layout, wanted: Layout) -> Iterator[Edit]:
+    if declared.cuts == wanted.cuts:
+        return
+    column = zorder.start_mark.column
+    indent, items = "\n" + " " * column, _yaml_cuts(wanted)
+    listed = f"cuts: [{', '.join(items)}]" if zorder.flow_style else f"cuts:{indent}- " + f"{indent}- ".join(items)
+    keys = [key.value for key, _ in zorder.value]
+    if "cuts" in keys:
+        number = keys.index("cuts")
+        key, value = zorder.value[number]
+        begin, end = key.start_mark.index, _end(value)
+        if not items and number:  # the separator before the list is removed too
+            begin = _end(zorder.value[number - 1][1])
+        elif not items:
+            end = zorder.value[number + 1][0].start_mark.index
+        yield begin, end, listed if items else ""
+    elif items:
+        at = _end(zorder.value[-1][1])
+        at = found.end() if (found := _COMMENT.match(text, at)) and not zorder.flow_style else at
+        yield at, at, (", " if zorder.flow_style else indent) + listed
+
+
+def _yaml_cuts(layout: Layout) -> list[str]:
+    texts = cut_texts(layout.cuts)
+    # These characters have a meaning if the list is in flow style.
+    if not any(indicator in text for text in texts for indicator in ",[]{}"):
+        return [_quoted(text) for text in texts]
+    return [json.dumps(text, ensure_ascii=False) for text in texts]
+
+
+def _quoted(text: str) -> str:
+    with suppress(yaml.YAMLError):
+        if yaml.safe_load(text) == text:
+            return text
+    return json.dumps(text, ensure_ascii=False)  # every string in JSON is the same string in YAML
+
+
+def _end(node: yaml.Node) -> int:
+    """Return the index behind the last character of a node. PyYAML ends a block after the blank lines below it."""
+    if isinstance(node, yaml.MappingNode) and not node.flow_style:
+        return _end(node.value[-1][1])
+    if isinstance(node, yaml.SequenceNode) and not node.flow_style:
+        return _end(node.value[-1])
+    return int(node.end_mark.index)
+
+
+def _name(item: yaml.Node) -> str:
+    return str(_values(item)["name"].value if isinstance(item, yaml.MappingNode) else item.value)
+
+
+def _edited_column(column: ZorderColumn) -> str:
+    name = _quoted(column.name) if _PLAIN.fullmatch(column.name) else json.dumps(column.name, ensure_ascii=False)
+    return name if column.weight == 1 else f"{{name: {name}, weight: {column.weight:g}}}"
+
+
+def _scalar(node: yaml.MappingNode, key: str, declared: str, wanted: str) -> Iterator[Edit]:
+    found = _values(node).get(key)
+    if declared == wanted:
+        return
+    if found is not None:
+        yield found.start_mark.index, found.end_mark.index, wanted
+        return
+    # Only a default declares the value, so the key is inserted as the first one of the map.
+    first = node.value[0][0].start_mark
+    yield first.index, first.index, f"{key}: {wanted}" + (", " if node.flow_style else "\n" + " " * first.column)

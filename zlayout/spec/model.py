@@ -2,17 +2,370 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, time, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
-from zlayout.errors import Location
-from zlayout.predicate.model import Predicate
-from zlayout.spec.layout import Layout
-from zlayout.spec.maintenance import Maintenance
+from zlayout.errors import Diagnostic, Location, SpecError
+from zlayout.message_text import quote_value
+from zlayout.predicate.model import Compare, Predicate, literal
+from zlayout.predicate.parse import parse_where, to_sql
 from zlayout.table.partition import PartitionField
+
+# Maintenance windows: `maintenance:` of `zlayout.yaml`.
+
+
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_DAY = f"(?:{'|'.join(DAYS)})"
+_WINDOW = re.compile(rf"(?:({_DAY}(?:-{_DAY})?(?:,{_DAY}(?:-{_DAY})?)*) )?(\d\d):([0-5]\d)-(\d\d):([0-5]\d)")
+_DAY_MINUTES = 24 * 60
+_DURATION = re.compile(r"(\d{1,5})([mhd])", re.ASCII)
+_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A period that begins on some days of the week.
+
+    Attributes:
+        days: The days on which it begins; 0 is Monday.
+        start, end: Its limits in minutes after midnight of its first day. An end above 1440 is on the next day.
+    """
+
+    days: frozenset[int]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Maintenance:
+    """When `apply` may rewrite tables.
+
+    Attributes:
+        windows: The windows in which tables are rewritten; empty for any time.
+        timezone: The IANA name of the time zone of the windows.
+        avoid_hot: How long a partition is hot after another writer wrote a file in it; None if no partition is.
+    """
+
+    windows: tuple[Window, ...]
+    timezone: str = "UTC"
+    avoid_hot: timedelta | None = None
+
+    def end(self, now: datetime) -> datetime | None:
+        """Return when the window around `now` ends; None outside of all windows.
+
+        Windows that overlap or follow each other without a gap count as one. If there is no gap at all, the result is
+        more than a week after `now`.
+        """
+        found: datetime | None = None
+        for start, end in self._periods(now):
+            if start <= (found or now) < end:
+                found = end
+        return found
+
+    def next_start(self, now: datetime) -> datetime:
+        """Return when the next window begins, in the declared time zone."""
+        return min(start for start, _ in self._periods(now) if start > now).astimezone(self._zone)
+
+    @property
+    def _zone(self) -> ZoneInfo:
+        return ZoneInfo(self.timezone)
+
+    def _periods(self, now: datetime) -> Iterator[tuple[datetime, datetime]]:
+        """Yield start and end (UTC) of each window around `now`, in order."""
+        today = now.astimezone(self._zone).date()
+        days = [today + timedelta(days) for days in range(-2, 10)]
+        yield from sorted(
+            (self._instant(day, window.start), self._instant(day, window.end))
+            for day in days
+            for window in self.windows
+            if day.weekday() in window.days
+        )
+
+    def _instant(self, day: date, minutes: int) -> datetime:
+        """Return the instant (UTC) of a time of a day; the first of the two if clocks show it twice."""
+        later, minute = divmod(minutes, _DAY_MINUTES)  # minutes after midnight, possibly of a later day
+        shown = datetime.combine(day + timedelta(later), time(*divmod(minute, 60)), self._zone)
+        return shown.astimezone(UTC)
+
+
+def maintenance_of(entry: Mapping[str, Any]) -> Maintenance:
+    """Return the configuration that `maintenance:` declares.
+
+    Args:
+        entry: The value of `maintenance:`, which conforms to the schema.
+
+    Raises:
+        ValueError: A window, the time zone or `avoid_hot` is invalid. The arguments of the error are the key below
+            `maintenance` and its value.
+    """
+    timezone = entry.get("timezone", "UTC")
+    try:
+        ZoneInfo(timezone)
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError("timezone", timezone) from error
+    windows = tuple(_window(number, text) for number, text in enumerate(entry.get("windows", ())))
+    hot = entry.get("avoid_hot")
+    return Maintenance(windows, timezone, duration_of(hot) if hot else None)
+
+
+def duration_of(text: str) -> timedelta:
+    """Parse a duration such as `90m`, `1h` or `2d`. Raises ValueError, as `maintenance_of`, for any other text."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise ValueError("avoid_hot", text)
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def hot_after(avoid_hot: timedelta | None, maintenance: Maintenance | None, now: datetime | None = None) -> int | None:
+    """Return the time since which a write makes its partition hot.
+
+    Args:
+        avoid_hot: The duration that overrides the declared one; None for the declared one, 0 for no hot partitions.
+        maintenance: The configuration of the project; None if it declares none.
+        now: The present time; None for that of the clock.
+
+    Returns:
+        Milliseconds since 1970 (UTC); None if no partition is hot.
+    """
+    declared = maintenance.avoid_hot if maintenance else None
+    duration = declared if avoid_hot is None else avoid_hot
+    return max(int(((now or datetime.now(UTC)) - duration).timestamp() * 1000), 0) if duration else None
+
+
+def _window(number: int, text: str) -> Window:
+    if found := _WINDOW.fullmatch(text):
+        start, end = (60 * int(found[at]) + int(found[at + 1]) for at in (2, 4))
+        if start < _DAY_MINUTES and end <= _DAY_MINUTES and start != end:
+            return Window(_days(found[1]), start, end if end > start else end + _DAY_MINUTES)
+    raise ValueError(f"windows[{number}]", text)
+
+
+def _days(text: str | None) -> frozenset[int]:
+    """Parse days such as `Mon-Fri,Sun` or `Sat-Mon`, 0 for Monday; all days for None."""
+    if text is None:
+        return frozenset(range(7))
+    days: set[int] = set()
+    for part in text.split(","):
+        first, last = (DAYS.index(name) for name in (part[:3], part[-3:]))
+        days |= {day % 7 for day in range(first, last + (7 if last < first else 0) + 1)}
+    return frozenset(days)
+
+
+# The layout settings: `Layout` with its layout id, and the cuts of curve `workload`.
+
+
+CURVES = ("kd", "zorder", "hilbert", "linear")
+# A kd tree below declared cuts. It is not one of CURVES, because a search cannot try it without cuts.
+WORKLOAD_CURVE = "workload"
+_WEIGHTED_CURVES = ("kd", "zorder", WORKLOAD_CURVE)
+_CURVES_WITH_RANGE_IDS = ("zorder", "hilbert")
+# Part of the layout id. Increase it if the same settings would produce other files.
+ALGORITHM_VERSION = 1
+# The key of the column ids in a layout record. It is not a layout setting, and not part of the layout id.
+COLUMN_IDS = "column_ids"
+# The only setting in the layout record of a file that the format itself clustered: the clustering columns.
+CLUSTERED_BY = "clustered_by"
+CLUSTERING_CURVE = "hilbert"  # the curve of liquid clustering
+# A target size counts as unchanged if it differs from the recorded one by at most this share of the recorded one. File
+# sizes vary as much within one rewrite.
+SIMILAR_SIZE = 0.25
+_NOWHERE = Location("")
+
+
+@dataclass(frozen=True, slots=True)
+class ZorderColumn:
+    """A z-order column.
+
+    Attributes:
+        name: The name of the column, dotted if it is nested.
+        weight: How often queries filter on it, relative to the other z-order columns.
+        id: The column id in the table (`zlayout.table.state.Column`); empty if it is unknown.
+    """
+
+    name: str
+    weight: float = 1.0
+    id: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """All settings that determine which row goes to which file, once the partitioning is known.
+
+    The partitioning is not included, because the table records how each file is partitioned.
+
+    Attributes:
+        columns: The z-order columns; empty for compaction alone, which keeps the order of the rows.
+        curve: The declared curve.
+        range_ids: The number of ranges into which the values of each column are divided.
+        noise: Whether rows with equal keys are distributed over several files.
+        target_size: The size of a file in bytes.
+        sort_within: Whether the rows inside each file are sorted along the curve.
+        engine: `zlayout` or `native`.
+        cuts: The declared cuts of curve `workload`: comparisons of z-order columns by `<` or `<=`, in the order in
+            which they are tried.
+    """
+
+    columns: tuple[ZorderColumn, ...]
+    curve: str
+    range_ids: int
+    noise: bool
+    target_size: int
+    sort_within: bool
+    engine: str
+    cuts: tuple[Compare, ...] = ()
+
+    @property
+    def orders(self) -> bool:
+        """Whether rewrites order the rows. If not, they only combine small files and remove deleted rows."""
+        return bool(self.columns)
+
+    @property
+    def effective_curve(self) -> str:
+        """The curve that influences the result.
+
+        It is kd for a single column without cuts and with engine zlayout, else the declared curve.
+        """
+        is_sort = len(self.columns) == 1 and self.engine == "zlayout" and not self.cuts
+        return "kd" if is_sort else self.curve
+
+    @property
+    def uses_range_ids(self) -> bool:
+        """Whether range ids influence the result. Curves without range ids cut at values."""
+        return self.effective_curve in _CURVES_WITH_RANGE_IDS
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The effective weight of each column: 1 for hilbert, linear, engine native and a single column."""
+        weighs = self.engine == "zlayout" and self.curve in _WEIGHTED_CURVES and len(self.columns) > 1
+        return {c.name: c.weight if weighs else 1.0 for c in self.columns}
+
+    def settings(self) -> dict[str, Any]:
+        """Return the layout settings as JSON values by dotted name, with range ids only if the curve uses them."""
+        if not self.orders:
+            return {"files.target_size": self.target_size, "engine": self.engine}
+        range_ids = {"zorder.range_ids": self.range_ids} if self.curve in _CURVES_WITH_RANGE_IDS else {}
+        return {
+            "zorder.columns": [
+                c.name if c.weight == 1.0 else {"name": c.name, "weight": c.weight} for c in self.columns
+            ],
+            "zorder.curve": self.curve,
+            **({"zorder.cuts": [to_sql(cut) for cut in self.cuts]} if self.cuts else {}),
+            **range_ids,
+            "zorder.noise": self.noise,
+            "files.target_size": self.target_size,
+            "files.sort_within": self.sort_within,
+            "engine": self.engine,
+        }
+
+    def recorded_settings(self) -> dict[str, Any]:
+        """Return the layout settings as a layout record contains them: with the column ids, if all are known."""
+        ids = [column.id for column in self.columns]
+        return {**self.settings(), **({COLUMN_IDS: ids} if ids and all(ids) else {})}
+
+    def identified(self, ids: Sequence[str]) -> Layout:
+        """Return this layout with these column ids, one for each z-order column."""
+        columns = tuple(replace(column, id=id_) for column, id_ in zip(self.columns, ids, strict=True))
+        return replace(self, columns=columns)
+
+    @property
+    def layout_id(self) -> str:
+        """The first 16 hex digits of the SHA-256 of the canonical JSON of the effective layout settings.
+
+        Layouts that differ only in settings without effect have the same id: docs/adr/0005-layout-id.md.
+        """
+        columns = tuple(ZorderColumn(name, weight) for name, weight in self.weights.items())
+        effective = replace(self, columns=columns, curve=self.effective_curve)
+        document = {"algorithm": ALGORITHM_VERSION, **effective.settings()}
+        canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+    def covers(self, layout_id: str, settings: Mapping[str, Any]) -> bool:
+        """Return whether files with a layout record count as laid out by this layout.
+
+        They do if the layout id of this layout equals the recorded one. They also do if the target sizes are similar
+        (SIMILAR_SIZE) and the layout ids would be equal with the same target size. Files that the format itself
+        clustered count as laid out by engine native if their clustering columns are the z-order columns, in any order.
+
+        Args:
+            layout_id, settings: Those of the layout record.
+        """
+        if (clustered_by := settings.get(CLUSTERED_BY)) is not None:
+            return self.engine == "native" and sorted(clustered_by) == sorted(column.name for column in self.columns)
+        if layout_id == self.layout_id:
+            return True
+        size = settings.get("files.target_size")
+        if type(size) is not int or abs(self.target_size - size) > SIMILAR_SIZE * size:
+            return False
+        return replace(self, target_size=size).layout_id == layout_id
+
+
+def parse_cut(text: str, location: Location) -> Compare:
+    """Parse one cut: a column, `<` or `<=`, and a literal.
+
+    Raises:
+        SpecError: ZL058 for any other text.
+    """
+    try:
+        found = parse_where(text, location)
+    except SpecError:
+        found = None
+    if isinstance(found, Compare) and found.operator in ("<", "<="):
+        return found
+    message = f"expected column < literal or column <= literal in zorder.cuts, found {quote_value(text)}"
+    raise SpecError.of("ZL058", message, hint="for example l_shipdate < DATE '1995-01-01'", location=location)
+
+
+def parsed_cuts(recorded: Any) -> tuple[Compare, ...] | None:
+    """Return the cuts in the value of a layout record; None if it is not a list of cuts."""
+    try:
+        return tuple(parse_cut(text, _NOWHERE) for text in recorded)
+    except (SpecError, TypeError):
+        return None
+
+
+def cut_problems(layout: Layout, locations: dict[str, Location], location: Location) -> Iterator[Diagnostic]:
+    """Check the cuts of a layout.
+
+    Args:
+        layout: The layout.
+        locations: The location of each dotted key in the spec or in the defaults of the project.
+        location: The location to report if neither cuts nor a curve are declared.
+
+    Yields:
+        ZL058 for cuts without curve `workload`, for this curve without cuts, for duplicate cuts, and for cuts of
+        columns that are not z-order columns.
+    """
+    at = locations.get("zorder.cuts") or locations.get("zorder.curve") or location
+    if layout.cuts and layout.curve != WORKLOAD_CURVE:
+        message = f"expected curve workload with zorder.cuts, found {layout.curve}"
+        yield Diagnostic("ZL058", message, hint="set curve: workload, or remove the cuts", location=at)
+    if layout.curve == WORKLOAD_CURVE and not layout.cuts:
+        hint = "add cuts, which zlayout advise finds for a workload, or use curve kd"
+        yield Diagnostic("ZL058", "expected zorder.cuts with curve workload, found none", hint=hint, location=at)
+    names = {column.name.lower() for column in layout.columns}
+    for index, cut in enumerate(layout.cuts):
+        at = locations[f"zorder.cuts[{index}]"]
+        if cut.column.lower() not in names:
+            message = f"expected a column of zorder.columns in zorder.cuts, found {quote_value(cut.column)}"
+            yield Diagnostic("ZL058", message, hint="add it to zorder.columns, or remove the cut", location=at)
+        elif cut in layout.cuts[:index]:
+            message = f"duplicate cut at {literal(cut.value)} in zorder.cuts"
+            yield Diagnostic("ZL058", message, hint="keep the first one", location=at)
+
+
+def cut_texts(cuts: Sequence[Compare]) -> list[str]:
+    """Return cuts as a layout spec declares them, with columns in backticks only where the parser needs them."""
+    plain = [f"{cut.column} {cut.operator} {literal(cut.value)}" for cut in cuts]
+    return [text if parsed_cuts([text]) == (cut,) else to_sql(cut) for text, cut in zip(plain, cuts, strict=True)]
+
 
 MAIN = "main"  # the branch that every Iceberg table has
 
@@ -54,7 +407,7 @@ COMMIT_BYTES = 256 * 2**30
 class Tolerance:
     """The limits of the decay measures, and two limits that concern the workload.
 
-    `repr` omits these two limits. `zlayout.planner.accepted.acceptance` makes a digest of it, so that accepted
+    `repr` omits these two limits. `zlayout.planner.selection.acceptance` makes a digest of it, so that accepted
     partitions stay accepted if only these two change.
 
     Attributes:
@@ -180,7 +533,6 @@ class CatalogConfig:
     """One entry of `catalogs:`.
 
     Attributes:
-        name: The name of the catalog.
         format: The name of its format.
         type: The catalog type, for example `rest`.
         options: The keys `warehouse`, `uri`, `tables`, `file_locations`, `storage`, `properties` and

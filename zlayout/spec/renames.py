@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from zlayout.predicate.model import columns as columns_of
 from zlayout.predicate.model import renamed
 from zlayout.predicate.parse import to_sql
-from zlayout.spec.layout import COLUMN_IDS, Layout, ZorderColumn, parsed_cuts
-from zlayout.spec.model import LayoutSpec
+from zlayout.spec.model import COLUMN_IDS, Layout, LayoutSpec, ZorderColumn, parsed_cuts
 
 if TYPE_CHECKING:
     from zlayout.table.state import Column, LayoutRecord, TableState
@@ -42,7 +41,6 @@ def in_case_of(spec: LayoutSpec, state: TableState) -> LayoutSpec:
 
 
 def _present_name(names: Iterable[str]) -> Callable[[str], str]:
-    """Return the function that replaces one name as `in_case_of` does. names: the names of the table."""
     exact = frozenset(names)
     folded: dict[str, list[str]] = {}
     for name in sorted(exact):
@@ -89,7 +87,6 @@ def _present(record: LayoutRecord, names: Mapping[str, str]) -> LayoutRecord:
 
 
 def _name(column: Any) -> str:
-    """Return the name in an item of `zorder.columns`, which is a name or a map with name and weight."""
     return str(column.get("name")) if isinstance(column, dict) else str(column)
 
 
@@ -105,7 +102,6 @@ def _renamed_cuts(recorded: Any, names: Mapping[str, str]) -> Any:
 
 
 def _layout(settings: Mapping[str, Any]) -> Layout | None:
-    """Return the layout with these recorded settings; None if a setting is missing."""
     try:
         columns = tuple(
             ZorderColumn(_name(c), c.get("weight", 1.0) if isinstance(c, dict) else 1.0) for c in settings[_COLUMNS]

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from zlayout.errors import Diagnostic, Location, SpecError
 from zlayout.message_text import quote_value
-from zlayout.spec.layouts import size_in_bytes
+from zlayout.spec.layouts import parse_table, size_in_bytes
 from zlayout.spec.model import Conditions, LayoutRule, LayoutSpec, TableName
-from zlayout.spec.names import parse_table
 from zlayout.spec.yaml import Document
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from zlayout.errors import Diagnostic
 from zlayout.message_text import quote_value
 from zlayout.predicate.coercion import comparable
-from zlayout.predicate.literals import literal
-from zlayout.predicate.model import Compare, TextOnly, columns, leaves
+from zlayout.predicate.model import Compare, TextOnly, columns, leaves, literal
+from zlayout.spec.check import column_hint
 from zlayout.spec.model import LayoutSpec
-from zlayout.spec.validation import column_hint
 from zlayout.table.partition import PartitionField
 
 if TYPE_CHECKING:
@@ -61,7 +60,6 @@ def _partition_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnost
 
 
 def _applies_to(field: PartitionField, type: pa.DataType) -> bool:
-    """Return whether the transform of the field can be applied to a column of this type."""
     transform, name = field.transform.partition("[")[0], str(type)
     return not name.startswith(_WITHOUT_ORDER) if transform == "identity" else name.startswith(_TYPES[transform])
 
@@ -121,7 +119,6 @@ def _where_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
 
 
 def _cut_types(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
-    """Yield ZL057 for each cut whose literal cannot be compared with its column."""
     for index, cut in enumerate(spec.layout.cuts):
         column = state.column(cut.column)
         if column is not None and column.orderable and not comparable(cut.value, column.type):
@@ -131,7 +128,6 @@ def _cut_types(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
 
 
 def _type(column: Column) -> str:
-    """Return the type of a column as messages show it."""
     return "a type without an order" if str(column.type) == "null" else f"type {column.type}"
 
 

@@ -103,7 +103,6 @@ def parse(content: bytes, shown: str) -> Document:
 
 
 def _parsed(text: str, shown: str, reader: type[yaml.SafeLoader]) -> tuple[Document, list[Diagnostic]]:
-    """Return the document as one reader of PyYAML reads it, and its errors."""
     builder, data = _Builder(shown, reader), {}
     try:
         data = builder.document(text)
@@ -115,7 +114,6 @@ def _parsed(text: str, shown: str, reader: type[yaml.SafeLoader]) -> tuple[Docum
 
 
 def _text(content: bytes, shown: str) -> str:
-    """Return the content as text. Raises SpecError ZL003 and ZL004."""
     if len(content) > MAX_BYTES:
         message = f"expected a file of at most {MAX_BYTES // 1024} KiB, found more"
         raise SpecError.of("ZL004", message, location=Location(shown))
@@ -132,13 +130,12 @@ def _text(content: bytes, shown: str) -> str:
 
 
 def _location(before: str, shown: str) -> Location:
-    """Return the location behind the text `before`, with which the file begins."""
+    """Return the location after `before`, the text with which the file begins."""
     lines = before.split("\n")
     return Location(shown, len(lines), len(lines[-1]) + 1)
 
 
 def _at(mark: Any, shown: str) -> Location:
-    """Return the location of a mark of PyYAML or libyaml; the file without a line for None."""
     return Location(shown, mark.line + 1, mark.column + 1) if mark else Location(shown)
 
 
@@ -167,7 +164,7 @@ class _TooManyError(Exception):
 
 
 class _Builder:
-    """Builds data from the events of one file. It continues after an error, so that it finds all errors."""
+    """Continues after an error, so that it finds all errors."""
 
     def __init__(self, shown: str, reader: type[yaml.SafeLoader]) -> None:
         self.shown = shown

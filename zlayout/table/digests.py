@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.table.order import Values, byte_order, order_of
-from zlayout.table.side_by_side import MAX_THREADS, pieces, side_by_side
-from zlayout.table.state import FileTable, Int64, identity_columns
+from zlayout.table.state import MAX_THREADS, FileTable, Int64, identity_columns, pieces, side_by_side
 
 # Number of files that are hashed as one block. Another number would change every digest.
 FILES_PER_BLOCK = 1 << 16
@@ -30,11 +29,8 @@ def digests_of(parts: Sequence[FileTable]) -> list[str]:
 
 
 def _digests(parts: Sequence[FileTable]) -> list[str]:
-    """The digest of each part: the SHA-256 of its number of files and of the digests of its blocks of sorted files.
-
-    All parts are sorted together, which is faster for many small parts.
-    """
-    columns, order = _in_order(parts)
+    """The SHA-256 of each part's number of files and of the digests of its blocks of sorted files."""
+    columns, order = _in_order(parts)  # together, which is faster for many small parts
     numbers = [len(part) for part in parts]
     values = _taken(columns, order[order_of(np.repeat(np.arange(len(parts)), numbers)[order])])
     return [
@@ -44,7 +40,6 @@ def _digests(parts: Sequence[FileTable]) -> list[str]:
 
 
 def _digest_alone(part: FileTable) -> str:
-    """The digest of a single part, whose blocks are hashed in parallel."""
     columns, order = _in_order((part,))
 
     def block(cut: tuple[int, int]) -> bytes:
@@ -55,7 +50,6 @@ def _digest_alone(part: FileTable) -> str:
 
 
 def _in_order(parts: Sequence[FileTable]) -> tuple[list[pa.Array], Int64]:
-    """path and version_key of all files, and the indices (int64) that sort the files by these two."""
     columns = identity_columns(parts)
     found = byte_order(columns[0])
     if found.fresh.all():

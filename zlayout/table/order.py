@@ -203,7 +203,6 @@ def _without_end(word: UInt64, count: Int64) -> UInt64:
 
 
 def _common_prefix(values: pa.Array) -> int:
-    """The length in bytes of the prefix that all values share, which is that of the minimum and the maximum."""
     if len(values) == 0:
         return 0
     extremes = pc.min_max(values)

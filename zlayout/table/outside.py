@@ -153,8 +153,6 @@ def files_text(count: int) -> str:
 
 @dataclass(frozen=True)
 class _Area:
-    """The files below one location."""
-
     location: str
 
     @cached_property
@@ -228,8 +226,6 @@ def _area(location: str) -> _Area:
 
 
 class _Paths:
-    """The paths of N files. uris: see `find_outside`."""
-
     def __init__(self, array: pa.Array, uris: bool) -> None:
         self.array, self.uris = array, uris
         buffer = array.buffers()[2]
@@ -257,7 +253,7 @@ class _Paths:
 
 
 def _plainly_below(paths: _Paths, table: _Area) -> Bools:
-    """Return the files, bool[N], that are below the location of the table by every interpretation of their paths."""
+    """Return the files that are below the location of the table by every interpretation of their paths."""
     below = _prefixed(paths, table)
     if paths.uris:
         below |= ~paths.absolute & ~paths.leaving
@@ -265,7 +261,6 @@ def _plainly_below(paths: _Paths, table: _Area) -> Bools:
 
 
 def _prefixed(paths: _Paths, area: _Area) -> Bools:
-    """Return the absolute paths, bool[N], that begin with the location and do not leave it."""
     found = np.zeros(len(paths.array), bool)
     if paths.uris and not paths.absolute.any():
         return found
@@ -277,7 +272,6 @@ def _prefixed(paths: _Paths, area: _Area) -> Bools:
 
 
 def _near_links(paths: _Paths, table: _Area) -> Bools:
-    """Return the files, bool[N], of a local table whose folders contain a link or are reached through a link."""
     if b"/" not in paths.content:
         return np.full(len(paths.array), table.has_links_in(""))
     encoded = pc.replace_substring_regex(paths.array, "[^/]*$", "").dictionary_encode()
@@ -287,13 +281,11 @@ def _near_links(paths: _Paths, table: _Area) -> Bools:
 
 
 def _below(folder: str, paths: _Paths, table: _Area) -> str:
-    """Return the path of a folder below the location of the table, to which it may be relative."""
     prefix = next((each for each in table.prefixes if folder.startswith(each)), "")
     return unquote(folder[len(prefix) :]) if paths.uris else folder[len(prefix) :]
 
 
 def _resolved_uri(uri: str, table: _Area) -> str | None:
-    """Return `_resolved` of the path that a URI names, relative to the table or absolute."""
     if _UNCLEAR_URI.search(uri) or uri.startswith("//"):
         return None
     path = unquote(uri)

@@ -6,10 +6,12 @@ Python object, because a table may have a million files.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +23,25 @@ from zlayout.table.baseline import Baseline
 from zlayout.table.external import ExternalRewrite, Ordering
 from zlayout.table.partition import Partition as Partition
 from zlayout.table.partition import PartitionField as PartitionField
+
+# The reserved names: those of the columns that engine zlayout adds to rows during a rewrite.
+#
+# A table that has a column with such a name is refused.
+
+
+PREFIX = "__zlayout_"
+
+
+def reserved_refusals(names: Iterable[str]) -> tuple[Diagnostic, ...]:
+    """Return ZL260 if some of these columns have reserved names, in any letter case; empty if none has.
+
+    Spark could not distinguish such a column from the one that zlayout adds.
+    """
+    if not (found := sorted({name for name in names if name.lower().startswith(PREFIX)})):
+        return ()
+    message = f"columns whose names begin with {PREFIX}, which a rewrite uses itself: {', '.join(found)}"
+    return (Diagnostic("ZL260", message, "refused", "rename them by ALTER TABLE ... RENAME COLUMN"),)
+
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
@@ -307,3 +328,131 @@ class TableState:
     def column(self, name: str) -> Column | None:
         """The column of this name, None if it does not exist."""
         return next((c for c in self.columns if c.name == name), None)
+
+
+# Counts, sums and maxima per class, for example over the files of each partition.
+#
+# In every function, `of` is the class of each item, an integer from 0 to `number` - 1.
+
+
+def counts(of: NDArray[np.integer[Any]], number: int) -> Int64:
+    """int64[number]: the number of items of each class."""
+    if number == 1:
+        return np.array([len(of)])
+    return np.bincount(of, minlength=number)
+
+
+def sums(of: NDArray[np.integer[Any]], number: int, values: NDArray[Any]) -> Float64:
+    """float64[number]: the sum of `values`, one for each item, in each class.
+
+    For a single class, `sum` is ten times as fast as `bincount`, in which each addition depends on the previous one.
+    """
+    if number == 1:
+        return np.array([values.sum()], np.float64)
+    return np.bincount(of, values, number).astype(np.float64, copy=False)  # without values it returns integers
+
+
+def maxima(of: NDArray[np.integer[Any]], number: int, values: Int64) -> Int64:
+    """int64[number]: the largest of `values`, one for each item, in each class. It is 0 if none is above 0."""
+    largest = np.zeros(number, np.int64)
+    np.maximum.at(largest, of, values)
+    return largest
+
+
+# Run computations in threads if that is faster, and divide ranges into pieces.
+#
+# Threads help because numpy, Arrow and hashlib release the interpreter lock.
+
+
+K = TypeVar("K")
+S = TypeVar("S")
+T = TypeVar("T")
+
+MIN_FILES_FOR_THREADS = 50_000
+# More threads than cores save no time, and each needs about 0.4 GB for a million files.
+MAX_THREADS = max(os.cpu_count() or 1, 2)
+
+
+def side_by_side(measure: Callable[[K], T], items: Sequence[K], files: int) -> list[T]:
+    """The result of `measure` for each item, in order. Threads are used for at least MIN_FILES_FOR_THREADS files."""
+    if files < MIN_FILES_FOR_THREADS or len(items) < 2:
+        return [measure(item) for item in items]
+    with ThreadPoolExecutor(min(len(items), MAX_THREADS)) as pool:
+        return list(pool.map(measure, items))
+
+
+def both(one: Callable[[], S], other: Callable[[], T], files: int) -> tuple[S, T]:
+    """The results of both functions. One runs in a thread under the condition of `side_by_side`."""
+    if files < MIN_FILES_FOR_THREADS:
+        return one(), other()
+    with ThreadPoolExecutor(1) as pool:
+        second = pool.submit(other)
+        return one(), second.result()
+
+
+def pieces(start: int, stop: int, size: int) -> list[tuple[int, int]]:
+    """The start and the end of each piece of the range from `start` to `stop`, in order.
+
+    Every piece has the length `size`, except for the last one, which may be shorter.
+    """
+    return list(pairwise([*range(start, stop, size), stop]))
+
+
+# Concatenate file tables and file bounds, and replace old files by the new files of a rewrite.
+
+
+def joined(parts: Sequence[FileTable]) -> FileTable:
+    """The files of all parts, in order.
+
+    Args:
+        parts: At least one file table. Each has the bounds of the columns of the first one. The indices `partition` and
+            `layout` of each refer to the partitions and layouts of the last one. A group has the same number in all.
+    """
+    first = parts[0]
+    columns: dict[str, Any] = {
+        name: _joined([getattr(part, name) for part in parts], getattr(first, name).type) for name in ARROW_COLUMNS
+    }
+    columns |= {name: np.concatenate([getattr(part, name) for part in parts]) for name in NUMPY_COLUMNS}
+    return replace(
+        parts[-1],
+        **columns,
+        bounds={name: joined_bounds([part.bounds[name] for part in parts]) for name in first.bounds},
+        baselines={number: baseline for part in parts for number, baseline in part.baselines.items()},
+    )
+
+
+def joined_bounds(parts: Sequence[ColumnBounds]) -> ColumnBounds:
+    """The bounds of all parts, in order, cast to the type of the first part."""
+    type_ = parts[0].lower.type
+    return ColumnBounds(
+        _joined([part.lower for part in parts], type_),
+        _joined([part.upper for part in parts], type_),
+        np.concatenate([part.null_count for part in parts]),
+        np.concatenate([part.truncated for part in parts]),
+    )
+
+
+def _joined(columns: Sequence[pa.Array | pa.ChunkedArray], type_: pa.DataType) -> pa.Array:
+    flat = (c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns)
+    return pa.concat_arrays([column if column.type == type_ else column.cast(type_) for column in flat])
+
+
+def replaced(files: FileTable, removed: Sequence[pa.Array], added: Sequence[FileTable]) -> FileTable:
+    """Return the live files after a rewrite: `files` that were not removed, then the new files.
+
+    The result has no layout records and no baselines.
+
+    Args:
+        files: The live files before the rewrite, with the bounds of some columns.
+        removed: The paths of the removed files, in one or several arrays.
+        added: The new files, with the bounds of the same columns.
+    """
+    gone = pa.chunked_array([paths.cast(pa.large_string()) for paths in removed], pa.large_string())
+    kept = pc.invert(pc.is_in(files.path.cast(pa.large_string()), value_set=gone)).to_numpy(zero_copy_only=False)
+    number = {partition: at for at, partition in enumerate(files.partitions)}
+    parts = [files.take(np.flatnonzero(kept))]
+    for part in added:
+        own = np.array([number.setdefault(p, len(number)) for p in part.partitions], np.int32)
+        parts.append(replace(part, partition=own[part.partition]))
+    none = np.full(sum(map(len, parts)), -1, np.int32)
+    return replace(joined(parts), partitions=tuple(number), layout=none, layouts=(), group=none, baselines={})

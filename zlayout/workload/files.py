@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,14 +12,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from zlayout.errors import Location, SpecError
-from zlayout.reading import open_file
-from zlayout.workload.event_log import is_event_log, read_event_log
+from zlayout.reading import TooLargeError, open_file
+from zlayout.workload.event_log import TOO_LARGE_HINT, is_event_log, read_event_log
 from zlayout.workload.model import Query, Workload
 from zlayout.workload.statements import MAX_STATEMENT, Read, checked_weight, read_query, split
 
 MAX_BYTES = 16 * 1024 * 1024  # of one SQL or CSV file
 MAX_QUERIES = 10_000  # of all SQL and CSV files
-Opened = AbstractContextManager[BinaryIO | gzip.GzipFile]
+Opened = AbstractContextManager[BinaryIO | io.BufferedReader]
 
 
 def read_workload(
@@ -36,9 +35,7 @@ def read_workload(
             time. In an event log, each query has a time of its own.
 
     Raises:
-        SpecError: ZL002 for a file that cannot be read, ZL003 for text that is not UTF-8, ZL070 for a file that is too
-            large or too many queries in SQL and CSV files, ZL071 for an invalid weight, count or number of days, ZL072
-            for an invalid CSV file.
+        SpecError: A file cannot be read, is too large or not UTF-8, or contains an invalid number or CSV.
     """
     known = {name.lower(): names for name, names in (columns or {}).items()}
     now = now or datetime.now(UTC).replace(tzinfo=None, microsecond=0)
@@ -80,6 +77,8 @@ def read_text(path: Path, max_bytes: int, opened: Callable[[Path], Opened]) -> s
     try:
         with opened(path) as file:
             data = file.read(max_bytes + 1)
+    except TooLargeError as error:
+        raise SpecError.of("ZL070", str(error), hint=TOO_LARGE_HINT, location=location) from None
     except (OSError, EOFError, ValueError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise SpecError.of("ZL002", f"cannot read the file: {reason}", location=location) from None

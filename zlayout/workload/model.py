@@ -38,7 +38,6 @@ class Scan:
     """One query's read of one table. A query that names a table twice has two scans of it.
 
     Attributes:
-        query: The query.
         table: The dotted name as written, in lower case, or the storage location as written.
         predicate: A condition that is true for every row that the query needs from this table; None if the query has no
             such condition that can be used. Literals have the type in which they are written: a string that is compared
@@ -55,7 +54,6 @@ class Unused:
     """A condition, or a whole statement, that cannot be used for pruning.
 
     Attributes:
-        query: The query.
         text: The condition or the statement as SQL, at most MAX_TEXT characters.
         reason: Why it cannot be used.
         tables: The names of the tables whose rows it limits, as in `Scan`; None if they are unknown, so that it may
@@ -73,7 +71,6 @@ class Inverted:
     """A condition on a function of a column that is used as a condition on the column.
 
     Attributes:
-        query: The query.
         text: The condition of the query as SQL, at most MAX_TEXT characters.
         as_text: The condition on the column as SQL.
         table: The name of the table of the column, as in `Scan`.

@@ -7,34 +7,394 @@ skips a file that an engine would open. From an OR over several tables, each tab
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from sqlglot import exp
+from sqlglot.optimizer.simplify import simplify
 
-from zlayout.predicate.conditions import NEGATABLE, Converted, Reason, UnusableError, condition
 from zlayout.predicate.model import Not, Or, Predicate, columns, conjunction, rejects_null, renamed
 from zlayout.predicate.parse import to_sql
-from zlayout.predicate.sql_tree import operands
-from zlayout.workload.joins import Clauses, filters, join_key, limited_sources, spread, using_keys
+from zlayout.predicate.rules import NEGATABLE, Converted, Reason, UnusableError, condition
+from zlayout.predicate.sql_tree import column_parts, is_column, operands
 from zlayout.workload.model import MAX_TEXT, Inverted, Query, Scan, UnreadableError, Unused
-from zlayout.workload.sources import (
-    Ctes,
-    Source,
-    dotted_name,
-    ends_early,
-    from_items,
-    has_subtotals,
-    is_star,
-    is_true,
-    own_nodes,
-    owner,
-    source_of,
-    subqueries,
-    tables_in,
-    tables_of,
-    view_source,
-    with_ctes,
-)
+
+# Find the sources of a SELECT (tables, derived tables, CTEs), and the source that a column belongs to.
+
+
+OPTIONAL_SIDES = ("LEFT", "FULL")  # the sides of joins that may leave the item on their right without a row
+Ctes = Mapping[str, "Cte"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cte:
+    """A common table expression.
+
+    Attributes:
+        query: Its query.
+        visible: The CTEs that its query can refer to.
+        columns: a and b of `WITH t(a, b)`, in lower case; empty without such a list.
+    """
+
+    query: exp.Query
+    visible: Ctes
+    columns: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """One item of FROM or JOIN. Two sources are equal only if they are the same object.
+
+    Attributes:
+        aliases: The names that may qualify its columns, each as a tuple of parts in lower case.
+        table: The dotted name or the storage location of a table; empty for other items.
+        columns: The names of its columns in lower case; None if they are unknown.
+        query: The query of a derived table or CTE; None for other items.
+        visible: The CTEs that the query can refer to.
+        renamed: Whether the columns of the query are renamed, as in `AS t(a, b)`.
+    """
+
+    aliases: tuple[tuple[str, ...], ...]
+    table: str
+    columns: frozenset[str] | None
+    query: exp.Query | None = None
+    visible: Ctes | None = None
+    renamed: bool = False
+
+
+def source_of(node: exp.Expr, ctes: Ctes, known: Mapping[str, Sequence[str]]) -> Source:
+    """Return the source that an item of FROM or JOIN is.
+
+    Args:
+        node: The item.
+        ctes: The CTEs that it can refer to, by name in lower case.
+        known: The column names of tables, by table name in lower case.
+    """
+    alias = node.alias.lower()
+    if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+        parts = tuple(part.name.lower() for part in node.parts)
+        if len(parts) == 2 and parts[0] == "delta" and "/" in parts[1]:  # delta.`s3://bucket/table`
+            return Source(((alias,),) if alias else (parts,), node.name, None)
+        cte = ctes.get(parts[0]) if len(parts) == 1 else None
+        if cte:
+            own = own_columns(node) or cte.columns
+            return Source(((alias or parts[0],),), "", own or outputs(cte.query), cte.query, cte.visible, bool(own))
+        names = ((alias,),) if alias else tuple(parts[i:] for i in range(len(parts)))
+        columns = known.get(".".join(parts), known.get(parts[-1]))
+        return Source(names, ".".join(parts), None if columns is None else frozenset(c.lower() for c in columns))
+    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
+        query, own = node.this, own_columns(node)
+        return Source(((alias,),), "", own or outputs(query), query, ctes, bool(own))
+    return Source(((alias,),), "", None)
+
+
+def own_columns(node: exp.Expr) -> frozenset[str]:
+    """Return the columns that an alias names, in lower case: a and b for `AS t(a, b)`."""
+    return frozenset(name.lower() for name in node.alias_column_names)
+
+
+def view_source(lateral: exp.Expr) -> Source:
+    """Return the source that a LATERAL VIEW is. Its columns belong to no table."""
+    alias = lateral.args.get("alias")
+    names = frozenset(c.name.lower() for c in alias.columns) if isinstance(alias, exp.TableAlias) else frozenset()
+    return Source(((lateral.alias.lower(),),), "", names or None)
+
+
+def outputs(query: exp.Query) -> frozenset[str] | None:
+    """Return the output columns of a query in lower case; None if a star makes them unknown."""
+    names = frozenset(name.lower() for name in query.named_selects)
+    return None if "*" in names or not names else names
+
+
+def owner(parts: Sequence[str], sources: Sequence[Source]) -> tuple[Source, str] | None:
+    """Return the source that a column belongs to, and the name of the column in it.
+
+    Args:
+        parts: The parts of the name as written.
+        sources: The sources of the SELECT.
+
+    Returns:
+        None if the source is unknown or ambiguous.
+    """
+    lower = tuple(p.lower() for p in parts)
+    for source in sources:
+        for alias in source.aliases:
+            if len(lower) > len(alias) and lower[: len(alias)] == alias:
+                return source, ".".join(parts[len(alias) :])
+    certain = [s for s in sources if s.columns is not None and lower[0] in s.columns]
+    possible = certain or [s for s in sources if s.columns is None]
+    return (possible[0], ".".join(parts)) if len(possible) == 1 else None
+
+
+def dotted_name(node: exp.Expr) -> list[str]:
+    """Return the parts of the name of a column such as `t.a.b`."""
+    return [part.name for part in column_parts(node)]
+
+
+def from_items(first: exp.Expr | None, joins: Sequence[exp.Join]) -> Iterator[tuple[exp.Expr, exp.Join | None, bool]]:
+    """Yield the items of FROM and JOIN in order, also those inside brackets: `(a JOIN b)`.
+
+    Args:
+        first: The item of FROM; None without FROM.
+        joins: The joins.
+
+    Yields:
+        The item; its join, None for the first item; and whether the item may have no row, because of its own outer join
+        or of one around the brackets.
+    """
+    pairs = [] if first is None else [(first, None)]
+    for item, join in [*pairs, *((j.this, j) for j in joins)]:
+        optional = join is not None and join.side in OPTIONAL_SIDES
+        if isinstance(item, exp.Subquery) and isinstance(item.this, exp.Table):
+            yield item.this, join, optional
+            nested = [*(item.this.args.get("joins") or []), *(item.args.get("joins") or [])]
+        else:
+            yield item, join, optional
+            nested = item.args.get("joins") or []
+        yield from ((j.this, j, optional or j.side in OPTIONAL_SIDES) for j in nested)
+
+
+def with_ctes(node: exp.Query, ctes: Ctes) -> Ctes:
+    """Return the CTEs that a query can refer to. ctes: those of the enclosing queries."""
+    clause = node.args.get("with_") or node.args.get("with")
+    seen = dict(ctes)
+    for cte in clause.expressions if clause else []:
+        if isinstance(cte.this, exp.Query):
+            seen[cte.alias.lower()] = Cte(cte.this, dict(seen), own_columns(cte))
+    return seen
+
+
+def is_star(column: exp.Expr) -> bool:
+    """Return whether an output column is `*` or `t.*`. `count(*)` is neither."""
+    return isinstance(column, exp.Star) or (isinstance(column, exp.Column) and isinstance(column.this, exp.Star))
+
+
+def has_subtotals(node: exp.Select) -> bool:
+    """Return whether ROLLUP, CUBE or GROUPING SETS add rows in which grouping columns are null."""
+    group = node.args.get("group")
+    return group is not None and group.find(exp.Rollup, exp.Cube, exp.GroupingSets) is not None
+
+
+def own_nodes(node: exp.Select, kind: type[exp.Expr]) -> Iterator[exp.Expr]:
+    """Yield the nodes of one type in the output columns of a SELECT."""
+    return (found for e in node.selects for found in e.find_all(kind))
+
+
+def subqueries(node: exp.Select) -> Iterator[exp.Query]:
+    """Yield the outermost subqueries in expressions. Those in FROM and WITH are sources."""
+    skipped = {"from", "from_", "with", "with_"}
+    stack: list[exp.Expr] = []
+    for key, value in node.args.items():
+        if key == "joins":
+            stack += [j.args["on"] for j in value if j.args.get("on")]
+        elif key not in skipped:
+            stack += [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, exp.Expr)]
+    while stack:
+        at = stack.pop()
+        if isinstance(at, exp.Query):
+            yield at
+        else:
+            stack += list(at.iter_expressions())
+
+
+def tables_of(sources: Iterable[Source]) -> frozenset[str] | None:
+    """Return the names of the tables of sources; None if one of the sources is a query."""
+    sources = tuple(sources)
+    return None if any(s.query is not None for s in sources) else frozenset(s.table for s in sources if s.table)
+
+
+def tables_in(node: exp.Expr, sources: Sequence[Source]) -> frozenset[str] | None:
+    """Return the names of the tables of the columns in a condition, without those in its subqueries.
+
+    Returns:
+        None if the table of a column is unknown, or if there is no column.
+    """
+    found = []
+    stack = [node]
+    while stack:
+        at = stack.pop()
+        if isinstance(at, exp.Query):
+            continue
+        if is_column(at):
+            found.append(owner(dotted_name(at), sources))
+        else:
+            stack += list(at.iter_expressions())
+    owners = [owned[0] for owned in found if owned is not None]
+    return tables_of(owners) if found and len(owners) == len(found) else None
+
+
+def is_true(node: exp.Expr) -> bool:
+    """Return whether a condition is true for every row because it has no columns, such as `1 = 1`."""
+    if node.find(exp.Column, exp.Query, exp.Anonymous):
+        return False
+    found = simplify(node.copy())
+    return isinstance(found, exp.Boolean) and bool(found.this)
+
+
+def ends_early(node: exp.Select) -> bool:
+    """Return whether engines stop reading at the LIMIT of a SELECT, because no other clause needs all rows."""
+    needing = ("where", "joins", "group", "having", "qualify", "order", "sort", "distinct", "cluster", "distribute")
+    if not node.args.get("limit") or any(node.args.get(name) for name in needing):
+        return False
+    return not any(own_nodes(node, exp.AggFunc)) and not any(own_nodes(node, exp.Window))
+
+
+# Join keys: what a condition on one table implies for another table that is joined to it.
+#
+# `a.x = b.x AND b.x = 5` implies `a.x = 5`. `a.x = b.x AND b.y = 5` limits the rows of `a` only at run time, which a
+# simulation of bounds cannot show.
+
+
+MAX_KEYS = 200  # of one SELECT; further keys imply nothing
+MAX_CONDITIONS_SHOWN = 20
+Found = Mapping[Source, list[Predicate]]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinKey:
+    """An equality of two columns of different sources that must hold for each row of a join.
+
+    Attributes:
+        text: The condition as SQL.
+        sides: The two sources with the name of the column in each.
+        limited: The sources whose rows the equality limits.
+        optional: The source that has no row if nothing matches, as on the right of a LEFT JOIN; None for other joins.
+            If another condition rejects null for it, the equality limits the other source too.
+    """
+
+    text: str
+    sides: tuple[tuple[Source, str], tuple[Source, str]]
+    limited: frozenset[Source]
+    optional: Source | None = None
+
+    def directions(self, rejecting: Collection[Source]) -> Iterator[tuple[Source, str, Source, str]]:
+        """Yield the source that limits and its column, then the source that is limited and its column.
+
+        rejecting: As in `Clauses`.
+        """
+        (one, left), (other, right) = self.sides
+        inner = self.optional is not None and self.optional in rejecting
+        for a, x, b, y in ((one, left, other, right), (other, right, one, left)):
+            if b in self.limited or inner:
+                yield a, x, b, y
+
+
+@dataclass
+class Clauses:
+    """The conditions of one SELECT.
+
+    Attributes:
+        sources: The items of FROM and JOIN.
+        nullable: The sources that an outer join may leave without a row.
+        found: The predicates on each source.
+        rejecting: The sources with a predicate in WHERE that is not true if their columns are null, so that it removes
+            the rows of an outer join without a match.
+        keys: The join keys.
+    """
+
+    sources: list[Source] = field(default_factory=list)
+    nullable: set[Source] = field(default_factory=set)
+    found: dict[Source, list[Predicate]] = field(default_factory=dict)
+    rejecting: set[Source] = field(default_factory=set)
+    keys: list[JoinKey] = field(default_factory=list)
+
+
+def join_key(
+    node: exp.Expr, sources: Sequence[Source], limited: Collection[Source], optional: Source | None
+) -> JoinKey | None:
+    """Return the join key that a condition is; None for any other condition.
+
+    Args:
+        node: The condition.
+        sources: The sources of the SELECT.
+        limited, optional: As in `JoinKey`.
+    """
+    left, right = (node.this.unnest(), node.expression.unnest()) if type(node) is exp.EQ else (node, node)
+    if not (is_column(left) and is_column(right)):
+        return None
+    one, other = owner(dotted_name(left), sources), owner(dotted_name(right), sources)
+    if one is None or other is None or one[0] is other[0]:
+        return None
+    return JoinKey(node.sql("spark"), (one, other), frozenset(limited), optional)
+
+
+def using_keys(
+    join: exp.Join, left: Sequence[Source], right: Source, limited: Collection[Source], optional: Source | None
+) -> Iterator[JoinKey]:
+    """Yield the join keys of `JOIN ... USING (a, b)`.
+
+    Args:
+        join: The join.
+        left: The sources on its left.
+        right: The source on its right.
+        limited, optional: As in `JoinKey`.
+    """
+    for column in join.args["using"]:
+        if found := owner([column.name], left):
+            yield JoinKey(f"USING ({column.name})", (found, (right, column.name)), frozenset(limited), optional)
+
+
+def limited_sources(left: list[Source], right: Source, side: str, kind: str) -> list[Source]:
+    """Return the sources whose rows an ON condition limits. A join keeps all rows of the other sources.
+
+    Args:
+        left: The sources on the left of the join.
+        right: The source on its right.
+        side, kind: Of the join, as sqlglot names them, for example LEFT and SEMI; may be empty.
+    """
+    if kind == "SEMI" or (not side and kind != "ANTI"):
+        return [*left, right]
+    if kind == "ANTI" or side == "LEFT":
+        return [right]
+    return left if side == "RIGHT" else []
+
+
+def spread(keys: Sequence[JoinKey], found: dict[Source, list[Predicate]], rejecting: Collection[Source]) -> None:
+    """Add to each source the predicates that join keys imply for it from the predicates on other sources.
+
+    Each predicate passes each key at most once.
+
+    Args:
+        keys: The join keys, of which the first MAX_KEYS are used.
+        found: The predicates on each source, to which others are added.
+        rejecting: As in `Clauses`.
+    """
+    across: dict[tuple[Source, str], list[tuple[Source, str]]] = {}
+    for key in keys[:MAX_KEYS]:
+        for one, left, other, right in key.directions(rejecting):
+            across.setdefault((one, left), []).append((other, right))
+    known = {(one, predicate) for one, predicates in found.items() for predicate in predicates}
+    new = [(one, predicate) for one, predicates in found.items() for predicate in predicates] if across else []
+    while new:
+        one, predicate = new.pop()
+        names = columns(predicate)
+        if len(names) != 1:
+            continue
+        (left,) = names
+        for other, right in across.get((one, left), []):
+            own = renamed(predicate, {left: right})
+            if (other, own) not in known:
+                known.add((other, own))
+                found.setdefault(other, []).append(own)
+                new.append((other, own))
+
+
+def filters(
+    keys: Sequence[JoinKey], found: Found, rejecting: Collection[Source]
+) -> Iterator[tuple[JoinKey, Source, str]]:
+    """Yield each join key through which conditions on one source limit another only at run time.
+
+    Yields:
+        The key, the limited source, and the conditions on the other one as SQL.
+    """
+    for key in keys[:MAX_KEYS]:
+        for one, left, other, _ in key.directions(rejecting):
+            kept = [to_sql(p) for p in found.get(one, [])[:MAX_CONDITIONS_SHOWN] if columns(p) != {left}]
+            if one.query is not None and one.query.find(exp.Where):
+                kept.append(f"the conditions of {'.'.join(one.aliases[0]) or 'a subquery'}")
+            if kept:
+                yield key, other, " AND ".join(kept)
+
 
 MAX_SCANS = 1_000  # of one query. Each of its CTEs may read the previous one twice, which doubles the number of scans.
 TOO_MANY = "too many tables"
@@ -124,7 +484,6 @@ class Reader:
             self.read(inner, ctes)
 
     def _join_notes(self, clauses: Clauses) -> None:
-        """Note each join key as an unused condition: as a filter through a join, or else as a comparison of columns."""
         noted = set()
         for key, source, text in filters(clauses.keys, clauses.found, clauses.rejecting):
             noted.add(key)
@@ -134,7 +493,6 @@ class Reader:
                 self._add(key.text, Reason.TWO_COLUMNS, frozenset())
 
     def _scan(self, source: Source, predicates: list[Predicate]) -> None:
-        """Collect the scan of a table, or those of a derived table or CTE, with the predicates on it."""
         if source.query is not None:
             if source.renamed:
                 self._lost(predicates, Reason.COMPUTED)
@@ -204,7 +562,7 @@ class Reader:
                     self._note(part, reason, tables_of([source]))
 
     def _leaves(self, node: exp.Expr, sources: list[Source], leaves: Leaves, *, negated: bool = False) -> bool:
-        """Convert each comparison once, and add it to `leaves`. Returns whether any is noted as unused."""
+        """Convert each comparison once, and add it to `leaves`. Return whether any is noted as unused."""
         node = node.unnest()
         if isinstance(node, exp.And | exp.Or):
             # `sum` converts all operands, while `any` would stop at the first unused one.
@@ -247,7 +605,6 @@ class Reader:
         self._add(node.sql("spark"), reason, tables)
 
     def _add(self, text: str, reason: Reason, tables: frozenset[str] | None) -> None:
-        """Add an unused condition. If it is already known, its tables are merged."""
         text = shortened(text)
         known = self.unused.get((text, reason))
         if known is not None:
@@ -261,7 +618,6 @@ def shortened(text: str) -> str:
 
 
 def _why_not_negated(node: exp.Expr) -> Reason:
-    """Return why the negation of a condition cannot be used: the reason of the condition itself, if it has one."""
     try:
         condition(node, lambda _column: "")
     except UnusableError as error:
@@ -270,10 +626,7 @@ def _why_not_negated(node: exp.Expr) -> Reason:
 
 
 def _implied(node: exp.Expr, source: Source, leaves: Leaves, negated: bool = False) -> Predicate | None:
-    """Return the predicate on one source that a condition (its negation, if `negated`) implies; None if there is none.
-
-    Negations are moved to the leaves by De Morgan's laws.
-    """
+    """Return the predicate on `source` that a condition, or its negation, implies. Uses De Morgan's laws."""
     node = node.unnest()
     if isinstance(node, exp.Not):
         return _implied(node.this, source, leaves, not negated)
@@ -290,7 +643,6 @@ def _implied(node: exp.Expr, source: Source, leaves: Leaves, negated: bool = Fal
 
 
 def _on_outputs(given: Iterable[Predicate], names: Mapping[str, str]) -> Iterator[Predicate]:
-    """Yield the predicates on output columns that all have a counterpart in `names`, with the columns renamed."""
     for predicate in given:
         new = {c: names.get(c.lower(), "") for c in columns(predicate)}
         if "*" not in new.values() and all(new.values()):

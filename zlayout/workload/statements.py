@@ -131,7 +131,7 @@ def read_query(query: Query, known: Mapping[str, Sequence[str]], now: datetime =
     """
     from sqlglot import exp
 
-    from zlayout.predicate.constants import fix_current_time
+    from zlayout.predicate.sql_tree import fix_current_time
     from zlayout.workload.queries import Reader
 
     reader = Reader(query, known)
@@ -181,7 +181,7 @@ def parse(text: str, dialect: str = "spark") -> exp.Expr | None:
 
 
 def _too_deep(tokens: Sequence[Token]) -> bool:
-    """Return whether the tokens are nested deeper than MAX_DEPTH, because the parser recurses."""
+    """The depth of nesting is limited because the parser recurses."""
     depth = prefixes = 0
     for token in tokens:
         name = token.token_type.name

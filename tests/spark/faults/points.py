@@ -13,7 +13,7 @@ from zlayout.app.results import Applied, new_run
 from zlayout.formats.base import Commit, Event, Progress, Stage
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.iceberg.write.staging import Staged
-from zlayout.planner.decision import PlanOptions
+from zlayout.planner.work import PlanOptions
 from zlayout.rewrite.gate import Gate
 
 OPTIONS = PlanOptions()

@@ -25,7 +25,7 @@ from zlayout.formats.iceberg.write import commit as iceberg_commit
 from zlayout.formats.iceberg.write import prepared
 from zlayout.formats.iceberg.write import settings as iceberg_settings
 from zlayout.formats.iceberg.write.staging import Staged
-from zlayout.rewrite import shards
+from zlayout.rewrite import engine as shards
 from zlayout.rewrite.gate import Gate
 
 # Kill before the call, after it returned, or inside it, so many seconds after it began or when a new file appears.

@@ -16,7 +16,7 @@ from support.runs import plan_and_apply
 
 from zlayout.app.plan import plan_table
 from zlayout.errors import Refused
-from zlayout.planner.decision import PlanOptions
+from zlayout.planner.work import PlanOptions
 
 VICTIMS = ("jvm", "python", "both")
 # Four cases in `make test`; all of them in `make test-long`.

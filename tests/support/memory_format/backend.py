@@ -15,13 +15,11 @@ from zlayout.errors import CommitConflict, Diagnostic, EngineError, TableError
 from zlayout.formats.base import Capabilities, Commit, Group, GroupFailed, Notify, Progress, SampleSource, Stage, Work
 from zlayout.formats.run_metrics import RunColumn, RunMetrics
 from zlayout.formats.undo import Undo
-from zlayout.planner import accepted
-from zlayout.spec.layout import Layout
-from zlayout.spec.model import TableName
+from zlayout.planner import selection as accepted
+from zlayout.spec.model import Layout, TableName
 from zlayout.spec.renames import present_records
 from zlayout.table.key_sample import RowGroups, RowGroupSample
-from zlayout.table.metrics import layout_metrics
-from zlayout.table.reach import measure_baselines
+from zlayout.table.metrics import layout_metrics, measure_baselines
 from zlayout.table.state import (
     Column,
     ColumnBounds,

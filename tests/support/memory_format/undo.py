@@ -8,7 +8,7 @@ from support.memory_format.store import MemoryTable, Version
 from zlayout.formats import undo
 from zlayout.formats.base import Commit
 from zlayout.formats.undo import Change, Identity, Recorded, Undo, total
-from zlayout.planner import accepted
+from zlayout.planner import selection as accepted
 from zlayout.spec.model import TableName
 from zlayout.table.state import TableState
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from unit.planner.plans import SPEC, File, state
 
-from zlayout.advisor.declared import bound_lengths
+from zlayout.advisor.query_costs import bound_lengths
 from zlayout.table.state import Column
 
 

@@ -13,11 +13,10 @@ import pytest
 from support.builders import make_layout
 from unit.advisor.tables import table_state
 
-from zlayout.advisor.document import to_document
+from zlayout.advisor.compare import to_document
+from zlayout.advisor.costs import costs, in_partitions, lowest, queries_on, rank_sample, simulate
 from zlayout.advisor.model import KeySample, Study, TableWorkload, Use
 from zlayout.advisor.page import render as as_page
-from zlayout.advisor.queries import in_partitions, queries_on
-from zlayout.advisor.simulate import costs, lowest, rank_sample, simulate
 from zlayout.advisor.study import Question, present_files, rewrite_target, study, with_workload
 from zlayout.advisor.text import render as as_text
 from zlayout.predicate.model import Compare

@@ -25,7 +25,7 @@ from zlayout.advisor.cuts import (
 from zlayout.advisor.model import Choice, Costs, KeySample, TableQuery, Target
 from zlayout.advisor.study import Question, RankedSample, study
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Predicate
-from zlayout.spec.layout import ZorderColumn
+from zlayout.spec.model import ZorderColumn
 from zlayout.table.state import TableState
 from zlayout.workload import Query
 

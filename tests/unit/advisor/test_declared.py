@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from unit.planner.plans import SPEC, File, state
 
-from zlayout.advisor.declared import CLUSTERED, declared_layout, searched
+from zlayout.advisor.query_costs import CLUSTERED, declared_layout, searched
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.iceberg.backend import IcebergBackend
 from zlayout.planner.work import Capabilities

@@ -8,7 +8,7 @@ import pytest
 
 from zlayout.advisor.model import QueryPredicates
 from zlayout.advisor.query_costs import executions_per_day, payback
-from zlayout.planner.forecasts import Payback, QueryCost, WorkloadForecast
+from zlayout.planner.model import Payback, QueryCost, WorkloadForecast
 from zlayout.spec.model import Prices
 from zlayout.workload.model import Query
 

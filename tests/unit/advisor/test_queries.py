@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from unit.advisor.tables import lineitem_like, table_state
 
+from zlayout.advisor.costs import column_shares, in_partitions, is_named, queries_on
 from zlayout.advisor.model import TableQuery, Use
-from zlayout.advisor.queries import column_shares, in_partitions, is_named, queries_on
 from zlayout.predicate.coercion import from_printed
 from zlayout.predicate.model import And, Compare, In
 from zlayout.spec.model import TableName

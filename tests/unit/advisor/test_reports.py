@@ -12,8 +12,7 @@ from lxml import html
 from support.builders import make_layout
 from unit.advisor.tables import table_state
 
-from zlayout.advisor.compare import shorten
-from zlayout.advisor.document import to_json
+from zlayout.advisor.compare import shorten, to_json
 from zlayout.advisor.model import Coverage, KeySample, Study, TableQuery, TableWorkload, Use
 from zlayout.advisor.page import render as as_page
 from zlayout.advisor.study import Question, rewrite_target, study, with_workload

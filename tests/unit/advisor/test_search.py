@@ -9,15 +9,13 @@ import pytest
 from support.builders import make_layout
 from unit.advisor.tables import lineitem_like, table_state
 
-from zlayout.advisor.columns import rank_correlation
 from zlayout.advisor.compare import changes, shown_choice, verdict, zorder_block
+from zlayout.advisor.costs import Ranks
+from zlayout.advisor.costs import simulate as simulate_for_real
 from zlayout.advisor.model import KeySample, Study, TableQuery, Target
-from zlayout.advisor.search import Progress
-from zlayout.advisor.simulate import Ranks
-from zlayout.advisor.simulate import simulate as simulate_for_real
-from zlayout.advisor.study import Question, rewrite_target, study
+from zlayout.advisor.study import Progress, Question, rank_correlation, rewrite_target, study
 from zlayout.predicate.model import And, Compare, Predicate
-from zlayout.spec.layout import Layout, ZorderColumn
+from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.spec.yaml import parse
 from zlayout.workload import Query
 

@@ -11,11 +11,11 @@ import pytest
 from support.builders import make_layout
 from unit.advisor.tables import lineitem_like, matching_rows
 
+from zlayout.advisor.costs import costs, lowest, rank_sample, simulate
 from zlayout.advisor.model import KeySample, TableQuery, Target
-from zlayout.advisor.simulate import costs, lowest, rank_sample, simulate
 from zlayout.curve.layout import build
 from zlayout.predicate.model import And, Compare, In, IsNull, Or, Predicate
-from zlayout.spec.layout import Layout, ZorderColumn
+from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.workload import Query
 
 DATA = lineitem_like(4_000)

@@ -12,7 +12,7 @@ import pytest
 from support.builders import make_bounds
 from unit.planner.plans import SPEC, TARGET, File, state
 
-from zlayout.advisor.queries import in_partitions, queries_on
+from zlayout.advisor.costs import in_partitions, queries_on
 from zlayout.advisor.worth import worth
 from zlayout.errors import Location
 from zlayout.planner.actions import Reason

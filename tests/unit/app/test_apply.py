@@ -19,12 +19,10 @@ from zlayout.app.results import Applied, exit_code, result_of
 from zlayout.errors import CommitConflict, Location, Refused, TableError
 from zlayout.formats.base import Commit, GroupFailed, Notify, Work
 from zlayout.planner import document
-from zlayout.planner.actions import PropertyChange, PropertyReason, Reason, SetProperties
+from zlayout.planner.actions import PropertyChange, PropertyIs, PropertyReason, Reason, SetProperties
 from zlayout.planner.diff import Decision, PlanOptions
 from zlayout.planner.model import Plan, Status, TablePlan
-from zlayout.planner.requirements import PropertyIs
-from zlayout.spec.layout import ZorderColumn
-from zlayout.spec.model import TableName
+from zlayout.spec.model import TableName, ZorderColumn
 from zlayout.table.state import TableState
 
 SPEC = make_spec(make_layout("a", target_size=2000), "mem.db.t")
@@ -320,6 +318,6 @@ def test_memory_is_returned_to_the_system_before_every_rewrite(
     table: MemoryTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend, given_back = Disturbed(table, conflicts=1), []
-    monkeypatch.setattr("zlayout.app.rewrites.give_back_freed_memory", lambda: given_back.append(backend.runs))
+    monkeypatch.setattr("zlayout.app.apply.give_back_freed_memory", lambda: given_back.append(backend.runs))
     run(backend)
     assert given_back == [0, 1]

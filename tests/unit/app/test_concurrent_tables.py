@@ -14,12 +14,11 @@ from support.projects import cli as cli
 from support.projects import memory as memory
 
 import zlayout
-from zlayout.app.apply import carry_out
-from zlayout.app.concurrent_tables import at_the_same_time, gain
+from zlayout.app.apply import at_the_same_time, carry_out, gain
 from zlayout.app.results import ApplyEvent, TableFinished, TableStarted
 from zlayout.errors import Refused
 from zlayout.formats.base import Progress, Stage
-from zlayout.planner.result import ResultStatus
+from zlayout.planner.run_report import ResultStatus
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, SparkConfig
 

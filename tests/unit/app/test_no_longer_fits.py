@@ -109,9 +109,9 @@ def test_nothing_is_claimed_without_a_sample() -> None:
 
 @pytest.mark.usefixtures("table")
 def test_nothing_is_claimed_from_few_rows_per_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zlayout.advisor.better.MIN_ROWS_PER_FILE", ROWS // FILES + 1)
+    monkeypatch.setattr("zlayout.advisor.query_costs.MIN_ROWS_PER_FILE", ROWS // FILES + 1)
     assert planned().fits
-    monkeypatch.setattr("zlayout.advisor.better.MIN_ROWS_PER_FILE", ROWS // FILES - 10)
+    monkeypatch.setattr("zlayout.advisor.query_costs.MIN_ROWS_PER_FILE", ROWS // FILES - 10)
     assert not planned().fits
 
 

@@ -16,9 +16,9 @@ from zlayout.app import proposing as app
 from zlayout.app.concurrent_reads import Reading
 from zlayout.app.plan import as_plan, plan_tables
 from zlayout.errors import Location
-from zlayout.planner.decision import Decision
 from zlayout.planner.diff import propose
 from zlayout.planner.proposal import Proposal
+from zlayout.planner.work import Decision
 from zlayout.spec.model import TableName
 from zlayout.table.state import TableState
 

@@ -20,8 +20,8 @@ from zlayout.app.plan_file import check_saved
 from zlayout.app.results import Applied
 from zlayout.errors import CommitConflict
 from zlayout.formats.base import Commit, GroupFailed, Notify, Work
-from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import TablePlan
+from zlayout.planner.work import PlanOptions
 
 ROWS, REGIONS = 1000, ("east", "north", "west")
 LAYOUT = """\

@@ -19,8 +19,8 @@ from zlayout.app.plan import plan_table
 from zlayout.app.sampling import SAMPLE_BYTES, sampled
 from zlayout.errors import Location
 from zlayout.formats.delta.backend import DeltaBackend
-from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Plan, TablePlan
+from zlayout.planner.work import PlanOptions
 from zlayout.report.text import TextOptions, render
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig

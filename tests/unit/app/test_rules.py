@@ -10,9 +10,8 @@ from deltalake import write_deltalake
 from pyiceberg.catalog import Catalog, load_catalog
 from support.projects import Cli
 
-from zlayout.app.drift import drift
 from zlayout.app.inspect import inspect
-from zlayout.app.plan import plan
+from zlayout.app.plan import drift, plan
 from zlayout.app.plan_file import read_plan, write_plan
 from zlayout.app.project import load_project
 from zlayout.errors import SpecError, TableError

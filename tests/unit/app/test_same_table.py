@@ -13,10 +13,9 @@ from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
 
 import zlayout
-from zlayout.app.plan import as_plan, plan_tables
-from zlayout.app.same_table import shared_tables
+from zlayout.app.plan import as_plan, plan_tables, shared_tables
 from zlayout.errors import Location
-from zlayout.planner.decision import PlanOptions
+from zlayout.planner.work import PlanOptions
 
 LAYOUT = "version: 1\ntable: {table}\nzorder:\n  columns: [a, b]\n"
 ROWS = pa.table({"a": list(range(40)), "b": list(range(40))})

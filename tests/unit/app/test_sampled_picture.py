@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from unit.app.test_sampling import SHAPES, Table
 
-from zlayout.app.pictures import with_pictures
+from zlayout.app.results import with_pictures
 from zlayout.planner.model import Plan
-from zlayout.planner.picture import Boxes
+from zlayout.planner.run_report import Boxes
 from zlayout.table.metrics import layout_metrics
 from zlayout.table.partition import PartitionField
 

@@ -14,11 +14,10 @@ from support.memory_format.store import MemoryCatalog, MemoryTable
 
 from zlayout.app.plan import Planned, plan_table, plan_tables
 from zlayout.app.sampling import SAMPLE_BYTES, begin_predictions, sampled
-from zlayout.planner.decision import Decision, PlanOptions
-from zlayout.planner.forecasts import BytesRead, ColumnForecast, FilesAfter
-from zlayout.planner.model import Plan
+from zlayout.planner.model import BytesRead, ColumnForecast, FilesAfter, Plan
 from zlayout.planner.partitions import Floats
 from zlayout.planner.simulation import Rewrite, Simulation, simulate
+from zlayout.planner.work import Decision, PlanOptions
 from zlayout.report.text import render
 from zlayout.spec.model import LayoutSpec, TableName
 from zlayout.table.key_sample import NotParquetError, RowGroupSample

@@ -10,13 +10,13 @@ from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
 from support.runs import apply_planned
 
+from zlayout.app.apply import TimeLimit
 from zlayout.app.plan import Planned, plan_table
 from zlayout.app.results import Applied, exit_code, result_of
-from zlayout.app.time_limit import TimeLimit
 from zlayout.formats.base import Commit, GroupFailed, Notify, Progress, Stage, Work
 from zlayout.planner.actions import Reason
-from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Plan
+from zlayout.planner.work import PlanOptions
 
 SPEC = replace(make_spec(make_layout("a", target_size=2000), "mem.db.t"), max_group_size=None)
 OPTIONS = PlanOptions()

@@ -13,8 +13,7 @@ from support.projects import workload_project
 import zlayout
 from zlayout.errors import SpecError
 from zlayout.formats.run_metrics import RunCost, RunMetrics
-from zlayout.planner.forecasts import WorkloadForecast
-from zlayout.planner.model import TablePlan
+from zlayout.planner.model import TablePlan, WorkloadForecast
 from zlayout.report.html import render as html
 from zlayout.report.text import TextOptions, render
 

@@ -74,7 +74,7 @@ def test_a_saved_plan_keeps_its_groups_when_the_workload_changes(backend: Memory
 
 def test_nothing_more_is_read_if_the_budget_is_enough(backend: MemoryBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     ranked: list[object] = []
-    monkeypatch.setattr("zlayout.app.workload_choices.worth", lambda *given: ranked.append(given))
+    monkeypatch.setattr("zlayout.app.workloads.worth", lambda *given: ranked.append(given))
     zlayout.plan(zlayout.load_project(), sample=False, max_rewrite_bytes=size_of(backend))
     zlayout.plan(zlayout.load_project(), sample=False)
     assert not ranked

@@ -14,10 +14,9 @@ from support.projects import LAYOUT, Cli, Scripted
 
 from zlayout.app.interrupts import Interrupts, cancel_jobs, ending
 from zlayout.app.results import Applied, TableStarted
+from zlayout.cli.apply import MAX_SECONDS_BETWEEN_LINES, ApplyProgress, Bars, Events, Lines, Moment
 from zlayout.cli.console import Console
-from zlayout.cli.events import Events
 from zlayout.cli.main import run
-from zlayout.cli.views import MAX_SECONDS_BETWEEN_LINES, ApplyProgress, Bars, Lines, Moment
 from zlayout.formats.base import Commit, Progress, Stage
 from zlayout.signals import Handler, Interrupted, interrupting
 from zlayout.spark.session import SparkRuntime

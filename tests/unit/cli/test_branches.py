@@ -15,8 +15,8 @@ from support.projects import Cli
 from zlayout.app.plan import Planned
 from zlayout.app.results import Applied
 from zlayout.formats.base import Backend, Commit
-from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Status
+from zlayout.planner.work import PlanOptions
 
 PROJECT = """\
 version: 1

@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from support.projects import Cli
 from support.unity import UnityServer, unity_server
 
-from zlayout.formats.time_limits import READ_SECONDS
+from zlayout.formats.access import READ_SECONDS
 
 PROJECT = """\
 version: 1

@@ -10,7 +10,7 @@ from support.metastore_tables import glue_table
 from support.names import catalog, code, code_of, found, table
 from support.servers import CREDENTIALS
 
-from zlayout.formats.delta.read.names.lookup import Names
+from zlayout.formats.delta.names import Names
 from zlayout.spec.model import TableName
 
 

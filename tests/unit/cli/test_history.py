@@ -11,8 +11,7 @@ from support.projects import Cli, Scripted
 from support.records import START, make_record
 
 import zlayout
-from zlayout.records.model import Command, Record
-from zlayout.records.sqlite import SqliteStore
+from zlayout.records.history import Command, Record, SqliteStore
 
 TABLE = "lake.db.orders"
 

@@ -9,8 +9,8 @@ from support.projects import Cli
 
 from zlayout.cli.console import Console
 from zlayout.cli.main import run
+from zlayout.spec.check import schema_text
 from zlayout.spec.load import load_project
-from zlayout.spec.schema import schema_text
 
 ROOT = Path(__file__).parents[3]
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from zlayout.cli.inspect import _last_run
 from zlayout.formats.run_metrics import RunColumn, RunCost, RunMetrics
-from zlayout.planner.forecasts import QueryCost
+from zlayout.planner.model import QueryCost
 
 
 def test_predicted_measured_and_their_ratio() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from zlayout.cli.publish import drop_document, publish_document
 from zlayout.cli.rollback import as_document
+from zlayout.cli.trial import drop_document, publish_document
 from zlayout.formats.trial import Trial, TrialCommit
 from zlayout.formats.undo import FILES, Undo
 from zlayout.spec.model import TableName

@@ -7,12 +7,12 @@ import pytest
 
 from zlayout.app.apply import apply_table
 from zlayout.app.results import new_run
+from zlayout.cli.apply import Lines, describe
 from zlayout.cli.console import Console
-from zlayout.cli.views import Lines, describe
 from zlayout.errors import Diagnostic, Location
 from zlayout.formats.base import Commit, Event, Notice
-from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import TablePlan
+from zlayout.planner.work import PlanOptions
 from zlayout.spec.model import TableName
 
 NOTICE = Notice(Diagnostic("ZL407", "engine native does it\x1b[2J", "warning", "take Spark 4.1.4"))

@@ -14,8 +14,8 @@ from zlayout.app.plan import Planned
 from zlayout.app.results import Applied
 from zlayout.cli.main import run
 from zlayout.formats.base import Backend, Commit
-from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Status
+from zlayout.planner.work import PlanOptions
 
 ORDERS = Path("tables") / "db" / "orders"
 

@@ -3,7 +3,7 @@
 import pytest
 from support.projects import Cli
 
-from zlayout.cli.group import REMOVED_COMMANDS, REMOVED_OPTIONS
+from zlayout.cli.app import REMOVED_COMMANDS, REMOVED_OPTIONS
 
 
 @pytest.mark.parametrize(("command", "replacement"), REMOVED_COMMANDS.items())

@@ -9,8 +9,7 @@ from pyiceberg.table import Table
 from support.projects import Cli
 from unit.cli.test_branches import declare, head, rows, table
 
-from zlayout.app.replay import Opened, ReplayedQuery, TrialReport
-from zlayout.app.trial import PlannedTrial
+from zlayout.app.trial import Opened, PlannedTrial, ReplayedQuery, TrialReport
 from zlayout.errors import Diagnostic
 from zlayout.formats.trial import Trial, TrialCommit
 from zlayout.spec.model import TableName
@@ -172,7 +171,7 @@ def test_json_states_what_publish_and_drop_trial_do(table: Table, cli: Cli, monk
     shown = cli("drop-trial", "ice.db.t", "--branch", "new", "--dry-run", "--json")
     assert json.loads(shown.out) == {**removed, "outcome": "dry_run"}
     assert "removes  branch new" in shown.err
-    monkeypatch.setattr("zlayout.cli.publish.commit_drop", lambda *_: None)  # which starts Spark
+    monkeypatch.setattr("zlayout.cli.trial.commit_drop", lambda *_: None)  # which starts Spark
     dropped = cli("drop-trial", "ice.db.t", "--branch", "new", "--auto-approve", "--json")
     assert json.loads(dropped.out) == {**removed, "outcome": "dropped"}
     assert "Removed branch new" in dropped.err
@@ -183,8 +182,8 @@ def test_json_names_the_commits_that_publish_moves_main_to(
 ) -> None:
     main, made = head(table, "main"), TrialCommit(7, "replace", "r1", rewrite=True)
     trial = Trial(TableName("ice", ("db",), "t", "new"), "iceberg", "id", True, main, 7, (made,))
-    monkeypatch.setattr("zlayout.cli.publish.plan_publish", lambda *_, **__: trial)
-    monkeypatch.setattr("zlayout.cli.publish.commit_publish", lambda *_: None)  # which starts Spark
+    monkeypatch.setattr("zlayout.cli.trial.plan_publish", lambda *_, **__: trial)
+    monkeypatch.setattr("zlayout.cli.trial.commit_publish", lambda *_: None)  # which starts Spark
     for option, outcome in (("--dry-run", "dry_run"), ("--auto-approve", "published")):
         assert json.loads(cli("publish", "ice.db.t", "--branch", "new", option, "--json").out) == {
             "table": "ice.db.t",

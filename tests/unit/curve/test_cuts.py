@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zlayout.curve.cuts import MAX_FACTOR, divide_files, first_on_the_right
+from zlayout.curve.kd import MAX_FACTOR, divide_files, first_on_the_right
 from zlayout.curve.layout import FileMap, build
 from zlayout.predicate.model import Compare, Operator, Value
 

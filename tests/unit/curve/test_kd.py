@@ -5,10 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zlayout.curve.kd import Goal, build_kd, grow
-from zlayout.curve.marginal import Marginal
-from zlayout.curve.sorted_parts import sort_parts
-from zlayout.curve.tree import KdTree, locate
+from zlayout.curve.kd import Goal, build_kd, grow, sort_parts
+from zlayout.curve.tree import KdTree, Marginal, locate
 
 
 def dense(values: np.ndarray) -> np.ndarray:

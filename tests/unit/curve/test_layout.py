@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zlayout.curve.layout import FileMap, build, linear_widths
-from zlayout.spec.layout import CURVES
+from zlayout.spec.model import CURVES
 
 WITHOUT_KD = tuple(c for c in CURVES if c != "kd")
 

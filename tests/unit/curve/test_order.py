@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zlayout.curve.order import ordinals_among, rank
+from zlayout.curve.tree import ordinals_among, rank
 from zlayout.errors import TableError
 
 NAN = float("nan")

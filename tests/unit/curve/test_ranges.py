@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zlayout.curve.ranges import range_boundaries, scale, snap_cuts, to_range_ids
+from zlayout.curve.tree import range_boundaries, scale, snap_cuts, to_range_ids
 
 
 def ints(*values: int) -> np.ndarray:

@@ -6,11 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from zlayout.curve.layout import build
-from zlayout.curve.order import rank
-from zlayout.curve.simulate import file_limits, simulated_bounds
+from zlayout.curve.layout import build, file_limits, simulated_bounds
+from zlayout.curve.tree import rank
 from zlayout.predicate.model import Compare
-from zlayout.spec.layout import CURVES
+from zlayout.spec.model import CURVES
 
 # Of both constants, the first is between two values of the sample, and the second is one of them.
 CUTS = (Compare("a", "<", 31), Compare("b", "<=", 40))

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zlayout.curve.jump import is_relevant
-from zlayout.curve.z_ranges import z_ranges
+from zlayout.curve.z_ranges import is_relevant, z_ranges
 from zlayout.curve.zorder import interleave, round_robin
 
 

@@ -19,8 +19,7 @@ from zlayout.formats.iceberg.read.catalog import load_table
 from zlayout.planner.diff import decide
 from zlayout.planner.model import TablePlan
 from zlayout.planner.work import Capabilities
-from zlayout.spec.layout import Layout
-from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.spec.model import CatalogConfig, Layout, TableName
 from zlayout.table.state import TableState
 
 LAYOUT = make_layout("id")

@@ -8,7 +8,7 @@ import pytest
 from support.delta_logs import INTS, TAGS, add, field, metadata, observe, protocol, write_checkpoint, write_log
 
 from zlayout.errors import TableError
-from zlayout.spec.layout import CLUSTERED_BY
+from zlayout.spec.model import CLUSTERED_BY
 
 STRUCT = {"type": "struct", "fields": [field("x.y", "integer", "col-3")]}
 FIELDS = [field("a", "integer", "a"), field("b", "long", "b"), field("s", STRUCT, "col-2")]

@@ -14,13 +14,13 @@ from deltalake import DeltaTable, write_deltalake
 from zlayout.formats.delta.read.history import (
     MAX_CLOCK_SKEW,
     MAX_OLDER_COMMITS,
+    RUN,
     External,
     commit_infos,
     external,
 )
 from zlayout.formats.delta.read.log import HEAD_BYTES, MAX_CONCURRENT_READS, LogFiles
 from zlayout.formats.delta.read.observe import observe_delta
-from zlayout.formats.delta.read.run_history import RUN
 from zlayout.spec.model import TableName
 
 

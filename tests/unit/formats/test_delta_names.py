@@ -19,9 +19,8 @@ from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from zlayout.errors import TableError
-from zlayout.formats.addresses import addresses
-from zlayout.formats.delta.read.names.entry import Entry, delta_location_of, metastore_entry
-from zlayout.formats.delta.read.names.lookup import Names
+from zlayout.formats.access import addresses
+from zlayout.formats.delta.names import Entry, Names, delta_location_of, metastore_entry
 
 
 class TestEntry:
@@ -80,6 +79,10 @@ class TestEntry:
             (("s3://b/t?versionId=1",), "readers differ in how they treat '[?]'"),
             (("s3://b/t/../u",), "relative parts"),
             (("s3://key:canary@b/t",), "contains credentials$"),
+            (("opendal+s3://b/t",), r"found opendal\+s3:$"),
+            (("sftp://-oProxyCommand=x/t",), "found sftp:$"),
+            (("webhdfs://host/t",), "found webhdfs:$"),
+            (("memory:///t",), "found memory:$"),
         ],
     )
     def test_a_location_that_is_not_certain_is_refused(self, locations: tuple[str, ...], expected: str) -> None:

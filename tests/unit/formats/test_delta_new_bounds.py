@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from zlayout.formats.delta.read.schema import Leaf
-from zlayout.formats.delta.write import new_bounds
-from zlayout.formats.delta.write.new_bounds import written_files
+from zlayout.formats.delta.write import commit as new_bounds
+from zlayout.formats.delta.write.commit import written_files
 from zlayout.formats.kernel.commits import NewFiles
 from zlayout.table.partition import Partition
 

@@ -27,10 +27,10 @@ from support.delta_logs import (
 
 from zlayout.errors import Location, TableError
 from zlayout.formats.base import Listed
+from zlayout.formats.delta.names import list_folders
 from zlayout.formats.delta.read import log, tags
-from zlayout.formats.delta.read.key_sample import sample_delta
 from zlayout.formats.delta.read.location import delta_location
-from zlayout.formats.delta.read.names.folders import list_folders
+from zlayout.formats.delta.read.opening import sample_delta
 from zlayout.spec.model import CatalogConfig, TableName
 
 

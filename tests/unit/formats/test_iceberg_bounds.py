@@ -27,8 +27,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from zlayout.formats.iceberg.read.bounds import column_bounds, decode
-from zlayout.formats.iceberg.read.schema import arrow_type
+from zlayout.formats.iceberg.read.schema import arrow_type, column_bounds, decode
 
 CASES: list[tuple[PrimitiveType, list[Any], list[Any]]] = [
     (BooleanType(), [True, None, False], [True, None, False]),

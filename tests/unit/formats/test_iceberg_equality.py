@@ -4,9 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from zlayout.formats.iceberg.read import equality
-from zlayout.formats.iceberg.read.deletes import Deletes, attribute_deletes
-from zlayout.formats.iceberg.read.equality import EqualityField
+from zlayout.formats.iceberg.read import deletes as equality
+from zlayout.formats.iceberg.read.deletes import Deletes, EqualityField, attribute_deletes
 from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, POSITION_DELETES, DataColumns, DeleteFile
 
 ID, NAME = 1, 2

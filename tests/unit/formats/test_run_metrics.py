@@ -22,7 +22,7 @@ from zlayout.formats.run_metrics import (
     render_query_cost,
     render_touched,
 )
-from zlayout.planner.forecasts import QueryCost
+from zlayout.planner.model import QueryCost
 
 COLUMNS = (RunColumn("a", 4.1, 4.3), RunColumn('b "ü.c"', None, 12.0))
 

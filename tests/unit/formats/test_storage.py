@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from zlayout.errors import Location
-from zlayout.formats.addresses import addresses
+from zlayout.formats.access import addresses
 from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties, spark_catalog_conf
 from zlayout.formats.storage import (
     Store,

@@ -4,7 +4,7 @@ from threading import Barrier
 
 import pytest
 
-from zlayout.formats.stored_files import MAX_CONCURRENT_REQUESTS, missing_files
+from zlayout.formats.undo import MAX_CONCURRENT_REQUESTS, missing_files
 
 SIZES = {f"part-{n}.parquet": n + 1 for n in range(40)}
 

@@ -9,8 +9,8 @@ from support.builders import layout_record, make_bounds, make_file_table, make_l
 from unit.planner.plans import DELTA, KIND, SPEC, TARGET, File, state
 
 from zlayout.curve.layout import build
-from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.diff import decide
+from zlayout.planner.work import Decision, PlanOptions
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import Column, FileTable, TableState
 

@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 from unit.planner.plans import DELTA, LAYOUT, OLD, SPEC, TARGET, File, state
 
-from zlayout.app.pictures import with_pictures
 from zlayout.app.plan import Planned, as_plan
+from zlayout.app.results import with_pictures
 from zlayout.planner import document
-from zlayout.planner.decision import PlanOptions
 from zlayout.planner.diff import decide
+from zlayout.planner.work import PlanOptions
 from zlayout.report.formats import REPORTERS
-from zlayout.spec.layout import ZorderColumn
-from zlayout.spec.model import LayoutSpec, Tolerance
+from zlayout.spec.model import LayoutSpec, Tolerance, ZorderColumn
 from zlayout.table.state import Column, ColumnBounds, LayoutRecord, PartitionField, TableState
 
 BACKENDS = (DELTA, replace(DELTA, format="iceberg", partition_evolution=True, native_by_rank=False))

@@ -12,7 +12,7 @@ from support.builders import make_layout, make_spec
 import zlayout
 from zlayout.app.plan import ProjectPlan
 from zlayout.formats.base import Capabilities
-from zlayout.planner.bound_need import MAX_LENGTH, needed_length
+from zlayout.planner.bounds import MAX_LENGTH, needed_length
 from zlayout.planner.diff import decide
 
 HOST = "https://www.example.com/en-gb/catalogue/home-and-garden/outdoor/furniture/"

@@ -7,13 +7,12 @@ import pytest
 from support.forecasts import around
 from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 
-from zlayout.planner.assemble import assemble
+from zlayout.planner.actions import FilesAre
 from zlayout.planner.budget import choose, choose_saved
-from zlayout.planner.decision import Decision, PlanOptions
-from zlayout.planner.diff import decide, propose, settle
-from zlayout.planner.forecasts import RankedBy
+from zlayout.planner.diff import assemble, decide, propose, settle
+from zlayout.planner.model import RankedBy
 from zlayout.planner.proposal import Proposal, Worth
-from zlayout.planner.requirements import FilesAre
+from zlayout.planner.work import Decision, PlanOptions
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import PartitionField, TableState
 

@@ -8,10 +8,9 @@ import pytest
 from support.builders import make_layout
 from unit.planner.plans import DELTA, LAYOUT, SPEC, TARGET, File, state
 
-from zlayout.planner.decision import PlanOptions
 from zlayout.planner.diff import decide
-from zlayout.planner.forecasts import BytesRead
-from zlayout.planner.model import Plan, TablePlan
+from zlayout.planner.model import BytesRead, Plan, TablePlan
+from zlayout.planner.work import PlanOptions
 from zlayout.report.text import TextOptions, render
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.metrics import layout_metrics

@@ -17,13 +17,12 @@ from zlayout.errors import CommitConflict
 from zlayout.planner import clustering
 from zlayout.planner.actions import ChangeClustering, Reason
 from zlayout.planner.clustering import rewritten_by_optimize, unclustered_hilbert, undo_refusals
-from zlayout.planner.decision import PlanOptions
 from zlayout.planner.diff import decide, propose, settle
 from zlayout.planner.document import from_json, to_json
 from zlayout.planner.model import Plan
 from zlayout.planner.stale import staleness
-from zlayout.spec.layout import CLUSTERED_BY
-from zlayout.spec.model import LayoutSpec
+from zlayout.planner.work import PlanOptions
+from zlayout.spec.model import CLUSTERED_BY, LayoutSpec
 from zlayout.table.state import Column, LayoutRecord, Partition, TableState
 
 LAYOUT = make_layout("a", "b", curve="hilbert", engine="native", target_size=1000)

@@ -14,29 +14,27 @@ from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.iceberg.backend import IcebergBackend
 from zlayout.planner.actions import (
     ChangePartitioning,
-    PropertyChange,
-    PropertyReason,
-    Reason,
-    RewriteGroup,
-    SetProperties,
-)
-from zlayout.planner.diff import Decision, PlanOptions, decide
-from zlayout.planner.model import Plan, TablePlan
-from zlayout.planner.requirements import (
     FilesAre,
     LayoutIs,
     PartitioningIs,
+    PropertyChange,
     PropertyIs,
+    PropertyReason,
+    Reason,
+    RewriteGroup,
     SchemaIs,
+    SetProperties,
     TableIs,
     VersionIs,
 )
+from zlayout.planner.diff import Decision, PlanOptions, decide
+from zlayout.planner.model import Plan, TablePlan
 from zlayout.planner.work import Capabilities
 from zlayout.predicate.model import Compare
 from zlayout.report.findings import findings
 from zlayout.report.phrases import rewrite_text
 from zlayout.report.text import render
-from zlayout.spec.layout import ZorderColumn
+from zlayout.spec.model import ZorderColumn
 from zlayout.table.digests import digests_of
 from zlayout.table.state import Column, ColumnBounds, Partition, PartitionField, TableState
 

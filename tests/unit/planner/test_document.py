@@ -11,10 +11,8 @@ from zlayout.errors import Refused, SpecError
 from zlayout.planner import document
 from zlayout.planner.diff import decide
 from zlayout.planner.model import Plan
-from zlayout.planner.picture import Boxes, Picture
-from zlayout.planner.result import ResultStatus, TableResult
-from zlayout.planner.run_report import RunReport
-from zlayout.spec.schema import load_schema
+from zlayout.planner.run_report import Boxes, Picture, ResultStatus, RunReport, TableResult
+from zlayout.spec.check import load_schema
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ import pytest
 from support.builders import make_layout
 from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 
-from zlayout.app.pictures import MAX_PICTURES, drawn_again, with_pictures
 from zlayout.app.plan import Planned, as_plan
+from zlayout.app.results import MAX_PICTURES, drawn_again, with_pictures
 from zlayout.planner import document
 from zlayout.planner.diff import decide
 from zlayout.planner.drawing import MAX_BOXES, MAX_STRIP_BINS, boxes_of, draw
 from zlayout.planner.model import Plan
-from zlayout.planner.picture import SCALE, Boxes
+from zlayout.planner.run_report import SCALE, Boxes
 from zlayout.planner.work import Group
 from zlayout.report.redact import without_values
 from zlayout.spec.model import LayoutSpec

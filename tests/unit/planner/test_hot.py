@@ -6,14 +6,12 @@ import numpy as np
 from unit.planner.plans import DELTA, OLD, SPEC, TARGET, File, state
 
 from zlayout.planner.actions import Reason
-from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.diff import decide
 from zlayout.planner.selection import FileSelection, SelectedFiles
 from zlayout.planner.waiting import set_hot_aside
-from zlayout.planner.work import Capabilities
+from zlayout.planner.work import Capabilities, Decision, PlanOptions
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.state import PartitionField, TableState
-from zlayout.table.sums import maxima
+from zlayout.table.state import PartitionField, TableState, maxima
 
 EAST, WEST = [File(0, 999, "east")] * 4, [File(0, 999, "west")] * 3
 ICEBERG = Capabilities("iceberg", partition_evolution=True, native_by_rank=False)

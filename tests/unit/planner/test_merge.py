@@ -11,7 +11,7 @@ from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 
 from zlayout.planner.actions import Reason
 from zlayout.planner.diff import Decision, decide
-from zlayout.spec.layout import ZorderColumn
+from zlayout.spec.model import ZorderColumn
 from zlayout.table.state import ColumnBounds, LayoutRecord
 
 

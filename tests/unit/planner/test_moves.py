@@ -14,10 +14,10 @@ from support.memory_format.store import MemoryCatalog, MemoryTable
 from support.runs import plan_and_apply
 from unit.planner.plans import DELTA, KIND, TARGET
 
-from zlayout.planner.accepted import PROPERTY, acceptance, in_effect, is_accepted, stored
 from zlayout.planner.actions import Reason
-from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.diff import decide
+from zlayout.planner.selection import PROPERTY, acceptance, in_effect, is_accepted, stored
+from zlayout.planner.work import Decision, PlanOptions
 from zlayout.spec.model import Tolerance
 from zlayout.table.state import Column, Partition, PartitionField, TableState
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 
-from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.diff import decide, propose
 from zlayout.planner.ordered import differences
 from zlayout.planner.proposal import Proposal
-from zlayout.spec.layout import ZorderColumn
+from zlayout.planner.work import Decision, PlanOptions
+from zlayout.spec.model import ZorderColumn
 from zlayout.table.external import Ordering
 from zlayout.table.state import TableState
 

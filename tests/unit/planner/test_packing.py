@@ -15,8 +15,7 @@ from zlayout.planner.diff import Decision, PlanOptions, decide
 from zlayout.planner.model import Measure, Status
 from zlayout.planner.work import Capabilities
 from zlayout.spec.model import LayoutSpec, Tolerance
-from zlayout.table.joined import joined
-from zlayout.table.state import FileTable, PartitionField, TableState
+from zlayout.table.state import FileTable, PartitionField, TableState, joined
 
 LAYOUT = make_layout(target_size=TARGET, curve="linear")
 SPEC = make_spec(LAYOUT)

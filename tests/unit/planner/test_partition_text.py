@@ -2,7 +2,7 @@ from datetime import date
 
 import pytest
 
-from zlayout.planner.partition_text import partition_text
+from zlayout.planner.partitions import partition_text
 from zlayout.table.partition import Partition, PartitionField
 
 

@@ -7,8 +7,8 @@ import pytest
 from support.builders import make_bounds, make_file_table, make_layout, make_spec, make_state
 from unit.planner.plans import DELTA, KIND
 
-from zlayout.planner.accepted import acceptance
 from zlayout.planner.diff import decide
+from zlayout.planner.selection import acceptance
 from zlayout.report.phrases import rewrite_text
 from zlayout.table.state import Column, Partition, PartitionField, TableState
 

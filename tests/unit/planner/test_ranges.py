@@ -9,11 +9,9 @@ import pyarrow as pa
 import pytest
 from support.builders import make_bounds, make_file_table, make_layout, make_spec, make_state
 
-from zlayout.planner.decision import Decision
-from zlayout.planner.diff import decide
+from zlayout.planner.diff import decide, max_partitions
 from zlayout.planner.model import TablePlan
-from zlayout.planner.moved_ranges import max_partitions
-from zlayout.planner.work import Capabilities
+from zlayout.planner.work import Capabilities, Decision
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import Column, ColumnBounds
 

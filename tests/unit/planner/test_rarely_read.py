@@ -7,10 +7,10 @@ import pytest
 from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 
 from zlayout.planner.actions import Reason
-from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.diff import decide
 from zlayout.planner.model import Measure
 from zlayout.planner.waiting import least_read, unread_notes
+from zlayout.planner.work import Decision, PlanOptions
 from zlayout.spec.model import LayoutSpec, Tolerance
 from zlayout.table.state import TableState
 

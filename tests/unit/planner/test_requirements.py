@@ -7,8 +7,7 @@ from support.builders import make_work
 from unit.planner.plans import DELTA, SPEC, File, state
 
 from zlayout.errors import CommitConflict
-from zlayout.planner.diff import decide
-from zlayout.planner.requirements import (
+from zlayout.planner.actions import (
     BranchIs,
     FilesAre,
     LayoutIs,
@@ -21,6 +20,7 @@ from zlayout.planner.requirements import (
     VersionIs,
     violated,
 )
+from zlayout.planner.diff import decide
 from zlayout.planner.stale import staleness
 from zlayout.table.state import PartitionField
 

@@ -8,8 +8,7 @@ import pytest
 from support.builders import make_bounds, make_file_table, make_layout
 from unit.planner.plans import KIND
 
-from zlayout.planner.simulated import Column
-from zlayout.planner.simulation import Rewrite, errors_of, simulate
+from zlayout.planner.simulation import Column, Rewrite, errors_of, simulate
 from zlayout.planner.work import Group
 from zlayout.table.key_sample import RowGroups, RowGroupSample
 from zlayout.table.state import Partition, PartitionField

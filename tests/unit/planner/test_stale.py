@@ -8,13 +8,11 @@ import pytest
 from unit.planner.plans import DELTA, SPEC, File, state
 
 from zlayout.errors import Location
-from zlayout.planner.actions import ChangePartitioning, PropertyChange, PropertyReason, RewriteGroup
-from zlayout.planner.decision import PlanOptions
+from zlayout.planner.actions import ChangePartitioning, FilesAre, PropertyChange, PropertyReason, RewriteGroup
 from zlayout.planner.diff import decide
-from zlayout.planner.requirements import FilesAre
 from zlayout.planner.stale import Staleness, staleness
-from zlayout.spec.layout import ZorderColumn
-from zlayout.spec.model import LayoutSpec
+from zlayout.planner.work import PlanOptions
+from zlayout.spec.model import LayoutSpec, ZorderColumn
 from zlayout.table.state import Column, FileTable, PartitionField, TableState
 
 THEN = state(File(0, 9), File(0, 9))

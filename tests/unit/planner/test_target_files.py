@@ -15,17 +15,16 @@ from unit.planner.plans import DELTA, File, state
 from zlayout.advisor.study import rewrite_target
 from zlayout.planner.actions import Reason
 from zlayout.planner.decayed import measured_groups
-from zlayout.planner.decision import PlanOptions
 from zlayout.planner.diff import decide
 from zlayout.planner.drawing import draw
 from zlayout.planner.forecast import measure
 from zlayout.planner.moves import arriving_files
 from zlayout.planner.packing import gains
 from zlayout.planner.selection import SelectedFiles
-from zlayout.planner.simulated import Column
-from zlayout.planner.simulation import Rewrite, simulate
-from zlayout.table.histogram import size_histogram
+from zlayout.planner.simulation import Column, Rewrite, simulate
+from zlayout.planner.work import PlanOptions
 from zlayout.table.key_sample import RowGroups, RowGroupSample
+from zlayout.table.metrics import size_histogram
 
 MIB = 1 << 20
 TARGET = 64 * MIB

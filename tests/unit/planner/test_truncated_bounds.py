@@ -9,15 +9,13 @@ import pytest
 from unit.planner.plans import DELTA, LAYOUT, SPEC, TARGET, File, state
 
 from zlayout.planner.actions import PropertyReason, Reason
-from zlayout.planner.assemble import assemble
-from zlayout.planner.bound_need import with_values
+from zlayout.planner.bounds import examine, indistinct_partitions, with_values
 from zlayout.planner.budget import choose_saved
-from zlayout.planner.decision import PlanOptions
-from zlayout.planner.diff import Decision, decide, propose, settle
+from zlayout.planner.diff import Decision, assemble, decide, propose, settle
 from zlayout.planner.proposal import Proposal
-from zlayout.planner.truncated_bounds import examine, indistinct_partitions
+from zlayout.planner.work import PlanOptions
 from zlayout.report.words import property_reason
-from zlayout.spec.layout import ZorderColumn
+from zlayout.spec.model import ZorderColumn
 from zlayout.table.state import Column, ColumnBounds, TableState
 
 LONGER = (("prefix", "256"),)

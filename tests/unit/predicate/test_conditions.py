@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp, parse_one
 
-from zlayout.predicate.conditions import MAX_IN_VALUES, Reason, UnusableError, condition
 from zlayout.predicate.model import (
     And,
     Compare,
@@ -26,6 +25,7 @@ from zlayout.predicate.model import (
     starts_with,
 )
 from zlayout.predicate.prune import may_match
+from zlayout.predicate.rules import MAX_IN_VALUES, Reason, UnusableError, condition
 from zlayout.table.state import ColumnBounds
 
 ONE, TWO, THREE = (Compare("a", "=", n) for n in (1, 2, 3))

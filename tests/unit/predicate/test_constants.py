@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlglot
 
-from zlayout.predicate.constants import MAX_DIGITS, constant
+from zlayout.predicate.sql_tree import MAX_DIGITS, constant
 
 DAY = "DATE '2024-02-29'"
 

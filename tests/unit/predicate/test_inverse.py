@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp, parse_one
 
-from zlayout.predicate.conditions import Converted, UnusableError, condition
 from zlayout.predicate.parse import to_sql
 from zlayout.predicate.prune import may_match
+from zlayout.predicate.rules import Converted, UnusableError, condition
 from zlayout.table.state import ColumnBounds
 
 DAYS = [date(2025, 11, 20) + timedelta(days=n) for n in range(100)]

@@ -61,7 +61,7 @@ def test_a_long_list_is_converted_once_for_all_partitions(transform: str, monkey
         taken.append(literal)
         return coerce(literal, like)
 
-    monkeypatch.setattr("zlayout.predicate.membership.coerce", coerced)
+    monkeypatch.setattr("zlayout.predicate.evaluate.coerce", coerced)
     partitions = known([Partition(0, (PartitionField("c", transform),), (10 * n,)) for n in range(2_000)])
     found = answers(In("c", tuple(range(0, 10_000, 10))), partitions)
     assert taken == list(range(0, 10_000, 10))

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.advisor.tables import bounds_of, holds, matching_rows
 
+from zlayout.advisor.costs import point_files
 from zlayout.advisor.model import KeySample
-from zlayout.advisor.simulate import point_files
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate
 from zlayout.predicate.prune import may_match
-from zlayout.workload.event_log_filters import pushed_filters
+from zlayout.workload.event_log import pushed_filters
 
 NUMBERS = st.integers(-3, 12)
 COLUMNS = st.sampled_from(["a", "b"])

@@ -5,7 +5,7 @@ from itertools import chain, combinations, product
 
 import pytest
 
-from zlayout.predicate.truth_values import ANY, EITHER, FALSE, NULL, TRUE, TruthValues, all_of, any_of, meet, negated
+from zlayout.predicate.evaluate import ANY, EITHER, FALSE, NULL, TRUE, TruthValues, all_of, any_of, meet, negated
 
 SETS = [frozenset(c) for c in chain.from_iterable(combinations((True, False, None), n) for n in (1, 2, 3))]
 

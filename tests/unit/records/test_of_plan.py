@@ -8,10 +8,8 @@ from unit.report.sample_plans import DONE, EVENTS, ORDERS, UNCHANGED
 
 from zlayout.planner.actions import Reason
 from zlayout.planner.model import Plan, Status, TablePlan
-from zlayout.planner.result import ResultStatus, TableResult
-from zlayout.planner.run_report import RunReport
-from zlayout.records.model import Command, Record, RecordState
-from zlayout.records.of_plan import records_of, state_of
+from zlayout.planner.run_report import ResultStatus, RunReport, TableResult
+from zlayout.records.history import Command, Record, RecordState, records_of, state_of
 
 
 def record_of(table: TablePlan, result: TableResult | None = None) -> Record:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.records import START, make_record
 
-from zlayout.records.model import ColumnRecord, Command, DecayRecord, Record
+from zlayout.records.history import ColumnRecord, Command, DecayRecord, Record
 from zlayout.records.trend import growths, since_rewrite, touched_trend
 
 

@@ -8,12 +8,22 @@ from zlayout.planner.actions import (
     Reason,
     RewriteGroup,
     SetProperties,
+    TableIs,
+    VersionIs,
 )
-from zlayout.planner.forecasts import BytesRead, ColumnForecast, FilesAfter, SampleFacts
-from zlayout.planner.model import Decay, Measure, Plan, SettingDrift, Status, TablePlan
-from zlayout.planner.requirements import TableIs, VersionIs
-from zlayout.planner.result import MeasuredColumn, ResultStatus, TableResult
-from zlayout.planner.run_report import RunReport
+from zlayout.planner.model import (
+    BytesRead,
+    ColumnForecast,
+    Decay,
+    FilesAfter,
+    Measure,
+    Plan,
+    SampleFacts,
+    SettingDrift,
+    Status,
+    TablePlan,
+)
+from zlayout.planner.run_report import MeasuredColumn, ResultStatus, RunReport, TableResult
 
 PLACE = Location("layouts/orders.yaml", 3, 1)
 

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from zlayout.planner.picture import Boxes, StripBin
-from zlayout.report.charts import TREEMAP_SIZE, Tile, bars, file_map, lines, partition_strip, treemap
+from zlayout.planner.run_report import Boxes, StripBin
+from zlayout.report.html import TREEMAP_SIZE, Tile, bars, file_map, lines, partition_strip, treemap
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -17,14 +17,13 @@ from unit.report.sample_plans import APPLIED, BROKEN, DONE, EVENTS, HOSTILE, NOT
 from zlayout.errors import Diagnostic
 from zlayout.planner.actions import Reason, RewriteGroup
 from zlayout.planner.model import Plan
-from zlayout.planner.result import ResultStatus
-from zlayout.planner.run_report import RunReport
+from zlayout.planner.run_report import ResultStatus, RunReport
 from zlayout.report import github, junit, markdown, prometheus, sarif
 from zlayout.report.findings import findings
 from zlayout.report.formats import REPORTERS
 from zlayout.report.redact import seen_from, without_values
 from zlayout.report.words import RESULT_STATUSES, printable
-from zlayout.spec.schema import load_schema
+from zlayout.spec.check import load_schema
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 SARIF_SCHEMA = json.loads((FIXTURES / "sarif-schema-2.1.0.json").read_text())

@@ -5,9 +5,10 @@ from lxml import etree
 from support.records import make_record
 
 from zlayout.planner.run_report import ColumnTrend, Trend
-from zlayout.records.model import ColumnRecord, Command, DecayRecord, RecordState
+from zlayout.records.history import ColumnRecord, Command, DecayRecord, RecordState
 from zlayout.records.trend import Growth, touched_trend
-from zlayout.report import charts, history_text
+from zlayout.report import history_text
+from zlayout.report import html as charts
 
 TEXT = """\
 lake.db.t  3 records, 2026-03-01 to 2026-03-03, times in UTC

@@ -14,8 +14,7 @@ from unit.report.sample_plans import APPLIED, DONE, EVIL, HOSTILE, ORDERS, PLAN,
 from zlayout.errors import SpecError
 from zlayout.planner.actions import Reason
 from zlayout.planner.model import Plan, TablePlan
-from zlayout.planner.picture import Boxes, Picture, StripBin
-from zlayout.planner.run_report import ColumnTrend, RunReport, Trend
+from zlayout.planner.run_report import Boxes, ColumnTrend, Picture, RunReport, StripBin, Trend
 from zlayout.report.formats import check_available
 from zlayout.report.html import render
 from zlayout.report.redact import without_values

@@ -5,9 +5,8 @@ from dataclasses import replace
 from unit.report.sample_plans import NOTHING, ORDERS
 
 from zlayout.errors import Diagnostic
-from zlayout.planner.forecasts import DeferredGroups
-from zlayout.planner.model import Plan, Status
-from zlayout.report.one_line import table_lines, worst_first
+from zlayout.planner.model import DeferredGroups, Plan, Status
+from zlayout.report.phrases import table_lines, worst_first
 from zlayout.report.text import TextOptions, render
 
 BROKEN = replace(

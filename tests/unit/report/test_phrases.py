@@ -6,8 +6,7 @@ import pytest
 from unit.report.sample_plans import ORDERS, group
 
 from zlayout.planner.actions import ChangePartitioning
-from zlayout.planner.forecasts import Payback, QueryCost, WorkloadForecast
-from zlayout.planner.model import Decay, Measure
+from zlayout.planner.model import Decay, Measure, Payback, QueryCost, WorkloadForecast
 from zlayout.report.phrases import decay_text, partition_count, reasons_text, storage_text, workload_lines
 
 GIB = 2**30

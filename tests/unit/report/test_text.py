@@ -6,12 +6,19 @@ from unit.report.sample_plans import APPLIED, BROKEN, DONE, EVENTS, ORDERS, REFU
 
 from zlayout.errors import Diagnostic, Location
 from zlayout.planner.actions import Reason
-from zlayout.planner.forecasts import BytesRead, FilesAfter, QueryCost, SampleFacts, WorkloadForecast
-from zlayout.planner.model import Plan, Status, TablePlan
+from zlayout.planner.model import (
+    BytesRead,
+    FilesAfter,
+    Plan,
+    QueryCost,
+    SampleFacts,
+    Status,
+    TablePlan,
+    WorkloadForecast,
+)
 from zlayout.planner.run_report import RunReport
 from zlayout.report import html
-from zlayout.report.closing import drift_line, last_line
-from zlayout.report.phrases import sample_text, workload_lines
+from zlayout.report.phrases import drift_line, last_line, sample_text, workload_lines
 from zlayout.report.redact import without_values
 from zlayout.report.text import TextOptions, render
 

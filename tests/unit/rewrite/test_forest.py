@@ -5,9 +5,9 @@ import pyarrow as pa
 import pytest
 
 from zlayout.curve.layout import build
-from zlayout.curve.order import ordinals_among
-from zlayout.rewrite import forest as module
-from zlayout.rewrite.forest import build_forest
+from zlayout.curve.tree import ordinals_among
+from zlayout.rewrite import place as module
+from zlayout.rewrite.place import build_forest
 
 
 def _keys(seed, n, shift):

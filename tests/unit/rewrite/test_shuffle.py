@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from zlayout.rewrite.shuffle import hash_of_ints, keys_of_partitions
+from zlayout.rewrite.engine import hash_of_ints, keys_of_partitions
 
 
 def test_the_hash_is_the_one_of_spark() -> None:

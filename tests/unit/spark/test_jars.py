@@ -6,6 +6,7 @@ import re
 import pytest
 from support.jars import BUILDS, requests
 
+from zlayout.errors import EngineError
 from zlayout.spark import jars
 from zlayout.spark.configuration import default_jars, names_jars
 from zlayout.spark.jars import Jar, cache_folder, closure
@@ -45,6 +46,12 @@ def test_the_cache_is_in_the_home_of_the_user_and_closed_to_others(tmp_path) -> 
         assert folder == tmp_path / ".cache" / "zlayout" / "spark"
         assert folder.stat().st_mode & 0o777 == folder.parent.stat().st_mode & 0o777 == 0o700
     assert cache_folder({"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "zlayout" / "spark"
+
+
+def test_a_cache_that_cannot_be_created_is_an_error_that_says_what_to_set(tmp_path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(EngineError, match=r"ZL304.*cannot be created.*XDG_CACHE_HOME"):
+        cache_folder({"XDG_CACHE_HOME": str(tmp_path / "file")})
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from zlayout.spark.jvm_log import jvm_log
+from zlayout.spark.session import jvm_log
 
 START = """
 import os, sys
-from zlayout.spark.jvm_log import jvm_log
+from zlayout.spark.session import jvm_log
 with jvm_log() as log:
     os.system("echo from Java >&2")
     print("progress", file=sys.stderr)

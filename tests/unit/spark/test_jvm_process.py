@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark import SparkContext, java_gateway
 
-from zlayout.spark.jvm_process import jvm_process
+from zlayout.spark.session import jvm_process
 
 pytestmark = pytest.mark.skipif(SparkContext._gateway is not None, reason="a JVM runs in this process")
 module: Any = java_gateway

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from zlayout.spark.jars import Jar, sha256_of
-from zlayout.spark.quick_start import (
+from zlayout.spark.jars import (
     CLASS_PATH,
     JAVA_OPTIONS,
+    Jar,
     can_start_quickly,
     quick_conf,
+    sha256_of,
     without_those_of_spark,
 )
 

@@ -9,8 +9,8 @@ from support.builders import make_layout
 
 from zlayout.errors import Location
 from zlayout.predicate.model import Compare
-from zlayout.spec.edit import with_layout
-from zlayout.spec.layout import Layout, ZorderColumn, parse_cut
+from zlayout.spec.layouts import with_layout
+from zlayout.spec.model import Layout, ZorderColumn, parse_cut
 
 DECLARED = make_layout("day", "part")
 WANTED = replace(DECLARED, columns=(ZorderColumn("part", 2.5), ZorderColumn("id")))

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from zlayout.spec.defaults import LAYOUT_PATTERNS
+from zlayout.spec.check import load_schema
+from zlayout.spec.layouts import LAYOUT_PATTERNS
 from zlayout.spec.load import load_project
-from zlayout.spec.schema import load_schema
 from zlayout.spec.yaml import read
 
 ROOT = Path(__file__).parents[3]

@@ -7,7 +7,7 @@ import pytest
 from support.builders import make_layout
 
 from zlayout.predicate.model import Compare
-from zlayout.spec.layout import Layout, ZorderColumn
+from zlayout.spec.model import Layout, ZorderColumn
 
 ONE = make_layout("a")
 TWO = replace(ONE, columns=(ZorderColumn("a"), ZorderColumn("b")))

@@ -9,9 +9,8 @@ from unit.spec.conftest import LAYOUT, PROJECT, Load
 
 from zlayout.errors import Location, SpecError
 from zlayout.predicate.model import Compare
-from zlayout.spec.layout import ZorderColumn
 from zlayout.spec.load import find_project, load_project
-from zlayout.spec.model import TableName, Tolerance
+from zlayout.spec.model import TableName, Tolerance, ZorderColumn
 from zlayout.table.partition import PartitionField
 
 

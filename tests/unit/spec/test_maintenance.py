@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from zlayout.spec.maintenance import Maintenance, duration_of, hot_after, maintenance_of
+from zlayout.spec.model import Maintenance, duration_of, hot_after, maintenance_of
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

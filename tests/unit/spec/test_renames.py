@@ -12,7 +12,7 @@ from zlayout.planner.diff import decide
 from zlayout.planner.model import TablePlan
 from zlayout.planner.work import Capabilities
 from zlayout.predicate.model import Compare
-from zlayout.spec.layout import Layout, ZorderColumn
+from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.spec.renames import present_records
 from zlayout.spec.semantics import check
 from zlayout.table.state import Column, LayoutRecord, TableState

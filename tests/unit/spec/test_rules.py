@@ -6,8 +6,8 @@ import pytest
 from unit.spec.conftest import PROJECT, Load
 
 from zlayout.errors import Location, SpecError
+from zlayout.spec.layouts import parse_table
 from zlayout.spec.model import LayoutRule, TableName
-from zlayout.spec.names import parse_table
 from zlayout.spec.rules import matches, rule_of, within
 
 RULE = """version: 1

@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 
 from zlayout.errors import Location
 from zlayout.formats.registry import FORMATS
-from zlayout.spec.defaults import DEFAULT_CURVE, DEFAULTS, LAYOUT_PATTERNS
-from zlayout.spec.layout import CURVES, WORKLOAD_CURVE
-from zlayout.spec.names import parse_partition_key
-from zlayout.spec.schema import load_schema, schema_text
-from zlayout.spec.validation import validate
+from zlayout.spec.check import load_schema, schema_text, validate
+from zlayout.spec.layouts import DEFAULT_CURVE, DEFAULTS, LAYOUT_PATTERNS, parse_partition_key
+from zlayout.spec.model import CURVES, WORKLOAD_CURVE
 from zlayout.spec.yaml import Document
 
 READ = {"$ref", "allOf", "anyOf", "type", "const", "enum", "pattern", "minLength", "maxLength", "minimum", "maximum"}

@@ -6,7 +6,7 @@ import pytest
 from support.builders import make_bounds, make_file_table
 
 from zlayout.table.baseline import Baseline, parse_baseline
-from zlayout.table.reach import measure_baselines
+from zlayout.table.metrics import measure_baselines
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from support.metrics import touched
 
-from zlayout.table.ranks import Ranked, rank_bounds
-from zlayout.table.reach import estimate_rows
-from zlayout.table.segments import segments_of
+from zlayout.table.metrics import estimate_rows
+from zlayout.table.ranks import Ranked, rank_bounds, segments_of
 from zlayout.table.state import ColumnBounds
 
 FILES, ROWS = 128, 1000

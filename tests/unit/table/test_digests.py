@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.table.conftest import MakeFiles
-from zlayout.table import digests, side_by_side
+from zlayout.table import digests
+from zlayout.table import state as side_by_side
 from zlayout.table.digests import digests_of
 from zlayout.table.state import FileTable
 

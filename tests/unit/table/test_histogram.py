@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zlayout.table.histogram import depth_histogram, size_histogram
+from zlayout.table.metrics import depth_histogram, size_histogram
 
 
 @given(st.lists(st.integers(0, 500), max_size=60))

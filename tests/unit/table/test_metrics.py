@@ -11,7 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support.metrics import column_metrics, depth, distinct_estimate, overlaps, touched
 
-from zlayout.table import segments, side_by_side
+from zlayout.table import ranks as segments
+from zlayout.table import state as side_by_side
 from zlayout.table.metrics import layout_metrics
 from zlayout.table.ranks import Ranked, rank_bounds
 from zlayout.table.state import ColumnBounds, FileTable

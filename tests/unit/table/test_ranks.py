@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zlayout.errors import TableError
-from zlayout.table.axis import axis_and_ranks
-from zlayout.table.ranks import Ranked, rank_bounds
+from zlayout.table.ranks import Ranked, axis_and_ranks, rank_bounds
 from zlayout.table.state import ColumnBounds
 
 

@@ -8,7 +8,7 @@ import pytest
 from support.metrics import column_metrics
 from unit.planner.plans import File, state
 
-from zlayout.table.reach import NO_POINT, Reach, reach
+from zlayout.table.metrics import NO_POINT, Reach, reach
 from zlayout.table.state import ColumnBounds, FileTable
 
 

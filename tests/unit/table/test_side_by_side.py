@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zlayout.table.order import order_of
-from zlayout.table.side_by_side import MIN_FILES_FOR_THREADS, both, side_by_side
+from zlayout.table.state import MIN_FILES_FOR_THREADS, both, side_by_side
 
 
 def test_many_files_are_measured_side_by_side() -> None:

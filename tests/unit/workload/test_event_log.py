@@ -10,8 +10,7 @@ import pytest
 from zlayout.errors import SpecError
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate
 from zlayout.workload import event_log, files, read_workload
-from zlayout.workload.event_log import _scan, is_event_log
-from zlayout.workload.event_log_filters import NOT_READ, partition_filters, pushed_filters, sql_filters
+from zlayout.workload.event_log import NOT_READ, _scan, is_event_log, partition_filters, pushed_filters, sql_filters
 
 REAL = Path(__file__).parents[2] / "fixtures" / "demo-event-log.gz"
 PLACE = "file:/tmp/advdemo/.demo/delta/tpch/lineitem"

@@ -10,8 +10,7 @@ import zlayout
 from zlayout.cli.main import run
 from zlayout.errors import SpecError
 from zlayout.workload import read_workload
-from zlayout.workload.history.read import MAX_FIELD, read_history
-from zlayout.workload.history.scan_reports import query_of
+from zlayout.workload.histories import MAX_FIELD, query_of, read_history
 
 REAL = Path(__file__).parents[2] / "fixtures" / "demo-event-log.gz"
 PROJECT = "version: 1\ncatalogs:\n  lake: {format: delta, warehouse: tables}\n"

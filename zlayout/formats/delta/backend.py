@@ -13,13 +13,14 @@ from deltalake import DeltaTable
 from zlayout.errors import Diagnostic, Refused
 from zlayout.formats.access import cause_of
 from zlayout.formats.base import Capabilities, Commit, Event, Listed, Notify, Progress, SampleSource, Stage, Work
-from zlayout.formats.delta.internals import INTERNALS
+from zlayout.formats.delta.names import Names, at_location
 from zlayout.formats.delta.read.features import partition_refusals, require_own_commits
 from zlayout.formats.delta.read.history import last_run
 from zlayout.formats.delta.read.location import delta_location, table_files
 from zlayout.formats.delta.read.log import LogFiles
-from zlayout.formats.delta.read.names.lookup import Names, at_location
 from zlayout.formats.delta.read.observe import observe_delta
+from zlayout.formats.delta.read.opening import checked_log
+from zlayout.formats.kernel.engine_check import COMPILER, PLACEMENT, Internals
 from zlayout.formats.kernel.requirements import (
     replaced,
     require_allowed,
@@ -33,8 +34,7 @@ from zlayout.formats.undo import Undo
 from zlayout.planner.clustering import clustering_refusals, unclustered_hilbert, undo_refusals
 from zlayout.spark.jvm import session_conf
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.layout import Layout
-from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.spec.model import CatalogConfig, Layout, TableName
 from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.outside import counted, find_outside
 from zlayout.table.state import Int64, PartitionField, TableState
@@ -44,6 +44,54 @@ if TYPE_CHECKING:
 
     from zlayout.formats.delta.write.jvm import DeltaJvm
     from zlayout.formats.delta.write.outcome import Log
+
+# The methods of Delta and Spark that commits need, for the check of the session before any write.
+
+
+_DELTA = "org.apache.spark.sql.delta"
+INTERNALS = Internals(
+    name="Delta",
+    package=lambda release: release.delta_package,
+    tested=frozenset({"3.3", "4.0", "4.2", "4.3", "4.4"}),
+    marker="io.delta.package$",
+    version=lambda jvm: getattr(getattr(jvm.io.delta, "package$"), "MODULE$").VERSION(),
+    shared={
+        f"{_DELTA}.DeltaLog": ("forTable/2", "update/3", "startTransaction/2", "dataPath/0"),
+        f"{_DELTA}.Snapshot": ("allFiles/0", "version/0", "metadata/0", "protocol/0"),
+        f"{_DELTA}.OptimisticTransaction": ("trackFilesRead/1", "commit/3", "snapshot/0", "metadata/0"),
+        f"{_DELTA}.RowTracking$": ("addPreservedRowTrackingTagIfNotSet/2",),
+        f"{_DELTA}.DeltaOperations$ComputeStats": ("new/1",),
+    },
+    engine={
+        f"{_DELTA}.DeltaLog": ("createDataFrame/4", "newDeltaHadoopConf/0"),
+        f"{_DELTA}.DummySnapshot": (),
+        f"{_DELTA}.OptimisticTransaction": ("trackReadPredicates/3", "writeFiles/4", "registerSQLMetrics/2"),
+        f"{_DELTA}.RowTracking$": ("preserveRowTrackingColumns/2", "isEnabled/2"),
+        f"{_DELTA}.DeltaOperations$Optimize": ("new/5",),
+        f"{_DELTA}.Snapshot": ("statsSchema/0",),
+        f"{_DELTA}.skipping.clustering.ClusteredTableUtils$": ("isSupported/1",),
+        f"{_DELTA}.skipping.clustering.ClusteringColumnInfo$": ("extractLogicalNames/1",),
+        f"{_DELTA}.actions.Action$": ("fromJson/1",),
+        f"{_DELTA}.actions.AddFile": (
+            "path/0",
+            "partitionValues/0",
+            "size/0",
+            "stats/0",
+            "deletionVector/0",
+            "json/0",
+            "removeWithTimestamp/2",
+            "absolutePath/1",
+            "getDeletionVectorUniqueId/0",
+        ),
+        f"{_DELTA}.actions.DeletionVectorDescriptor": ("isOnDisk/0", "absolutePath/1"),
+        # the compiler of `AddFiles.java`, and the JSON methods that it calls
+        **COMPILER,
+        "com.fasterxml.jackson.databind.ObjectMapper": ("readTree/1", "writeValueAsString/1"),
+        "org.apache.spark.sql.execution.metric.SQLMetrics$": ("createMetric/2",),
+        **PLACEMENT,
+    },
+)
+
 
 TIME_ZONE = "spark.sql.session.timeZone"
 
@@ -75,6 +123,7 @@ class DeltaBackend:
         location = delta_location(located, table)
         try:
             # not `DeltaTable.is_deltatable`, which blocks all other threads while it waits for the storage
+            checked_log(location, deltalake_options(located), None)
             DeltaTable(location, storage_options=deltalake_options(located))
         except Exception as error:
             if cause_of(error) is not None:
@@ -114,7 +163,7 @@ class DeltaBackend:
         self, table: TableName, state: TableState, chosen: Int64, columns: Sequence[str], max_bytes: int, seed: int
     ) -> RowGroupSample:
         """See `zlayout.formats.base.Backend`. Raises Refused ZL242."""
-        from zlayout.formats.delta.read.key_sample import sample_delta
+        from zlayout.formats.delta.read.opening import sample_delta
 
         require_own_files(state)
         return sample_delta(state, chosen, columns, max_bytes, seed, self._options(table, state.location))
@@ -155,7 +204,7 @@ class DeltaBackend:
 
     def refuse_native(self, work: Work, state: TableState, *, declared: bool) -> None:
         """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL211, ZL216."""
-        from zlayout.formats.delta.write.native import refuse_partial
+        from zlayout.formats.delta.write.optimize import refuse_partial
 
         if not declared:
             require_allowed(state, clustering_refusals(replace(work.layout, engine="native"), state))
@@ -173,8 +222,12 @@ class DeltaBackend:
             yield from self._carry_out(work, state, notify, native=native)
 
     def _carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
-        from zlayout.formats.delta.write.partition_values import refuse_changing_values
-        from zlayout.formats.delta.write.repartition import refuse_changing_strings, regrouped, repartition
+        from zlayout.formats.delta.write.repartition import (
+            refuse_changing_strings,
+            refuse_changing_values,
+            regrouped,
+            repartition,
+        )
         from zlayout.formats.delta.write.settings import set_clustering, set_properties
 
         changes = work.properties or work.partition_by is not None or work.cluster_by is not None
@@ -200,7 +253,7 @@ class DeltaBackend:
         if work.partition_by is not None:
             work = regrouped(work, state)
         if work.groups and native:
-            from zlayout.formats.delta.write.native import run_native
+            from zlayout.formats.delta.write.optimize import run_native
 
             self._require_own_files(delta, work.table)
             yield from run_native(
@@ -234,11 +287,7 @@ class DeltaBackend:
     def _opened(
         self, table: TableName, location: str, run_id: str, properties: Mapping[str, str]
     ) -> tuple[DeltaJvm, Log]:
-        """Open a table in Spark for the commits of a run. The first time in a run, check that commits are exclusive.
-
-        Raises:
-            Refused: ZL220, if a commit could replace the commit of another writer.
-        """
+        """Open a table in Spark. The first time in a run, check that no commit can replace that of another writer."""
         from zlayout.formats.delta.write.jvm import DeltaJvm
         from zlayout.formats.delta.write.log_store import require_exclusive_commits
         from zlayout.formats.delta.write.outcome import Log, spark_errors
@@ -252,16 +301,11 @@ class DeltaBackend:
         return delta, Log(delta, self._storage(table, location), str(table), run_id, properties)
 
     def _require_own_files(self, delta: DeltaJvm, table: TableName) -> None:
-        """Check the files that OPTIMIZE finds in the log.
-
-        They may be others than those that were observed: Delta's reader of the log uses the list of sidecars in
-        `_last_checkpoint`, and other readers use the one in the checkpoint. Engine zlayout compares all files.
-
-        Raises:
-            Refused: ZL242.
-        """
+        """Check the files that OPTIMIZE finds in the log, which may be others than those that were observed."""
         from zlayout.formats.delta.write.outcome import spark_errors
 
+        # Delta's reader of the log uses the list of sidecars in `_last_checkpoint`, and other readers use the one in
+        # the checkpoint. Engine zlayout compares all files.
         with spark_errors(str(table), "reading its log"):
             paths = delta.files.paths(delta.live_files(delta.snapshot()))
         found = find_outside(paths, delta.location, self._catalog.file_locations(table), uris=True)
@@ -273,14 +317,7 @@ class DeltaBackend:
         require_allowed(state, (*clustering_refusals(work.layout, state), *change))
 
     def _pinned(self, delta: DeltaJvm, state: TableState, work: Work) -> tuple[Any, TableState]:
-        """Return the newest snapshot (py4j) and its table state.
-
-        If the table has changed since `state` was observed, the new state is checked in the same way.
-
-        Raises:
-            Refused: If zlayout must not change the table.
-            CommitConflict: ZL320, if the table is no longer the planned one.
-        """
+        """Return the newest snapshot (py4j) and its state, which is checked as `state` was if the table has changed."""
         from zlayout.formats.delta.write.outcome import spark_errors
 
         with spark_errors(str(work.table), "reading its log"):

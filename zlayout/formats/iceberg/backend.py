@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from zlayout.errors import Diagnostic
 from zlayout.formats.base import Capabilities, Commit, Event, Listed, Notify, Progress, SampleSource, Stage, Work
-from zlayout.formats.iceberg.internals import INTERNALS
 from zlayout.formats.iceberg.read.catalog import list_tables, list_warehouse, load_table
 from zlayout.formats.iceberg.read.history import last_run
 from zlayout.formats.iceberg.read.observe import NO_SNAPSHOT, observe
@@ -22,6 +21,7 @@ from zlayout.formats.iceberg.read.support import (
     needs_row_reader,
     partition_refusals,
 )
+from zlayout.formats.kernel.engine_check import COMPILER, PLACEMENT, Internals
 from zlayout.formats.kernel.requirements import (
     require_allowed,
     require_no_settings,
@@ -33,11 +33,61 @@ from zlayout.formats.undo import Undo
 from zlayout.spark.jvm import session_conf
 from zlayout.spark.session import SparkRuntime
 from zlayout.spark.versions import numbers
-from zlayout.spec.layout import Layout
-from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.spec.model import CatalogConfig, Layout, TableName
 from zlayout.sql_text import quote_path
 from zlayout.table.key_sample import NotParquetError, RowGroupSample
 from zlayout.table.state import Int64, PartitionField, TableState
+
+# The methods of Iceberg's jar whose existence is checked before any write, because versions of Iceberg differ.
+
+
+_ICEBERG = "org.apache.iceberg"
+
+
+def _methods(by_class: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    return {f"{_ICEBERG}.{name}": tuple(methods.split()) for name, methods in by_class.items()}
+
+
+_SHARED = {
+    "spark.Spark3Util": "catalogAndIdentifier/2 toIcebergTable/1",
+    "spark.actions.SparkActions": "get/1 rewriteDataFiles/1",
+    "Transaction": "updateProperties/0 commitTransaction/0",
+    "TableMetadataParser": "toJson/1",
+}
+_ENGINE = {
+    "spark.SparkTableCache": "get/0 add/2 remove/1",
+    "spark.ScanTaskSetManager": "get/0 stageTasks/3 removeTasks/2",
+    "spark.FileRewriteCoordinator": "get/0 fetchNewFiles/2 clearRewrite/2",
+    "RewriteFiles": "validateFromSnapshot/1 dataSequenceNumber/1 addFile/1 deleteFile/1 toBranch/1",
+    "util.SnapshotUtil": "isAncestorOf/3",
+    # the methods that `ContentFiles.java` calls, against which it is compiled
+    "ContentFile": "location/0 recordCount/0 fileSizeInBytes/0 nullValueCounts/0 lowerBounds/0 upperBounds/0 "
+    "dataSequenceNumber/0 fileSequenceNumber/0 copyWithoutStats/0",
+    "DeleteFile": "contentOffset/0",
+    "GenericDataFile": "copy/0 setFirstRowId/1 setDataSequenceNumber/1 setFileSequenceNumber/1",
+    "FileScanTask": "file/0 deletes/0",
+    "BaseFileScanTask": "new/5",
+    "ContentFileParser": "toJson/2",
+    "util.ContentFileUtil": "isDV/1 isFileScoped/1",
+    "util.Tasks": "range/1",
+    "util.Tasks$Builder": "executeWith/1 stopOnFailure/0 run/1",
+    "io.InputFile": "exists/0 getLength/0",
+}
+INTERNALS = Internals(
+    name="Iceberg",
+    package=lambda release: release.iceberg_package,
+    tested=frozenset({"1.10", "1.11", "1.12"}),
+    marker=f"{_ICEBERG}.IcebergBuild",
+    version=lambda jvm: jvm.org.apache.iceberg.IcebergBuild.version(),
+    shared=_methods(_SHARED),
+    engine={**_methods(_ENGINE), **COMPILER, **PLACEMENT},
+    # Iceberg recognizes staged files by one of these (see `write.staging`). With neither, a write would append them.
+    either=(
+        _methods({"spark.source.SparkRewriteTable": ""}),
+        _methods({"spark.SparkReadConf": "scanTaskSetId/0", "spark.SparkWriteConf": "rewrittenFileSetId/0"}),
+    ),
+)
+
 
 DRAW_BITS = 31  # number of bits in the random number of a row
 # An entry in the summary of a replace snapshot. It permits Apache Polaris to undo the snapshot if a commit of another
@@ -190,16 +240,14 @@ class IcebergBackend:
         """See `zlayout.formats.kernel.execute.Steps`.
 
         Raises:
-            Refused: ZL225, ZL227, ZL228, ZL229 or ZL242, before any write. ZL225 also later, if another writer commits
-                after the settings were changed.
+            Refused: ZL225, ZL227, ZL228, ZL229, ZL242, before any write; ZL225 also after a change of settings.
         """
         from zlayout.formats.iceberg.write import commit
         from zlayout.formats.iceberg.write import native as by_iceberg
         from zlayout.formats.iceberg.write.jvm import IcebergJvm
-        from zlayout.formats.iceberg.write.refusals import require_row_ids_of_orc, require_types
         from zlayout.formats.iceberg.write.settings import change_settings
         from zlayout.formats.iceberg.write.snapshots import require_native
-        from zlayout.formats.iceberg.write.staging import require_row_ids
+        from zlayout.formats.iceberg.write.staging import require_row_ids, require_row_ids_of_orc, require_types
 
         jvm = IcebergJvm(self.runtime.session)
         require_types(jvm, work.table)

@@ -58,20 +58,17 @@ def _delegation(catalog: CatalogConfig) -> dict[str, str]:
 
 
 def _key(catalog: CatalogConfig, key: str) -> str:
-    """Return the property for a key of the catalog. The address of Glue has a property of its own."""
     return "glue.endpoint" if catalog.type == "glue" and key == "uri" else key
 
 
 def _jdbc(uri: str, file: str) -> dict[str, str]:
-    """Return the properties of the JDBC catalog for a SQLAlchemy URI. User and password become separate properties.
-
-    file: the path of the SQLite file. The driver accepts a path with `?`, and a query with names that it does not know,
-    only after `file:`. SQLite decodes escapes only after `file:`.
-    """
+    """Return the properties of the JDBC catalog for a SQLAlchemy URI. file: the path of the SQLite file."""
     parts = urlsplit(uri)
     dialect = parts.scheme.partition("+")[0]
     conf = {"jdbc.schema-version": "V1"}
     if dialect == "sqlite":
+        # The driver accepts a path with `?`, and a query with names that it does not know, only after `file:`. SQLite
+        # decodes escapes only after `file:`.
         _, mark, query = uri.partition("?")
         path = f"file:{quote(file)}" if "?" in file + mark else file
         return conf | {"uri": f"jdbc:sqlite:{path}{mark}{query}"}

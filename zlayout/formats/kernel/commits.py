@@ -73,7 +73,6 @@ class FileName:
     Attributes:
         pattern: A regular expression (RE2), whose group `partition` matches the number of the Spark partition.
         expected: How the error message describes the names.
-        hint: The hint for a file with another name.
     """
 
     pattern: str
@@ -118,8 +117,6 @@ class Rewritten:
     """A group whose new files have been written and have passed the gate.
 
     Attributes:
-        group: The group.
-        added: The new files.
         removed: int64, the positions of the old files in the format's own list of pinned files.
         written: The new files with the bounds of the z-order columns, for metrics; None if they are unknown.
     """

@@ -67,7 +67,7 @@ PLACEMENT: Calls = {
     f"{_CATALYST}.KnownNullable": ("new/1",),
     f"{_CATALYST}.UnscaledValue": ("new/1",),
 }
-# Further methods, which differ between Spark 4 and Spark 3.5 (`zlayout.spark.catalyst`). One element must be complete.
+# Further methods, which differ between Spark 4 and Spark 3.5 (`zlayout.spark.jvm`). One element must be complete.
 _OF_SPARK: tuple[Calls, ...] = (
     {
         "org.apache.spark.sql.classic.Dataset": ("ofRows/2",),
@@ -88,8 +88,7 @@ def fallback_reason(session: SparkSession, internals: Internals) -> str | None:
     """Return the reason why engine `zlayout` cannot rewrite tables of a format in this session; None if it can.
 
     Raises:
-        Refused: ZL204, if engine `native` cannot rewrite them either: the session is a Spark Connect session, or a
-            method is missing that both engines need.
+        Refused: ZL204, if engine `native` cannot rewrite them either.
         EngineError: ZL306, if the format is not on Spark's classpath.
     """
     if type(session).__module__.startswith("pyspark.sql.connect"):

@@ -18,8 +18,7 @@ from zlayout.formats.kernel.failures import Failures, java_errors
 from zlayout.formats.undo import Undo, total
 from zlayout.planner.work import Capabilities
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.layout import Layout
-from zlayout.spec.model import TableName
+from zlayout.spec.model import Layout, TableName
 from zlayout.table.state import TableState
 
 

@@ -57,15 +57,10 @@ class Failures:
 
 @dataclass(frozen=True, slots=True)
 class _Cause:
-    """A Java throwable.
+    """A Java throwable."""
 
-    Attributes:
-        classes: The names of its class and of the superclasses, in this order.
-        message: The first line of its message.
-    """
-
-    classes: tuple[str, ...]
-    message: str
+    classes: tuple[str, ...]  # the names of its class and of the superclasses, in this order
+    message: str  # the first line
 
     @property
     def name(self) -> str:
@@ -169,7 +164,6 @@ def _conflict(doing: str, name: str, message: str) -> EngineError:
 
 
 def _failed(doing: str, causes: list[_Cause], failures: Failures) -> EngineError:
-    """Return ZL314 for the first cause that has a hint, or for the root cause if none has."""
     for text, hint in {**failures.hints, **_HINTS}.items():
         if found := next((cause for cause in causes if text in cause.message), None):
             return EngineError.of("ZL314", f"{doing} failed", hint=hint, detail=found.message)

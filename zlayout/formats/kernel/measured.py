@@ -21,12 +21,10 @@ from zlayout.formats.run_metrics import (
     render_query_cost,
     render_touched,
 )
-from zlayout.spec.layout import Layout
+from zlayout.spec.model import Layout
 from zlayout.table.baseline import Baseline
-from zlayout.table.joined import replaced
-from zlayout.table.metrics import layout_metrics
-from zlayout.table.reach import measure_baselines
-from zlayout.table.state import FileTable
+from zlayout.table.metrics import layout_metrics, measure_baselines
+from zlayout.table.state import FileTable, replaced
 
 # If measuring touched raises one of these errors, touched is not stored. A rewrite must not fail for this reason.
 _UNKNOWN = (ValueError, KeyError, TypeError, ArithmeticError, pa.ArrowException, ZlayoutError)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused
 from zlayout.formats.base import Group, Work
-from zlayout.planner.requirements import LocationIs, Observed, violated
+from zlayout.planner.actions import LocationIs, Observed, violated
 from zlayout.table import outside
 from zlayout.table.state import FileTable, Partition, TableState
 

@@ -13,12 +13,11 @@ from zlayout.formats.base import Group
 from zlayout.formats.kernel.commits import Rewritten
 from zlayout.formats.kernel.measured import Measurement, baseline_of
 from zlayout.formats.run_metrics import COST, QUERY_COST, TOUCHED, RunCost, parse_cost, parse_query_cost
-from zlayout.planner.forecasts import QueryCost
+from zlayout.planner.model import QueryCost
 from zlayout.spec.model import TableName
 from zlayout.table.baseline import Baseline
-from zlayout.table.joined import replaced
 from zlayout.table.partition import Partition, PartitionField
-from zlayout.table.state import FileTable, LayoutRecord
+from zlayout.table.state import FileTable, LayoutRecord, replaced
 
 LAYOUT = make_layout("a")
 FIELDS = (PartitionField("region"),)

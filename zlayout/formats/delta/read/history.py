@@ -10,14 +10,101 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from zlayout.formats.delta.read.log import HEAD_BYTES, MAX_CONCURRENT_READS, LogFiles
-from zlayout.formats.delta.read.run_history import RUN
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pa_fs
+
+from zlayout.formats.base import Commit
+from zlayout.formats.delta.read.log import (
+    HEAD_BYTES,
+    LOG,
+    MAX_CONCURRENT_READS,
+    LogFiles,
+    commits_in,
+    read_actions,
+    read_log_file,
+)
 from zlayout.formats.run_metrics import TOUCHED, RunMetrics, parse_touched, run_metrics
 from zlayout.formats.undo import ROLLBACK, Recorded
 from zlayout.reading import parse_json
 from zlayout.table.external import ExternalRewrite, Ordering, external_rewrites, instant_of_milliseconds
+
+# Reads the commits of a run from the log without a JVM, because the JVM may have died during a commit.
+
+
+RUN = "zlayout.run"
+COMMIT_MARKER = "zlayout.commit"
+_REMOVE = {"path": pa.string(), "size": pa.int64()}
+_SCHEMA = pa.schema({"add": pa.struct(_REMOVE | {"stats": pa.string()}), "remove": pa.struct(_REMOVE)})
+
+
+class RunCommit(NamedTuple):
+    """One commit of a run.
+
+    Attributes:
+        commit: The commit. Its number of rows comes from the statistics of the added files.
+        added: string[files], the paths of the added files as in the log.
+        removed: The same of the removed files.
+    """
+
+    commit: Commit
+    added: pa.Array
+    removed: pa.Array
+
+
+def run_commits(storage: pa_fs.FileSystem, run_id: str, after: int) -> Iterator[RunCommit]:
+    """Yield the commits of a run with versions above `after`, in order.
+
+    Commits by zlayout have the run id as a tag. Commits by commands of Delta have it in the userMetadata.
+    """
+    for version, content in _contents(storage, after):
+        info = _commit_info(content, run_id)
+        if (info.get("tags") or {}).get(RUN) == run_id or run_id in (info.get("userMetadata") or ""):
+            yield _rewrite(version, content)
+
+
+def version_with_marker(storage: pa_fs.FileSystem, marker: str, after: int) -> int | None:
+    """Return the version above `after` whose commit has this commit marker, None if no commit has it."""
+    for version, content in _contents(storage, after):
+        if (_commit_info(content, marker).get("tags") or {}).get(COMMIT_MARKER) == marker:
+            return version
+    return None
+
+
+def _contents(storage: pa_fs.FileSystem, after: int) -> Iterator[tuple[int, bytes]]:
+    found = storage.get_file_info(pa_fs.FileSelector(LOG))
+    for version, name in sorted(commits_in(info.base_name for info in found).items()):
+        if version > after:
+            yield version, read_log_file(storage, name)
+
+
+def _commit_info(content: bytes, mention: str) -> dict[str, Any]:
+    """Return the commitInfo of a commit. If its line does not contain `mention`, return {} without parsing it."""
+    line = next((line for line in content.split(b"\n") if line.startswith(b'{"commitInfo"')), b"")
+    if mention.encode() not in line:
+        return {}
+    info: dict[str, Any] = json.loads(line)["commitInfo"]
+    return info
+
+
+def _rewrite(version: int, content: bytes) -> RunCommit:
+    actions = read_actions(content, _SCHEMA)
+    adds, removes = actions["add"].combine_chunks(), actions["remove"].combine_chunks()
+    added, removed = (pc.struct_field(files, "path").drop_null() for files in (adds, removes))
+    records = pc.extract_regex(pc.struct_field(adds, "stats"), r'"numRecords":(?P<rows>\d+)')
+    commit = Commit(
+        "rewrite",
+        version,
+        files_removed=len(removed),
+        files_added=len(added),
+        bytes_removed=pc.sum(pc.struct_field(removes, "size")).as_py() or 0,
+        bytes_added=pc.sum(pc.struct_field(adds, "size")).as_py() or 0,
+        rows=pc.sum(pc.struct_field(records, "rows").cast(pa.int64())).as_py() or 0,
+    )
+    return RunCommit(commit, added, removed)
+
 
 # The maximum number of commits older than every live file that are read in search of the last rewrite by zlayout.
 MAX_OLDER_COMMITS = 100
@@ -59,7 +146,6 @@ class External:
 
     Attributes:
         ordering: The external ordering that the newest OPTIMIZE ZORDER BY made; None if there is none.
-        rewrites: The external rewrites.
         known: Whether a rewrite by zlayout was found.
     """
 
@@ -107,12 +193,7 @@ def _by_zlayout(commit: Mapping[str, Any]) -> bool:
 
 
 def _undone(commit: Mapping[str, Any], undone: set[str]) -> bool:
-    """Return whether a commit has no effect: it is a rollback, or its run was rolled back by a newer commit.
-
-    Args:
-        undone: The ids of the runs that newer commits rolled back. If the commit is a rollback, the run that it undoes
-            is added.
-    """
+    """Return whether a commit is a rollback or undone by a newer one. The run that it undoes is added to `undone`."""
     made_by = recorded(commit)
     if made_by.undoes:
         undone.add(made_by.undoes)
@@ -120,7 +201,6 @@ def _undone(commit: Mapping[str, Any], undone: set[str]) -> bool:
 
 
 def _ordering(commit: Mapping[str, Any]) -> Ordering | None:
-    """Return the ordering that the commit made if it is an OPTIMIZE ZORDER BY; None for any other commit."""
     names = _zorder_columns(commit)
     source = f"OPTIMIZE ZORDER BY at version {commit.get('version')}"
     return Ordering(names, "zorder", source) if names and commit.get("operation") == "OPTIMIZE" else None
@@ -199,8 +279,7 @@ def last_run(log: LogFiles, version: int) -> RunMetrics | None:
 
 
 def _infos(log: LogFiles, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield the commitInfo of each commit, as `_info` does. Threads are started only if something must be read."""
-    if all(0 < len(log.heads.get(name, b"")) < HEAD_BYTES for name in names):
+    if all(0 < len(log.heads.get(name, b"")) < HEAD_BYTES for name in names):  # nothing to read, so no threads
         yield from (_info(log, name) for name in names)
         return
     with ThreadPoolExecutor(MAX_CONCURRENT_READS) as pool:

@@ -18,6 +18,7 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from zlayout.errors import TableError
+from zlayout.reading import TooLargeError
 
 LOG = "_delta_log"
 SIDECARS = "_sidecars"
@@ -25,6 +26,10 @@ HEAD_BYTES = 1 << 16  # the start of each commit, which is kept in memory: Spark
 MAX_CONCURRENT_READS = 16
 MAX_LINES_IN_PYTHON = 64  # up to this number of lines, the json module is faster than Arrow, which starts threads
 _JSON_BLOCK = 64 << 20
+# The limits for a checkpoint: a number, and so many for each byte of the file. A row has the path of a file, which
+# compresses to more than four bytes, and the metadata of Parquet states the rows and bytes that it would become.
+MIN_ROWS, BYTES_PER_ROW = 250_000, 4
+MIN_UNPACKED_BYTES, MAX_RATIO = 256 << 20, 200
 _SIDECAR = pa.schema({"sidecar": pa.struct({"path": pa.string()})})
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CLASSIC = re.compile(r"(\d{20})\.checkpoint\.parquet")
@@ -53,6 +58,7 @@ class LogFiles:
         sizes: The sizes in bytes by file name, empty if there is no log. Empty checkpoints, which a killed writer can
             leave, are omitted.
         commits: The names of the commits by version.
+        footers: The metadata of the Parquet files that were opened before, by name. It is not read again.
         heads: The first HEAD_BYTES of the commits that were read before, by name. They are not read again.
         sidecars: The paths of sidecars in the checkpoints that were read, as the checkpoints store them.
     """
@@ -65,6 +71,7 @@ class LogFiles:
             if info.size != 0 or ".checkpoint." not in info.base_name
         }
         self.commits = commits_in(self.sizes)
+        self.footers: dict[str, pq.FileMetaData] = {}
         self.heads: dict[str, bytes] = {}
         self.sidecars: list[str] = []
 
@@ -86,9 +93,27 @@ class LogFiles:
 
     @contextmanager
     def parquet(self, name: str) -> Iterator[pq.ParquetFile]:
-        """Open a Parquet file, which is closed at the end of the block."""
+        """Open a Parquet file, which is closed at the end of the block. Raises as `require_small_checkpoint`."""
         with self.storage.open_input_file(f"{LOG}/{name}") as source:
-            yield pq.ParquetFile(source)
+            file = pq.ParquetFile(source, metadata=self.footers.get(name))
+            if name not in self.footers:
+                _require_small(file.metadata, source.size(), name)
+                self.footers[name] = file.metadata
+            yield file
+
+    def require_small_checkpoint(self, version: int | None) -> None:
+        """Check the size of the checkpoint of a version after decompression, without reading more than its metadata.
+
+        version: None for the newest one.
+
+        Raises:
+            TooLargeError: A part of the checkpoint has too many rows or bytes.
+            OSError, ValueError, pa.ArrowException: A part cannot be read.
+        """
+        for name in _newest_checkpoint(self.sizes, version):
+            for part in checkpoint_sidecars(self, name):
+                with self.parquet(part):
+                    pass
 
     def actions(self, name: str, action: str) -> Iterator[dict[str, Any]]:
         """Yield the actions with one name, such as `protocol`, in a commit or checkpoint.
@@ -181,6 +206,36 @@ def read_actions(content: bytes, schema: pa.Schema) -> pa.Table:
         read_options=pa_json.ReadOptions(use_threads=len(text) > block, block_size=block),
         parse_options=pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
     )
+
+
+def _newest_checkpoint(names: Iterable[str], version: int | None) -> list[str]:
+    found: dict[int, list[str]] = defaultdict(list)
+    for name in names:
+        if match := _CLASSIC.fullmatch(name) or _V2.fullmatch(name) or _PART.fullmatch(name):
+            found[int(match[1])].append(name)
+    complete = (
+        at
+        for at, files in found.items()
+        if (version is None or at <= version)
+        and any(not (part := _PART.fullmatch(name)) or len(files) >= int(part[3]) for name in files)
+    )
+    return sorted(found.get(max(complete, default=-1), ()))
+
+
+def _require_small(footer: pq.FileMetaData, size: int, name: str) -> None:
+    rows, unpacked = MIN_ROWS + size // BYTES_PER_ROW, MIN_UNPACKED_BYTES + MAX_RATIO * size
+    if footer.num_rows > rows:
+        raise TooLargeError(f"{name}, which has {size:,} bytes,", rows, "rows")
+    if sum(footer.row_group(at).total_byte_size for at in range(footer.num_row_groups)) > unpacked:
+        raise TooLargeError(f"{name}, which has {size:,} bytes, after decompression", unpacked)
+
+
+def checkpoint_sidecars(log: LogFiles, name: str) -> list[str]:
+    """Return the paths of the sidecars of a checkpoint file, relative to the folder of the log."""
+    if name.endswith(".json"):
+        return [*map(sidecar_name, json_sidecars(log.read(name)))]
+    with log.parquet(name) as file:
+        return [*map(sidecar_name, parquet_sidecars(file))]
 
 
 def json_sidecars(content: bytes) -> list[str]:

@@ -4,36 +4,55 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
+import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
+from numpy.typing import NDArray
 
-from zlayout.errors import Diagnostic, Refused
-from zlayout.formats.delta.read.clustering import clustering_columns, clustering_records
-from zlayout.formats.delta.read.features import behind_catalog, catalog_owned, refusals, table_features
+from zlayout.errors import Diagnostic, Refused, TableError
+from zlayout.formats.delta.read.features import CLUSTERING, behind_catalog, catalog_owned, refusals, table_features
 from zlayout.formats.delta.read.history import commit_infos, external
 from zlayout.formats.delta.read.location import local_path, log_files, table_files
 from zlayout.formats.delta.read.log import LOG, SIDECARS, LogFiles
 from zlayout.formats.delta.read.opening import open_table, unreadable
-from zlayout.formats.delta.read.schema import Leaf, columns_of, leaves, schema_digest, string_prefix
-from zlayout.formats.delta.read.statistics import complete_row_counts, read_bounds, recorded_columns
-from zlayout.formats.delta.read.tags import baselines, codes_of, layout_records, read_annotations
-from zlayout.spec.model import TableName
+from zlayout.formats.delta.read.schema import (
+    STRING_PREFIX_DEFAULT,
+    Leaf,
+    columns_of,
+    dotted,
+    leaves,
+    parse_names,
+    schema_digest,
+    string_prefix,
+)
+from zlayout.formats.delta.read.tags import (
+    PROVIDER,
+    ZCUBE_COLUMNS,
+    ZCUBE_ID,
+    baselines,
+    codes_of,
+    layout_records,
+    read_annotations,
+)
+from zlayout.spec.model import CLUSTERED_BY, TableName
 from zlayout.spec.renames import present_records
 from zlayout.table.external import ExternalRewrite, Ordering
 from zlayout.table.order import distinct_rows
 from zlayout.table.outside import Outside, counted, files_text, find_outside, is_below, is_plain
 from zlayout.table.outside import refusal as outside_refusal
 from zlayout.table.python_values import python_values
-from zlayout.table.reserved import reserved_refusals
 from zlayout.table.state import (
     Bools,
+    ColumnBounds,
     FileTable,
     Int32,
     Int64,
@@ -41,8 +60,240 @@ from zlayout.table.state import (
     Partition,
     PartitionField,
     TableState,
+    maxima,
+    reserved_refusals,
 )
-from zlayout.table.sums import maxima
+
+# Reads how Delta itself clusters a table: its clustering columns, and by which columns each file is clustered.
+#
+# The clustering columns are in the domain metadata `delta.clustering`. A file that OPTIMIZE has clustered has the
+# clustering provider `liquid` and the file tags ZCUBE_ID and ZCUBE_ZORDER_BY (`ZCubeInfo` in the Delta source). Files
+# with the same ZCUBE_ID are a ZCube: one OPTIMIZE clustered them together.
+
+
+DOMAIN = "delta.clustering"
+LIQUID = "liquid"  # the provider of Delta's own OPTIMIZE
+
+
+def clustering_columns(
+    log: LogFiles, version: int, features: frozenset[str], all_leaves: Sequence[Leaf]
+) -> tuple[str, ...] | None:
+    """Return the clustering columns of a version, empty after CLUSTER BY NONE; None for a table without clustering.
+
+    Args:
+        features: The table features. The log is read only if clustering is one of them.
+
+    Raises:
+        TableError: ZL111, if the domain metadata cannot be understood; ZL113, if a commit is missing.
+    """
+    if CLUSTERING not in features:
+        return None
+    configuration = _configuration(log, version)
+    names = {leaf.physical: leaf.name for leaf in all_leaves}
+    try:
+        physical = json.loads(configuration).get("clusteringColumns", []) if configuration else []
+        return tuple(names[tuple(path)] for path in physical)
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        raise TableError.of(
+            "ZL111",
+            f"expected domain metadata {DOMAIN} with columns of the table, found {configuration[:200]}",
+            hint="run ALTER TABLE ... CLUSTER BY with the columns by which the table should be clustered",
+        ) from error
+
+
+def clustering_records(annotations: pa.Table) -> tuple[Int32, tuple[LayoutRecord, ...], Int32]:
+    """Do what `zlayout.formats.delta.read.tags.layout_records` does, for a clustered table.
+
+    The files of one ZCube are one group. A file that no OPTIMIZE has clustered has neither record nor group (-1). The
+    record of a file of another clustering provider has no columns, because only that provider knows them.
+
+    Args:
+        annotations: See `zlayout.formats.delta.read.tags.read_annotations`.
+    """
+    encoded = [codes_of(annotations[name]) for name in (PROVIDER, ZCUBE_ID, ZCUBE_COLUMNS)]
+    distinct, of_file = distinct_rows([codes for codes, _ in encoded])  # about one row per ZCube
+    texts = [values.to_pylist() for _, values in encoded]
+    found: dict[tuple[str, tuple[str, ...]], int] = {}
+    cubes: dict[str, int] = {}
+    layout = np.full(len(distinct), -1, np.int32)
+    group = np.full(len(distinct), -1, np.int32)
+    names: tuple[str, ...]
+    for at in np.argsort(np.unique(of_file, return_index=True)[1]).tolist():  # in the order of their first files
+        codes = distinct[at].tolist()
+        provider, cube, columns = (
+            values[code] if code >= 0 else None for code, values in zip(codes, texts, strict=True)
+        )
+        if provider not in (None, LIQUID):
+            writer, names, cube = f"{PROVIDER}={provider}", (), f"{PROVIDER}={provider}"
+        else:
+            writer, names = LIQUID, _column_names(columns)
+            if cube is None or not names:
+                continue
+        layout[at] = found.setdefault((writer, names), len(found))
+        group[at] = cubes.setdefault(cube, len(cubes))
+    records = tuple(LayoutRecord(provider, {CLUSTERED_BY: list(columns)}) for provider, columns in found)
+    return layout[of_file], records, group[of_file]
+
+
+def _column_names(text: str | None) -> tuple[str, ...]:
+    """Return the column names in the tag ZCUBE_ZORDER_BY, as in the table state; empty if it is invalid."""
+    try:
+        names = json.loads(text or "")
+        return tuple(dotted(parsed) for name in names for parsed in parse_names(name)[:1])
+    except (ValueError, TypeError, RecursionError):
+        return ()
+
+
+def _configuration(log: LogFiles, version: int) -> str:
+    segment = log.segment(version)
+    for name in (*reversed(segment.commits), *segment.checkpoint):
+        found = None
+        for action in log.actions(name, "domainMetadata"):
+            if action.get("domain") == DOMAIN:
+                found = "" if action.get("removed") else str(action.get("configuration") or "")
+        if found is not None:
+            return found
+    return ""
+
+
+# Reads the bounds and the row counts of files from Delta statistics.
+#
+# Bounds have the meaning that they have for Spark's file skipping. Row counts that the log lacks are read from Parquet
+# footers or, for many files, estimated.
+
+
+# Delta truncates timestamps in statistics to milliseconds, so its readers add one millisecond to the maximum.
+_MICROSECONDS_PER_MILLISECOND = 1000
+# A maximum that Spark truncated ends in one of these characters (StatisticsCollection.truncateMaxStringAgg). A
+# truncated minimum has the length `delta.dataSkippingStringPrefixLength` (default 32), or one more if that would split
+# a surrogate pair. A minimum that is not truncated may have this length too. So the length is considered only if some
+# maximum of the column is truncated. The log does not store the property as it was when a file was written. Therefore
+# a minimum of the default length counts as truncated too.
+_TIE_BREAKERS = ("\x7f", "\U0010ffff")
+# Writers that copy the statistics of Parquet files, such as delta-rs, truncate both bounds to this number of bytes and
+# round the maximum up. They append no character that marks a truncated maximum.
+_PARQUET_LENGTH_BYTES = 64
+# Reading a footer takes one or two requests. If more files than this have no row count, row counts are estimated.
+_MAX_FOOTERS = 64
+_FOOTER_THREADS = 8
+
+
+def read_bounds(
+    adds: pa.Table, wanted: Sequence[Leaf], without: Collection[str], prefix: int
+) -> dict[str, ColumnBounds]:
+    """Return the bounds of leaf columns by name.
+
+    Args:
+        adds: The result of `DeltaTable.get_add_actions(flatten=False)`, one row per file. The structs min, max and
+            null_count have physical names.
+        without: The names of partition columns, whose bounds are null.
+        prefix: The length in UTF-16 units to which the table's writers now truncate string bounds.
+    """
+    return {leaf.name: _bounds(adds, leaf, leaf.skippable and leaf.name not in without, prefix) for leaf in wanted}
+
+
+def recorded_columns(adds: pa.Table, leaves: Sequence[Leaf]) -> frozenset[str] | None:
+    """Return the names of the leaf columns of which a file has a minimum; None if there are no files."""
+    if not adds.num_rows:
+        return None
+    known = (leaf for leaf in leaves if leaf.skippable)
+    return frozenset(
+        leaf.name for leaf in known if _statistic(adds, "min", leaf.physical, leaf.type).null_count < adds.num_rows
+    )
+
+
+def _bounds(adds: pa.Table, leaf: Leaf, known: bool, prefix: int) -> ColumnBounds:
+    null_count = pc.fill_null(_statistic(adds, "null_count", leaf.physical, pa.int64()), -1)
+    lower = _statistic(adds, "min", leaf.physical, leaf.type) if known else pa.nulls(adds.num_rows, leaf.type)
+    upper = _statistic(adds, "max", leaf.physical, leaf.type) if known else pa.nulls(adds.num_rows, leaf.type)
+    truncated = np.zeros(adds.num_rows, np.bool_)
+    if pa.types.is_string(leaf.type):
+        truncated = _truncated(lower, upper, prefix)
+    elif pa.types.is_timestamp(leaf.type):
+        later = pc.add(upper.cast(pa.int64()), _MICROSECONDS_PER_MILLISECOND)
+        upper = later.cast(leaf.type)
+    return ColumnBounds(lower, upper, null_count.to_numpy(zero_copy_only=False), truncated)
+
+
+def _statistic(adds: pa.Table, name: str, path: Sequence[str], type_: pa.DataType) -> pa.Array:
+    """Return one statistic (min, max or null_count) of the leaf column with this physical path, null if missing."""
+    if name not in adds.column_names:
+        return pa.nulls(adds.num_rows, type_)
+    column = adds[name].combine_chunks()
+    for part in path:
+        names = [field.name for field in column.type] if pa.types.is_struct(column.type) else []
+        if part not in names:
+            return pa.nulls(adds.num_rows, type_)
+        column = pc.struct_field(column, [names.index(part)])
+    return column.cast(type_)
+
+
+def _truncated(lower: pa.Array, upper: pa.Array, prefix: int) -> NDArray[np.bool_]:
+    """Return for each file whether one of its two string bounds may be truncated. See `_TIE_BREAKERS`."""
+    marked = pc.or_(pc.ends_with(upper, _TIE_BREAKERS[0]), pc.ends_with(upper, _TIE_BREAKERS[1]))
+    parts = [marked, *(pc.equal(pc.binary_length(side), _PARQUET_LENGTH_BYTES) for side in (lower, upper))]
+    if pc.any(marked).as_py():
+        length = _utf16_length(lower)
+        lengths = {n for start in (STRING_PREFIX_DEFAULT, prefix) for n in (start, start + 1)}
+        parts.append(pc.is_in(length, pa.array(sorted(lengths), length.type)))
+    truncated: NDArray[np.bool_] = np.logical_or.reduce(
+        [pc.fill_null(part, False).to_numpy(zero_copy_only=False) for part in parts]
+    )
+    return truncated
+
+
+def _utf16_length(text: pa.Array) -> pa.Array:
+    """Return lengths in UTF-16 units, as in Java: a character beyond the basic multilingual plane counts as two."""
+    return pc.add(pc.utf8_length(text), pc.count_substring_regex(text, "[\U00010000-\U0010ffff]"))
+
+
+def complete_row_counts(
+    storage: pa_fs.FileSystem, path: pa.Array, num_records: pa.ChunkedArray, sizes: Int64, outside: Bools
+) -> tuple[Int64, tuple[Diagnostic, ...]]:
+    """Complete the row counts that the log lacks, from Parquet footers or, for many files, from file sizes.
+
+    Args:
+        storage: The file system, rooted at the table.
+        path: string[files], the paths as in the log.
+        num_records: int64[files], the row counts in the log, null if missing.
+        sizes: int64[files], the file sizes in bytes.
+        outside: bool[files], the files outside of the location of the table, whose footers are not read.
+
+    Returns:
+        int64[files], the row counts, and a note ZL411 if some are estimates.
+    """
+    rows = pc.fill_null(num_records, -1).to_numpy().astype(np.int64)
+    unknown = np.flatnonzero(rows < 0)
+    if not len(unknown):
+        return rows, ()
+    rows = rows.copy()
+    if len(unknown) <= _MAX_FOOTERS:
+        readable = unknown[~outside[unknown]]
+        names = path.take(pa.array(readable)).to_pylist()
+        with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
+            rows[readable] = list(pool.map(lambda name: _footer_rows(storage, name), names))
+        unknown = np.flatnonzero(rows < 0)
+    if not len(unknown):
+        return rows, ()
+    known = rows >= 0
+    rows_per_byte = rows[known].sum() / max(int(sizes[known].sum()), 1) if known.any() else 0.01
+    rows[unknown] = np.maximum(1, np.rint(sizes[unknown] * rows_per_byte)).astype(np.int64)
+    note = Diagnostic(
+        "ZL411",
+        f"{len(unknown)} of {len(rows)} files have no row count in the log; it is estimated from the file size",
+        "note",
+        "run zlayout apply, which writes statistics for the files that it rewrites",
+    )
+    return rows, (note,)
+
+
+def _footer_rows(storage: pa_fs.FileSystem, name: str) -> int:
+    try:
+        with storage.open_input_file(unquote(name)) as source:
+            return int(pq.ParquetFile(source).metadata.num_rows)
+    except (OSError, pa.ArrowException):
+        return -1
+
 
 # The number of commits that are searched for rewrites by other writers, if no file has a layout record.
 MAX_COMMITS_SEARCHED = 1000
@@ -70,8 +321,7 @@ def observe_delta(
         permitted: The locations outside of the table's own location in which it may have files.
 
     Raises:
-        TableError: ZL110 if there is no Delta table, ZL111 if the log cannot be read, ZL112 if the version does not
-            exist, ZL113 if a commit is missing, ZL114 if the storage cannot be reached.
+        TableError: ZL110 if there is no Delta table, ZL112 if there is no such version, ZL111, ZL113, ZL114.
         Refused: ZL242, if a checkpoint refers to files outside of the log.
     """
     _require_own_log(table, location, permitted)
@@ -85,9 +335,9 @@ def observe_delta(
         schema = json.loads(delta.schema().to_json())
         try:
             adds = pa.table(delta.get_add_actions(flatten=False))
+            log = opened.log if opened.log is not None and at in opened.log.commits else LogFiles(log_storage)
             del delta, opened  # frees the copy of the live files
             adds = adds.take(pc.sort_indices(adds["path"])).combine_chunks()
-            log = LogFiles(log_storage)
             annotations = read_annotations(log, at, adds["path"].combine_chunks())
             outside, *vectors = _outside(table, location, log, annotations, permitted)
         except (DeltaError, OSError, pa.ArrowException) as error:
@@ -138,13 +388,7 @@ def observe_delta(
 
 
 def _require_own_log(table: TableName, location: str, permitted: Sequence[str]) -> None:
-    """Check that links in the log of a local table lead to files of the table, and that it has no pipes.
-
-    Through a link, zlayout would read the log of another table, or write to it.
-
-    Raises:
-        Refused: ZL242.
-    """
+    """Through a link in the log, zlayout would read the log of another table, or write to it. A pipe never ends."""
     if (path := local_path(location)) is None:
         return
     files = [f"{path}/{LOG}/x"]
@@ -160,11 +404,6 @@ def _require_own_log(table: TableName, location: str, permitted: Sequence[str]) 
 def _outside(
     table: TableName, location: str, log: LogFiles, annotations: pa.Table, permitted: Sequence[str]
 ) -> list[Outside]:
-    """Find the data files and the deletion vectors, if there are any, that are outside of the location.
-
-    Raises:
-        Refused: ZL242, if a checkpoint refers to files outside of the log.
-    """
     if log.sidecars:
         folder = f"{location.rstrip('/')}/{LOG}/{SIDECARS}"
         sidecars = find_outside(pa.array(log.sidecars), folder, uris=True)
@@ -179,11 +418,7 @@ def _outside(
 
 
 def _last_written(adds: pa.Table, files: FileTable) -> Int64:
-    """Return when other writers last wrote a live file of each partition.
-
-    Returns:
-        int64[partitions], in milliseconds since 1970; 0 if all files of a partition have a layout record.
-    """
+    """Return when other writers last wrote a file: int64[partitions], ms since 1970; 0 if all have a layout record."""
     times = pc.fill_null(adds["modification_time"].cast(pa.int64()), 0).to_numpy()
     return maxima(files.partition, len(files.partitions), np.where(files.layout < 0, times, 0))
 
@@ -191,13 +426,7 @@ def _last_written(adds: pa.Table, files: FileTable) -> Int64:
 def _external(
     log: LogFiles, version: int, files: FileTable, known: Sequence[Leaf], oldest: int | None
 ) -> tuple[Ordering | None, tuple[ExternalRewrite, ...]]:
-    """Return the external ordering and rewrites in the newest commits; None and no rewrites if a commit cannot be read.
-
-    Commits have column names in the letter case of the statement. The result has them in the letter case of the schema.
-
-    Args:
-        oldest: The time of the oldest live file in milliseconds since 1970; None if the table has no files.
-    """
+    """Return the external ordering and rewrites in the newest commits. oldest: of all live files, in ms since 1970."""
     laid_out = files.layout >= 0
     if len(files) and laid_out.all():
         return None, ()
@@ -210,6 +439,7 @@ def _external(
     rewrites = found.rewrites if found.known or beside_records else ()
     if found.ordering is None or beside_records:
         return None, rewrites
+    # commits have the letter case of the statement
     names = {leaf.name.lower(): leaf.name for leaf in known}
     ordered_by = tuple(names.get(name.lower(), name) for name in found.ordering.columns)
     return replace(found.ordering, columns=ordered_by), rewrites
@@ -225,17 +455,7 @@ def _files(
     prefix: int,
     outside: Bools,
 ) -> tuple[FileTable, tuple[Diagnostic, ...]]:
-    """Return the live files, and a note if row counts are estimates.
-
-    Args:
-        adds: The live files as deltalake returns them, sorted by path.
-        annotations: The file tags and deletion vectors of the same files.
-        records: The result of `layout_records` or `clustering_records`.
-        storage: The file system, rooted at the table.
-        wanted: The leaf columns whose bounds are read.
-        prefix: The length in UTF-16 units to which writers truncate string bounds.
-        outside: bool[files], the files outside of the location of the table.
-    """
+    """Return the live files. adds, annotations: in the same order. prefix: the UTF-16 units of a truncated string."""
     layout, layouts, group = records
     path = annotations["path"].combine_chunks()
     sizes = adds["size_bytes"].to_numpy()
@@ -260,7 +480,6 @@ def _files(
 
 
 def _partitions(adds: pa.Table, fields: tuple[PartitionField, ...]) -> tuple[Int32, tuple[Partition, ...]]:
-    """Return the index of each file's partition, and the partitions."""
     count = adds.num_rows
     if not fields or not count:
         return np.zeros(count, np.int32), (Partition(0, fields, ()),) if count else ()

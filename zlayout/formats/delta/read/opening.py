@@ -16,13 +16,16 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from textwrap import shorten
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from urllib.parse import unquote
 
+import pyarrow as pa
+import pyarrow.fs as pa_fs
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
@@ -30,15 +33,11 @@ from zlayout.errors import TableError, first_line
 from zlayout.formats.access import cause_of
 from zlayout.formats.delta.read.features import CATALOG_OWNED
 from zlayout.formats.delta.read.location import is_misread, log_files, table_files
-from zlayout.formats.delta.read.log import (
-    LOG,
-    SIDECARS,
-    LogFiles,
-    LogSegment,
-    json_sidecars,
-    parquet_sidecars,
-    sidecar_name,
-)
+from zlayout.formats.delta.read.log import LOG, SIDECARS, LogFiles, LogSegment, checkpoint_sidecars
+from zlayout.formats.delta.read.schema import leaves
+from zlayout.formats.row_groups import KeyFiles, by_name, sample_row_groups
+from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.state import Int64, TableState
 
 
 class Opened(NamedTuple):
@@ -49,12 +48,14 @@ class Opened(NamedTuple):
         version: The version of the table. A copy may have another version.
         location: The location of the table. It is a URI if `delta` is not a copy.
         owned_by: The table features by which the catalog owns the commits, which were removed from the copy.
+        log: The files of the log before the table was opened; None if they were not listed.
     """
 
     delta: DeltaTable
     version: int
     location: str
     owned_by: frozenset[str] = frozenset()
+    log: LogFiles | None = None
 
 
 def open_table(
@@ -81,8 +82,9 @@ def open_table(
     try:
         if is_misread(location):
             return _open_copy(table, location, version, stack)
+        log = checked_log(location, options, version)
         delta = DeltaTable(location, version=version, storage_options=dict(options) or None)
-        return Opened(delta, delta.version(), delta.table_uri)
+        return Opened(delta, delta.version(), delta.table_uri, log=log)
     except TableNotFoundError as error:
         raise _not_found(table, location, f" ({first_line(error)})") from error
     except DeltaError as error:
@@ -96,6 +98,26 @@ def open_table(
         raise unreadable(table, location, error) from error
     except (OSError, ValueError) as error:
         raise unreadable(table, location, error) from error
+
+
+def checked_log(location: str, options: Mapping[str, str], version: int | None) -> LogFiles | None:
+    """Return the files of a log whose checkpoint deltalake can read without exhausting the memory.
+
+    Args:
+        version: The version to read, None for the newest one.
+
+    Returns:
+        None if the files cannot be listed. deltalake reports the reason.
+
+    Raises:
+        The errors of `LogFiles.require_small_checkpoint`.
+    """
+    try:
+        log = LogFiles(log_files(location, table_files(location, options)))
+    except (DeltaError, OSError, ValueError):
+        return None
+    log.require_small_checkpoint(version)
+    return log
 
 
 def unreadable(table: object, location: str, error: Exception) -> TableError:
@@ -127,7 +149,6 @@ def _no_version(table: object, version: int, reason: str) -> TableError:
 
 
 def _open_copy(table: object, location: str, version: int | None, stack: ExitStack) -> Opened:
-    """Open a copy of the log of a local table. Raises TableError ZL110, ZL112, ZL113; OSError; DeltaError."""
     log = LogFiles(log_files(location, table_files(location, {})))
     newest = max(log.commits, default=-1)
     if newest < 0:
@@ -139,17 +160,7 @@ def _open_copy(table: object, location: str, version: int | None, stack: ExitSta
 
 
 def _open_published(location: str, options: Mapping[str, str], version: int | None, stack: ExitStack) -> Opened | None:
-    """Open a copy of the log of a catalog-managed table.
-
-    Args:
-        version: The version, None for the newest published version.
-
-    Returns:
-        The table; None if no catalog owns the commits, or if the log cannot be read or lacks a commit.
-
-    Raises:
-        OSError, DeltaError: If the copy cannot be made or read.
-    """
+    """Open a copy of a catalog-managed table. None for other tables, or if the log cannot be read or lacks a commit."""
     try:
         log = LogFiles(log_files(location, table_files(location, options)))
         at = max(log.commits) if version is None else version
@@ -171,14 +182,7 @@ def _open_published(location: str, options: Mapping[str, str], version: int | No
 
 
 def _copy_log(log: LogFiles, segment: LogSegment, stack: ExitStack) -> Path:
-    """Copy the files of a log segment to a new folder, which is removed when the stack is closed.
-
-    Returns:
-        The folder of the copy: a table with this log and without data files.
-
-    Raises:
-        TableError: ZL111, deltalake would read the copy from another folder too.
-    """
+    """Copy a log segment to the new folder of a table without data files, which is removed when the stack is closed."""
     if is_misread(gettempdir()):
         raise TableError.of(
             "ZL111",
@@ -188,7 +192,7 @@ def _copy_log(log: LogFiles, segment: LogSegment, stack: ExitStack) -> Path:
         )
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="zlayout-log-")))
     (folder / LOG / SIDECARS).mkdir(parents=True)
-    parts = [part for name in segment.checkpoint for part in _sidecars(log, name)]
+    parts = [part for name in segment.checkpoint for part in checkpoint_sidecars(log, name)]
     for name in (*segment.checkpoint, *parts, *segment.commits):
         path = f"{LOG}/{name}"
         with log.storage.open_input_stream(path, compression=None) as source, (folder / path).open("wb") as copy:
@@ -196,8 +200,36 @@ def _copy_log(log: LogFiles, segment: LogSegment, stack: ExitStack) -> Path:
     return folder
 
 
-def _sidecars(log: LogFiles, name: str) -> list[str]:
-    if name.endswith(".json"):
-        return [*map(sidecar_name, json_sidecars(log.read(name)))]
-    with log.parquet(name) as file:
-        return [*map(sidecar_name, parquet_sidecars(file))]
+# Samples key columns of a Delta table without a JVM.
+
+
+def sample_delta(
+    state: TableState,
+    chosen: Int64,
+    columns: Sequence[str],
+    max_bytes: int,
+    seed: int,
+    storage_options: Mapping[str, str],
+) -> RowGroupSample:
+    """Sample key columns of the chosen files. The arguments are those of `zlayout.formats.base.Backend.sample_keys`."""
+    options = dict(storage_options)
+    with ExitStack() as stack:
+        opened = open_table(state.table, state.location, state.version, options, stack)
+        physical = {leaf.name: leaf.physical for leaf in leaves(json.loads(opened.delta.schema().to_json()))}
+    storage = table_files(opened.location, options)
+    files = state.files
+
+    def open_file(path: str) -> pa.NativeFile:
+        if "://" in path or path.startswith("/"):  # the table is a shallow clone, and the file belongs to its source
+            found, inside = pa_fs.FileSystem.from_uri(path)
+            return found.open_input_file(inside)
+        return storage.open_input_file(unquote(path))
+
+    def constant(column: str, file: int) -> Any:
+        partition = files.partitions[files.partition[file]]
+        values = {field.source: value for field, value in zip(partition.fields, partition.values, strict=True)}
+        return values.get(column)
+
+    wanted = [column for column in state.columns if column.name in columns]
+    source = KeyFiles(open_file, by_name(physical), constant)
+    return sample_row_groups(source, files, chosen, wanted, max_bytes, seed)

@@ -200,16 +200,9 @@ def _collected(data: Sequence[Leaf], properties: Mapping[str, str]) -> frozenset
 def _enabling(
     kept: Sequence[Leaf], missing: Sequence[Leaf], properties: Mapping[str, str]
 ) -> tuple[tuple[str, str], ...]:
-    """Return the properties that enable statistics for the missing columns, and keep them for the columns in `kept`.
-
-    `delta.dataSkippingNumIndexedCols` would enable all columns before a missing one, which may be hundreds.
-
-    Args:
-        kept: The columns that have statistics.
-        missing: The columns that need statistics.
-    """
     if not missing:
         return ()
+    # delta.dataSkippingNumIndexedCols would enable all columns before a missing one, which may be hundreds.
     listed = properties.get(STATS_COLUMNS)
     text = any(pa.types.is_string(leaf.type) for leaf in missing) and string_prefix(properties) < LONG_BOUND
     longer = ((STRING_PREFIX, str(LONG_BOUND)),) if text else ()

@@ -29,7 +29,7 @@ from zlayout.formats.delta.read.log import (
     sidecar_name,
 )
 from zlayout.reading import parse_json
-from zlayout.spec.layout import COLUMN_IDS
+from zlayout.spec.model import COLUMN_IDS
 from zlayout.table.baseline import Baseline, parse_baseline
 from zlayout.table.order import distinct_rows
 from zlayout.table.state import Int32, LayoutRecord, are_settings
@@ -114,7 +114,6 @@ def read_annotations(log: LogFiles, version: int, live: pa.Array) -> pa.Table:
 
 
 def _checkpoint(log: LogFiles, name: str) -> Iterator[pa.Table]:
-    """Yield the annotations in one checkpoint file and in its sidecars."""
     if name.endswith(".json"):
         content = log.read(name)
         yield _json_adds(content)
@@ -130,7 +129,6 @@ def _checkpoint(log: LogFiles, name: str) -> Iterator[pa.Table]:
 
 
 def _parquet_adds(file: pq.ParquetFile) -> pa.Table:
-    """Return the annotations in a Parquet checkpoint or sidecar."""
     if "add" not in file.schema_arrow.names:
         return ANNOTATION.empty_table()
     vector_fields = (f"add.deletionVector.{field.name}" for field in _DELETION_VECTOR)
@@ -151,7 +149,6 @@ def _parquet_adds(file: pq.ParquetFile) -> pa.Table:
 
 
 def _json_adds(content: bytes) -> pa.Table:
-    """Return the annotations in the lines of commits or of a JSON checkpoint."""
     path, tags, vector, provider, *_ = read_actions(content, _ACTIONS)["add"].combine_chunks().flatten()
     return _annotation(path, tags.flatten(), vector.flatten(), provider).filter(path.is_valid())
 

@@ -16,8 +16,7 @@ from zlayout.formats.delta.read.history import commit_infos, recorded, run_of
 from zlayout.formats.delta.read.log import LogFiles, read_actions
 from zlayout.formats.delta.read.opening import unreadable
 from zlayout.formats.delta.read.tags import vector_key
-from zlayout.formats.stored_files import missing_files
-from zlayout.formats.undo import Change, Identity, Net, Undo
+from zlayout.formats.undo import Change, Identity, Net, Undo, missing_files
 from zlayout.spec.model import TableName
 from zlayout.table.state import TableState
 
@@ -67,15 +66,7 @@ def undo_run(
 def _chosen(
     table: TableName, log: LogFiles, runs: Mapping[str, Sequence[int]], wanted: str | None
 ) -> tuple[str, list[Change]]:
-    """Return the id of the run to undo, and its commits that changed files.
-
-    Args:
-        runs: The versions of the commits of each run in effect, the newest run first.
-        wanted: The id of the run; None for the newest run that changed files.
-
-    Raises:
-        Refused: ZL231, if there is no such run.
-    """
+    """Return the run to undo and its commits that changed files. runs: versions of commits, the newest run first."""
     for run_id in [wanted] if wanted is not None else runs:
         changes = [change for at in sorted(runs.get(run_id, ())) if (change := _change(log, at)) is not None]
         if changes:
@@ -99,12 +90,7 @@ def _files(actions: pa.StructArray) -> tuple[Identity, ...]:
 def _changed_by(
     log: LogFiles, history: Iterable[Mapping[str, Any]], after: int, run_id: str, files: Sequence[Identity]
 ) -> Iterator[str]:
-    """Yield the operations of the commits after a version that removed some of the files, the newest first.
-
-    Args:
-        run_id: The run whose own commits are skipped.
-        files: The files that are no longer live.
-    """
+    """Yield the later operations, without those of the run, that removed some of `files`; the newest first."""
     paths = {path for path, _ in files}
     for info in history:
         version, by = info["version"], run_of(info)
@@ -117,11 +103,7 @@ def _changed_by(
 def _returned(
     table: TableName, net: Net, observe: Callable[[int], TableState], state: TableState
 ) -> tuple[pa.Table, list[Diagnostic]]:
-    """Return the replaced files as they were before the commit that removed them, and notes on estimated row counts.
-
-    Raises:
-        Refused: ZL233, if such a version cannot be read; ZL234, if the files no longer fit the table.
-    """
+    """Return the replaced files as before the commit that removed them, and notes on estimated row counts."""
     found: list[pa.Table] = [undo.FILES.empty_table()]
     notes: list[Diagnostic] = []
     for version, files in net.removed.items():
@@ -173,11 +155,7 @@ def _enabled(state: TableState) -> set[str]:
 
 
 def _require_stored(table: TableName, storage: pa_fs.FileSystem, files: pa.Table) -> None:
-    """Check that files are on storage and have their sizes. Files with absolute paths are checked before the commit.
-
-    Raises:
-        Refused: ZL233.
-    """
+    """Check that files are on storage with their sizes. Files with absolute paths are checked before the commit."""
     sizes = dict(zip(files["path"].to_pylist(), files["bytes"].to_pylist(), strict=True))
     inside = {path: size for path, size in sizes.items() if ":/" not in path and not path.startswith("/")}
 

@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -19,20 +20,28 @@ import pyarrow.fs as pa_fs
 
 from zlayout.errors import Diagnostic
 from zlayout.formats.base import Commit, Group, GroupFailed, Notice, Notify, Progress, Stage, Work
-from zlayout.formats.delta.read.schema import leaves
+from zlayout.formats.delta.read.observe import read_bounds
+from zlayout.formats.delta.read.schema import Leaf, leaves
 from zlayout.formats.delta.read.tags import BASELINE, GROUP
 from zlayout.formats.delta.write.jvm import DeltaJvm, metadata_column
-from zlayout.formats.delta.write.native import layout_tags
-from zlayout.formats.delta.write.new_bounds import written_files
+from zlayout.formats.delta.write.optimize import layout_tags
 from zlayout.formats.delta.write.outcome import Log, spark_errors
-from zlayout.formats.delta.write.source_files import PinnedFiles, file_uris, pinned_files, still_live
-from zlayout.formats.delta.write.transaction import begin, operation_metrics, require_no_silent_change
+from zlayout.formats.delta.write.source_files import (
+    PinnedFiles,
+    begin,
+    file_uris,
+    operation_metrics,
+    pinned_files,
+    require_no_silent_change,
+    still_live,
+)
 from zlayout.formats.delta.write.writing import write_with_stats
 from zlayout.formats.kernel.commits import (
     FileName,
     NewFiles,
     Rewritten,
     commit_apart,
+    file_table,
     new_files,
     positions,
     require_paths,
@@ -46,7 +55,78 @@ from zlayout.rewrite.gate import require_rows
 from zlayout.rewrite.rows import GroupTarget, Source
 from zlayout.spark.arrow import to_arrow
 from zlayout.table.baseline import Baseline
-from zlayout.table.state import FileTable, Int64, TableState
+from zlayout.table.state import FileTable, Int64, Partition, TableState
+
+# Reads the bounds of new files from the statistics that are about to be committed, for baselines and metrics.
+
+
+# The names of statistics in the log, and the names that deltalake gives them.
+_STATISTICS = (("minValues", "min"), ("maxValues", "max"), ("nullCount", "null_count"))
+_FILES_AT_ONCE = 2000  # the number of files whose values are Python objects at the same time
+
+
+def written_files(
+    files: NewFiles, stats: pa.Array, wanted: Sequence[Leaf], partition: Partition, prefix: int
+) -> FileTable | None:
+    """Return the new files of one group with the bounds of the z-order columns.
+
+    Args:
+        stats: string[files], the statistics as in the log.
+        wanted: The leaf columns that are z-order columns.
+        partition: The partition of the group.
+        prefix: The length in UTF-16 units to which writers truncate string bounds.
+
+    Returns:
+        The files; None if the statistics cannot be read, because a rewrite must not fail for this reason.
+    """
+    try:
+        starts = range(0, len(stats), _FILES_AT_ONCE)
+        parts = [_values(stats[start : start + _FILES_AT_ONCE], wanted) for start in starts]
+        found = [pa.concat_tables(tables) for tables in zip(_values(stats[:0], wanted), *parts, strict=True)]
+        bounds = {
+            leaf.name: read_bounds(table, [leaf], (), prefix)[leaf.name]
+            for leaf, table in zip(wanted, found, strict=True)
+        }
+    except (ValueError, TypeError, ArithmeticError, AttributeError, pa.ArrowException):
+        return None
+    return file_table(files, np.zeros(len(files), np.int64), (partition,), bounds)
+
+
+def _values(stats: pa.Array, wanted: Sequence[Leaf]) -> list[pa.Table]:
+    """Return one table per column with its statistics, in the form of `DeltaTable.get_add_actions`."""
+    found: list[dict[str, list[Any]]] = [{name: [] for name, _ in _STATISTICS} for _ in wanted]
+    for text in stats:
+        # one at a time, because the statistics of a wide table are large
+        document = json.loads(text.as_py(), parse_float=Decimal)
+        for leaf, values in zip(wanted, found, strict=True):
+            for name, _ in _STATISTICS:
+                values[name].append(_value(document.get(name), leaf.physical))
+    return [_table(leaf, values) for leaf, values in zip(wanted, found, strict=True)]
+
+
+def _table(leaf: Leaf, values: Mapping[str, Sequence[Any]]) -> pa.Table:
+    columns = {}
+    for name, short in _STATISTICS:
+        column = _typed(values[name], pa.int64() if short == "null_count" else leaf.type)
+        for part in reversed(leaf.physical):
+            column = pa.StructArray.from_arrays([column], [part])
+        columns[short] = column
+    return pa.table(columns)
+
+
+def _value(document: Any, path: Sequence[str]) -> Any:
+    for part in path:
+        document = document.get(part) if isinstance(document, dict) else None
+    return document
+
+
+def _typed(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    if pa.types.is_temporal(type_):
+        return pa.array(values, pa.string()).cast(type_)
+    if pa.types.is_floating(type_):
+        return pa.array([None if v is None else float(v) for v in values], type_)
+    return pa.array([Decimal(v) if pa.types.is_decimal(type_) and v is not None else v for v in values], type_)
+
 
 # DelayedCommitProtocol puts the number of the Spark partition into the name of a file.
 FILE_NAME = FileName(
@@ -193,10 +273,7 @@ def write_groups(
 def _written(
     delta: DeltaJvm, snapshot: Any, work: Work, groups: Sequence[Group], new: NewFiles, owner: Int64
 ) -> list[FileTable | None]:
-    """Return the new files of each group with the bounds of the z-order columns, None if these cannot be read.
-
-    owner: int64[files], the position of the group of each new file.
-    """
+    """Return the new files by group, None if bounds cannot be read. owner: int64[files], the position of the group."""
     names = {column.name for column in work.layout.columns}
     wanted = [leaf for leaf in leaves(json.loads(delta.schema(snapshot))) if leaf.name in names]
     prefix, stats = delta.string_prefix(snapshot), delta.files.stats(new.handles)
@@ -211,11 +288,7 @@ def _written(
 def _records_other_values(
     delta: DeltaJvm, files: PinnedFiles, groups: Sequence[Group], new: NewFiles, owner: Int64, state: TableState
 ) -> bool:
-    """Return whether the log has other strings for the partition values of the new files than for the old files.
-
-    If so, a value may have changed. The gate does not detect this, because it compares rows, and a partition value is
-    converted to a string when its file is written.
-    """
+    """Needed because the gate compares rows before their partition values become strings in the log."""
     if not state.partition_fields:
         return False
     before = np.array([files.of(group)[0] for group in groups], np.int64)
@@ -223,7 +296,7 @@ def _records_other_values(
 
 
 def _targets(delta: DeltaJvm, groups: Sequence[Group], uncounted: Source | None) -> list[GroupTarget]:
-    """Return the groups for `place`. uncounted: the rows to count if the log lacks exact row counts, else None."""
+    """uncounted: the rows to count if the log lacks exact row counts, else None."""
     base = delta.base_uri()
     uris = [file_uris(base, group.files.path.to_pylist()) for group in groups]
     rows = [int(group.files.live_rows.sum()) for group in groups]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from math import ceil
@@ -12,14 +14,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zlayout.errors import Diagnostic
-from zlayout.formats.base import Work
+from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused
+from zlayout.formats.base import Commit, Group, GroupFailed, Notify, Progress, Stage, Work
+from zlayout.formats.delta.read.history import RunCommit
 from zlayout.formats.delta.read.schema import dotted, path_of
-from zlayout.formats.delta.write.outcome import USER_METADATA, user_metadata
-from zlayout.formats.kernel.requirements import partitions_of
+from zlayout.formats.delta.read.tags import GROUP, LAYOUT, LAYOUT_ID
+from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.formats.delta.write.outcome import USER_METADATA, Log, spark_errors, user_metadata
+from zlayout.formats.kernel.requirements import Replaced, partitions_of, paths_of, require_only_planned
 from zlayout.planner.clustering import LARGE_CUBE, NEW_CUBE, is_full
 from zlayout.planner.partitions import SMALL_BELOW
-from zlayout.spec.layout import CLUSTERING_CURVE, Layout
+from zlayout.spark.arrow import from_arrow
+from zlayout.spec.model import CLUSTERING_CURVE, Layout
 from zlayout.sql_text import quote_identifier, quote_path, string_literal
 from zlayout.table.partition import FarTime
 from zlayout.table.state import FileTable, Partition, TableState
@@ -137,7 +143,6 @@ def native_diagnostics(layout: Layout, state: TableState) -> tuple[Diagnostic, .
 
 
 def _unsupported(layout: Layout, state: TableState) -> Iterator[tuple[str, str]]:
-    """Yield a message and a hint for each layout setting that OPTIMIZE does not support."""
     clustered, several = bool(state.clustering), len(layout.columns) > 1
     if not layout.orders and not clustered:
         # OPTIMIZE without ZORDER BY never rewrites a single file, even if most of its rows are deleted.
@@ -161,7 +166,6 @@ def _unsupported(layout: Layout, state: TableState) -> Iterator[tuple[str, str]]
 
 
 def _few_values(files: FileTable, name: str) -> bool:
-    """Return whether the bounds of a column of integers or dates allow at most `_FEW_VALUES` values."""
     bounds = files.bounds.get(name)
     if bounds is None or not len(files):
         return False
@@ -171,3 +175,188 @@ def _few_values(files: FileTable, name: str) -> bool:
     integer = pa.int32() if is_date else pa.int64()
     low, high = pc.min(bounds.lower.cast(integer)).as_py(), pc.max(bounds.upper.cast(integer)).as_py()
     return low is not None and high is not None and high - low < _FEW_VALUES
+
+
+# Engine `native` on Delta: runs OPTIMIZE, then commits the layout records of the new files.
+
+
+# A commit of layout records changes no data. After a conflict, it is made again for the files that are still live.
+_RECORD_ATTEMPTS = 3
+_TAG_PREFIX = "zlayout."
+
+
+def run_native(
+    delta: DeltaJvm, log: Log, state: TableState, work: Work, notify: Notify, observe: Callable[..., TableState]
+) -> Iterator[Commit | GroupFailed]:
+    """Run OPTIMIZE on the partitions of the groups, then commit the layout records of the new files.
+
+    Args:
+        log: Makes the commits of the run.
+        state: The table state directly before OPTIMIZE.
+        notify: Called with each stage.
+        observe: Observes the table again, at a version if one is given.
+
+    Yields:
+        Each commit of OPTIMIZE, dropped groups, and the commit of the layout records.
+
+    Raises:
+        CommitConflict: ZL321, if OPTIMIZE failed before its first commit because of a concurrent change.
+        EngineError: ZL314, if it failed before its first commit for another reason; ZL340.
+        CommitUnknown: ZL331.
+    """
+    table = str(work.table)
+    orders = work.layout.orders and not state.clustering
+    notify(Progress(table, Stage.REWRITING, "with OPTIMIZE" + (" ZORDER BY" if orders else "")))
+    statement = optimize_statement(delta.location, work, state)
+    conf = optimize_conf(work.layout, work.run_id, work.commit_properties) | selection_conf(work.layout)
+    commits, failure = log.run(statement, conf, state.version, "OPTIMIZE")
+    if not commits:
+        none_found = EngineError.of(
+            "ZL319",
+            f"{table}: OPTIMIZE found no file in the planned partitions",
+            hint="plan again; other writers removed the files of these partitions",
+        )
+        yield GroupFailed(tuple(group.id for group in work.groups), none_found)
+        return
+    for at, (commit, _, _) in enumerate(commits):  # before anything else can fail
+        whole = failure is None and at == len(commits) - 1
+        yield replace(commit, groups=tuple(group.id for group in work.groups) if whole else ())
+    _require_only_planned(work, commits, lambda version: observe(version).files)
+    after = observe()
+    # OPTIMIZE may commit in batches. After an error, a group is complete if none of its planned files is live.
+    left = [group for group in work.groups if failure and _any_live(group, after.files)]
+    finished = tuple(group.id for group in work.groups if group not in left)
+    if failure and left:
+        yield GroupFailed(tuple(group.id for group in left), failure)
+    if state.clustering:  # there are no layout records: OPTIMIZE itself has marked the files that it clustered
+        if after.clustering != state.clustering:
+            message = f"the clustering columns of {table} were changed while OPTIMIZE ran"
+            yield GroupFailed(finished, CommitConflict.of("ZL321", message, hint="the rows are the same; plan again"))
+        return
+    notify(Progress(table, Stage.RECORDING))
+    added = pa.concat_arrays([commit.added for commit in commits])
+    yield from record(delta, log, work, finished, added, after.files)
+
+
+def _require_only_planned(
+    work: Work, commits: Iterable[RunCommit], files_at: Callable[[int | None], FileTable]
+) -> None:
+    chosen = set(partitions_of(work.groups))
+    require_only_planned(
+        work,
+        [Replaced(commit.version, commit.version - 1, removed) for commit, _, removed in commits],
+        lambda: files_at(work.version),
+        files_at,
+        lambda partitions: [at for at, partition in enumerate(partitions) if partition in chosen],
+    )
+
+
+def _any_live(group: Group, live: FileTable) -> bool:
+    return bool(pc.any(pc.is_in(group.files.path, value_set=live.path)).as_py())
+
+
+def refuse_partial(work: Work, state: TableState) -> None:
+    """Check that OPTIMIZE, which rewrites whole partitions, would rewrite no file outside of the work order.
+
+    Args:
+        state: The table state at the version of the work order.
+
+    Raises:
+        Refused: ZL216, if the partitions of the work order have other files.
+    """
+    wanted = set(partitions_of(work.groups))
+    chosen = [at for at, partition in enumerate(state.files.partitions) if partition in wanted]
+    paths = state.files.path.cast(pa.string()).filter(pa.array(np.isin(state.files.partition, chosen)))
+    outside = len(paths) - (pc.sum(pc.is_in(paths, value_set=paths_of(work.groups))).as_py() or 0)
+    if outside:
+        raise Refused.of(
+            "ZL216",
+            f"{work.table}: OPTIMIZE rewrites whole partitions, and {outside} files in them are not part of this work",
+            hint="declare engine: native, so that whole partitions are planned",
+        )
+
+
+def record(
+    delta: DeltaJvm, log: Log, work: Work, groups: tuple[str, ...], added: pa.Array, live: FileTable
+) -> Iterator[Commit | GroupFailed]:
+    """Commit the layout records of the files that OPTIMIZE added. The files of one partition are one group.
+
+    Args:
+        groups: The ids of the groups that the commit completes.
+        added: string[files], the paths of the added files.
+        live: The live files after OPTIMIZE. Added files that are no longer live are skipped.
+    """
+    rows = pc.index_in(added, value_set=live.path).drop_null()
+    names = pa.array([f"{work.run_id}/{at}" for at in range(len(live.partitions))], pa.string())
+    files = pa.table({"path": live.path.take(rows), "group": names.take(pa.array(live.partition).take(rows))})
+    for attempt in range(_RECORD_ATTEMPTS):
+        try:
+            commit = commit_records(delta, log, work.layout, files, groups)
+        except CommitConflict as conflict:
+            if attempt == _RECORD_ATTEMPTS - 1:
+                yield GroupFailed(groups, conflict)
+            continue
+        if commit is not None:
+            yield commit
+        return
+
+
+def layout_tags(layout: Layout) -> dict[str, str]:
+    """Return the file tags for a layout: its id, and its settings as canonical JSON, from which drift is explained."""
+    settings = json.dumps(layout.recorded_settings(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return {LAYOUT_ID: layout.layout_id, LAYOUT: settings}
+
+
+def commit_records(
+    delta: DeltaJvm, log: Log, layout: Layout, files: pa.Table, groups: tuple[str, ...]
+) -> Commit | None:
+    """Commit layout records for the live files among `files`. This changes their file tags and nothing else.
+
+    The AddFiles come from the newest snapshot and keep their deletion vectors and statistics. Delta 4.4 does not report
+    two mistakes, which tests must detect:
+
+    - If the operation is not ComputeStats, the checksum of the version counts the files twice. Delta then cannot write
+      a checkpoint.
+    - AddFiles from `filesForScan` lack some statistics. A commit of these AddFiles would remove minimum and maximum.
+
+    Args:
+        files: A table with the columns path and group (strings), one row per file.
+        groups: The ids of the groups that the commit completes.
+
+    Returns:
+        The commit, None if no file is live.
+
+    Raises:
+        CommitConflict: ZL321, if one of the files is changed or removed concurrently.
+        CommitUnknown: ZL331.
+    """
+    with spark_errors(log.table, "recording the layout"):
+        snapshot = delta.snapshot()
+        transaction = delta.begin(snapshot)
+        adds = delta.seq(_tagged(delta, snapshot, layout, files))
+        if adds.isEmpty():
+            return None
+        transaction.trackFilesRead(adds)
+        version = log.commit(transaction, adds, delta.compute_stats(), "recording the layout")
+    return Commit("record", version, groups)
+
+
+def _tagged(delta: DeltaJvm, snapshot: Any, layout: Layout, files: pa.Table) -> Any:
+    """Return the live AddFiles among `files` with their new file tags, as a java.util.List."""
+    from pyspark.sql import functions as f
+
+    live = delta.all_files(snapshot)
+    chosen = from_arrow(delta.spark, files.select(["path", "group"])).withColumnRenamed("group", "_group")
+    others = f.map_filter(
+        f.coalesce(f.col("tags"), f.expr("cast(map() as map<string, string>)")),
+        lambda key, _: ~key.startswith(_TAG_PREFIX),
+    )
+    fixed = [part for name, value in layout_tags(layout).items() for part in (f.lit(name), f.lit(value))]
+    tags = f.map_concat(others, f.create_map(*fixed, f.lit(GROUP), f.col("_group")))
+    tagged = (
+        live.join(f.broadcast(chosen), "path")
+        .withColumn("tags", tags)
+        .withColumn("dataChange", f.lit(False))
+        .select(live.columns)
+    )
+    return delta.add_files(tagged)

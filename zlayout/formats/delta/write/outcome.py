@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.fs as pa_fs
 
 from zlayout.errors import EngineError
-from zlayout.formats.delta.read.run_history import COMMIT_MARKER, RUN, RunCommit, run_commits, version_with_marker
+from zlayout.formats.delta.read.history import COMMIT_MARKER, RUN, RunCommit, run_commits, version_with_marker
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.kernel.failures import Failures, java_causes, java_errors
 from zlayout.formats.kernel.outcome import ran, settled
@@ -55,7 +55,6 @@ def refused_before_write(error: Exception) -> bool:
 
 
 def _transaction_frames(error: Exception) -> list[Any]:
-    """Return the stack frames in Delta's transaction, of the error and all of its causes (py4j)."""
     frames = (frame for cause in java_causes(error) for frame in cause.getStackTrace())
     return [frame for frame in frames if "OptimisticTransaction" in frame.getClassName()]
 

@@ -5,25 +5,130 @@ docs/adr/0002-delta-repartition.md explains why this uses a transaction and not 
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StringType
 
-from zlayout.errors import Refused
+from zlayout.errors import Diagnostic, Refused
 from zlayout.formats.base import Commit, Notify, Progress, Stage, Work
+from zlayout.formats.delta.read.schema import leaves
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.outcome import Log, spark_errors
-from zlayout.formats.delta.write.partition_values import WRITTEN_AS_NULL
+from zlayout.formats.kernel.requirements import planned_paths
 from zlayout.planner.actions import Reason
 from zlayout.planner.work import rewrite_group
+from zlayout.spark.arrow import to_arrow
+from zlayout.spark.jvm import scala_items
 from zlayout.sql_text import quote_identifier
 from zlayout.table.state import TableState
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from zlayout.formats.delta.write.jvm import DeltaJvm
+
+# Refuses partition values that Delta would change when it writes them to the log.
+#
+# The gate compares rows before and after the shuffle. It does not detect such a change, because partition values are
+# converted to strings in the log after the gate.
+
+
+_ZONE = r"(Z|[+-]\d{2}:?\d{2})$"
+WRITTEN_AS_NULL = ("", "__HIVE_DEFAULT_PARTITION__")
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """A reason to refuse partition values. `found` and `hint` are templates that may contain {column}."""
+
+    code: str
+    found: str
+    hint: str
+
+
+_EMPTY = _Problem(
+    "ZL217",
+    "an empty string in the partition column {column}, which Delta would store as null",
+    "UPDATE these rows, or exclude them by `where` of the layout: {column} != ''",
+)
+# Delta wrote these before version 3.3. A rewrite would interpret them in the session's time zone and store the instant.
+_NO_ZONE = _Problem(
+    "ZL218",
+    "a timestamp without a time zone in the partition column {column}, which readers in different time zones interpret "
+    "as different instants",
+    "declare partition_timezone: UTC in the layout if their writer used UTC; else rewrite these partitions in the time "
+    "zone of their writer, with Delta 3.3 or later, which records UTC",
+)
+# Delta takes the value from the name of a folder, which has no time zone.
+_AMBIGUOUS_HOUR = _Problem(
+    "ZL218",
+    "a timestamp in the partition column {column} in an hour that the session's time zone skips or repeats, which "
+    "Delta would store as another instant",
+    "set spark.sql.session.timeZone in zlayout.yaml to UTC, or exclude these partitions by `where` of the layout",
+)
+
+
+def refuse_changing_values(delta: DeltaJvm, work: Work) -> None:
+    """Check that the rewrites of the plan would keep the partition values of the files.
+
+    Raises:
+        Refused: ZL217 for strings, ZL218 for timestamps.
+    """
+    table = str(work.table)
+    with spark_errors(table, "checking its partition values"):
+        snapshot = delta.snapshot()
+        found = [
+            _refused(problem, table, column, len(paths))
+            for problem, column, condition in _conditions(delta, snapshot, work)
+            if (paths := _planned(work, to_arrow(delta.all_files(snapshot).where(condition).select("path"))["path"]))
+        ]
+    if found:
+        raise Refused(*found)
+
+
+def _conditions(delta: DeltaJvm, snapshot: Any, work: Work) -> list[tuple[_Problem, str, Column]]:
+    """Return each problem with its column, and the condition that is true for AddFiles that have the problem."""
+    from pyspark.sql import functions as F
+
+    # Data files store the values of former partition columns. `refuse_changing_strings` and reading the new files back
+    # check the values of new ones.
+    moves = work.partition_by is not None
+    partitioned_by = set(scala_items(snapshot.metadata().partitionColumns()))
+    conditions = []
+    for leaf in leaves(json.loads(delta.schema(snapshot))):
+        if len(leaf.path) > 1 or leaf.path[0] not in partitioned_by:
+            continue
+        value = F.col("partitionValues").getItem(leaf.physical[0])
+        if (pa.types.is_string(leaf.type) or pa.types.is_binary(leaf.type)) and not moves:
+            conditions.append((_EMPTY, leaf.path[0], value.isin(*WRITTEN_AS_NULL)))
+        if pa.types.is_timestamp(leaf.type) and leaf.type.tz:
+            if not work.partition_timezone:
+                conditions.append((_NO_ZONE, leaf.path[0], (value != "") & ~value.rlike(_ZONE)))
+            if not moves:
+                time = F.try_to_timestamp(value)  # null if the value is not a time
+                conditions.append((_AMBIGUOUS_HOUR, leaf.path[0], time.cast("string").cast("timestamp") != time))
+    return conditions
+
+
+def _planned(work: Work, paths: pa.ChunkedArray) -> list[str]:
+    found: list[str] = paths.to_pylist()
+    if not found or work.partition_by is not None:  # a partitioning change rewrites every file
+        return found
+    planned = set(planned_paths(work).to_pylist())
+    return [path for path in found if path in planned]
+
+
+def _refused(problem: _Problem, table: str, column: str, files: int) -> Diagnostic:
+    found, hint = (text.format(column=column) for text in (problem.found, problem.hint))
+    return Diagnostic(problem.code, f"{table}: {files:,} files have {found}", "refused", hint)
 
 
 def repartition(delta: DeltaJvm, log: Log, snapshot: Any, state: TableState, work: Work, notify: Notify) -> Commit:
@@ -37,10 +142,8 @@ def repartition(delta: DeltaJvm, log: Log, snapshot: Any, state: TableState, wor
         notify: Called with each stage.
 
     Raises:
-        EngineError: ZL310, ZL311 if the new files do not contain exactly the live rows; ZL316 if a new file is missing
-            or has another size.
-        CommitConflict: ZL321, if there is any commit after the snapshot. An append is a conflict too, because its files
-            have the old partitioning.
+        EngineError: ZL310, ZL311 if the new files do not contain exactly the live rows; ZL316.
+        CommitConflict: ZL321, also for an append, because its files have the old partitioning.
         CommitUnknown: ZL331.
     """
     assert work.partition_by is not None
@@ -74,18 +177,7 @@ def repartition(delta: DeltaJvm, log: Log, snapshot: Any, state: TableState, wor
 def _write(
     delta: DeltaJvm, snapshot: Any, transaction: Any, adds: Any, columns: Sequence[str], state: TableState
 ) -> tuple[Any, int]:
-    """Write all rows by partition and check the gate.
-
-    The new files are always read back, because partition values are converted to strings in the log after the gate.
-
-    Args:
-        adds: The AddFiles of all live files, a java.util.List.
-        columns: The new partition columns.
-        state: The table state of the snapshot.
-
-    Returns:
-        The new AddFiles, a java.util.List, and the number of rows.
-    """
+    """Write all rows by partition, and check the gate. `adds` and the new AddFiles are java.util.List."""
     from zlayout.rewrite.engine import rewrite_conf
     from zlayout.rewrite.gate import Gate, column
 
@@ -97,7 +189,7 @@ def _write(
         placed = frame.repartition(*map(column, columns)) if columns else frame
         added = delta.write_files(transaction, gate.watch_result(placed))
         rows = gate.check().rows
-        if not adds.isEmpty():
+        if not adds.isEmpty():  # partition values become strings in the log after the gate
             gate.verify(delta.read_back(delta.as_written(transaction), added, adds[0]))
     return added, rows
 

@@ -17,8 +17,13 @@ from zlayout.formats.base import Commit, Notify, Progress, Stage
 from zlayout.formats.delta.read.undo import vacuumed
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.outcome import Log, spark_errors
-from zlayout.formats.delta.write.source_files import add_files_at, require_pinned
-from zlayout.formats.delta.write.transaction import begin, replacement_metrics, require_no_silent_change
+from zlayout.formats.delta.write.source_files import (
+    add_files_at,
+    begin,
+    replacement_metrics,
+    require_no_silent_change,
+    require_pinned,
+)
 from zlayout.formats.kernel.execute import rollback_commit
 from zlayout.formats.undo import ROLLBACK, Undo
 
@@ -68,20 +73,11 @@ def _at(files: pa.Table, version: int) -> pa.Table:
 
 
 def _adds(delta: DeltaJvm, snapshot: Any, files: pa.Table, table: str) -> Any:
-    """Return the AddFiles of files in a snapshot, a java.util.List (py4j). In a snapshot, `dataChange` is false.
-
-    Args:
-        files: The files, with the columns of `zlayout.formats.undo.FILES`.
-        table: The name of the table, for messages.
-
-    Raises:
-        CommitConflict: ZL320, if one of them is not live in the snapshot, or has another deletion vector.
-    """
+    """Return AddFiles as a java.util.List. In a snapshot, their `dataChange` is false. files: see `undo.FILES`."""
     paths, vectors = (files[name].cast(pa.string()).combine_chunks() for name in ("path", "version_key"))
     return require_pinned(delta, add_files_at(delta, snapshot, paths), table, paths, vectors).adds
 
 
 def _missing(delta: DeltaJvm, files: Any) -> list[str]:
-    """Return the paths of the files that are missing or have another size, and of missing files of deletion vectors."""
     changed = np.flatnonzero(delta.files.stored(files) != delta.files.sizes(files))
     return [*delta.files.paths(files).take(pa.array(changed)).to_pylist(), *delta.files.missing_vectors(files)]

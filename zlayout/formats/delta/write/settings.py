@@ -43,13 +43,7 @@ def set_clustering(delta: DeltaJvm, log: Log, work: Work, version: int) -> Commi
 
 
 def _altered(delta: DeltaJvm, log: Log, work: Work, version: int, change: str, doing: str) -> Commit:
-    """Run ALTER TABLE, which makes one commit.
-
-    Args:
-        version: The version of the table directly before.
-        change: The clause that follows the table's location.
-        doing: The operation, for messages.
-    """
+    """Run ALTER TABLE, which makes one commit after `version`. change: the clause that follows the table's location."""
     conf = optimize_conf(work.layout, work.run_id, work.commit_properties)
     statement = f"ALTER TABLE delta.{quote_identifier(delta.location)} {change}"
     done, _ = log.run(statement, conf, version, doing)

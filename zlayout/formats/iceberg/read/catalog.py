@@ -9,28 +9,146 @@ from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyarrow.fs import AwsStandardS3RetryStrategy, FileSelector
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.io import load_file_io
+from requests import TooManyRedirects
 
+from zlayout import reading
 from zlayout.errors import Location, TableError, ZlayoutError, first_line
-from zlayout.formats.access import cause_of, explained
-from zlayout.formats.addresses import store_of
+from zlayout.formats.access import cause_of, explained, store_of
 from zlayout.formats.base import Listed
 from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties, sqlite_file
-from zlayout.formats.iceberg.read.server import Declared, require_location
+from zlayout.formats.iceberg.read.server import Declared, of_catalog, of_storage, require_location
+from zlayout.formats.iceberg.read.unread_types import CATALOG, readable
 from zlayout.formats.storage import S3_READ_ATTEMPTS
-from zlayout.message_text import first_of
+from zlayout.message_text import first_of, quote_value
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.sqlite_files import require_tables
 from zlayout.table.location import S3_SCHEMES
 
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.catalog.rest import TableResponse
+    from pyiceberg.catalog.rest.auth import AuthManager
+    from pyiceberg.io import FileIO
+    from pyiceberg.table import Table
+    from requests import PreparedRequest, Response, Session
+
+# The REST catalog of pyiceberg, with only those properties of its server that `server` accepts.
+
+
+_PART = 1 << 16  # bytes of a response that are read at a time
+
+
+class ClosedRestCatalog(RestCatalog):
+    """A REST catalog whose server adds accepted properties only, and never properties of tables."""
+
+    def __init__(self, declared: Declared) -> None:
+        """Request the configuration of the server. Raises TableError ZL137, and the errors of pyiceberg."""
+        self._declared = declared
+        self._sent: dict[str, Any] = {}
+        self._is_listing, self._listed_bytes = False, 0
+        super().__init__(declared.catalog, **declared.properties)
+
+    def _create_session(self) -> Session:
+        session = super()._create_session()
+        session.hooks["response"] += [_refuse_redirect, _limit, self._limit_listing, _change]
+        return session
+
+    def _create_legacy_oauth2_auth_manager(self, session: Session) -> AuthManager:
+        """pyiceberg requests a token here, before the session has a way to log in."""
+        session.auth = _as_it_is  # without `auth`, requests sends the password of ~/.netrc
+        session.hooks["response"] += [_refuse_redirect, _limit]
+        try:
+            return super()._create_legacy_oauth2_auth_manager(session)
+        finally:
+            session.hooks["response"].clear()
+
+    def list_namespaces(self, *args: Any, **more: Any) -> list[tuple[str, ...]]:
+        """See `RestCatalog.list_namespaces`. Raises TooLargeError."""
+        with self._listing():
+            return list(super().list_namespaces(*args, **more))
+
+    def list_tables(self, *args: Any, **more: Any) -> list[tuple[str, ...]]:
+        """See `RestCatalog.list_tables`. Raises TooLargeError."""
+        with self._listing():
+            return list(super().list_tables(*args, **more))
+
+    @contextmanager
+    def _listing(self) -> Iterator[None]:
+        self._is_listing = True
+        try:
+            yield
+        finally:
+            self._is_listing = False
+
+    def _limit_listing(self, response: Response, **_: Any) -> None:
+        """Limit the names that a server lists, in any number of pages."""
+        if self._is_listing:
+            self._listed_bytes += len(response.content)
+            if self._listed_bytes > reading.MAX_LISTED_BYTES:
+                raise reading.TooLargeError("the list of tables of the server", reading.MAX_LISTED_BYTES)
+
+    def _fetch_config(self) -> None:
+        """pyiceberg merges the response into the properties here, and acts on them afterwards."""
+        super()._fetch_config()
+        own = self._declared.properties
+        self._sent = {key: value for key, value in self.properties.items() if own.get(key) != value}
+        self.properties = dict(own) | of_catalog(self._declared, self._sent)
+        self.uri = own["uri"]
+
+    def _load_file_io(self, properties: object = None, location: str | None = None) -> FileIO:  # noqa: ARG002
+        """Return the access that is declared. `properties` has those of the table and of the server."""
+        return load_file_io(dict(self._declared.properties), location)
+
+    def _response_to_table(self, identifier_tuple: tuple[str, ...], table_response: TableResponse) -> Table:
+        credentials = getattr(table_response, "storage_credentials", [])  # not before pyiceberg 0.12
+        location = table_response.metadata_location
+        best = self._resolve_storage_credentials(credentials, location) if credentials else {}
+        access = of_storage(self._declared, {**self._sent, **table_response.config, **best})
+        table = super()._response_to_table(identifier_tuple, table_response)
+        table.io, table.config = load_file_io(access, location), {}
+        return table
+
+
+def _as_it_is(request: PreparedRequest) -> PreparedRequest:
+    return request
+
+
+def _refuse_redirect(response: Response, **_: Any) -> None:
+    """Raise TooManyRedirects, because requests would send the credentials to the new address."""
+    # the OAuth credentials in a form, AWS's session token in a header, and ~/.netrc's password for the new host
+    if response.is_redirect:
+        address = quote_value(response.headers["location"])
+        raise TooManyRedirects(f"the server redirects to {address}, and zlayout follows no redirect")
+
+
+def _limit(response: Response, **_: Any) -> None:
+    """Read the body, which requests would read and decompress as a whole. Raises ValueError if it is too large."""
+    content = bytearray()
+    for part in response.iter_content(_PART):
+        content += part
+        if len(content) > reading.MAX_METADATA_BYTES:
+            break
+    response._content = bytes(content)
+    try:
+        reading.require_parsable(response._content, "the response of the server")
+    except ValueError:
+        response.close()
+        raise
+
+
+def _change(response: Response, **_: Any) -> None:
+    if response.ok and b'"schemas"' in response.content:
+        response._content = readable(response.content)
+
+
 # An error of these packages is an error of the catalog. pyiceberg reads files through another package, pyarrow.
 _CATALOG_CLIENTS = ("requests", "urllib3", "botocore", "sqlalchemy", "thrift", "hive_metastore", "pyiceberg")
 
-if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
-    from pyiceberg.table import Table
 
 # How long a loaded catalog is used. Its connections and tokens do not expire within this time.
 MAX_SECONDS_OF_USE = 60.0
@@ -59,9 +177,7 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
 
     Raises:
         Refused: ZL242.
-        TableError: ZL121 if the catalog cannot be reached, ZL122 if the table does not exist, ZL123 if its metadata
-            cannot be read, ZL127 if the storage of its metadata cannot be reached, ZL137 and ZL138 if the server of the
-            catalog sends properties that are not accepted.
+        TableError: ZL121 to ZL123, ZL127; ZL137 and ZL138 for a table of a REST catalog.
     """
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
 
@@ -133,7 +249,9 @@ def list_warehouse(catalog: CatalogConfig) -> str | None:
         return None
     scheme, netloc, path = PyArrowFileIO.parse_location(warehouse)
     try:
-        PyArrowFileIO(pyiceberg_properties(catalog)).fs_by_scheme(scheme, netloc).get_file_info(FileSelector(path))
+        PyArrowFileIO(_without_classes(pyiceberg_properties(catalog))).fs_by_scheme(scheme, netloc).get_file_info(
+            FileSelector(path)
+        )
     except FileNotFoundError as error:
         if cause_of(error) is not None:
             raise
@@ -165,7 +283,6 @@ def loaded_catalog(catalog: CatalogConfig) -> Iterator[Catalog]:
 
 
 def _load(catalog: CatalogConfig, properties: Mapping[str, str]) -> Catalog:
-    """Load the catalog. Raises TableError ZL121, ZL137."""
     try:
         return open_catalog(catalog, properties)
     except ZlayoutError:
@@ -182,12 +299,10 @@ def open_catalog(catalog: CatalogConfig, properties: Mapping[str, str]) -> Catal
     classes of zlayout: S3Retries, and MetadataIO to read the metadata of a table.
     """
     from pyiceberg.catalog import AVAILABLE_CATALOGS, CatalogType
-    from pyiceberg.io import FileIO, load_file_io
+    from pyiceberg.io import load_file_io
 
-    own = {key: value for key, value in properties.items() if not key.endswith("-impl")} | _S3_RETRIES | _METADATA_IO
+    own = _without_classes(properties) | _METADATA_IO | {CATALOG: catalog.name}
     if catalog.type == "rest":
-        from zlayout.formats.iceberg.read.rest import ClosedRestCatalog
-
         return ClosedRestCatalog(_declared(catalog, own))
     loaded = AVAILABLE_CATALOGS[CatalogType(catalog.type)](catalog.name, dict(own))
 
@@ -196,6 +311,10 @@ def open_catalog(catalog: CatalogConfig, properties: Mapping[str, str]) -> Catal
 
     loaded._load_file_io = without_table_properties  # type: ignore[method-assign]
     return loaded
+
+
+def _without_classes(properties: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in properties.items() if not key.endswith("impl")} | _S3_RETRIES
 
 
 def _declared(catalog: CatalogConfig, properties: Mapping[str, str]) -> Declared:
@@ -226,16 +345,13 @@ def _unreachable(catalog: CatalogConfig, error: Exception) -> ZlayoutError:
 
 
 def _same_name(catalog: CatalogConfig, name: TableName) -> str:
-    """Return a hint that names the tables of this name elsewhere in a SQL catalog, '' if there are none.
-
-    Each row of a SQL catalog contains the name of the catalog that created the table. Pyiceberg and Spark read only the
-    rows with their own name for the catalog, which is the key of the catalog in `zlayout.yaml`.
-    """
+    """Return a hint that names the tables of this name elsewhere in a SQL catalog, '' if there are none."""
     if catalog.type != "sql":
         return ""
     from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
     from sqlalchemy import select
 
+    # pyiceberg and Spark read only the rows with their own name for the catalog, which is its key in `zlayout.yaml`
     columns = (IcebergTables.catalog_name, IcebergTables.table_namespace)
     found: list[tuple[str, str]] = []
     with suppress(Exception), loaded_catalog(catalog) as loaded:
@@ -254,10 +370,7 @@ def _same_name(catalog: CatalogConfig, name: TableName) -> str:
 
 
 def _no_storage(name: TableName, error: Exception, place: str, location: Location | None = None) -> ZlayoutError:
-    """Return the error for a table whose metadata files cannot be reached although its catalog answered.
-
-    place: the store, as part of a sentence.
-    """
+    """Return the error if the catalog responds, but its storage does not. place: the store, as part of a sentence."""
     cause = explained(error, f"check storage and credentials of catalogs.{name.catalog}")
     message = f"the storage of {name}{place} cannot be reached: {cause.reason}"
     return TableError.of("ZL127", message, hint=cause.hint, location=location)
@@ -286,11 +399,7 @@ def _only_signed(name: TableName, error: Exception) -> ZlayoutError:
 
 
 def _require_sqlite_file(catalog: CatalogConfig) -> None:
-    """Check that the SQLite file of a catalog exists and is the one that SQLAlchemy opens.
-
-    Raises:
-        TableError: ZL121. SQLite would create a file that does not exist.
-    """
+    """Check that the file exists, because SQLite would create it, and that SQLAlchemy opens the same one."""
     path = sqlite_file(catalog)
     if not path or path == ":memory:":
         return
@@ -307,7 +416,7 @@ def _require_sqlite_file(catalog: CatalogConfig) -> None:
 
 
 def _require_plain_tables(catalog: CatalogConfig) -> None:
-    """Check that reading the SQLite file of a catalog runs nothing that the file contains. Raises TableError ZL121."""
+    """Check that reading the SQLite file of a catalog runs nothing that the file contains."""
     path = sqlite_file(catalog)
     if not path or path == ":memory:":
         return

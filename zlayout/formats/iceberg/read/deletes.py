@@ -2,24 +2,205 @@
 
 The rules are those of the Iceberg spec under "Scan Planning". The deletes of a deletion vector, or of a position delete
 file for one data file, are counted exactly. Those of a position delete file for a partition, and of an equality delete
-file (`zlayout.formats.iceberg.read.equality`), are distributed over the data files to which they may apply, in
+file (`zlayout.formats.iceberg.read.deletes`), are distributed over the data files to which they may apply, in
 proportion to their numbers of rows. This is an estimate; its total is at most the number of deletes in the delete file.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zlayout.formats.iceberg.read.equality import EqualityField, estimate
 from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, DataColumns, DeleteFile, PartitionKey
+from zlayout.formats.iceberg.read.schema import decode
 from zlayout.table.state import Int64
+
+# Computes to which data files of a partition its equality delete files may apply, as Iceberg's delete index does.
+#
+# An equality delete file applies to older data files of its partition, unless the null counts or the bounds of a
+# column show that they have no value in common (`canContainEqDeletesForFile` in `org.apache.iceberg.DeleteFileIndex`).
+# If its partition spec has no fields, it applies to older data files of the whole table, which then count as one
+# partition.
+#
+# The metadata does not state how many rows a delete file matches. This module assumes that each row of a delete file
+# deletes one row, and that the deleted rows are distributed over the data files to which the delete file may apply, in
+# proportion to their numbers of rows.
+
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+# The limit of compared pairs of a delete file and a data file, for each partition and each set of equality columns.
+# Delete files beyond it count as if they had no bounds.
+MAX_PAIRS = 50_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class EqualityField:
+    """The Arrow type of the bounds of a primitive column, and whether its values are never null."""
+
+    type: pa.DataType
+    required: bool
+
+
+def estimate(
+    data: DataColumns, index: Int64, deletes: Sequence[DeleteFile], fields: Mapping[int, EqualityField]
+) -> tuple[Floats, Bools, list[str]]:
+    """Estimate how many rows the equality delete files of one partition delete from each of its data files.
+
+    Args:
+        data: All data files, with the bounds of the equality columns.
+        index: int64[N], the indices of the partition's data files in `data`.
+        deletes: The equality delete files of the partition.
+        fields: The equality columns with comparable bounds, by field id.
+
+    Returns:
+        float64[N], the estimated number of deleted rows, which may exceed the number of rows of a data file.
+        bool[N], whether a delete file that may apply to the data file may also apply to another one.
+        One key per data file, which identifies the delete files of the partition that are newer than it; '' for none.
+    """
+    partition = _DataFiles(data, index)
+    ordered = sorted(deletes, key=lambda delete: (delete.sequence, delete.key))
+    sets: dict[tuple[int, ...], list[DeleteFile]] = defaultdict(list)
+    for delete in deletes:
+        sets[tuple(f for f in delete.equality if f in fields)].append(delete)
+    anywhere = sets.pop((), [])
+    for ids, some in sets.items():
+        anywhere += partition.apply_within_bounds({field: fields[field] for field in ids}, some)
+    partition.apply_by_age(anywhere)
+    digests = [*accumulate(reversed(ordered), lambda after, delete: _digest(after, delete.key), initial="")][::-1]
+    return partition.deleted, partition.shared, [digests[at] for at in partition.first_newer(ordered).tolist()]
+
+
+def _digest(after: str, key: str) -> str:
+    return hashlib.sha256(f"{after}\0{key}".encode()).hexdigest()[:32]
+
+
+class _DataFiles:
+    """The data files of one partition, and the sum of the deletes that were estimated so far for each."""
+
+    def __init__(self, data: DataColumns, index: Int64) -> None:
+        self.rows = data.int64("rows")[index]
+        self.sequence = data.int64("sequence")[index]
+        self.deleted, self.shared = np.zeros(len(index)), np.zeros(len(index), np.bool_)
+        self._data, self._index = data, index.tolist()
+
+    def first_newer(self, ordered: Sequence[DeleteFile]) -> Int64:
+        """Return for each data file the index of the first newer delete file. ordered: by sequence number."""
+        return np.searchsorted([delete.sequence for delete in ordered], self.sequence, side="right")
+
+    def apply_by_age(self, deletes: Sequence[DeleteFile]) -> None:
+        """Add the deletes of delete files without usable bounds, which may apply to all older data files."""
+        if not deletes:
+            return
+        ordered = sorted(deletes, key=lambda delete: (delete.sequence, delete.key))
+        since = np.array([delete.sequence for delete in ordered], np.int64)
+        by_age = np.argsort(self.sequence, kind="stable")
+        so_far = np.concatenate(([0], np.cumsum(self.rows[by_age])))
+        older = so_far[np.searchsorted(self.sequence[by_age], since, side="left")]
+        share = np.minimum(np.array([delete.rows for delete in ordered]) / np.maximum(older, 1), 1.0)
+        shares = np.append(np.cumsum(share[::-1])[::-1], 0.0)
+        first = self.first_newer(ordered)
+        self.deleted += self.rows * shares[first]
+        hit = first < len(ordered)
+        self.shared |= hit & (hit.sum() > 1)
+
+    def apply_within_bounds(
+        self, fields: Mapping[int, EqualityField], deletes: Sequence[DeleteFile]
+    ) -> list[DeleteFile]:
+        """Add the deletes of delete files with these equality columns. Return those beyond MAX_PAIRS."""
+        columns = [self._column(field_id, field, deletes) for field_id, field in fields.items()]
+        order, ends = columns[0].order, columns[0].slices()
+        left, beyond = MAX_PAIRS, []
+        for number in np.argsort(ends[1] - ends[0], kind="stable").tolist():
+            start, stop = int(ends[0][number]), int(ends[1][number])
+            left -= max(stop - start, 0)
+            if left < 0:
+                beyond.append(deletes[number])
+                continue
+            some = order[start:stop]
+            some = some[self.sequence[some] < deletes[number].sequence]
+            for column in columns:
+                some = some[column.may_match(number, some)]
+            if len(some):
+                share = min(deletes[number].rows / max(1, int(self.rows[some].sum())), 1.0)
+                self.deleted[some] += share * self.rows[some]
+                self.shared[some] |= len(some) > 1
+        return beyond
+
+    def _column(self, at: int, field: EqualityField, deletes: Sequence[DeleteFile]) -> _Column:
+        """Return the column of field id `at`."""
+        stored = (self._data.lower, self._data.upper, self._data.nulls)
+        lower, upper, nulls = ([by_field[at][i] for i in self._index] for by_field in stored)
+        of_deletes = ([delete.lower.get(at) for delete in deletes], [delete.upper.get(at) for delete in deletes])
+        deleted_nulls = np.array([delete.nulls.get(at, -1) for delete in deletes], np.int64)
+        return _Column(
+            [decode(side, field.type) for side in (lower, upper, *of_deletes)],
+            _nulls(np.array(nulls, np.int64), self.rows, field.required),
+            _nulls(deleted_nulls, np.array([delete.rows for delete in deletes], np.int64), field.required),
+        )
+
+
+class _Column:
+    """One equality column of the data files of a partition and of E delete files. Bounds are ranks."""
+
+    def __init__(self, sides: Sequence[pa.Array], nulls: Sequence[Bools], of_deletes: Sequence[Bools]) -> None:
+        """Store the ranks of the bounds.
+
+        Args:
+            sides: Lower and upper bounds of the data files, then of the delete files.
+            nulls: The result of `_nulls` for the data files.
+            of_deletes: The result of `_nulls` for the delete files.
+        """
+        self._low, self._high, self._from, self._to = _ranks(sides)
+        self._has_null, self._no_null, self._all_null = nulls
+        self._of_null, self._not_of_null, self._only_of_null = of_deletes
+        self.order = np.argsort(self._low, kind="stable")
+
+    def slices(self) -> tuple[Int64, Int64]:
+        """Return start and stop of a slice of `order` for each delete file, with all its matches: int64[E] each."""
+        start = np.searchsorted(np.maximum.accumulate(self._high[self.order]), self._from, side="left")
+        stop = np.searchsorted(self._low[self.order], self._to, side="right")
+        return np.where(self._of_null, 0, start), np.where(self._of_null, len(self.order), stop)
+
+    def may_match(self, delete: int, some: Int64) -> Bools:
+        """Return whether each of `some` files may have a value of the delete file, bool[len(some)]."""
+        matches: Bools = (self._low[some] <= self._to[delete]) & (self._high[some] >= self._from[delete])
+        if self._not_of_null[delete]:
+            matches &= ~self._all_null[some]
+        if self._only_of_null[delete]:
+            matches &= ~self._no_null[some]
+        if self._of_null[delete]:
+            matches |= self._has_null[some]
+        return matches
+
+
+def _ranks(sides: Sequence[pa.Array]) -> list[Int64]:
+    """Return the dense ranks of the bounds `sides` of `_Column`. A file that lacks a bound gets the range of all."""
+    ranks = pc.rank(pa.concat_arrays(sides), sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+    parts = np.split(ranks, np.cumsum([len(side) for side in sides])[:-1])
+    found = []
+    for low, high in ((0, 1), (2, 3)):
+        known = pc.and_(sides[low].is_valid(), sides[high].is_valid()).to_numpy(zero_copy_only=False)
+        found += [np.where(known, parts[low], -1), np.where(known, parts[high], np.iinfo(np.int64).max)]
+    return found
+
+
+def _nulls(nulls: Int64, rows: Int64, required: bool) -> tuple[Bools, Bools, Bools]:
+    """Return three arrays: whether a file may have nulls, certainly has none, and certainly has only nulls."""
+    if required:
+        never, always = np.zeros(len(nulls), np.bool_), np.ones(len(nulls), np.bool_)
+        return never, always, never
+    return nulls != 0, nulls == 0, nulls == rows
 
 
 @dataclass(frozen=True, slots=True)

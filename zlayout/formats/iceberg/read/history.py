@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from zlayout.formats.base import Commit, Group
 from zlayout.formats.iceberg.read import state_property as recorded
-from zlayout.formats.iceberg.read.avro import manifests_of
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
-from zlayout.formats.iceberg.read.manifests import Change, read_change, read_live
+from zlayout.formats.iceberg.read.manifests import Change, manifests_of, read_change, read_live
 from zlayout.formats.iceberg.read.snapshots import ancestors, head, heads, summary_of
 from zlayout.formats.run_metrics import TOUCHED, RunMetrics, parse_touched, run_metrics
 from zlayout.spec.model import CatalogConfig, TableName

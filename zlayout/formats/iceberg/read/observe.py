@@ -10,16 +10,13 @@ import numpy as np
 
 from zlayout.errors import Diagnostic, TableError
 from zlayout.formats.iceberg.read import state_property as recorded
-from zlayout.formats.iceberg.read.avro import manifests_of
-from zlayout.formats.iceberg.read.bounds import column_bounds
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
-from zlayout.formats.iceberg.read.deletes import attribute_deletes
-from zlayout.formats.iceberg.read.equality import EqualityField
-from zlayout.formats.iceberg.read.manifests import DataColumns, read_live
-from zlayout.formats.iceberg.read.metrics_config import MetricsConfig, truncated_lengths
+from zlayout.formats.iceberg.read.deletes import EqualityField, attribute_deletes
+from zlayout.formats.iceberg.read.manifests import DataColumns, manifests_of, read_live
 from zlayout.formats.iceberg.read.outside import find_outside_files
 from zlayout.formats.iceberg.read.schema import (
     arrow_type,
+    column_bounds,
     leaf_fields,
     read_partitions,
     schema_with,
@@ -34,13 +31,12 @@ from zlayout.formats.iceberg.read.snapshots import (
     summary_of,
     written_by_others,
 )
-from zlayout.formats.iceberg.read.support import features, refusals
-from zlayout.planner import accepted
+from zlayout.formats.iceberg.read.support import MetricsConfig, features, refusals, truncated_lengths
+from zlayout.planner.selection import in_effect, property_of
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.spec.renames import present_records
 from zlayout.table.baseline import Baseline
 from zlayout.table.external import Ordering
-from zlayout.table.reserved import reserved_refusals
 from zlayout.table.state import (
     Column,
     ColumnBounds,
@@ -50,6 +46,7 @@ from zlayout.table.state import (
     Partition,
     TableState,
     is_text,
+    reserved_refusals,
 )
 
 if TYPE_CHECKING:
@@ -126,19 +123,14 @@ def observe_table(
 
 
 def _properties(metadata: TableMetadata, name: TableName, data: DataColumns) -> dict[str, str]:
-    """Return the table properties. The one with the acceptance gets its value from `accepted.in_effect`."""
-    properties, key = dict(metadata.properties), accepted.property_of(name)
+    properties, key = dict(metadata.properties), property_of(name)
     if key in properties:
-        properties[key] = accepted.in_effect(properties[key], set(data.snapshot))
+        properties[key] = in_effect(properties[key], set(data.snapshot))
     return properties
 
 
 def _sources_of_moves(manifests: Sequence[ManifestFile], spec: PartitionSpec, schema: Schema) -> frozenset[str]:
-    """Return the source columns of the current partition spec if the table has files of other specs, else none.
-
-    A rewrite moves the rows of these files to partitions of the current spec. The bounds of these columns
-    show to which partitions.
-    """
+    """Return the columns whose bounds show to which partitions a rewrite moves rows of files with other specs."""
     if all(m.partition_spec_id == spec.spec_id for m in manifests):
         return frozenset()
     return frozenset(field.source for field in spec_fields(spec, schema))
@@ -175,7 +167,6 @@ def _files(
 
 
 def _equality_fields(data: DataColumns, metadata: TableMetadata, schema: Schema) -> dict[int, EqualityField]:
-    """Return the columns of equality delete files, by field id, whose bounds can be compared."""
     fields = {}
     for field_id in sorted({i for delete in data.deletes for i in delete.equality if i in data.lower}):
         if (known := schema_with(field_id, schema, metadata)) is not None:
@@ -187,7 +178,6 @@ def _equality_fields(data: DataColumns, metadata: TableMetadata, schema: Schema)
 
 
 def _sort_ordering(order: SortOrder, schema: Schema) -> Ordering | None:
-    """Return the columns without transform in the sort order as external ordering, None if there are none."""
     names = [
         name
         for field in order.fields
@@ -198,7 +188,6 @@ def _sort_ordering(order: SortOrder, schema: Schema) -> Ordering | None:
 
 
 def _read_state(properties: Mapping[str, str]) -> tuple[recorded.State, tuple[Diagnostic, ...]]:
-    """Return the layout records in the table property, or none and a note ZL421 if they cannot be read."""
     try:
         return recorded.parse(properties.get(recorded.PROPERTY)), ()
     except recorded.CorruptState as error:
@@ -254,11 +243,7 @@ def _bounds(data: DataColumns, column: Column, field_id: int, config: MetricsCon
 def _laid_out(
     data: DataColumns, partitions: Sequence[Partition], state: recorded.State
 ) -> tuple[Int32, tuple[LayoutRecord, ...], Int32, dict[int, Baseline]]:
-    """Return the layout index of each file, the layout records, the laid-out group of each file, and the baselines.
-
-    A laid-out group has the files that one snapshot added to one partition. Both arrays are int32[files], -1 for none.
-    The keys of the baselines are the numbers of the groups.
-    """
+    """Return layout and laid-out group of each file (int32[files], -1 for none), records, and baselines by group."""
     names = sorted(state)
     layouts = tuple(LayoutRecord(recorded.layout_id(name), state[name].settings) for name in names)
     of_snapshot = {snapshot: i for i, name in enumerate(names) for snapshot in state[name].snapshots}
@@ -268,6 +253,7 @@ def _laid_out(
     group = np.full(len(data.path), -1, np.int32)
     known = layout >= 0
     width = max(1, len(partitions))
+    # a laid-out group has the files that one snapshot added to one partition
     pairs = inverse[known].astype(np.int64) * width + data.partition_index()[known]
     groups, group[known] = np.unique(pairs, return_inverse=True)
     stored = {at: baseline for entry in state.values() for at, baseline in entry.baselines.items()}
@@ -282,6 +268,5 @@ def _laid_out(
 
 
 def _digest(schema: Schema) -> str:
-    """Return the SHA-256 (hexadecimal) of the schema's fields and identifier fields, without the schema id."""
     document = schema.model_dump_json(exclude={"schema_id"})
     return hashlib.sha256(document.encode()).hexdigest()

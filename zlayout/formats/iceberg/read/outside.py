@@ -33,8 +33,8 @@ def keep_to_locations(table: Table, name: TableName, catalog: CatalogConfig) -> 
     """Let the FileIO of a table open only files that the table may have, and return the table.
 
     Raises:
-        Refused: ZL242, if the location of the table is not that of its metadata file, or contains the warehouse, and
-            the catalog does not permit it; also as `require_own_former_files`. Opening another file raises the same.
+        Refused: ZL242, if the location is not its own and not permitted; also as `require_own_former_files`. Opening
+            another file raises the same.
     """
     location, permitted = table.metadata.location, catalog.file_locations(name)
     folder = table.metadata_location.rpartition("/")[0]
@@ -70,7 +70,7 @@ def require_own_former_files(former: Sequence[str], location: str, name: TableNa
 
 
 def _is_own(location: str, folder: str, catalog: CatalogConfig) -> bool:
-    """Return whether a location is that of a table whose metadata file is in this folder."""
+    """Return whether a table at this location has its metadata file in this folder, and not the warehouse below it."""
     own, warehouse = canonical(location), canonical(str(catalog.options.get("warehouse", "")))
     return (
         canonical(folder) == f"{own.rstrip('/')}/metadata"
@@ -109,7 +109,7 @@ def find_outside_files(
 
 
 def _other_refusals(metadata: TableMetadata, name: TableName, permitted: Sequence[str]) -> Iterator[Diagnostic]:
-    """Yield ZL242 for what a commit would write elsewhere. permitted: the location of the table is one of them."""
+    """Yield refusals of what a commit would write elsewhere. permitted: with the table's location."""
     location = metadata.location
     for folder in _FOLDERS:
         if not is_below(f"{location.rstrip('/')}/{folder}/x", permitted):

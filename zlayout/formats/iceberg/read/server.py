@@ -109,8 +109,8 @@ _READ_BY_ICEBERG = re.compile(
 )
 # Among these, the keys that name a class, an address, a login or an account.
 _DECISIVE = re.compile(
-    r"impl|class|factory|provider|reporter|proxy|uri|url|endpoint|host|authority|connection-string"
-    r"|(?:^|\.)(?:auth|ssl)(?:$|\.)|sigv4|rest\.sign|role|profile|impersonate"
+    r"impl|factory|provider|reporter|proxy|(?<![a-z])ur[il](?![a-z])|endpoint|host|authority|connection-string"
+    r"|^auth$|^ssl|^rest\.(?:auth|sig)|role|profile|impersonate"
 )
 _OF_PYTHON = "py-"  # the prefix of keys that only pyiceberg reads, which gets none of them
 _ENDPOINT = re.compile(
@@ -124,9 +124,7 @@ class Declared:
     """What defines a catalog, apart from its server.
 
     Attributes:
-        catalog: The name of the catalog.
         properties: The properties of the catalog, for pyiceberg or for Spark.
-        environ: The environment variables.
         location: The location of the catalog in `zlayout.yaml`.
     """
 
@@ -259,7 +257,6 @@ def _is_relative(address: str) -> bool:
 
 
 def _origin(address: str) -> str:
-    """Return scheme, host and port of an address in one form; '' for any other text."""
     found = _ENDPOINT.fullmatch(address)
     if found is None:
         return ""

@@ -15,8 +15,7 @@ from zlayout.formats.trial import TRIAL
 from zlayout.message_text import first_of, quote_value
 from zlayout.spec.model import MAIN, TableName
 from zlayout.table.external import ExternalRewrite, external_rewrites, instant_of_milliseconds
-from zlayout.table.state import Int64
-from zlayout.table.sums import maxima
+from zlayout.table.state import Int64, maxima
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata

@@ -24,7 +24,7 @@ from typing import Any
 
 from zlayout.formats.undo import ROLLBACK
 from zlayout.reading import parse_json
-from zlayout.spec.layout import COLUMN_IDS, Layout
+from zlayout.spec.model import COLUMN_IDS, Layout
 from zlayout.table.baseline import Baseline, parse_baseline
 from zlayout.table.state import Partition, are_settings
 
@@ -197,7 +197,6 @@ def after(
 
 
 def _limited(state: State) -> State:
-    """Return the state with the baselines of at most MAX_BASELINES groups, which are those with the most files."""
     every = [(-b.files, name, *at) for name, entry in state.items() for at, b in entry.baselines.items()]
     if len(every) <= MAX_BASELINES:
         return state

@@ -17,12 +17,10 @@ import pyarrow as pa
 from zlayout.errors import Refused
 from zlayout.formats import undo
 from zlayout.formats.iceberg.read import state_property as stored
-from zlayout.formats.iceberg.read.avro import manifests_of
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
-from zlayout.formats.iceberg.read.manifests import read_change
+from zlayout.formats.iceberg.read.manifests import manifests_of, read_change
 from zlayout.formats.iceberg.read.snapshots import ancestors, is_branch, operation_of, summary_of
-from zlayout.formats.stored_files import missing_files
-from zlayout.formats.undo import Change, Recorded, Undo
+from zlayout.formats.undo import Change, Recorded, Undo, missing_files
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.sql_text import quote_identifier
 from zlayout.table.state import TableState
@@ -96,7 +94,7 @@ def _run_id(snapshot: Snapshot) -> str:
 
 
 def _chosen(name: TableName, table: Table, history: Sequence[Snapshot], wanted: str | None) -> tuple[str, list[Change]]:
-    """Return the run to undo, and those of its snapshots that replaced files. Raises Refused ZL230, ZL231."""
+    """Return the run to undo, and those of its snapshots that replaced files."""
     runs = undo.runs_in_effect(Recorded(one.snapshot_id, _run_id(one)) for one in history)
     by_id = {one.snapshot_id: one for one in history}
     for run_id in [wanted] if wanted is not None else runs:
@@ -114,7 +112,6 @@ def _chosen(name: TableName, table: Table, history: Sequence[Snapshot], wanted: 
 
 
 def _require_on_main(name: TableName, table: Table, wanted: str, history: Mapping[int, Snapshot]) -> None:
-    """Raise Refused ZL230 if the run is in the history of another branch only."""
     for branch, ref in table.metadata.refs.items():
         if not is_branch(ref):
             continue
@@ -133,11 +130,7 @@ def _require_on_main(name: TableName, table: Table, wanted: str, history: Mappin
 def _require_picks(
     name: TableName, table: Table, state: TableState, kept: Sequence[Snapshot], added: set[str], run_id: str
 ) -> None:
-    """Check that the later snapshots are appends that can be cherry-picked without a change of rows.
-
-    Raises:
-        Refused: ZL232, if one of them changed files of the run; ZL236.
-    """
+    """Check that the later snapshots are appends that can be cherry-picked without a change of rows."""
     for snapshot in kept:
         run = _run_id(snapshot)
         what = f"{operation_of(snapshot)} of run {run}" if run else operation_of(snapshot)
@@ -170,7 +163,6 @@ def _rows(state: TableState, paths: set[str]) -> tuple[pa.Table, list[tuple[str,
 
 
 def _require_spec(name: TableName, state: TableState, now: TableState, paths: set[str]) -> None:
-    """Check that the files at these paths have the current partition spec. Raises Refused ZL234."""
     chosen = [at for at, path in enumerate(state.files.path.to_pylist()) if path in paths]
     specs = {state.files.partitions[at].spec_id for at in np.unique(state.files.partition[chosen]).tolist()}
     if specs - {now.spec_id}:
@@ -189,7 +181,6 @@ def why_unknown(states: Sequence[TableState]) -> str:
 
 
 def _require_stored(name: TableName, table: Table, files: pa.Table) -> None:
-    """Check that files are on storage with their sizes. Raises Refused ZL233."""
     sizes = dict(zip(files["path"].to_pylist(), files["bytes"].to_pylist(), strict=True))
 
     def size(path: str) -> int | None:

@@ -27,9 +27,11 @@ from pyiceberg.table.statistics import BlobMetadata
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, PrimitiveType, StructType, UnknownType
 
 from zlayout import reading
+from zlayout.formats.iceberg.read.server import Declared, require_location
 
 IO_IMPLEMENTATION = "py-io-impl"
 PROPERTY = "zlayout.unread-types"
+CATALOG = "zlayout.catalog"  # the property with the name of the catalog
 # Matches every type in the JSON of a table. A match that is no type only costs time.
 _TYPE = re.compile(rb'"(?:type|element|key|value)"\s*:\s*"([^"]*)"')
 _DEFAULTS = ("initial-default", "write-default")
@@ -69,6 +71,9 @@ class MetadataIO(FileIO):
     """Reads metadata files through `readable`, and writes files as pyiceberg does. pyiceberg imports it by its name."""
 
     def new_input(self, location: str) -> InputFile:
+        """Return the file. Raises TableError ZL138, because the reader would send credentials to the host in a URL."""
+        declared = Declared(self.properties.get(CATALOG, ""), self.properties)
+        require_location(declared, location, "the location of a metadata file has")
         return _MetadataFile(self._io(location).new_input(location))
 
     def new_output(self, location: str) -> OutputFile:
@@ -95,12 +100,12 @@ class _MetadataFile(InputFile):
         return self._given.exists()
 
     def open(self, seekable: bool = True) -> InputStream:  # noqa: ARG002
-        """Raises TooLargeError."""
-        content = content_of(self._given, reading.MAX_METADATA_BYTES)
+        """Raises ValueError for a file that is too large."""
+        plain = content_of(self._given, reading.MAX_METADATA_BYTES)
         compressor = Compressor.get_compressor(self.location)
-        if not isinstance(compressor, GzipCompressor):
-            return io.BytesIO(readable(content))
-        plain = reading.inflated(content, reading.MAX_METADATA_BYTES, reading.GZIP, self.location)
+        if isinstance(compressor, GzipCompressor):
+            plain = reading.inflated(plain, reading.MAX_METADATA_BYTES, reading.GZIP, self.location)
+        reading.require_parsable(plain, self.location)
         return io.BytesIO(compressor.bytes_compressor()(readable(plain)))
 
 
@@ -156,10 +161,7 @@ def readable(data: bytes) -> bytes:
 
 
 def _replace(type_: Any, unread: dict[str, str]) -> None:
-    """Replace the types in a struct, list or map that pyiceberg does not know, and add them to `unread` by field id.
-
-    Default values that pyiceberg cannot parse are removed.
-    """
+    """Replace types and remove default values that pyiceberg cannot parse. unread: gets these types, by field id."""
     if not isinstance(type_, dict):
         return
     for part, key, field_id in _parts(type_):
@@ -187,12 +189,10 @@ def _parts(type_: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, str]]:
 
 @lru_cache(maxsize=1024)
 def _is_known(text: str) -> bool:
-    """Return whether pyiceberg can parse a type."""
     return _can_parse({"id": 1, "name": "f", "type": text})
 
 
 def _can_parse(field: dict[str, Any]) -> bool:
-    """Return whether pyiceberg can parse a field with its default values, and write it again."""
     try:
         NestedField(**field).model_dump_json()
     except Exception:  # the errors have no common base: ValueError, pyiceberg's ValidationError, TypeError and others

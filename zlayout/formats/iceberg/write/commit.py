@@ -7,6 +7,7 @@ conflict. After a conflict, the groups are divided among several commits, so tha
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,30 +18,82 @@ import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from zlayout.errors import CommitConflict, Diagnostic
+from zlayout.errors import CommitConflict, Diagnostic, EngineError
 from zlayout.formats.base import Commit, Event, Group, Notice, Notify, Progress, Stage, Work
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import run_commits
 from zlayout.formats.iceberg.read.outside import deletes_former_files, require_own_former_files
-from zlayout.formats.iceberg.read.schema import argument, transform_name
+from zlayout.formats.iceberg.read.schema import argument, column_bounds, transform_name
 from zlayout.formats.iceberg.write.expressions import changes_partition_spec
 from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
-from zlayout.formats.iceberg.write.new_bounds import written_files
 from zlayout.formats.iceberg.write.prepared import MAX_ATTEMPTS, Prepared, Swap, commit_prepared
 from zlayout.formats.iceberg.write.settings import current_fields, dead_snapshots, known_state
 from zlayout.formats.iceberg.write.snapshots import head, still_live, to_branch
 from zlayout.formats.iceberg.write.staging import Staged, staged
-from zlayout.formats.kernel.commits import Rewritten, commit_apart, new_files, require_paths, rewrite_commit
+from zlayout.formats.kernel.commits import (
+    NewFiles,
+    Rewritten,
+    commit_apart,
+    file_table,
+    new_files,
+    require_paths,
+    rewrite_commit,
+)
 from zlayout.formats.kernel.measured import Measurement, baseline_of
 from zlayout.formats.kernel.requirements import partitions_of
-from zlayout.planner import accepted
+from zlayout.planner.selection import property_of, stored
 from zlayout.rewrite.engine import place, rewrite_conf
 from zlayout.rewrite.gate import require_rows
 from zlayout.rewrite.rows import GroupTarget, Source, key_column
 from zlayout.spark.arrow import to_arrow
 from zlayout.spec.model import CatalogConfig
 from zlayout.sql_text import quote_identifier
-from zlayout.table.state import FileTable
+from zlayout.table.state import FileTable, Int64, Partition
+
+# Reads the bounds of new files from their Java objects, for baselines and metrics.
+
+
+def written_files(pinned: Staged, group: Group, files: NewFiles) -> FileTable | None:
+    """Return the new files of one group with the bounds of the z-order columns.
+
+    If the group has files of an older partition spec, the values of its new partitions are JSON strings.
+
+    Returns:
+        The files; None if the Java objects cannot be read. A rewrite must not fail because of its metrics.
+    """
+    content, types = pinned.jvm.content, {name: bounds.lower.type for name, bounds in group.files.bounds.items()}
+    try:
+        with java_errors(f"reading the bounds of new files of {pinned.table.name()}"):
+            schema, handles = pinned.table.schema(), pinned.handles_of(files)
+            ids = {name: int(schema.findField(name).fieldId()) for name in types}
+            bounds = {
+                name: column_bounds(
+                    content.bounds(handles, ids[name], upper=False),
+                    content.bounds(handles, ids[name], upper=True),
+                    content.null_counts(handles, ids[name]),
+                    type_,
+                    frozenset(),
+                )
+                for name, type_ in types.items()
+            }
+            owners, partitions = _partitions(pinned, group, handles)
+    except (EngineError, ValueError, TypeError, KeyError, AttributeError, pa.ArrowException):
+        return None
+    return file_table(files, owners, partitions, bounds)
+
+
+def _partitions(pinned: Staged, group: Group, handles: Any) -> tuple[Int64, tuple[Partition, ...]]:
+    """Return the partition of each new file as an index, and the partitions. handles: the Java DataFiles."""
+    before, spec = partitions_of([group]), pinned.table.spec()
+    spec_id = int(spec.specId())
+    if len(before) == 1 and before[0].spec_id == spec_id:
+        return np.zeros(len(handles), np.int64), (before[0],)
+    documents = map(json.loads, pinned.jvm.content.documents(handles, spec))
+    texts = pa.array([json.dumps(document.get("partition"), sort_keys=True) for document in documents], pa.string())
+    numbers = texts.dictionary_encode()
+    found = tuple(Partition(spec_id, (), (text,)) for text in numbers.dictionary.to_pylist())
+    return np.asarray(numbers.indices, np.int64), found
+
 
 PAUSE_SECONDS = 0.5  # the mean pause between two attempts to commit to a branch
 
@@ -174,10 +227,10 @@ class Committer:
         state = known_state(pinned.jvm, swap.base)
         state = recorded.after(state, work.layout, [snapshot], self._dead, _baselines(snapshot, some, work))
         properties = transaction.updateProperties().set(recorded.PROPERTY, recorded.render(state))
-        if pinned.table.specs().size() > 1:  # rows may move between partitions: see `zlayout.planner.accepted`
+        if pinned.table.specs().size() > 1:  # rows may move between partitions: see `zlayout.planner.selection`
             complete = self._committed + len(some) == len(work.rewrites)
-            value = accepted.stored(work.accepts if complete else "", snapshot)
-            properties.set(accepted.property_of(work.table), value)
+            value = stored(work.accepts if complete else "", snapshot)
+            properties.set(property_of(work.table), value)
         properties.commit()
         if not work.table.branch:
             pinned.require_files(added, table.io())
@@ -212,11 +265,7 @@ def _baselines(snapshot: int, some: Sequence[Rewritten], work: Work) -> recorded
 
 
 def _targets(pinned: Staged, groups: Sequence[Group], target_size: int) -> list[GroupTarget]:
-    """Return the number of live rows and of new files of each group.
-
-    If the numbers of deleted rows in the plan may be estimates, the live rows are counted, and a group gets the number
-    of files for these rows if it is larger than the planned one.
-    """
+    """If the planned deletes may be estimates, count the live rows. A group may then get more files than planned."""
     if pinned.exact_deletes():
         return [_target(g, int(g.files.live_rows.sum()), g.target_files) for g in groups]
     counted = to_arrow(pinned.frame.groupBy("_file").count())
@@ -236,10 +285,7 @@ def _target(group: Group, live: int, files: int) -> GroupTarget:
 
 
 def _output_partition(pinned: Staged, work: Work) -> tuple[Column, ...]:
-    """Return the columns of a row's output partition values, none if every group is in one output partition.
-
-    A group may have several output partitions if its files have an older partition spec than the current one.
-    """
+    """Return a row's output partition values, none if each group has one: files of older specs may have several."""
     spec_id = int(pinned.table.spec().specId())
     if all(partition.spec_id == spec_id for partition in partitions_of(work.groups)):
         return ()

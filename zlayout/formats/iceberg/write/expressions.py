@@ -73,11 +73,8 @@ def _for_spec(jvm: IcebergJvm, fields: tuple[PartitionField, ...], rows: list[tu
 
 
 def _without_derived(fields: tuple[PartitionField, ...]) -> list[int]:
-    """Return the positions of the fields, except transforms of a column that is itself a field (identity).
-
-    A condition on such a transform is redundant, and Iceberg (1.12) would compare the result of the transform with the
-    plain value.
-    """
+    """Return the positions of the fields without transforms of an identity field, whose condition is redundant."""
+    # Iceberg (1.12) would compare the result of the transform with the plain value.
     plain = {f.source for f in fields if f.transform == "identity"}
     return [i for i, f in enumerate(fields) if f.transform == "identity" or f.source not in plain]
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from zlayout.formats.iceberg.read.server import FILE_IO, Declared, require_harmless, require_hosts, require_location
 from zlayout.formats.kernel import failures
 from zlayout.formats.kernel.failures import Failures
-from zlayout.formats.stored_files import MAX_CONCURRENT_REQUESTS
+from zlayout.formats.undo import MAX_CONCURRENT_REQUESTS
 from zlayout.spark.arrow import SEPARATOR, from_bytes, parts, texts, to_bytes
 from zlayout.spark.classes import java_object
 from zlayout.spark.jvm import find_class, java_class, java_list, java_map, jvm_of, strings_of
@@ -104,12 +104,10 @@ class IcebergJvm:
         return str(io.getClass().getName()).partition("$")[0], [*rest, *by_prefix.values()]
 
     def _has_credentials(self, io: Any) -> bool:
-        """Return whether the FileIO may have credentials of a server."""
         found = find_class(self.root, "org.apache.iceberg.io.SupportsStorageCredentials")  # not in old versions
         return found is not None and bool(found.isInstance(io))
 
     def _declared(self, catalog: str) -> Declared:
-        """Return the definition of a catalog in the session, which zlayout or the user of the session has made."""
         if catalog not in self._catalogs:
             prefix = f"spark.sql.catalog.{catalog}."
             conf = strings_of(self.root, java_map(self.root, self.jsession.sessionState().conf().getAllConfs()))
@@ -136,7 +134,7 @@ class IcebergJvm:
 
 
 def _is_declared(declared: Declared, key: str, value: str) -> bool:
-    """Return whether a property has the declared value. Iceberg replaces `env:NAME` by a variable."""
+    """Return whether a property has the declared value. Iceberg replaces `env:NAME` by the value of a variable."""
     own = declared.properties.get(key)
     return own is not None and (own == value or own.startswith("env:"))
 
@@ -239,7 +237,6 @@ class ContentFiles:
         return from_bytes(self._java.stored(self._strings(paths), io, MAX_CONCURRENT_REQUESTS))
 
     def _strings(self, values: pa.Array) -> Any:
-        """Return a java.util.List of strings. Raises ValueError if a string contains the character 0."""
         listed = self._jvm.java.util.ArrayList()
         for start, end in parts(pc.binary_length(values).cast(pa.int64()).to_numpy(zero_copy_only=False)):
             self._java.split(SEPARATOR.join(values[start:end].to_pylist()), listed)

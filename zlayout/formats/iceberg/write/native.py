@@ -22,8 +22,7 @@ from zlayout.formats.iceberg.write.settings import dead_snapshots, write_state
 from zlayout.formats.iceberg.write.snapshots import head, to_branch
 from zlayout.formats.kernel.outcome import ran
 from zlayout.formats.kernel.requirements import Replaced, partitions_of, require_only_planned
-from zlayout.spec.layout import Layout
-from zlayout.spec.model import CatalogConfig
+from zlayout.spec.model import CatalogConfig, Layout
 from zlayout.table.state import FileTable, TableState
 
 CURVES = frozenset({"zorder", "hilbert", "linear"})

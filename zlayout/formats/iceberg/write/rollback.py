@@ -18,7 +18,7 @@ from zlayout.formats.iceberg.write.prepared import Prepared, Swap, commit_prepar
 from zlayout.formats.iceberg.write.settings import known_state
 from zlayout.formats.kernel.execute import rollback_commit
 from zlayout.formats.undo import ROLLBACK, Undo, changed_table
-from zlayout.planner import accepted
+from zlayout.planner.selection import PROPERTY
 from zlayout.spec.model import MAIN
 
 
@@ -59,7 +59,6 @@ def roll_back(jvm: IcebergJvm, undo: Undo, run_id: str) -> Commit:
 
 
 def _require_current(base: Any, undo: Undo) -> None:
-    """Check that the table is the one that was read, and that its rows keep their ids. Raises ZL234, ZL321."""
     if base.uuid() != undo.table_id or base.currentSnapshot().snapshotId() != undo.version:
         message = f"{undo.table}: another commit was made since snapshot {undo.version} was read"
         raise CommitConflict.of("ZL321", message, hint="run rollback again; the other commit stays")
@@ -68,10 +67,7 @@ def _require_current(base: Any, undo: Undo) -> None:
 
 
 def _properties(jvm: IcebergJvm, base: Any, io: Any, undo: Undo, run_id: str) -> dict[str, str | None]:
-    """Return the table properties that a rollback sets (None: removes).
-
-    Layout records and acceptance become those from before the run, and the rollback is added to `zlayout.rollback`.
-    """
+    """Return the table properties to set (None: remove): records and acceptance of before the run, and the rollback."""
     now = dict(base.properties())
     # the records of other branches stay; a branch may contain snapshots of the run
     others = recorded.drop_dead(known_state(jvm, base), frozenset(undo.commits) - _on_branches(jvm, base))
@@ -89,14 +85,11 @@ def _properties(jvm: IcebergJvm, base: Any, io: Any, undo: Undo, run_id: str) ->
     known = {int(snapshot.snapshotId()) for snapshot in base.snapshots()}
     entries = [entry for entry in recorded.rollbacks(now) if not known.isdisjoint(entry["snapshots"])]
     entries.append({"run": undo.run_id, "rollback": run_id, "snapshots": list(undo.commits)})
-    changed = {
-        key: before.get(key) for key in (recorded.PROPERTY, accepted.PROPERTY) if before.get(key) != now.get(key)
-    }
+    changed = {key: before.get(key) for key in (recorded.PROPERTY, PROPERTY) if before.get(key) != now.get(key)}
     return changed | {ROLLBACK: json.dumps(entries, separators=(",", ":"))}
 
 
 def _on_branches(jvm: IcebergJvm, base: Any) -> frozenset[int]:
-    """Return the ids of the snapshots of all branches but main."""
     document = json.loads(jvm.iceberg.TableMetadataParser.toJson(base))  # one call of the JVM, not one per snapshot
     parents = {one["snapshot-id"]: one.get("parent-snapshot-id") for one in document["snapshots"]}
     found: set[int] = set()
@@ -109,10 +102,7 @@ def _on_branches(jvm: IcebergJvm, base: Any) -> frozenset[int]:
 
 
 def _properties_at(jvm: IcebergJvm, base: Any, io: Any, snapshot: int) -> Mapping[str, str] | None:
-    """Return the table properties of the newest metadata file in which a snapshot is the current one.
-
-    None if a metadata file that is needed to find them does not exist any more.
-    """
+    """Return the newest properties with this current snapshot. None if a metadata file to read no longer exists."""
     read = jvm.iceberg.TableMetadataParser.read
     for entry in reversed(list(base.previousFiles())):
         if not io.newInputFile(entry.file()).exists():

@@ -66,7 +66,7 @@ def change_settings(jvm: IcebergJvm, work: Work) -> Commit | None:
 
 
 def _wanted_changes(table: Any, work: Work) -> tuple[list[tuple[str, str]], list[str], list[PartitionField]]:
-    """Return the properties to set, the names of partition fields to remove, and the partition fields to add."""
+    """Return properties to set, names of partition fields to remove, and partition fields to add."""
     properties = [(k, v) for k, v in work.properties if table.properties().get(k) != v]
     removed, added = ([], []) if work.partition_by is None else spec_difference(table, work.partition_by)
     return properties, removed, added
@@ -172,6 +172,5 @@ def known_state(jvm: IcebergJvm, base: Any) -> recorded.State:
 
 
 def _summaries(jvm: IcebergJvm, base: Any) -> Iterable[tuple[int, Mapping[str, str]]]:
-    """Return the ids and summaries of all snapshots by one call of the JVM. One call for each would be slow."""
-    document = json.loads(jvm.iceberg.TableMetadataParser.toJson(base))
+    document = json.loads(jvm.iceberg.TableMetadataParser.toJson(base))  # one call of the JVM, not one per snapshot
     return [(s["snapshot-id"], s.get("summary", {})) for s in document["snapshots"]]

@@ -22,17 +22,113 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from zlayout.errors import CommitConflict, EngineError
+from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Group, Work
 from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
-from zlayout.formats.iceberg.write.refusals import ROW_ID, require_row_id_column, require_sequence_numbers
 from zlayout.formats.iceberg.write.snapshots import tasks_of
 from zlayout.formats.kernel.commits import FileName, NewFiles, positions_among, require_sizes, spark_partitions
 from zlayout.formats.kernel.requirements import paths_of, planned_paths
 from zlayout.rewrite.engine import min_tasks
-from zlayout.spark.catalyst import frame_of
-from zlayout.spark.jvm import jvm_of, scala_items, scala_seq
+from zlayout.spark import versions
+from zlayout.spark.jvm import frame_of, has_class, jvm_of, scala_items, scala_seq
+from zlayout.spec.model import TableName
 from zlayout.sql_text import quote_identifier
+
+# Refuses tables that the session's Iceberg cannot read, or whose row ids or sequence numbers it reads wrongly.
+
+
+ROW_ID = "_row_id"  # a column of staged files in tables of format version 3
+_ONLY_SINCE_SPARK_4_1 = "org.apache.iceberg.spark.source.SparkRewriteTable"
+
+
+def require_types(jvm: IcebergJvm, name: TableName) -> None:
+    """Check that Iceberg can convert the type of each column to a type of Spark.
+
+    Old versions of Iceberg can convert fewer types than a plan allows.
+
+    Raises:
+        Refused: ZL227, with the columns.
+    """
+    schema = jvm.load(name).schema()
+    if _has_spark_type(jvm, schema):
+        return
+    unread = [f"{c.name()} ({c.type().toString()})" for c in schema.columns() if not _has_spark_type(jvm, c.type())]
+    raise Refused.of(
+        "ZL227",
+        f"the Iceberg {jvm.iceberg.IcebergBuild.version()} of this session cannot read these columns of {name}: "
+        f"{', '.join(unread)}",
+        hint="use Spark 4.1 with Iceberg 1.12, or rewrite the table with the engine that writes it",
+    )
+
+
+def _has_spark_type(jvm: IcebergJvm, of: Any) -> bool:
+    try:
+        with java_errors("converting a type"):
+            jvm.iceberg.spark.SparkSchemaUtil.convert(of)
+    except EngineError:
+        return False
+    return True
+
+
+def require_row_ids_of_orc(jvm: IcebergJvm, table: TableName) -> None:
+    """Check that Iceberg can read the row ids of ORC files.
+
+    Raises:
+        Refused: ZL228, for Spark 4.0 and earlier.
+    """
+    # before, both readers of Iceberg give all rows of an ORC file the same row id, which a rewrite would store
+    if not has_class(jvm.root, _ONLY_SINCE_SPARK_4_1):
+        message = f"{table} has row ids and ORC files, whose row ids Iceberg for this version of Spark cannot read"
+        hint = "use Spark 4.1, or set write.format.default to parquet and rewrite the ORC files with Spark 4.1"
+        raise Refused.of("ZL228", message, hint=hint)
+
+
+def require_row_id_column(name: object, snapshot: Any, frame: DataFrame) -> None:
+    """Check that staged files are read with their row ids, which a rewrite would lose otherwise.
+
+    Args:
+        name: The name for messages.
+        snapshot: The Java snapshot of the files.
+        frame: The staged files.
+
+    Raises:
+        Refused: ZL228.
+    """
+    if snapshot.firstRowId() is not None and ROW_ID not in frame.columns:
+        raise Refused.of("ZL228", f"Iceberg reads {name} without its row ids", hint="use Spark 4.1")
+
+
+def require_sequence_numbers(jvm: IcebergJvm, name: TableName, table: Any, tasks: Callable[[], Any]) -> None:
+    """Check that Iceberg reads the right sequence number for the last update of each row.
+
+    Rows without a stored number inherit the data sequence number of their file. Before version 1.12, Iceberg uses the
+    file sequence number instead. The two differ in files of an earlier rewrite. This has no effect if the table
+    had row ids at that time, because the rewrite then stored the numbers of the rows.
+
+    Args:
+        name: The name for messages.
+        table: The Java table.
+        tasks: Returns the Java scan tasks of the files. It is called only if their numbers are needed.
+
+    Raises:
+        Refused: ZL228, if the two numbers of a file differ, and no known snapshot shows that the table had row ids when
+            the file was added. An unknown file sequence number (-1) counts as different.
+    """
+    found = versions.minor(str(jvm.iceberg.IcebergBuild.version()))
+    if versions.numbers(found) >= (1, 12):
+        return
+    with_row_ids = [int(each.sequenceNumber()) for each in table.snapshots() if each.firstRowId() is not None]
+    if not with_row_ids:
+        return
+    files = jvm.content.files(tasks())
+    added, of_rows = (jvm.content.numbers(files, field) for field in ("file sequence number", "data sequence number"))
+    if ((added != of_rows) & (added < min(with_row_ids))).any():
+        message = (
+            f"{name} has files that were rewritten before it had row ids; Iceberg {found} would change the sequence "
+            "numbers of their rows"
+        )
+        raise Refused.of("ZL228", message, hint="use Iceberg 1.12 with Spark 4.1")
+
 
 UNLIMITED_FILE_BYTES = 2**62  # more than any task writes, so a task writes one file per output partition
 DEFAULT_SPLIT_BYTES = 128 * 2**20  # Iceberg's default
@@ -79,7 +175,6 @@ class Staged:
         return _with_origin(frame) if ROW_ID in frame.columns else frame
 
     def _splits(self) -> dict[str, str]:
-        """Return read options for smaller splits if Iceberg's default would make fewer tasks than `min_tasks`."""
         weight = int(np.maximum(self.bytes, OPEN_COST_BYTES).sum())
         fair = max(weight // min_tasks(self.jvm.session) + 1, MIN_SPLIT_BYTES)
         return {"split-size": str(fair)} if fair < DEFAULT_SPLIT_BYTES else {}
@@ -171,11 +266,6 @@ def require_row_ids(jvm: IcebergJvm, work: Work) -> None:
 
 
 def _pinned_tasks(jvm: IcebergJvm, table: Any, work: Work, paths: pa.Array) -> Any:
-    """Return the Java scan tasks of files at the work's version.
-
-    Raises:
-        CommitConflict: ZL320, if the version has expired or does not have all the files.
-    """
     with java_errors(f"searching for the files of {work.table}"):
         tasks = None if table.snapshot(work.version) is None else tasks_of(jvm, table, work.version, paths)
         missing = len(paths) if tasks is None else jvm.content.missing(tasks)
@@ -227,21 +317,17 @@ def _cache(stack: ExitStack, jvm: IcebergJvm, table: Any, key: str) -> None:
 
 
 def _read(jvm: IcebergJvm, key: str, **options: str) -> DataFrame:
-    """Return the rows that are staged as table `key`."""
     return jvm.session.read.format("iceberg").options(**_staged_as(key), **options).load(key)
 
 
 def _staged_as(key: str) -> dict[str, str]:
-    """Return the options with which Iceberg for Spark 4.0 and earlier reads and writes staged files.
-
-    Without them, it would read the whole table and commit the new files as an append. Iceberg for Spark 4.1 recognizes
-    staged files by the name of the table. `iceberg.internals` requires that the session's Iceberg does one of both.
-    """
+    """Without these options, Iceberg for Spark 4.0 and earlier reads the whole table and commits an append."""
+    # Iceberg for Spark 4.1 recognizes staged files by the table's name. `iceberg.internals` requires either.
     return {"scan-task-set-id": key, "rewritten-file-scan-task-set-id": key}
 
 
 def _release(doing: str, release: Callable[[], Any]) -> None:
-    """Call `release` and log its errors. They are not raised, because they must not hide the outcome of a commit."""
+    """Log errors of `release`, because raising them would hide the outcome of a commit."""
     try:
         with java_errors(doing):
             release()
@@ -262,12 +348,10 @@ ORIGIN = json.dumps(
 
 
 def _with_origin(frame: DataFrame) -> DataFrame:
-    """Return the frame with `_file` and `_pos` as hidden columns, which can be selected.
-
-    In a staged table of format version 3, the row lineage columns are ordinary columns. Spark (4.1) then assumes that
-    all metadata columns are ordinary columns, and does not resolve `_file` and `_pos`. Therefore they are added to the
-    output of the relation, and a projection hides them again.
-    """
+    """Return the frame with `_file` and `_pos` as hidden columns, which can be selected."""
+    # In a staged table of format version 3, the row lineage columns are ordinary columns. Spark (4.1) then assumes that
+    # all metadata columns are ordinary columns, and does not resolve `_file` and `_pos`. Therefore they are added to
+    # the output of the relation, and a projection hides them again.
     java = jvm_of(frame.sparkSession)
     relation = frame._jdf.queryExecution().analyzed()
     origin = java.org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes(

@@ -1,0 +1,315 @@
+"""Simulate a layout: apply it to a sample, to obtain the bounds of the files that a rewrite would write, and the costs.
+
+The simulation uses the code of the rewrite (`zlayout.curve.layout`), so that both assign rows to files in the same way.
+The floor of a query is its lowest cost in any layout.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from zlayout.advisor.model import (
+    Bools,
+    Costs,
+    Coverage,
+    FileSet,
+    Float64,
+    KeySample,
+    QueryPredicates,
+    TableQuery,
+    TableWorkload,
+    Target,
+    Use,
+)
+from zlayout.curve.layout import build_map, simulated_bounds
+from zlayout.curve.tree import Ranked, rank
+from zlayout.predicate.coercion import comparable, from_printed
+from zlayout.predicate.evaluate import answers, known
+from zlayout.predicate.model import And, Compare, In, IsNull, Leaf, Not, Or, Predicate, Value, columns, conjunction
+from zlayout.predicate.parse import to_sql
+from zlayout.predicate.prune import may_match
+from zlayout.predicate.rules import Reason
+from zlayout.spec.model import Layout, TableName
+from zlayout.table.location import canonical
+from zlayout.table.state import Column, ColumnBounds, Int32, Int64, TableState
+from zlayout.workload.model import MAX_TEXT, Query, Scan, Unused, Workload
+
+# The part of a workload that concerns one table: the predicates of its queries, and the columns in them.
+
+
+def is_named(written: str, table: TableName, location: str = "") -> bool:
+    """Return whether a name in a query may refer to a table.
+
+    Args:
+        written: `t`, `ns.t` or `catalog.ns.t` in lower case, or a storage location.
+        table: The table.
+        location: The storage location of the table.
+    """
+    if "/" in written:
+        return canonical(written) == canonical(location)
+    return ("." + str(table.on("")).lower()).endswith("." + written)
+
+
+def queries_on(workload: Workload, table: TableName, state: TableState) -> TableWorkload:
+    """Return the queries of a workload that read a table, with those of their conditions that can be used."""
+
+    def concerns(unused: Unused) -> bool:
+        return unused.tables is None or any(is_named(t, table, state.location) for t in unused.tables)
+
+    scans: dict[Query, list[Scan]] = {}
+    for scan in workload.scans:
+        if is_named(scan.table, table, state.location):
+            scans.setdefault(scan.query, []).append(scan)
+    unused = [u for u in workload.unused if u.query in scans]
+    doubtful = {u.query for u in unused if concerns(u)}
+    uses: dict[Query, Use] = {}
+    found, unknown = [], list[Query]()
+    known_columns = {c.name.lower(): c for c in state.columns}
+    for query, own in scans.items():
+        predicates = []
+        for scan in own:
+            if scan.predicate is None:  # The scan has no condition that can be used.
+                continue
+            predicate, left = usable(scan.predicate, known_columns)
+            predicates += [] if predicate is None else [predicate]
+            unused += [
+                Unused(query, to_sql(leaf)[:MAX_TEXT], reason, frozenset((scan.table,))) for leaf, reason in left
+            ]
+            doubtful |= {query} if left else set()
+        uses[query] = Use.USED if predicates else Use.IGNORED if query in doubtful else Use.READS_ALL
+        if query in doubtful and len(predicates) < len(own):
+            unknown.append(query)
+        if predicates:
+            found.append(QueryPredicates(query, tuple(predicates)))
+    unread = dict.fromkeys((q for q in workload.unread if _mentions(q.text, table)), Use.UNREAD)
+    unused += [u for u in workload.unused if u.query in unread]
+    coverage = Coverage.of(uses | unread)
+    inverted = tuple(i for i in workload.inverted if is_named(i.table, table, state.location))
+    return TableWorkload(tuple(found), coverage, tuple(unused), inverted, (*unknown, *unread))
+
+
+def _mentions(text: str, table: TableName) -> bool:
+    return re.search(rf"(?<!\w){re.escape(table.name)}(?!\w)", text, re.IGNORECASE) is not None
+
+
+def usable(predicate: Predicate, known: Mapping[str, Column]) -> tuple[Predicate | None, list[tuple[Leaf, Reason]]]:
+    """Return the part of a predicate that bounds of the table can decide.
+
+    Args:
+        predicate: The predicate of a scan.
+        known: The columns of the table by their names in lower case, because Spark ignores the case of names.
+
+    Returns:
+        The predicate with the names of the table and with literals converted to the types of the columns, or None if no
+        condition can be used; and the unused conditions with their reasons.
+    """
+    match predicate:
+        case And(operands):
+            parts = [usable(p, known) for p in operands]
+            return conjunction(p for p, _ in parts if p is not None), [one for _, left in parts for one in left]
+        case Or(operands):
+            parts = [usable(p, known) for p in operands]
+            left = [one for _, more in parts for one in more]
+            whole = [p for p, _ in parts if p is not None]
+            return (Or(tuple(whole)) if not left else None), left
+        case Not(operand):
+            inner, left = usable(operand, known)
+            return (None if inner is None or left else Not(inner)), left
+        case _:
+            leaf, reason = _leaf(predicate, known.get(predicate.column.lower()))
+            return (None, [(predicate, reason)]) if reason else (leaf, [])
+
+
+def _leaf(found: Leaf, column: Column | None) -> tuple[Leaf, Reason | None]:
+    if column is None:
+        return found, Reason.UNKNOWN_COLUMN
+    if not column.orderable and not isinstance(found, IsNull):
+        return found, Reason.NO_BOUNDS
+    values: tuple[Value, ...] = ()
+    leaf: Leaf
+    match found:
+        case Compare(_, operator, value):
+            values = (from_printed(value, column.type),)
+            leaf = Compare(column.name, operator, values[0])
+        case In(_, listed):
+            values = tuple(from_printed(v, column.type) for v in listed)
+            leaf = In(column.name, values)
+        case IsNull():
+            leaf = IsNull(column.name)
+    return leaf, None if all(comparable(v, column.type) for v in values) else Reason.NOT_COMPARABLE
+
+
+def in_partitions(queries: Sequence[QueryPredicates], state: TableState) -> tuple[TableQuery, ...]:
+    """Prune the partitions of a table for each query, by their partition values and by the bounds of their files."""
+    dates = frozenset(c.name for c in state.columns if pa.types.is_date(c.type))
+    partitions = known(state.files.partitions, dates)
+    files = state.files
+
+    def possible(predicate: Predicate) -> Bools:
+        by_value = np.array([answer is not False for answer in answers(predicate, partitions)], bool)
+        opened = may_match(predicate, files.bounds, files.rows)
+        return by_value & (np.bincount(files.partition[opened], minlength=len(by_value)) > 0)
+
+    found = {predicate: possible(predicate) for query in queries for predicate in query.predicates}
+    return tuple(TableQuery(q.query, q.predicates, tuple(found[p] for p in q.predicates)) for q in queries)
+
+
+def column_shares(queries: Sequence[QueryPredicates]) -> dict[str, float]:
+    """Return for each column the share of the weight of the queries that have a condition on it, the largest first."""
+    total = sum(q.weight for q in queries)
+    shares: dict[str, float] = {}
+    for query in queries:
+        for name in sorted(frozenset().union(*(columns(p) for p in query.predicates))):
+            shares[name] = shares.get(name, 0.0) + query.weight / total
+    return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
+
+
+# Simulate a layout: apply it to a sample, to obtain the bounds of the files that a rewrite would write, and the costs.
+#
+# The simulation uses the code of the rewrite (`zlayout.curve.layout`), so that both assign rows to files in the same
+# way. The floor of a query is its lowest cost in any layout.
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """A sample prepared for many simulations.
+
+    Attributes:
+        columns: The key columns as ordinals, by name.
+        bound_lengths: The bound length of each column whose bounds are truncated.
+        partitions: For each partition, int64[k], the indices of its sampled rows.
+    """
+
+    columns: Mapping[str, Ranked]
+    bound_lengths: Mapping[str, int]
+    partitions: Sequence[Int64]
+
+
+def rank_sample(sample: KeySample, bound_lengths: Mapping[str, int], partitions: int) -> Ranks:
+    """Rank the values of each column, and group the rows by partition.
+
+    Args:
+        sample: The sample.
+        bound_lengths: The bound length of each column whose bounds are truncated.
+        partitions: The number of partitions of the table.
+
+    Raises:
+        TableError: ZL109 for a column type without an order.
+    """
+    ends = np.cumsum(np.bincount(sample.partition, minlength=partitions))
+    rows = np.argsort(sample.partition, kind="stable").astype(np.int64)
+    columns = {name: rank(values) for name, values in sample.keys.items()}
+    return Ranks(columns, bound_lengths, np.split(rows, ends[:-1]))
+
+
+def simulate(sample: KeySample, ranks: Ranks, layout: Layout, target: Target) -> tuple[FileSet, dict[str, float]]:
+    """Simulate a rewrite of the whole table by a layout, of each partition on its own.
+
+    Args:
+        sample, ranks: The sample, and the same sample prepared by `rank_sample`.
+        layout: The layout.
+        target: The size of the rewrite.
+
+    Returns:
+        The files after the rewrite, of which those of a partition without sampled rows have no bounds; and touched of
+        each z-order column, summed over the partitions.
+    """
+    weights = layout.weights
+    place = np.empty(len(sample), np.int32)
+    partition: list[Int32] = []
+    share: list[Float64] = []
+    touched = dict.fromkeys(weights, 0.0)
+    first = 0
+    missed = []
+    for p, (wanted, rows) in enumerate(zip(target.files.tolist(), ranks.partitions, strict=True)):
+        if not len(rows):
+            missed += [p] * wanted
+            continue
+        keys = {name: sample.keys[name].take(pa.array(rows)) for name in weights}
+        built = build_map(keys, layout, wanted)
+        # The index of the row replaces its hash, by which the rewrite distributes rows with equal keys.
+        place[rows] = built.locate(keys, np.arange(len(rows), dtype=np.int64)) + first
+        first += built.files
+        partition.append(np.full(built.files, p, np.int32))
+        share.append(np.bincount(place[rows] - (first - built.files), minlength=built.files) / len(rows))
+        for name, files in built.predict_touched().items():
+            touched[name] += files
+    lost = np.array(missed, np.int32)
+    owner = np.concatenate([*partition, lost])
+    part = np.concatenate([*share, 1.0 / np.maximum(target.files[lost], 1)])
+    rows_in_file = np.concatenate([np.bincount(place, minlength=first), np.ones(len(lost), np.int64)])
+    bounds = {
+        name: simulated_bounds(r, place, first, len(lost), ranks.bound_lengths.get(name))
+        for name, r in ranks.columns.items()
+    }
+    return FileSet(bounds, rows_in_file.astype(np.int64), part * target.bytes[owner], owner), touched
+
+
+def point_files(sample: KeySample) -> FileSet:
+    """Return each sampled row as a file of one row, so that pruning decides for which rows a predicate is true."""
+    n = len(sample)
+    bounds = {
+        name: ColumnBounds(v, v, v.is_null().to_numpy(zero_copy_only=False).astype(np.int64), np.zeros(n, bool))
+        for name, v in sample.keys.items()
+    }
+    return FileSet(bounds, np.ones(n, np.int64), np.zeros(n), sample.partition)
+
+
+def costs(queries: Sequence[TableQuery], files: FileSet, *, sampled: bool = False) -> Costs:
+    """Return the cost of each query. A query with two scans of the table opens its files twice.
+
+    Args:
+        queries: The queries.
+        files: The files.
+        sampled: Whether the bounds of the files are those of sampled rows only. A scan then opens at least one file if
+            present files may have matching rows, because the sample may contain none of these rows.
+    """
+    known: dict[Predicate, Bools] = {}
+
+    def of_scan(predicate: Predicate, partitions: Bools) -> tuple[float, float]:
+        if predicate not in known:
+            known[predicate] = may_match(predicate, files.bounds, files.rows)
+        within = partitions[files.partition]
+        hit = known[predicate] & within
+        if sampled and within.any() and not hit.any():
+            return 1.0, files.bytes[within].mean()
+        return hit.sum(), files.bytes[hit].sum()
+
+    return _summed(queries, of_scan)
+
+
+def lowest(queries: Sequence[TableQuery], sample: KeySample, target: Target) -> Costs:
+    """Return the floor of each query: its cost if the table were laid out for it alone, with the same number of files.
+
+    The matching rows are then in as few files as possible. This is at least one file in each partition with matching
+    sampled rows. It is at least one file in total if present files may have matching rows, because the sample may
+    contain none of these rows.
+    """
+    points = point_files(sample)
+    count = len(target.files)
+    drawn = np.maximum(np.bincount(sample.partition, minlength=count), 1)
+    size = target.bytes / np.maximum(target.files, 1)
+
+    def of_scan(predicate: Predicate, partitions: Bools) -> tuple[float, float]:
+        match = may_match(predicate, points.bounds, points.rows) & partitions[sample.partition]
+        share = np.bincount(sample.partition[match], minlength=count) / drawn
+        files = np.where(share > 0, np.clip(share * target.files, 1.0, target.files), 0.0)
+        if not files.any() and partitions.any():
+            files[np.argmax(partitions & (target.files > 0))] = 1.0
+        return files.sum(), (files * size).sum()
+
+    return _summed(queries, of_scan)
+
+
+def _summed(queries: Sequence[TableQuery], of_scan: Callable[[Predicate, Bools], tuple[float, float]]) -> Costs:
+    """Return the cost of each query. of_scan: returns the files and bytes of a scan by predicate and bool[P]."""
+    opened = np.zeros((len(queries), 2))
+    for number, query in enumerate(queries):
+        for scan in zip(query.predicates, query.partitions, strict=True):
+            opened[number] += of_scan(*scan)
+    return Costs(opened[:, 0], opened[:, 1], np.array([q.weight for q in queries]))

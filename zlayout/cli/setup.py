@@ -1,0 +1,192 @@
+"""The command `import`: write the layouts of existing tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from zlayout.app.concurrent_reads import Reading
+from zlayout.app.doctor import CheckStatus, Step, doctor
+from zlayout.app.import_ import ImportedLayout, NotImported, import_layout, import_tables, is_pattern
+from zlayout.app.init import DEFAULTS, check_format, check_type, init, require_new, split_columns, type_of_uri
+from zlayout.app.project import layout_of, load_project
+from zlayout.cli.console import Console
+from zlayout.errors import Location, SpecError, TableError, ZlayoutError
+from zlayout.formats.registry import FORMATS
+from zlayout.report.words import printable, without_commands, wrapped
+from zlayout.secrets import without_secrets
+from zlayout.spec.layouts import parse_table
+from zlayout.spec.load import PROJECT_FILE, shown
+from zlayout.spec.model import Project
+
+# The command `init`: ask for missing options, write the project, and list its files.
+
+
+FORMAT = f"Format of the tables, {' or '.join(FORMATS)} [{DEFAULTS['format']}]"
+TABLE = f"First table, as catalog.namespace.table [{DEFAULTS['table']}]"
+COLUMNS = f"Columns that queries filter on, most important first [{DEFAULTS['columns']}]"
+WAREHOUSE = f"Warehouse: the folder or URL below which the tables are stored [{DEFAULTS['warehouse']}]"
+
+
+def init_command(folder: Path, given: Mapping[str, str], workflows: bool, ask: bool, console: Console) -> int:
+    """Write the files and print their paths. Raises the errors of `zlayout.app.init.init`.
+
+    Args:
+        folder: The folder of the project.
+        given: The values of the options by name, '' for missing ones.
+        workflows: Whether to write workflows for CI.
+        ask: Whether to ask for missing options.
+        console: Where to write.
+    """
+    require_new(folder / PROJECT_FILE)  # before the questions
+    for path in init(folder, _asked(given, console) if ask else given, workflows=workflows):
+        console.result(f"wrote {path}\n")
+    if not ask and (missing := [f"--{name}" for name in ("table", "columns") if not given[name]]):
+        console.say(
+            f"The layout is an example, because {' and '.join(missing)} had no value: change it first.", "warning"
+        )
+    if workflows:
+        console.say(
+            "The workflows install what .zlayout/requirements-plan.txt and .zlayout/requirements-apply.txt pin: "
+            "their first lines have the commands that write these files."
+        )
+    console.say("Next: run `zlayout validate`, then `zlayout plan`. To add an existing table: `zlayout import TABLE`.")
+    return 0
+
+
+def _asked(given: Mapping[str, str], console: Console) -> dict[str, str]:
+    answers = dict(given)
+
+    def need(name: str, question: str, check: Callable[[str], object] = str, default: str | None = None) -> str:
+        default = DEFAULTS[name] if default is None else default
+        if answers[name]:
+            check(answers[name])
+        while not answers[name]:
+            answer = console.ask(f"{question}: ")
+            try:
+                check(answer or default)
+            except SpecError as error:
+                if not answer:
+                    raise
+                for diagnostic in error.diagnostics:
+                    console.diagnose(replace(diagnostic, location=None))
+                continue
+            answers[name] = answer or default
+            break
+        return answers[name]
+
+    format = need("format", FORMAT, check_format)
+    types = FORMATS[format].traits.catalog_types
+    need("table", TABLE, lambda table: parse_table(table, Location("--table")))
+    need("columns", COLUMNS)
+    of_uri = type_of_uri(format, answers["uri"]) if answers["uri"] else None
+    if of_uri is None:
+        # If an address is given that does not determine the type, the question for the type has no default.
+        default = "" if answers["uri"] else next(iter(types))
+        need("type", _type_question(format, default), partial(check_type, format), default)
+    keys = types[answers["type"] or of_uri or next(iter(types))]
+    if "warehouse" in (*keys.required, *keys.any_of):
+        need("warehouse", WAREHOUSE)
+    if "uri" in keys.required:
+        schemes = _either([f"{scheme}://" for scheme in keys.uri_schemes])
+        default = DEFAULTS["uri"] if DEFAULTS["uri"].startswith(keys.uri_schemes) else ""
+        need("uri", f"Address of the catalog, with {schemes}{default and f' [{default}]'}", default=default)
+    return answers
+
+
+def _type_question(format: str, default: str) -> str:
+    return f"Type of the catalog, {_either(tuple(FORMATS[format].traits.catalog_types))}{default and f' [{default}]'}"
+
+
+def _either(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
+
+
+# The command `doctor`: print each check of the catalogs, and return the exit code.
+
+
+_STEP_WIDTH = max(map(len, Step))
+
+
+def doctor_command(project: Path, catalogs: Sequence[str], console: Console, *, spark: bool, timeout: float) -> int:
+    """Print each check when it is done. Return 1 if one failed, else 0. Raises the errors of `app.doctor.doctor`."""
+    failed, catalog = False, ""
+    for check in doctor(load_project(project), catalogs, spark=spark, timeout=timeout):
+        if check.catalog != catalog:
+            catalog = check.catalog
+            console.result(f"{catalog}\n")
+        failed |= check.status is CheckStatus.FAILED
+        start = f"  {check.status:<8} {check.step:<{_STEP_WIDTH}} "
+        width = console.text_options().width - len(start)
+        for text in filter(None, (without_secrets(check.detail), check.hint)):
+            for line in wrapped(printable(text), width, 0):
+                console.result(f"{start}{line}\n")
+                start = " " * len(start)
+    return 1 if failed else 0
+
+
+# The command `import`: write the layouts of existing tables.
+
+
+STDOUT = Path("-")
+# The codes of table errors that a pattern may cause, because a catalog also has entries that are not tables of its
+# format. Every other table error is a failure.
+_OTHER_ENTRIES = frozenset({"ZL110", "ZL135"})
+
+
+def import_command(
+    start: Path, table: str, columns: str | None, out: Path | None, console: Console, reading: Reading
+) -> int:
+    """Write the layout spec and print its path. Raises the errors of `zlayout.import_layout`."""
+    project = load_project(start)
+    names = split_columns(columns or "")
+    if is_pattern(table):
+        return _import_tables(project, table, names, out, console, reading)
+    imported = import_layout(project, table, names, timeout=reading.timeout)
+    if out == STDOUT:
+        console.result(without_commands(imported.text))
+        return 0
+    _write(imported, project, out, console)
+    _after(project, [imported], out, console)
+    return 0
+
+
+def _import_tables(
+    project: Project, pattern: str, columns: Sequence[str], out: Path | None, console: Console, reading: Reading
+) -> int:
+    if out is not None:
+        hint = "leave out --out: each table gets a file in layouts/"
+        raise SpecError.of("ZL038", "--out names one file, and a pattern may match many tables", hint=hint)
+    imported: list[ImportedLayout] = []
+    failed = False
+    for one in import_tables(project, pattern, columns, reading):
+        try:
+            if isinstance(one, NotImported):
+                raise one.error
+            _write(one, project, None, console)
+            imported.append(one)
+        except ZlayoutError as error:
+            failed |= isinstance(error, TableError) and error.diagnostics[0].code not in _OTHER_ENTRIES
+            for diagnostic in error.diagnostics:
+                console.say(f"not imported: {one.table}: {diagnostic}", "warning")
+    _after(project, imported, None, console)
+    return 1 if failed else 0
+
+
+def _write(imported: ImportedLayout, project: Project, out: Path | None, console: Console) -> None:
+    console.result(f"wrote {shown(imported.write(project, out))}\n")
+
+
+def _after(project: Project, imported: Sequence[ImportedLayout], out: Path | None, console: Console) -> None:
+    for source in dict.fromkeys(one.source for one in imported if one.source is not None):
+        console.say(f"The ordering is from {source}, not from zlayout. Run `zlayout plan` to see what a rewrite gains.")
+    again = load_project(project.root) if imported else project
+    for one in imported:
+        if layout_of(again, one.table) is None:
+            console.say(
+                f"`layouts:` in zlayout.yaml does not match {shown(one.path(project, out))}. Move the file, or add a "
+                "pattern.",
+                "warning",
+            )

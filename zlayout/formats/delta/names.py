@@ -1,0 +1,535 @@
+"""Finds Delta tables by name in the catalogs that store their locations: Hive metastore, Glue and Unity Catalog."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from urllib.parse import quote, urlsplit
+
+import pyarrow.fs as pa_fs
+
+from zlayout import reading
+from zlayout.errors import TableError, ZlayoutError
+from zlayout.formats.access import ATTEMPTS, CONNECT_SECONDS, READ_SECONDS, explained
+from zlayout.formats.base import Listed
+from zlayout.formats.delta.read.location import log_files, table_files
+from zlayout.formats.delta.read.log import LogFiles
+from zlayout.formats.storage import deltalake_options, s3_access, stores
+from zlayout.reading import TooLargeError, parse_json, require_parsable
+from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.table.location import GCS_SCHEME, S3_SCHEMES, canonical
+
+if TYPE_CHECKING:
+    from requests import Response
+
+# Converts what a catalog states for a name to an `Entry`, and an entry to the location of a Delta table.
+
+
+# For an external table of a data source, Spark stores a location with this ending, and the actual one as `path`.
+_PLACEHOLDER = "-__PLACEHOLDER__"
+_PROVIDER = "spark.sql.sources.provider"
+_TABLE_TYPE = "table_type"
+_VIEWS = frozenset({"VIEW", "VIRTUAL_VIEW", "MATERIALIZED_VIEW", "METRIC_VIEW"})
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/.*")
+# deltalake has clients of some forty schemes. Others than these do not use the declared storage: `opendal+s3` sends the
+# credentials of this machine to AWS instead, and `sftp` starts ssh.
+_SCHEMES = frozenset({"file", *S3_SCHEMES, GCS_SCHEME, "abfs", "abfss", "hdfs", "viewfs"})
+# Characters that have a meaning in a URL, but belong to the name of a folder in a path of Hadoop.
+_AMBIGUOUS = "%?#\\"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name of a catalog.
+
+    Attributes:
+        name: The name within its namespace.
+        provider: The format of the table in lower case; empty if the catalog does not state it.
+        locations: The locations that the catalog states, in its own notation.
+    """
+
+    name: str
+    provider: str
+    is_view: bool
+    locations: tuple[str, ...]
+
+
+def metastore_entry(
+    name: str,
+    type_: str | None,
+    parameters: Mapping[str, str] | None,
+    location: str | None,
+    storage: Mapping[str, str] | None,
+) -> Entry:
+    """Make the entry of a table in a Hive metastore or in Glue, which have the same fields.
+
+    Args:
+        type_: The type, for example EXTERNAL_TABLE.
+        parameters: The parameters of the table. Spark states the format in `spark.sql.sources.provider`, Athena and
+            the crawlers of Glue in `table_type`.
+        location: The location in the storage descriptor.
+        storage: The parameters of the serde. Spark stores the location as `path` there.
+    """
+    parameters, paths = parameters or {}, [v for k, v in (storage or {}).items() if k.lower() == "path"]
+    provider = parameters.get(_PROVIDER) or parameters.get(_TABLE_TYPE) or ""
+    if location and not location.endswith(_PLACEHOLDER):
+        paths.append(location)
+    return Entry(name, provider.lower(), (type_ or "").upper() in _VIEWS, tuple(path for path in paths if path))
+
+
+def unity_entry(fields: Mapping[str, object]) -> Entry:
+    """Make the entry of a table of Unity Catalog from its fields in the REST API."""
+    view = str(fields.get("table_type")).upper() in _VIEWS
+    location = fields.get("storage_location")
+    provider = str(fields.get("data_source_format") or "").lower()
+    return Entry(str(fields.get("name")), provider, view, (str(location),) if location else ())
+
+
+def delta_location_of(entry: Entry, catalog: CatalogConfig, table: TableName) -> str:
+    """Return the location of a Delta table: a path for a local folder, else a URL.
+
+    Raises:
+        TableError: ZL135 if the entry is not a Delta table, ZL136 if its location cannot be used.
+    """
+    if entry.is_view or entry.provider != "delta":
+        found = "a view" if entry.is_view else f"a table of format {entry.provider or 'unknown'}"
+        raise TableError.of(
+            "ZL135",
+            f"expected a Delta table for {table} in catalog {catalog.name}, found {found}",
+            hint="name a table for which the catalog states spark.sql.sources.provider=delta or table_type=delta",
+            location=catalog.location,
+        )
+    by_canonical_form = {canonical(location): location for location in reversed(entry.locations)}
+    if reason := _unusable(by_canonical_form.values()):
+        message = f"the location of {table} in catalog {catalog.name} cannot be used: {reason}"
+        hint = "correct the location in the catalog, or declare the table in a catalog of type path"
+        raise TableError.of("ZL136", message, hint=hint, location=catalog.location)
+    ((path, location),) = by_canonical_form.items()
+    return path if location.lower().startswith("file:") else location
+
+
+def _unusable(locations: Iterable[str]) -> str:
+    """Return the reason why no location of an entry can be used; empty if there is one that can be used."""
+    locations = tuple(locations)
+    if not locations:
+        return "the catalog states no location"
+    if len(locations) > 1:
+        return f"the catalog states several locations: {' and '.join(sorted(locations))}"
+    (location,) = locations
+    parts = urlsplit(location)
+    if parts.password:
+        return "it contains credentials"
+    if not _URL.fullmatch(location) or not location.isprintable():
+        return f"expected a URL, found {location!r}"
+    if parts.scheme not in _SCHEMES:
+        return f"expected a location of the schemes {', '.join(sorted(_SCHEMES))}, found {parts.scheme}:"
+    if found := [character for character in _AMBIGUOUS if character in location]:
+        return f"readers differ in how they treat {found[0]!r} in {location}"
+    if {".", ".."} & set(parts.path.split("/")):
+        return f"it contains relative parts: {location}"
+    return ""
+
+
+class NameService(Protocol):
+    """A catalog that stores the locations of tables. Each method raises an error of the catalog's own library."""
+
+    def entry(self, namespace: str, name: str) -> Entry | None:
+        """Return the entry of a table, None if the catalog has none."""
+        ...
+
+    def namespaces(self) -> Iterable[str]:
+        """Return the names of all namespaces."""
+        ...
+
+    def entries(self, namespace: str) -> Iterable[Entry]:
+        """Return the entries of all tables in a namespace."""
+        ...
+
+
+# Lists the Delta tables of a catalog of type `path`: those in its `tables`, and the folders of its warehouse.
+
+
+def list_folders(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]:
+    """Yield the tables whose namespace and name match globs. A folder that is not a table is yielded with an error.
+
+    Raises:
+        TableError: ZL114, if the folders of the warehouse cannot be listed.
+    """
+    globs = pattern.identifier
+    found: dict[tuple[str, ...], TableError | None] = {}
+    for name in catalog.options.get("tables", {}):
+        parts = tuple(name.split("."))
+        if len(parts) == len(globs) and all(map(fnmatchcase, parts, globs)):
+            found[parts] = None
+    if warehouse := catalog.options.get("warehouse"):
+        try:
+            storage = log_files(str(warehouse), table_files(str(warehouse), deltalake_options(catalog)))
+            for parts in _folders(storage, globs):
+                found.setdefault(parts, _problem(storage, catalog, parts))
+        except (OSError, ValueError) as error:
+            cause = explained(error, "check the access to the warehouse")
+            message = f"the warehouse of catalog {catalog.name} cannot be listed: {cause.reason}"
+            raise TableError.of("ZL114", message, hint=cause.hint, location=catalog.location) from error
+    for parts, problem in sorted(found.items()):
+        yield Listed(TableName(catalog.name, parts[:-1], parts[-1]), problem)
+
+
+def _folders(storage: pa_fs.FileSystem, globs: tuple[str, ...]) -> list[tuple[str, ...]]:
+    found: list[tuple[str, ...]] = [()]
+    for glob in globs:
+        found = [
+            (*above, info.base_name)
+            for above in found
+            for info in storage.get_file_info(pa_fs.FileSelector("/".join(above), allow_not_found=True))
+            if info.type == pa_fs.FileType.Directory
+            and not info.base_name.startswith(("_", "."))
+            and fnmatchcase(info.base_name, glob)
+        ]
+    return found
+
+
+def _problem(storage: pa_fs.FileSystem, catalog: CatalogConfig, parts: tuple[str, ...]) -> TableError | None:
+    if LogFiles(pa_fs.SubTreeFileSystem("/".join(parts), storage)).sizes:
+        return None
+    message = f"expected a Delta table at {'/'.join(parts)} in the warehouse of {catalog.name}, found none"
+    return TableError.of("ZL110", message, hint="a Delta table has a folder _delta_log", location=catalog.location)
+
+
+# Reads the AWS Glue Data Catalog through boto3.
+
+
+class Glue:
+    """See `zlayout.formats.delta.names.NameService`. boto3 finds the credentials in its usual chain."""
+
+    def __init__(self, catalog: CatalogConfig) -> None:
+        import boto3
+        from botocore.config import Config
+
+        limits = Config(
+            connect_timeout=CONNECT_SECONDS,
+            read_timeout=READ_SECONDS,
+            retries={"total_max_attempts": ATTEMPTS, "mode": "standard"},
+        )
+        self._client = boto3.Session().client(
+            "glue", region_name=s3_access(catalog).region, endpoint_url=catalog.options.get("uri"), config=limits
+        )
+
+    def entry(self, namespace: str, name: str) -> Entry | None:
+        try:
+            return _glue_entry(self._client.get_table(DatabaseName=namespace, Name=name)["Table"])
+        except self._client.exceptions.EntityNotFoundException:
+            return None
+
+    def namespaces(self) -> Iterator[str]:
+        for page in self._client.get_paginator("get_databases").paginate():
+            yield from (database["Name"] for database in page["DatabaseList"])
+
+    def entries(self, namespace: str) -> Iterator[Entry]:
+        for page in self._client.get_paginator("get_tables").paginate(DatabaseName=namespace):
+            yield from map(_glue_entry, page["TableList"])
+
+
+def _glue_entry(table: Mapping[str, Any]) -> Entry:
+    storage = table.get("StorageDescriptor", {})
+    serde = storage.get("SerdeInfo", {}).get("Parameters")
+    return metastore_entry(
+        table["Name"], table.get("TableType"), table.get("Parameters"), storage.get("Location"), serde
+    )
+
+
+# Reads a Hive metastore through the Thrift client that pyiceberg ships.
+
+
+MAX_TABLES_PER_REQUEST = 100
+MAX_HIVE_RESPONSE_BYTES = 256 << 20  # of one request
+_PORT = 9083
+
+Result = TypeVar("Result")
+
+
+class Hive:
+    """See `zlayout.formats.delta.names.NameService`. A connection is opened for each request."""
+
+    def __init__(self, catalog: CatalogConfig) -> None:
+        self._uris = [uri.strip() for uri in str(catalog.options["uri"]).split(",")]
+
+    def entry(self, namespace: str, name: str) -> Entry | None:
+        from hive_metastore.ttypes import NoSuchObjectException
+
+        try:
+            return _hive_entry(self._ask(lambda client: client.get_table(namespace, name)))
+        except NoSuchObjectException:
+            return None
+
+    def namespaces(self) -> Iterator[str]:
+        yield from self._ask(lambda client: client.get_all_databases())
+
+    def entries(self, namespace: str) -> Iterator[Entry]:
+        names = self._ask(lambda client: client.get_all_tables(namespace))
+        for at in range(0, len(names), MAX_TABLES_PER_REQUEST):
+            yield from map(_hive_entry, self._tables(namespace, names[at : at + MAX_TABLES_PER_REQUEST]))
+
+    def _tables(self, namespace: str, names: list[str]) -> list[Any]:
+        return self._ask(lambda client: client.get_table_objects_by_name(namespace, names))
+
+    def _ask(self, request: Callable[[Any], Result]) -> Result:
+        from hive_metastore.ThriftHiveMetastore import Client
+        from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+        from thrift.transport.TSocket import TSocket
+        from thrift.transport.TTransport import TBufferedTransport
+
+        class LimitedSocket(TSocket):  # type: ignore[misc]
+            left = MAX_HIVE_RESPONSE_BYTES
+
+            def read(self, sz: int) -> bytes:
+                data: bytes = super().read(sz)
+                self.left -= len(data)
+                if self.left < 0:
+                    raise TooLargeError("the response", MAX_HIVE_RESPONSE_BYTES)
+                return data
+
+        with closing(self._connection()) as connection:
+            transport = LimitedSocket()
+            transport.setHandle(connection)
+            return request(Client(TBinaryProtocol(TBufferedTransport(transport))))
+
+    def _connection(self) -> socket.socket:
+        *others, last = ((url.hostname, url.port or _PORT) for url in map(urlsplit, self._uris))
+        for address in others:
+            with suppress(OSError):
+                return _connect(address)
+        return _connect(last)
+
+
+def _connect(address: tuple[str | None, int]) -> socket.socket:
+    connection = socket.create_connection(address, CONNECT_SECONDS)
+    connection.settimeout(READ_SECONDS)
+    return connection
+
+
+def _hive_entry(table: Any) -> Entry:
+    storage = table.sd
+    serde = storage.serdeInfo.parameters if storage and storage.serdeInfo else None
+    location = storage.location if storage else None
+    return metastore_entry(table.tableName, table.tableType, table.parameters, location, serde)
+
+
+# Reads Unity Catalog, open source or of Databricks, through its REST API.
+
+
+MAX_UNITY_RESPONSE_BYTES = 64 << 20  # after decompression; a page of Unity Catalog has at most some hundred entries
+MAX_PAGES = 10_000
+_PART = 1 << 14
+_API = "/api/2.1/unity-catalog"
+TOKENS = ("UNITY_CATALOG_TOKEN", "DATABRICKS_TOKEN")
+
+
+class Unity:
+    """See `zlayout.formats.delta.names.NameService`. An environment variable in `TOKENS` has the token."""
+
+    def __init__(self, catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -> None:
+        self._base = str(catalog.options["uri"]).rstrip("/").removesuffix(_API) + _API
+        self._catalog = str(catalog.options["warehouse"])
+        self._token = next((environ[name] for name in TOKENS if environ.get(name)), "")
+
+    def entry(self, namespace: str, name: str) -> Entry | None:
+        found = self._get(f"/tables/{quote(f'{self._catalog}.{namespace}.{name}', safe='')}", {})
+        return None if found is None else unity_entry(found)
+
+    def namespaces(self) -> Iterator[str]:
+        for schema in self._pages("schemas", {"catalog_name": self._catalog}):
+            yield str(schema["name"])
+
+    def entries(self, namespace: str) -> Iterator[Entry]:
+        yield from map(unity_entry, self._pages("tables", {"catalog_name": self._catalog, "schema_name": namespace}))
+
+    def _pages(self, resource: str, query: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
+        token = ""
+        for _ in range(MAX_PAGES):
+            page = self._get(f"/{resource}", {**query, **({"page_token": token} if token else {})}) or {}
+            yield from page.get(resource) or ()
+            token = page.get("next_page_token") or ""
+            if not token:
+                return
+        raise ValueError(f"expected at most {MAX_PAGES:,} pages of {resource}, found more")
+
+    def _get(self, path: str, query: Mapping[str, str]) -> Mapping[str, Any] | None:
+        """Return the JSON object of the response, None if the name does not exist."""
+        import requests
+
+        with requests.get(
+            self._base + path,
+            params=query,
+            auth=self._authorize,  # without `auth`, requests sends the password of ~/.netrc
+            timeout=(CONNECT_SECONDS, READ_SECONDS),
+            allow_redirects=False,
+            stream=True,
+        ) as answer:
+            text = _text_of(answer)
+        if answer.status_code == requests.codes.not_found and "error_code" in text:
+            return None
+        answer.raise_for_status()
+        if answer.status_code != requests.codes.ok:
+            raise ValueError(f"expected an answer of Unity Catalog, found HTTP status {answer.status_code}")
+        found = parse_json(text)
+        if not isinstance(found, dict):
+            raise ValueError("expected a JSON object of Unity Catalog, found other JSON")
+        return found
+
+    def _authorize(self, request: Any) -> Any:
+        if self._token:
+            request.headers["Authorization"] = f"Bearer {self._token}"
+        return request
+
+
+def _text_of(answer: Response) -> str:
+    content = bytearray()
+    for part in answer.iter_content(_PART):
+        content += part
+        if len(content) > MAX_UNITY_RESPONSE_BYTES:
+            raise TooLargeError("the response", MAX_UNITY_RESPONSE_BYTES)
+    require_parsable(content, "the response")
+    return content.decode("utf-8", "replace")
+
+
+# Finds Delta tables by name in the catalogs that store their locations: Hive metastore, Glue and Unity Catalog.
+
+
+_OBJECT_BYTES = 500  # what an entry takes apart from its texts
+
+
+def at_location(catalog: CatalogConfig, table: TableName, location: str) -> CatalogConfig:
+    """Return a catalog of type `path` that has only this table, and the storage options of `catalog`."""
+    kept = {key: catalog.options[key] for key in ("storage", "properties") if key in catalog.options}
+    options = {**kept, "tables": {".".join(table.identifier): location}}
+    return replace(catalog, type="path", options=options)
+
+
+class Names:
+    """Looks up the tables of one catalog by name. A catalog of type `path` has their locations itself."""
+
+    def __init__(self, catalog: CatalogConfig) -> None:
+        self._catalog = catalog
+
+    def located(self, table: TableName) -> CatalogConfig:
+        """Return a catalog of type `path` that has the table, with the location that the catalog's service states.
+
+        A catalog that is of this type already is returned unchanged.
+
+        Raises:
+            TableError: ZL133, ZL134 if there is no such table, ZL135 if it is not a Delta table, ZL136.
+        """
+        if self._catalog.type == "path":
+            return self._catalog
+        self._require_namespace(table)
+        with _service_errors(self._catalog):
+            entry = self._service.entry(table.namespace[0], table.name)
+        if entry is None:
+            raise _missing(self._catalog, table, "check catalog, namespace and table name")
+        return _at_entry(self._catalog, table, entry)
+
+    def listed(self, pattern: TableName) -> Iterator[Listed]:
+        """Yield the tables whose namespace and name match globs, each with the error if it cannot be used.
+
+        Raises:
+            TableError: ZL114 or ZL133, if the storage or the service cannot be reached.
+        """
+        if self._catalog.type == "path":
+            yield from list_folders(self._catalog, pattern)
+            return
+        self._require_namespace(pattern)
+        with _service_errors(self._catalog):
+            limit = _ListLimit()
+            found = [
+                (TableName(self._catalog.name, (namespace,), entry.name), entry)
+                for namespace in sorted(limit.names(self._service.namespaces()))
+                if fnmatchcase(namespace, pattern.namespace[0])
+                for entry in sorted(limit.entries(self._service.entries(namespace)), key=lambda entry: entry.name)
+                if fnmatchcase(entry.name, pattern.name)
+            ]
+        for table, entry in found:
+            try:
+                _at_entry(self._catalog, table, entry)
+            except TableError as error:
+                yield Listed(table, error)
+            else:
+                yield Listed(table)
+
+    def _require_namespace(self, table: TableName) -> None:
+        if len(table.namespace) != 1:
+            raise _missing(self._catalog, table, "write catalog.namespace.table, with one namespace")
+
+    @cached_property
+    def _service(self) -> NameService:
+        """All threads share the client."""
+        if self._catalog.type == "glue":
+            return Glue(self._catalog)
+        if self._catalog.type == "hive":
+            return Hive(self._catalog)
+
+        return Unity(self._catalog)
+
+
+class _ListLimit:
+    """Limits the memory of what a service lists, in any number of pages."""
+
+    def __init__(self) -> None:
+        self._left = reading.MAX_LISTED_BYTES
+
+    def names(self, names: Iterable[str]) -> Iterator[str]:
+        """Yield the names. Raises TooLargeError."""
+        for name in names:
+            self._take(name)
+            yield name
+
+    def entries(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """Yield the entries. Raises TooLargeError."""
+        for entry in entries:
+            self._take(entry.name, entry.provider, *entry.locations)
+            yield entry
+
+    def _take(self, *texts: str) -> None:
+        self._left -= _OBJECT_BYTES + sum(map(len, texts))
+        if self._left < 0:
+            raise reading.TooLargeError("the list of tables of the service", reading.MAX_LISTED_BYTES)
+
+
+def _at_entry(catalog: CatalogConfig, table: TableName, entry: Entry) -> CatalogConfig:
+    found = at_location(catalog, table, location := delta_location_of(entry, catalog, table))
+    if missing := stores(found) - stores(catalog):
+        raise TableError.of(
+            "ZL136",
+            f"{table} is at {location}, but catalogs.{catalog.name} does not state that its tables are on "
+            f"{', '.join(sorted(missing))}",
+            hint=f"add catalogs.{catalog.name}.storage, so that Spark gets the jars of this store",
+            location=catalog.location,
+        )
+    return found
+
+
+@contextmanager
+def _service_errors(catalog: CatalogConfig) -> Iterator[None]:
+    try:
+        yield
+    except ZlayoutError:
+        raise
+    except Exception as error:
+        cause = explained(error, f"check uri and credentials of catalogs.{catalog.name}")
+        raise TableError.of(
+            "ZL133",
+            f"catalog {catalog.name} (type {catalog.type}) cannot be reached: {cause.reason}",
+            hint=cause.hint,
+            location=catalog.location,
+        ) from error
+
+
+def _missing(catalog: CatalogConfig, table: TableName, hint: str) -> TableError:
+    message = f"table {table} does not exist in catalog {catalog.name}"
+    return TableError.of("ZL134", message, hint=hint, location=catalog.location)

@@ -1,0 +1,408 @@
+"""The strict rules of `where`: columns, literals and a few operators are allowed. Everything else is rejected."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from typing import Any
+
+from sqlglot import exp
+
+from zlayout.message_text import quote_value
+from zlayout.predicate.inverse import compared_period, inverse_of
+from zlayout.predicate.model import (
+    And,
+    Compare,
+    IsNull,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    RejectedError,
+    TextOnly,
+    Value,
+    conjunction,
+    day,
+    end_of,
+    instant,
+    number,
+    starts_with,
+)
+from zlayout.predicate.sql_tree import (
+    COMPARISONS,
+    TIMESTAMP_TYPES,
+    Comparisons,
+    column_parts,
+    compared,
+    constant,
+    convert,
+    further_arguments,
+    is_column,
+    literal_value,
+    operands,
+    root,
+)
+
+# The lenient rules of workloads: convert a condition of a query to a predicate, or state why it cannot be used.
+
+
+MAX_IN_VALUES = 10_000  # An IN with more values is an unused condition.
+_COMPARISONS: Comparisons = {**COMPARISONS, exp.NullSafeEQ: "="}
+
+
+class Reason(StrEnum):
+    """Why a condition cannot be used for skipping files."""
+
+    SUBQUERY = "a subquery"
+    TWO_COLUMNS = "compares columns (a join)"
+    EXPRESSION = "a function or arithmetic on a column"
+    NOT_CONSTANT = "a comparison with an expression that is not constant"
+    LEFT_OUT = "a value that the workload leaves out (`?`)"
+    NO_PREFIX = "a pattern that begins with a wildcard"
+    NEGATED = "a negation that min and max cannot decide"
+    NOT_SUPPORTED = "a condition that min and max cannot decide"
+    NO_OWNER = "a column whose table is unknown (qualify the column)"
+    SEVERAL_TABLES = "an OR over several tables"
+    OUTER_JOIN = "a condition that does not limit the table, because of an outer join"
+    AFTER_GROUPING = "a condition on groups or windows"
+    COMPUTED = "a condition on a computed column"
+    JOIN_FILTER = "a filter through a join, which limits the table only at run time"
+    LIMIT = "a LIMIT, after which engines stop reading"
+    TABLE_FUNCTION = "a condition on the rows of a table function"
+    NO_BOUNDS = "a column without min and max"
+    NOT_COMPARABLE = "a value that cannot be compared with the type of the column"
+    UNKNOWN_COLUMN = "a column that the table does not have"
+
+
+# Conditions that are equivalent to their predicates, so that the negations are equivalent, too.
+NEGATABLE = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.Is)
+
+
+@dataclass
+class UnusableError(Exception):
+    """The condition cannot be used, for this reason."""
+
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """The predicate of a condition.
+
+    Attributes:
+        predicate: A predicate that is true for every row for which the condition is true.
+        exact: Whether it is equivalent to the condition, so that it may be negated.
+        inverted: Whether the condition is an inverted condition.
+    """
+
+    predicate: Predicate
+    exact: bool = True
+    inverted: bool = False
+
+
+def condition(node: exp.Expr, name: Callable[[exp.Expr], str]) -> Converted:
+    """Convert one condition to a predicate.
+
+    Args:
+        node: the condition. It is not an AND, OR or NOT.
+        name: returns the name that a column gets in the predicate. It may raise UnusableError.
+
+    Raises:
+        UnusableError: with the reason why the condition cannot be used.
+    """
+    if node.find(exp.Query):
+        raise UnusableError(Reason.SUBQUERY)
+    if (node.this if isinstance(node, exp.Escape) else node).args.get("negate"):  # how sqlglot represents NOT LIKE
+        raise UnusableError(Reason.NEGATED)
+    rules = _WorkloadRules(node, name)
+    exact = isinstance(node, NEGATABLE)
+    if isinstance(node, exp.In) and len(node.expressions) > MAX_IN_VALUES:
+        raise rules.rejection(node)
+    if found := _inverted(node, rules):
+        predicate, equivalent = found
+        return Converted(predicate, exact and equivalent, inverted=True)
+    return Converted(_plain(node, rules), exact)
+
+
+def _plain(node: exp.Expr, rules: _WorkloadRules) -> Predicate:
+    match node:
+        case exp.Escape() if isinstance(node.this, exp.Like) and isinstance(node.expression, exp.Literal):
+            return _workload_like(node.this, node.expression.name, rules)
+        case exp.Like():
+            return _workload_like(node, "\\", rules)
+        case exp.StartsWith() if isinstance(prefix := constant(node.expression), str) and prefix:
+            return starts_with(rules.column(node.this), prefix)
+        case exp.Column() | exp.Dot():
+            return Compare(rules.column(node), "=", True)
+    return convert(node, rules, _COMPARISONS)
+
+
+def _inverted(node: exp.Expr, rules: _WorkloadRules) -> tuple[Predicate, bool] | None:
+    """Convert a comparison of a function of a column to a predicate on the column, and whether it is exact."""
+    try:
+        subject, sides = compared(node, lambda side: inverse_of(side) is not None)
+        inverse = inverse_of(subject) if sides else None
+        values = [(operator, constant(side)) for operator, side in sides]
+        if inverse is None or any(value is None for _, value in values):
+            return None
+        name = rules.column(inverse.column)
+        found = [inverse.solve(name, operator, value) for operator, value in values if value is not None]
+    except (ValueError, OverflowError, InvalidOperation):
+        return None
+    parts = [part for part in found if part is not None]
+    if not parts or len(parts) < len(found):
+        return None
+    whole = Or(tuple(parts)) if type(node) is exp.In and len(parts) > 1 else conjunction(parts)
+    return None if whole is None else (whole, inverse.exact)
+
+
+@dataclass(frozen=True)
+class _WorkloadRules:
+    """`Rules` that reject with UnusableError. Its reason is why `condition` as a whole cannot be used."""
+
+    condition: exp.Expr
+    name: Callable[[exp.Expr], str]
+
+    def column(self, node: exp.Expr) -> str:
+        node = node.unnest()
+        if not is_column(node):
+            raise self.rejection(node)
+        return self.name(node)
+
+    def value(self, node: exp.Expr) -> Value:
+        if (found := constant(node)) is None:
+            raise self.rejection(node)
+        return found
+
+    def rejection(self, node: exp.Expr) -> UnusableError:
+        del node
+        whole = self.condition
+        if type(whole) not in _COMPARISONS and not isinstance(whole, exp.Between | exp.In | exp.Is | exp.Like):
+            return UnusableError(Reason.NOT_SUPPORTED)
+        sides = [side for side in (whole.args.get("this"), whole.args.get("expression")) if isinstance(side, exp.Expr)]
+        has_column = [side.find(exp.Column) is not None for side in sides]
+        if len(sides) == 2 and all(has_column):
+            return UnusableError(Reason.TWO_COLUMNS)
+        if sides and has_column[0] and not isinstance(sides[0].unnest(), exp.Column):
+            return UnusableError(Reason.EXPRESSION)
+        return UnusableError(Reason.LEFT_OUT if whole.find(exp.Placeholder) else Reason.NOT_CONSTANT)
+
+
+def _workload_like(node: exp.Expr, escape: str, rules: _WorkloadRules) -> Predicate:
+    """Convert LIKE: with a wildcard it is the range of strings with the prefix before it, and without one it is `=`."""
+    pattern = rules.value(node.expression)
+    if not isinstance(pattern, str):
+        raise rules.rejection(node)
+    if len(escape) != 1:
+        raise UnusableError(Reason.NO_PREFIX)
+    sign = re.escape(escape)
+    prefix = re.compile(rf"(?:{sign}.|[^%_{sign}])*", re.DOTALL).match(pattern)
+    if prefix is None or not prefix[0]:
+        raise UnusableError(Reason.NO_PREFIX)
+    text = re.sub(sign + "(.)", r"\1", prefix[0], flags=re.DOTALL)
+    column = rules.column(node.this)
+    return Compare(column, "=", TextOnly(text)) if prefix.end() == len(pattern) else starts_with(column, text)
+
+
+# The strict rules of `where`: columns, literals and a few operators are allowed. Everything else is rejected.
+
+
+ALLOWED = "allowed: AND OR NOT, = != < <= > >= <=>, IN, BETWEEN, LIKE 'prefix%', IS NULL, columns, days(c) and literals"
+_SUFFIXED = {"TINYINT": int, "SMALLINT": int, "INT": int, "BIGINT": int, "DOUBLE": float, "DECIMAL": Decimal}
+_NAMES = {
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div", "IntDiv", "Mod", "Neg"), "arithmetic"),
+    "Between": "BETWEEN SYMMETRIC",
+    "NullSafeNEQ": "IS DISTINCT FROM",
+    "Is": "IS other than IS [NOT] NULL",
+    "RegexpLike": "RLIKE",
+    "Literal": "a literal by itself",
+}
+ALWAYS, NEVER = And(()), Or(())
+_PERIODS = {
+    "years": ("YEAR", r"(\d{4})", "2026"),
+    "months": ("MONTH", r"(\d{4})-(\d{2})", "2026-01"),
+    "days": ("DAY", r"(\d{4})-(\d{2})-(\d{2})", "2026-01-31"),
+    "hours": ("HOUR", r"(\d{4})-(\d{2})-(\d{2})-(\d{2})", "2026-01-31-23"),
+}
+_PATTERN = "use LIKE with a prefix followed by %, for example c LIKE 'eu-%'"
+_COMPARED: dict[Operator, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def strict_predicate(node: exp.Expr) -> Predicate:
+    """Convert a parsed `where` to an equivalent predicate.
+
+    Raises:
+        RejectedError: ZL030, ZL031 or ZL032.
+    """
+    node = node.unnest()
+    if type(node) is exp.And:
+        return conjunction(map(strict_predicate, operands(node, exp.And))) or And(())
+    if type(node) is exp.Or:
+        return Or(tuple(map(strict_predicate, operands(node, exp.Or))))
+    if type(node) is exp.Not:
+        return Not(strict_predicate(node.this))
+    if type(node) is exp.Boolean:
+        return ALWAYS if node.this else NEVER
+    rules = _WhereRules()
+    if type(node) is exp.Like:
+        return Not(_like(node, rules)) if node.args.get("negate") else _like(node, rules)
+    if type(node) is exp.NullSafeEQ:
+        return _null_safe(node, rules)
+    if type(node) in COMPARISONS and (found := _constant(node)) is not None:
+        return ALWAYS if found else NEVER
+    return _transformed(node, rules) or convert(node, rules)
+
+
+def _like(node: exp.Expr, rules: _WhereRules) -> Predicate:
+    """Convert LIKE: with a prefix and `%` it is a range of strings, and without a wildcard it is `=`."""
+    column, pattern = rules.column(node.this), node.expression.unnest()
+    if type(pattern) is not exp.Literal or not pattern.is_string:
+        raise _not_allowed("LIKE without a string literal", _PATTERN)
+    text = str(pattern.this)
+    prefix = text.rstrip("%")
+    if any(sign in prefix for sign in "%_\\"):
+        raise _not_allowed(f"LIKE {quote_value(text)}", _PATTERN)
+    if not prefix:
+        return Not(IsNull(column)) if text else Compare(column, "=", TextOnly())
+    if prefix == text:
+        return Compare(column, "=", TextOnly(text))
+    return starts_with(column, prefix)
+
+
+def _null_safe(node: exp.Expr, rules: _WhereRules) -> Predicate:
+    """Convert `c <=> v` to `c = v AND c IS NOT NULL`, which is never null, and `c <=> NULL` to `c IS NULL`."""
+    left, right = node.this.unnest(), node.expression.unnest()
+    if is_column(left) and is_column(right):
+        raise _not_allowed("a comparison of two columns", "compare a column with a literal")
+    if is_column(right):
+        left, right = right, left
+    column = rules.column(left)
+    if type(right) is exp.Null:
+        return IsNull(column)
+    return And((Compare(column, "=", rules.value(right)), Not(IsNull(column))))
+
+
+def _constant(node: exp.Expr) -> bool | None:
+    """The truth value of a comparison of two numbers, strings or booleans; None for another comparison."""
+    left, right = (literal_value(side.unnest()) for side in (node.this, node.expression))
+    for types in ((bool,), (str,), (int, Decimal)):
+        if type(left) in types and type(right) in types:
+            return bool(_COMPARED[COMPARISONS[type(node)]](left, right))
+    return None
+
+
+class _WhereRules:
+    def column(self, node: exp.Expr) -> str:
+        node = node.unnest()
+        if type(node) in (exp.Literal, exp.Boolean, exp.Null, exp.Neg, exp.Cast, exp.TryCast):
+            raise _not_allowed("a comparison without a column", "compare a column with a literal")
+        if not is_column(node):
+            raise self.rejection(root(node))
+        parts = column_parts(node)
+        for part in parts:
+            if type(part) is not exp.Identifier:
+                raise self.rejection(part)
+            if not part.name or "." in part.name or not part.name.isprintable():
+                raise _not_allowed(f"the column name {quote_value(part.name)}", "write a nested column as a.b")
+        return ".".join(part.name for part in parts)
+
+    def value(self, node: exp.Expr) -> Value:
+        node = node.unnest()
+        if (found := literal_value(node)) is not None:
+            return found
+        if type(node) is exp.Neg:
+            value = self.value(node.this)
+            if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+                raise RejectedError("ZL032", "expected a number after '-'")
+            # unary minus would round a decimal to the 28 digits of Python's context
+            return value.copy_negate() if isinstance(value, Decimal) else -value
+        if type(node) is exp.Null:
+            raise _not_allowed("a comparison with NULL", "write IS NULL")
+        if type(node) in (exp.Cast, exp.TryCast) and type(node.this) is exp.Literal:
+            return _typed(node)
+        if type(node) is exp.Column:
+            hint = "compare a column with a literal, and put strings in '...'"
+            raise _not_allowed(f"the column {quote_value(node.name)} as a value", hint)
+        raise self.rejection(node)
+
+    def rejection(self, node: exp.Expr) -> RejectedError:
+        if type(node) is exp.Column:
+            return RejectedError(
+                "ZL030", f"expected a condition, found the column {quote_value(node.name)}", "write c = true"
+            )
+        if type(node) in COMPARISONS:
+            return _not_allowed("a comparison of two columns", "compare a column with a literal")
+        if type(node) is exp.In:
+            if not (others := further_arguments(node)):
+                return RejectedError("ZL030", "IN needs at least one value")
+            return _not_allowed("a subquery" if others[0] == "query" else f"IN {others[0].upper()}")
+        if isinstance(node, exp.Anonymous):
+            return _not_allowed(f"the function {quote_value(str(node.this))[1:-1]}()")
+        if isinstance(node, exp.Subquery | exp.Query | exp.Exists):
+            return _not_allowed("a subquery")
+        if isinstance(node, exp.Func) and not isinstance(node, exp.Connector | exp.Binary):
+            return _not_allowed(f"the function {node.sql_name().lower()}()")
+        return _not_allowed(_NAMES.get(type(node).__name__, type(node).__name__.upper()))
+
+
+def _not_allowed(name: str, hint: str = ALLOWED) -> RejectedError:
+    return RejectedError("ZL031", f"{name} is not allowed", hint)
+
+
+def _typed(node: exp.Expr) -> Value:
+    """The value of a literal DATE '...' or TIMESTAMP '...', or of a number with a suffix such as 1L or 1.5BD."""
+    text, target = str(node.this.this), node.args["to"].this.name
+    if target == "DATE":
+        return day(text)
+    if target in TIMESTAMP_TYPES:
+        return instant(text)
+    if target in _SUFFIXED and (not node.this.is_string or target == "DECIMAL"):
+        return number(text, _SUFFIXED[target])
+    raise _not_allowed(f"a literal of type {target}")
+
+
+def _transformed(node: exp.Expr, rules: _WhereRules) -> Predicate | None:
+    """Convert a comparison with a transform such as `days(c)`, whose literals are as in Iceberg's partition paths."""
+    call, sides = compared(node, lambda side: _transform_of(side) != "")
+    name = _transform_of(call)
+    if not (name and sides):
+        return None
+    column, (unit, _, example) = rules.column(call.expressions[0]), _PERIODS[name]
+    parts = []  # a transform returns the period that contains the value: each comparison is a range of the column
+    for operator_, side in sides:
+        value = rules.value(side)
+        try:
+            low = _start(name, value)
+            parts.append(compared_period(column, operator_, low, end_of(low, unit), is_start=True))
+        except (ValueError, OverflowError):
+            message = f"expected a period like '{example}' for {name}(), found {quote_value(str(value))}"
+            raise RejectedError("ZL032", message) from None
+    return Or(tuple(parts)) if type(node) is exp.In else conjunction(parts)
+
+
+def _transform_of(node: exp.Expr) -> str:
+    name = str(node.this).lower() if isinstance(node, exp.Anonymous) and len(node.expressions) == 1 else ""
+    return name if name in _PERIODS else ""
+
+
+def _start(name: str, value: Value) -> date:
+    if name == "days" and isinstance(value, date) and not isinstance(value, datetime):
+        return value
+    found = re.fullmatch(_PERIODS[name][1], value, re.ASCII) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError(value)
+    parts = [int(part) for part in found.groups()]
+    year, month, day = (*parts[:3], 1, 1)[:3]
+    return datetime(year, month, day, parts[3]) if len(parts) == 4 else date(year, month, day)

@@ -1,0 +1,311 @@
+"""The history in a SQLite file. Several processes may append at the same time."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from zlayout.planner.actions import Reason
+from zlayout.planner.model import Status, TablePlan
+from zlayout.planner.run_report import ResultStatus, RunReport, TableResult
+from zlayout.sqlite_files import Database, open_database, schema
+
+# History records as plain data: what one command found and did at one table. They contain no value of a row.
+
+
+# The version of the fields of a record. A history of another version is neither read nor written.
+RECORD_VERSION = 1
+
+
+class Command(StrEnum):
+    """The command that made a record."""
+
+    PLAN = "plan"
+    DRIFT = "drift"
+    APPLY = "apply"
+
+
+class RecordState(StrEnum):
+    """The state of a table at the end of a command."""
+
+    AS_DECLARED = "as_declared"
+    DRIFT = "drift"
+    DECAY = "decay"
+    FIRST_LAYOUT = "first_layout"
+    REFUSED = "refused"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRecord:
+    """The metrics of one z-order column.
+
+    Attributes:
+        touched: Touched at the beginning of the command.
+        floor: The lowest touched of any layout; None if it is unknown.
+        predicted: The forecast of touched after a rewrite; None without a sample.
+        measured: Touched after the rewrites of `apply`; None if nothing was measured.
+    """
+
+    column: str
+    touched: float
+    floor: float | None = None
+    predicted: float | None = None
+    measured: float | None = None
+
+    @property
+    def last(self) -> float:
+        """Touched at the end of the command."""
+        return self.touched if self.measured is None else self.measured
+
+
+@dataclass(frozen=True, slots=True)
+class DecayRecord:
+    """The value of one decay measure in the worst partition, and its tolerance, at the beginning of the command."""
+
+    measure: str
+    value: float
+    tolerance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What one command found and did at one table.
+
+    Attributes:
+        time: The end of the command, in UTC.
+        run_id: The run id of `apply`; for other commands an id that all records of the command share.
+        layout_id: The id of the declared layout.
+        state: The state of the table at the end.
+        files: The number of live files at the end.
+        bytes: The size of the live files at the end.
+        rewrite_bytes: `apply`: the bytes that were rewritten; other commands: the bytes to rewrite.
+        columns: The z-order columns; empty if the table could not be read.
+        decay: The decay measures.
+    """
+
+    time: datetime
+    run_id: str
+    command: Command
+    table: str
+    layout_id: str
+    state: RecordState
+    files: int
+    bytes: int
+    rewrite_bytes: int
+    columns: tuple[ColumnRecord, ...] = ()
+    decay: tuple[DecayRecord, ...] = ()
+
+    @property
+    def rewrote(self) -> bool:
+        """Whether the command rewrote files."""
+        return self.command is Command.APPLY and self.rewrite_bytes > 0
+
+    def row(self) -> dict[str, Any]:
+        """Return the record as a row of a history: plain values, and lists of maps for columns and decay measures."""
+        plain = {"command": self.command.value, "state": self.state.value}
+        return {"record_version": RECORD_VERSION, **asdict(self), **plain}
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Record:
+        """Return the record of a row. Raises ValueError, TypeError or KeyError if the row is not a record."""
+        if row["record_version"] != RECORD_VERSION:
+            raise ValueError(f"expected record version {RECORD_VERSION}, found {row['record_version']}")
+        parsed = {
+            "time": row["time"].astimezone(UTC),
+            "command": Command(row["command"]),
+            "state": RecordState(row["state"]),
+            "columns": tuple(ColumnRecord(**column) for column in row["columns"]),
+            "decay": tuple(DecayRecord(**decay) for decay in row["decay"]),
+        }
+        return cls(**{key: parsed.get(key, value) for key, value in row.items() if key != "record_version"})
+
+
+# Make history records from a plan or a run report. All functions are pure.
+
+
+_OF_RESULT = {
+    ResultStatus.AS_DECLARED: RecordState.AS_DECLARED,
+    ResultStatus.FAILED: RecordState.ERROR,
+    ResultStatus.UNKNOWN: RecordState.ERROR,
+}
+_DRIFTED = (Reason.LAYOUT_CHANGED, Reason.PARTITIONING_CHANGED)
+
+
+def records_of(
+    report: RunReport, layout_ids: Mapping[str, str], command: Command, run_id: str, time: datetime
+) -> list[Record]:
+    """Return one record per table.
+
+    Args:
+        report: What the command found, and the results of `apply`.
+        layout_ids: The id of the declared layout of each table, by table name.
+        run_id: The id for the records of tables without a result of `apply`.
+        time: The end of the command, in UTC.
+    """
+    records = []
+    for table in report.plan.tables:
+        result = report.results.get(table.table)
+        rewritten = result.bytes_removed if result else 0
+        record = Record(
+            time=time,
+            run_id=result.run_id if result else run_id,
+            command=command,
+            table=table.table,
+            layout_id=layout_ids.get(table.table, ""),
+            state=state_of(table, result),
+            files=table.files + (result.files_added - result.files_removed if result else 0),
+            bytes=table.bytes + (result.bytes_added - rewritten if result else 0),
+            rewrite_bytes=rewritten if command is Command.APPLY else table.rewrite_bytes,
+            columns=tuple(_columns(table, result)),
+            decay=tuple(DecayRecord(decay.measure.value, decay.value, decay.tolerance) for decay in table.decay),
+        )
+        records.append(record)
+    return records
+
+
+def _columns(table: TablePlan, result: TableResult | None) -> Iterator[ColumnRecord]:
+    measured = {column.column: column for column in result.columns} if result else {}
+    for column in table.columns:
+        after = measured.get(column.column)
+        predicted = after.predicted if after and after.predicted is not None else column.predicted
+        yield ColumnRecord(column.column, column.touched, column.floor, predicted, after.touched if after else None)
+
+
+def state_of(table: TablePlan, result: TableResult | None = None) -> RecordState:
+    """Return the state of a table at the end of a command.
+
+    It is that of the plan if the command did not apply it, or if `apply` left changes for a later run.
+    """
+    if result is not None and result.outcome in _OF_RESULT:
+        return _OF_RESULT[result.outcome]
+    if table.status in (Status.REFUSED, Status.ERROR):
+        return RecordState.REFUSED if table.status is Status.REFUSED else RecordState.ERROR
+    if table.as_declared:
+        return RecordState.AS_DECLARED
+    if table.is_first:
+        return RecordState.FIRST_LAYOUT
+    drifted = table.selects_nothing or table.drift or table.partitioning
+    if drifted or any(group.reason in _DRIFTED for group in table.groups):
+        return RecordState.DRIFT
+    return RecordState.DECAY
+
+
+# The history in a SQLite file. Several processes may append at the same time.
+
+
+# Identifies the file as a history of zlayout: "ZLAY" in ASCII.
+APPLICATION_ID = 0x5A4C4159
+# The time to wait for other processes that write, in seconds.
+MAX_WAIT = 10.0
+_COLUMNS = (
+    "time", "run_id", "command", "table_name", "layout_id", "state",
+    "files", "bytes", "rewrite_bytes", "columns", "decay",
+)  # fmt: skip
+_CREATE = (
+    """CREATE TABLE records (
+        id INTEGER PRIMARY KEY, time TEXT NOT NULL, run_id TEXT NOT NULL, command TEXT NOT NULL,
+        table_name TEXT NOT NULL, layout_id TEXT NOT NULL, state TEXT NOT NULL, files INTEGER NOT NULL,
+        bytes INTEGER NOT NULL, rewrite_bytes INTEGER NOT NULL, columns TEXT NOT NULL, decay TEXT NOT NULL)""",
+    "CREATE INDEX records_of_table ON records (table_name, time)",
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    f"PRAGMA user_version = {RECORD_VERSION}",
+)
+_INSERT = f"INSERT INTO records ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+_NEWEST = f"SELECT {', '.join(_COLUMNS)} FROM records WHERE table_name = ? ORDER BY time DESC, id DESC LIMIT ?"
+
+
+class SqliteStore:
+    """A history in one file. Its methods raise any exception if the file cannot be read or written."""
+
+    def __init__(self, path: Path, keep_days: int, max_wait: float = MAX_WAIT) -> None:
+        self._path, self._keep_days, self._max_wait = path, keep_days, max_wait
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Add records, and remove those that are too old."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        oldest = _text(datetime.now(UTC) - timedelta(days=self._keep_days))
+        with open_database(self._path, self._max_wait, writes=True) as opened, self._writing(opened):
+            database = opened.connection
+            if not _version(database):
+                for statement in _CREATE:
+                    database.execute(statement)
+            database.executemany(_INSERT, map(_row, records))
+            database.execute("DELETE FROM records WHERE time < ?", (oldest,))
+
+    def read(self, tables: Iterable[str], limit: int) -> dict[str, list[Record]]:
+        """Return the newest records of each table, at most `limit` per table, oldest first.
+
+        A history that does not exist yet has no records.
+        """
+        if not self._path.exists():
+            return {}
+        with open_database(self._path, self._max_wait, writes=False) as (database, _):
+            if not _version(database):
+                return {}
+            rows = ((table, database.execute(_NEWEST, (table, limit)).fetchall()) for table in tables)
+            return {table: [_record(row) for row in reversed(newest)] for table, newest in rows if newest}
+
+    @contextmanager
+    def _writing(self, opened: Database) -> Iterator[None]:
+        database, until = opened.connection, time.monotonic() + self._max_wait
+        # SQLite does not wait for other writers when it changes the journal mode, so the statement is repeated.
+        while True:
+            opened.deferral.check()
+            try:
+                database.execute("PRAGMA journal_mode = WAL")
+                break
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+                time.sleep(0.02)
+        database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            database.execute("ROLLBACK")
+            raise
+        database.execute("COMMIT")
+
+
+def _version(database: sqlite3.Connection) -> int:
+    (owner,), (version,) = (
+        database.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
+    )
+    objects = schema(database)
+    if not (owner or version or objects):
+        return 0
+    if owner != APPLICATION_ID:
+        raise ValueError("expected a history of zlayout, found another database")
+    if version != RECORD_VERSION:
+        raise ValueError(f"expected record version {RECORD_VERSION}, found {version}")
+    if {" ".join(found.sql.split()) for found in objects} != {" ".join(sql.split()) for sql in _CREATE[:2]}:
+        raise ValueError("expected the table of a history of zlayout, found other tables, views or triggers")
+    return int(version)
+
+
+def _text(time: datetime) -> str:
+    """Return a time as text in UTC. The alphabetical order of such texts is the order of the times."""
+    return time.astimezone(UTC).isoformat(timespec="milliseconds")
+
+
+def _row(record: Record) -> tuple[Any, ...]:
+    row = record.row() | {"time": _text(record.time), "table_name": record.table}
+    lists = {name: json.dumps(row[name], separators=(",", ":"), allow_nan=False) for name in ("columns", "decay")}
+    return tuple((row | lists)[name] for name in _COLUMNS)
+
+
+def _record(row: Sequence[Any]) -> Record:
+    values = dict(zip(_COLUMNS, row, strict=True))
+    lists = {name: json.loads(values[name]) for name in ("columns", "decay")}
+    time = datetime.fromisoformat(values["time"])
+    table = values.pop("table_name")
+    return Record.of_row({"record_version": RECORD_VERSION, **values, **lists, "time": time, "table": table})

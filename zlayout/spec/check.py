@@ -1,0 +1,238 @@
+"""Validate YAML documents against the JSON Schemas, and describe the violations as diagnostics."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from zlayout.errors import Diagnostic
+from zlayout.formats.registry import FORMATS
+from zlayout.message_text import describe_value, escape_unprintable, quote_value
+from zlayout.spec.yaml import Document
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
+    from jsonschema.protocols import Validator
+
+# Read the JSON Schemas, from the wheel or from a source checkout.
+
+
+_SCALAR = {"title": "text, a number, true or false", "type": ["string", "number", "boolean"]}
+_VERSIONS = {"layout": "v1", "project": "v1", "plan": "v2"}
+
+
+def schema_text(name: str) -> str:
+    """Return the text of the published schema `layout`, `project` or `plan`. Raises KeyError for another name."""
+    relative = f"{_VERSIONS[name]}/{name}.schema.json"
+    packed = files("zlayout").joinpath("schemas", relative)
+    if packed.is_file():
+        return packed.read_text(encoding="utf-8")
+    return Path(__file__).parents[2].joinpath("schemas", relative).read_text(encoding="utf-8")
+
+
+def load_schema(name: str) -> dict[str, Any]:
+    """Return a published schema as data, with the formats of the registry as catalog formats.
+
+    The names of Spark settings and catalog properties, which editors complete, are left out: `zlayout.spec.allowed`
+    checks them with their values. Callers share the result and must not change it.
+    """
+    return _schema(name, tuple(FORMATS))
+
+
+@cache
+def _schema(name: str, formats: tuple[str, ...]) -> dict[str, Any]:
+    schema: dict[str, Any] = json.loads(schema_text(name))
+    if name == "project":
+        schema["definitions"]["catalog"]["properties"]["format"]["enum"] = list(formats)
+        for settings in ("spark_settings", "catalog_properties"):
+            title = schema["definitions"][settings]["title"]
+            schema["definitions"][settings] = {"type": "object", "title": title, "additionalProperties": _SCALAR}
+    return schema
+
+
+# Validate YAML documents against the JSON Schemas, and describe the violations as diagnostics.
+
+
+Schema = Mapping[str, Any]
+MAX_VIOLATIONS = 100  # per file; further violations are not reported
+# Keys of earlier versions, and what takes their place.
+REMOVED_KEYS = {
+    "history.table": "name a SQLite file in history.path; `zlayout history TABLE --json` prints its records",
+    "notify": "send the report of drift from a step of your CI (docs/operate.md, Notifications)",
+}
+Violation = tuple[str, Diagnostic]  # dotted key, and a diagnostic without location
+
+
+def validate(document: Document, name: Literal["layout", "project"]) -> tuple[Diagnostic, ...]:
+    """Validate a document against a published schema.
+
+    Returns:
+        At most MAX_VIOLATIONS violations, each with the location of its key. A missing key has the location of the map
+        that should contain it.
+    """
+    found = (v for error in _validator(name, tuple(FORMATS)).iter_errors(document.data) for v in _violations(error))
+    # A value that violates several keywords of its schema is reported once.
+    listed = dict.fromkeys(islice(found, MAX_VIOLATIONS))
+    return tuple(located(document, key, diagnostic) for key, diagnostic in listed)
+
+
+def located(document: Document, key: str, diagnostic: Diagnostic) -> Diagnostic:
+    """Return the diagnostic with the location of `key` in the document."""
+    location = document.locations.get(key, document.location)
+    return Diagnostic(diagnostic.code, diagnostic.message, diagnostic.severity, diagnostic.hint, location)
+
+
+def suggestion(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return the hint `did you mean 'x'?` with the most similar known name, or an empty string if none is similar.
+
+    cutoff: the similarity from which a name is suggested, 0 to 1.
+    """
+    words = list(known)
+    same = [word for word in words if word.lower() == name.lower()]
+    close = same or get_close_matches(name, words, n=1, cutoff=cutoff)
+    return f"did you mean '{close[0]}'?" if close else ""
+
+
+def column_hint(name: str, known: Iterable[str]) -> str:
+    """Return the hint for a name that no column has: the fields of a struct, else a similar name, else all columns."""
+    names = tuple(known)
+    fields = [found for found in names if found.startswith(f"{name}.")]
+    if fields:
+        return f"fields of this struct: {', '.join(fields):.300}"
+    return suggestion(name, names) or f"known columns: {', '.join(names):.300}"
+
+
+@cache
+def _validator(name: str, formats: tuple[str, ...]) -> Validator:  # noqa: ARG001 - part of the cache key
+    """formats: the names in the registry, which the schema contains."""
+    from jsonschema import Draft4Validator, Draft7Validator, ValidationError
+    from jsonschema.validators import extend
+
+    def pattern(_validator: object, expected: str, value: object, _schema: object) -> Iterator[ValidationError]:
+        if isinstance(value, str) and not _regex(expected).search(value):
+            yield ValidationError(f"{value!r} does not match {expected!r}")
+
+    # Draft 7 accepts 1000.0 as an integer, but its layout id would differ from that of 1000. Draft 4 rejects it.
+    extended: Callable[..., type[Validator]] = extend
+    strict = extended(Draft7Validator, {"pattern": pattern}, type_checker=Draft4Validator.TYPE_CHECKER)
+    validator: Validator = strict(load_schema(name))
+    return validator
+
+
+@cache
+def _regex(pattern: str) -> re.Pattern[str]:
+    # In JSON Schema, as in JavaScript, `$` matches only at the end. In Python it also matches before a final newline.
+    return re.compile(pattern[:-1] + r"\Z" if pattern.endswith("$") else pattern)
+
+
+def _violations(error: ValidationError) -> Iterator[Violation]:
+    value: Any = error.instance
+    schema: Any = error.schema
+    key = _key(error.absolute_path)
+    match error.validator:
+        case "required":
+            yield from _missing(value, schema, key)
+        case "additionalProperties":
+            yield from _unknown(value, schema, key)
+        case "oneOf" if isinstance(value, dict):
+            yield key, _table_or_match(value, schema)
+        case "anyOf" if not key:
+            hint = "declare zorder.columns, or only files.target_size to combine small files without an order"
+            yield key, Diagnostic("ZL011", "key 'zorder' is missing", hint=hint)
+        case "dependencies" if key:
+            hint = _example("windows", schema["properties"])
+            yield key, Diagnostic("ZL011", f"key 'windows' is missing{_within(key)}", hint=hint)
+        case "dependencies":
+            message = "key 'match' is missing: exclude and only limit the tables that it matches"
+            yield key, Diagnostic("ZL011", message, hint=_example("match", schema["properties"]))
+        case "anyOf" if isinstance(value, dict) and (inner := _map_violations(error)):
+            for violation in inner:
+                yield from _violations(violation)
+        case _ if "propertyNames" in error.absolute_schema_path:
+            # jsonschema reports the path of the map; its value is the invalid key.
+            path = _key([*error.absolute_path, value])
+            yield path, _unexpected(value, schema, path)
+        case _:
+            yield key, _unexpected(value, schema, key)
+
+
+def _key(path: Iterable[str | int]) -> str:
+    key = ""
+    for step in path:
+        key = f"{key}[{step}]" if isinstance(step, int) else f"{key}.{step}" if key else step
+    return key
+
+
+def _map_violations(error: ValidationError) -> list[ValidationError]:
+    """Return the errors of the alternative that is a map, because only these name the invalid key."""
+    alternatives: Any = error.validator_value
+    is_map = [part.get("type") == "object" for part in alternatives]
+    return [inner for inner in error.context or () if is_map[int(inner.relative_schema_path[0])]]
+
+
+def _missing(value: Mapping[str, Any], schema: Schema, key: str) -> Iterator[Violation]:
+    for name in schema["required"]:
+        if name not in value:
+            hint = _example(name, schema["properties"])
+            yield key, Diagnostic("ZL011", f"key '{name}' is missing{_within(key)}", hint=hint)
+
+
+def _table_or_match(value: Mapping[str, Any], schema: Schema) -> Diagnostic:
+    if "table" in value:
+        return Diagnostic("ZL013", "expected table or match, found both", hint="keep one of the two")
+    hint = f"{_example('table', schema['properties'])}, or {_example('match', schema['properties'])[12:]}"
+    return Diagnostic("ZL011", "key 'table' is missing", hint=hint)
+
+
+def _unknown(value: Mapping[str, Any], schema: Schema, key: str) -> Iterator[Violation]:
+    known = schema["properties"]
+    for name in value:
+        if name not in known:
+            path = f"{key}.{name}" if key else name
+            if path in REMOVED_KEYS:
+                yield path, Diagnostic("ZL010", f"the key {path} has been removed", hint=REMOVED_KEYS[path])
+                continue
+            hint = suggestion(name, known) or "known keys: " + ", ".join(known)
+            yield path, Diagnostic("ZL010", f"unknown key {quote_value(name)}{_within(key)}", hint=hint)
+
+
+def _unexpected(value: Any, schema: Schema, key: str) -> Diagnostic:
+    if allowed := schema.get("enum"):
+        hint = suggestion(value, allowed) if isinstance(value, str) else ""
+        message = f"expected {', '.join(allowed[:-1])} or {allowed[-1]}{_at(key)}, found {describe_value(value)}"
+        return Diagnostic("ZL014", message, hint=hint)
+    expected = schema.get("title") or schema.get("type") or "something else"
+    message = f"expected {expected}{_at(key)}, found {_found(value, schema)}"
+    return Diagnostic(schema.get("x-code", "ZL013"), message, hint=schema.get("x-hint", ""))
+
+
+def _found(value: Any, schema: Schema) -> str:
+    if isinstance(value, str) and len(value) > schema.get("maxLength", len(value)):
+        return f"{len(value)} characters"
+    if isinstance(value, list) and schema.get("type") == "array":
+        if len(value) > schema.get("maxItems", len(value)):
+            return f"one of {len(value)}"
+        return "one with duplicates" if value else "an empty one"
+    return describe_value(value)
+
+
+def _within(key: str) -> str:
+    return f" in {escape_unprintable(key)}" if key else ""
+
+
+def _at(key: str) -> str:
+    return f" for {escape_unprintable(key)}" if key else ""
+
+
+def _example(name: str, known: Mapping[str, Schema]) -> str:
+    examples = known.get(name, {}).get("examples")
+    if not examples or isinstance(examples[0], dict | list):
+        return ""
+    return f"for example {name}: {examples[0]}"

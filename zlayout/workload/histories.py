@@ -1,0 +1,620 @@
+"""Merge executed statements by query shape. Statements of one shape differ only in their constants.
+
+Constants are kept, binned or omitted. If they are binned, a few statements of each shape are kept: those at quantiles
+of the constants, each of which represents an equal share of the executions. If they are omitted, each constant becomes
+a parameter (`?`).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from sqlglot import exp
+
+from zlayout.errors import Location, SpecError
+from zlayout.message_text import quote_value
+from zlayout.predicate.parse import quote_column, to_sql
+from zlayout.reading import MAX_METADATA_BYTES, MAX_METADATA_VALUES, parse_json
+from zlayout.sql_text import quote_path, string_literal
+from zlayout.workload.event_log import is_event_log, open_unpacked, read_event_log
+from zlayout.workload.files import read_queries, read_text
+from zlayout.workload.model import Query, UnreadableError
+from zlayout.workload.statements import parse, parse_weight, parsing
+
+# The query histories of engines: the fields of a record in which they store text, state and session of a query.
+#
+# A record is a row of a CSV file or a JSON object. Its fields are named in lower case, those of nested objects by
+# their keys joined by dots. KNOWN_HISTORIES lists the known histories, of which "Athena" is the output of batch-get-
+# query-execution, and "BigQuery jobs" the job resource of the REST API.
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """One statement that an engine executed, or one scan that it reported.
+
+    Attributes:
+        text: The SQL text.
+        dialect: The dialect of the text, as sqlglot names it.
+        location: The file and the line of the record.
+        count: The number of executions.
+        catalog, schema: The catalog and the schema of table names without them, from the session; may be empty.
+    """
+
+    text: str
+    dialect: str
+    location: Location
+    count: float = 1.0
+    catalog: str = ""
+    schema: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A record that cannot be read, and the reason."""
+
+    location: Location
+    reason: str
+
+
+@dataclass(slots=True)
+class History:
+    """The records of history files.
+
+    Attributes:
+        executed: The statements and scans.
+        problems: The records that cannot be read.
+        left_out: The number of ignored records by type, such as failed queries.
+    """
+
+    executed: list[Executed] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownHistory:
+    """The fields of one query history. The name of a field that it does not have is empty.
+
+    Attributes:
+        title: The name of the history in messages.
+        dialect: The dialect of the texts, as sqlglot names it.
+        text: The field with the SQL text.
+        requires: Another field that every record has, by which histories with the same text field are distinguished.
+        state: The field with the state of the query.
+        done: The states of a query that ended without an error, in lower case.
+        failed: A field that only failed queries have.
+        catalog, schema: The fields with the catalog and the schema of the session.
+        count: The field with the number of executions.
+    """
+
+    title: str
+    dialect: str
+    text: str
+    requires: str = ""
+    state: str = ""
+    done: tuple[str, ...] = ("finished",)
+    failed: str = ""
+    catalog: str = ""
+    schema: str = ""
+    count: str = ""
+
+
+KNOWN_HISTORIES = (
+    KnownHistory(
+        "Trino event listener",
+        "trino",
+        "metadata.query",
+        state="metadata.querystate",
+        catalog="context.catalog",
+        schema="context.schema",
+    ),
+    KnownHistory(
+        "Athena",
+        "athena",
+        "query",
+        requires="queryexecutionid",
+        state="status.state",
+        done=("succeeded",),
+        catalog="queryexecutioncontext.catalog",
+        schema="queryexecutioncontext.database",
+    ),
+    KnownHistory(
+        "BigQuery jobs",
+        "bigquery",
+        "configuration.query.query",
+        state="status.state",
+        done=("done",),
+        failed="status.errorresult.reason",
+        catalog="configuration.query.defaultdataset.projectid",
+        schema="configuration.query.defaultdataset.datasetid",
+    ),
+    KnownHistory(
+        "BigQuery INFORMATION_SCHEMA.JOBS",
+        "bigquery",
+        "query",
+        requires="job_id",
+        state="state",
+        done=("done",),
+        failed="error_result.reason",
+    ),
+    KnownHistory("Databricks system.query.history", "databricks", "statement_text", state="execution_status"),
+    KnownHistory(
+        "Snowflake QUERY_HISTORY",
+        "snowflake",
+        "query_text",
+        state="execution_status",
+        done=("success",),
+        catalog="database_name",
+        schema="schema_name",
+    ),
+    KnownHistory("Trino system.runtime.queries", "trino", "query", requires="query_id", state="state"),
+    KnownHistory(
+        "Trino MySQL event listener",
+        "trino",
+        "query",
+        requires="query_state",
+        state="query_state",
+        catalog="catalog",
+        schema="schema",
+    ),
+    KnownHistory("CSV with query and count", "spark", "query", requires="count", count="count"),
+)
+
+_NOT_ENDED = ("queued", "planning", "starting", "running", "finishing", "pending", "resuming_warehouse")
+
+
+def known_history(fields: Mapping[str, object]) -> KnownHistory | None:
+    """Return the first history whose records have these fields; None if there is none."""
+    return next((h for h in KNOWN_HISTORIES if h.text in fields and (not h.requires or h.requires in fields)), None)
+
+
+def add(record: Mapping[str, object], known: KnownHistory, location: Location, history: History) -> None:
+    """Add one record to a history.
+
+    Args:
+        record: The values by field.
+        known: The history that the record belongs to.
+        location: The location of the record.
+        history: The history that the record is added to.
+
+    Raises:
+        ValueError: The record cannot be read, for the reason in the message.
+    """
+
+    def text_of(key: str) -> str:
+        return str(record.get(key) or "") if key else ""
+
+    state = text_of(known.state).lower()
+    if state in _NOT_ENDED and not text_of(known.failed):
+        history.left_out["queries that had not ended"] += 1
+    elif text_of(known.failed) or (state and state not in known.done):
+        history.left_out["failed or cancelled queries"] += 1
+    elif known.state and not state:
+        raise ValueError(f"expected a state in {known.state} ({known.title}), found none")
+    else:
+        text = record.get(known.text)
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError(f"expected a SQL text in {known.text} ({known.title}), found none")
+        count = parse_weight(text_of(known.count) or "1", "count")
+        session = text_of(known.catalog), text_of(known.schema)
+        history.executed.append(Executed(text.strip().rstrip(";"), known.dialect, location, count, *session))
+
+
+def flattened(value: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    """Return the values of nested objects by their keys in lower case, joined by dots."""
+    found: dict[str, object] = {}
+    for key, part in value.items():
+        name = f"{prefix}{key}".lower()
+        found |= flattened(part, f"{name}.") if isinstance(part, Mapping) else {name: part}
+    return found
+
+
+# Convert scan reports of Iceberg (metrics reporter) and of Delta Kernel to queries on one table.
+#
+# Iceberg replaces the values of a filter before it reports the filter (`ExpressionUtil.sanitize`), so that only
+# columns and operators are known. The values become parameters (`?`).
+
+
+_ICEBERG = {"eq": "=", "not-eq": "<>", "lt": "<", "lt-eq": "<=", "gt": ">", "gt-eq": ">="}
+_SANITIZED = re.compile(r"\((?:hash-[0-9a-f]{1,16}|\d+-digit-\w+|time|(?:date|timestamp)(?:-[\w-]+)?)\)")
+_DELTA = re.compile(r"column\((`(?:[^`]|``)+`(?:\.`(?:[^`]|``)+`)*)\)")
+_COMPARED = re.compile(r"\((`[^()]*`) (=|<=|>=|<|>) ((?:[^()`]|'[^']*')*)\)")
+MAX_DEPTH = 60
+MAX_COLUMNS = 3600  # in one filter of Delta Kernel
+
+
+def is_scan_report(record: Mapping[str, Any]) -> bool:
+    """Return whether a JSON object is a metrics report of Iceberg or Delta Kernel, of a scan or another operation."""
+    return "report-type" in record or ("table-name" in record and "snapshot-id" in record) or "reportUUID" in record
+
+
+def query_of(record: Mapping[str, Any]) -> str | None:
+    """Return the scan of a report as SQL; None for a report of another operation.
+
+    Raises:
+        ValueError: The report cannot be read, for the reason in the message.
+    """
+    if record.get("report-type", "scan-report") != "scan-report" or record.get("operationType", "Scan") != "Scan":
+        return None
+    if "table-name" in record and "filter" not in record:
+        return None  # a report of a commit
+    if "tablePath" in record:
+        location, found = record["tablePath"], record.get("filter")
+        if not isinstance(location, str) or not (found is None or isinstance(found, str)):
+            raise ValueError("expected tablePath and filter as strings in a scan report of Delta")
+        return select(f"delta.{quote_path([location])}", _kernel(found) if found else "")
+    name = record.get("table-name")
+    if not isinstance(name, str) or not name:
+        raise ValueError("expected a table-name in a scan report of Iceberg")
+    condition = _iceberg(record["filter"], 0)
+    return select(quote_path(name.split(".")), "" if condition == "TRUE" else condition)
+
+
+def select(table: str, condition: str) -> str:
+    """Return the SQL of a query on one table. condition: SQL; may be empty."""
+    return f"SELECT * FROM {table}" + (f" WHERE {condition}" if condition else "")
+
+
+def _iceberg(node: Any, depth: int) -> str:
+    if depth > MAX_DEPTH:
+        raise ValueError(f"expected a filter of at most {MAX_DEPTH} levels")
+    if isinstance(node, bool):
+        return "TRUE" if node else "FALSE"
+    if not isinstance(node, dict):
+        raise ValueError("expected an expression of Iceberg in the filter")
+    kind = node.get("type")
+    if kind in ("and", "or"):
+        left, right = _iceberg(node.get("left"), depth + 1), _iceberg(node.get("right"), depth + 1)
+        return f"({left} {kind.upper()} {right})"
+    if kind == "not":
+        return f"NOT ({_iceberg(node.get('child'), depth + 1)})"
+    if kind == "literal":
+        return "TRUE" if node.get("value") else "FALSE"
+    term = _term(node.get("term"))
+    if kind in ("is-null", "not-null"):
+        return f"{term} IS {'NOT ' if kind == 'not-null' else ''}NULL"
+    if kind in ("is-nan", "not-nan"):
+        return f"{'NOT ' if kind == 'not-nan' else ''}isnan({term})"
+    if kind in ("in", "not-in") and isinstance(node.get("values"), list) and node["values"]:
+        return f"{term} {'NOT ' if kind == 'not-in' else ''}IN ({', '.join(map(_value, node['values']))})"
+    if kind in _ICEBERG and "value" in node:
+        return f"{term} {_ICEBERG[kind]} {_value(node['value'])}"
+    if kind in ("starts-with", "not-starts-with") and isinstance(node.get("value"), str):
+        return f"{'NOT ' if kind[0] == 'n' else ''}startswith({term}, {_value(node['value'])})"
+    raise ValueError(f"unknown expression {str(kind)[:40]!r} in the filter")
+
+
+def _term(node: Any) -> str:
+    if isinstance(node, str) and node:
+        return quote_column(node)
+    if isinstance(node, dict) and node.get("type") == "reference":
+        return _term(node.get("term"))
+    if isinstance(node, dict) and node.get("type") == "transform" and isinstance(node.get("transform"), str):
+        return f"{re.sub(r'[^a-z_]', '_', node['transform'])}({_term(node.get('term'))})"
+    raise ValueError("expected a column in the filter")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict) and value.get("type") == "literal":
+        value = value.get("value")
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, str):
+        return "?" if _SANITIZED.fullmatch(value) else string_literal(value)
+    raise ValueError("expected a value in the filter")
+
+
+def _kernel(text: str) -> str:
+    """Convert a filter as Delta Kernel prints it to SQL, with each value as a string."""
+    columns: Sequence[str] = _DELTA.findall(text)
+    if "?" in text or len(columns) > MAX_COLUMNS:
+        raise ValueError("the filter cannot be read")
+    replaced = _DELTA.sub(lambda found: found[1], text)
+    return _COMPARED.sub(lambda found: f"({found[1]} {found[2]} {_plain(found[3])})", replaced)
+
+
+def _plain(value: str) -> str:
+    """Return a printed column as it is, and a printed value as a string, which is later converted to its type."""
+    return value if value.startswith("`") else string_literal(value)
+
+
+# Read query histories: JSON (a document, or one object per line), CSV and SQL files, and Spark event logs.
+#
+# JSON and CSV files and event logs may be compressed (`.gz`).
+
+
+MAX_BYTES = 1024 * 1024 * 1024  # of a file
+MAX_UNPACKED_BYTES = 256 * 1024 * 1024  # of a compressed file, after decompression
+MAX_LINE_LENGTH = 16 * 1024 * 1024  # characters of a line of JSON
+MAX_BROKEN = 100_000  # records of one file that cannot be read; the rest of the file is then left out
+MAX_FIELD = 4 * 1024 * 1024  # characters of a field of a CSV file
+# The keys of the lists of records in documents that command line tools print.
+_START = re.compile(r"\s*[{[]")
+_LISTS = ("QueryExecutions", "QueryExecution", "jobs", "res", "rows", "eventPayload")
+
+
+def read_history(paths: Iterable[Path]) -> History:
+    """Read the records of all files. Records that cannot be read become problems of the history.
+
+    Raises:
+        SpecError: A file cannot be read, is too large or not UTF-8, or is not a known query history.
+    """
+    history = History()
+    for path in paths:
+        if is_event_log(path):
+            _event_log(path, history)
+        elif path.suffix.lower() == ".sql":
+            history.executed += [_executed(query, query.text) for query in read_queries(path)]
+        else:
+            text = read_text(path, MAX_UNPACKED_BYTES if path.suffix == ".gz" else MAX_BYTES, open_unpacked)
+            (_json if _is_json(text) else _csv)(text, str(path), history)
+    return history
+
+
+def _executed(query: Query, text: str) -> Executed:
+    path, _, line = query.location.rpartition(":")
+    return Executed(text, "spark", Location(path, int(line), 1), query.weight)
+
+
+def _event_log(path: Path, history: History) -> None:
+    """Add each scan as a query on one table, because an event log contains the filters of scans only."""
+    broken: list[int] = []
+    scans, _, _ = read_event_log(path, broken.append)
+    reason = "expected a JSON object on a line of at most 16 MiB"
+    history.problems += [Problem(Location(str(path), line, 1), reason) for line in broken]
+    for scan in scans:
+        table = f"delta.{quote_path([scan.table])}" if "/" in scan.table else quote_path(scan.table.split("."))
+        condition = "" if scan.predicate is None else to_sql(scan.predicate)
+        history.executed.append(_executed(scan.query, select(table, condition)))
+
+
+def _is_json(text: str) -> bool:
+    """Return whether a text is JSON, or the log of an application whose first line contains a scan report."""
+    return _START.match(text) is not None or _report(first := text[:10_000].partition("\n")[0]) != first
+
+
+def _report(line: str) -> str:
+    """Return the JSON behind the class name of a scan report in a line of a log; any other line as it is."""
+    before, brace, after = line.partition("{")
+    return brace + after if brace and before.strip() and "Report" in before and '"' not in before else line
+
+
+def _json(text: str, path: str, history: History) -> None:
+    try:
+        is_document = len(text) <= MAX_METADATA_BYTES and text.count(",") <= MAX_METADATA_VALUES and _START.match(text)
+        document = json.loads(text) if is_document else None
+    except (ValueError, RecursionError):
+        document = None
+    if document is not None:
+        _records(document, Location(path, 1, 1), history)
+        return
+    already = len(history.problems)
+    for number, (begin, end) in enumerate(_lines(text), 1):
+        if len(history.problems) - already > MAX_BROKEN:
+            return
+        location = Location(path, number, 1)
+        if end - begin > MAX_LINE_LENGTH:
+            reason = f"expected at most {MAX_LINE_LENGTH:,} characters on a line, found {end - begin:,}"
+            history.problems.append(Problem(location, reason))
+            continue
+        if not (line := text[begin:end]).strip():
+            continue
+        try:
+            _records(parse_json(_report(line)), location, history)
+        except ValueError as error:
+            history.problems.append(Problem(location, f"not JSON: {str(error)[:80]}"))
+
+
+def _lines(text: str) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of each line. A list of all lines may take much more memory."""
+    begin = 0
+    while (end := text.find("\n", begin)) >= 0:
+        yield begin, end
+        begin = end + 1
+    yield begin, len(text)
+
+
+def _records(value: Any, location: Location, history: History) -> None:
+    if isinstance(value, list):
+        for item in value:
+            _records(item, location, history)
+        return
+    if isinstance(value, Mapping) and (key := next((k for k in _LISTS if isinstance(value.get(k), list | dict)), None)):
+        _records(value[key], location, history)
+        return
+    try:
+        if not isinstance(value, Mapping):
+            raise ValueError("expected a JSON object")
+        if is_scan_report(value):
+            query = query_of(value)
+            if query is None:
+                history.left_out["reports of commits and other operations"] += 1
+            else:
+                history.executed.append(Executed(query, "spark", location))
+            return
+        record = flattened(value)
+        known = known_history(record)
+        if known is None:
+            raise ValueError("expected a record of a known query history, found other fields")
+        add(record, known, location, history)
+    except ValueError as error:
+        history.problems.append(Problem(location, str(error)))
+
+
+def _csv(text: str, path: str, history: History) -> None:
+    before = csv.field_size_limit(MAX_FIELD)
+    try:
+        for location, record in _rows(text, path, history):
+            known = known_history(record)
+            assert known is not None
+            try:
+                add(record, known, location, history)
+            except ValueError as error:
+                history.problems.append(Problem(location, str(error)))
+    finally:
+        csv.field_size_limit(before)
+
+
+def _rows(text: str, path: str, history: History) -> Iterator[tuple[Location, dict[str, object]]]:
+    rows = csv.reader(io.StringIO(text, newline=""))
+    try:
+        header = [name.strip().lower() for name in next(rows, [])]
+    except csv.Error:  # for example a field that is longer than MAX_FIELD
+        header = []
+    if known_history(dict.fromkeys(header)) is None:
+        titles = ", ".join(known.title for known in KNOWN_HISTORIES)
+        hint = f"known histories: {titles}, scan reports of Iceberg and Delta, Spark event logs"
+        message = f"expected a header with the fields of a query history, found {quote_value(', '.join(header))}"
+        raise SpecError.of("ZL078", message, hint=hint, location=Location(path, 1, 1))
+    while True:
+        location = Location(path, rows.line_num + 1, 1)
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            history.problems.append(Problem(location, f"not CSV: {error}"))
+            return
+        if row and len(row) != len(header):
+            history.problems.append(Problem(location, f"expected {len(header)} fields, found {len(row)}"))
+        elif row:
+            yield location, dict(zip(header, row, strict=True))
+
+
+# Merge executed statements by query shape. Statements of one shape differ only in their constants.
+#
+# Constants are kept, binned or omitted. If they are binned, a few statements of each shape are kept: those at
+# quantiles of the constants, each of which represents an equal share of the executions. If they are omitted, each
+# constant becomes a parameter (`?`).
+
+
+BINS = 10
+# The constants of a statement in their order, in a form that can be sorted: a number with an empty string, or 0 with
+# another constant as a string.
+Constants = tuple[tuple[float, str], ...]
+
+
+class Values(StrEnum):
+    """What is done with the constants of statements."""
+
+    KEEP = "keep"
+    BIN = "bin"
+    OMIT = "omit"
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A statement of a workload in Spark SQL, and the number of its executions."""
+
+    text: str
+    count: float
+
+
+def merge(history: History, catalogs: frozenset[str], values: Values, bins: int = BINS) -> tuple[Merged, ...]:
+    """Merge the statements of a history by query shape. Statements that cannot be parsed become its problems.
+
+    Args:
+        history: The history.
+        catalogs: The names of the catalogs of the project. Other names of catalogs are removed, because other engines
+            name catalogs differently. A table is then found by schema and name.
+        values: What is done with constants.
+        bins: With `Values.BIN`, the maximum number of statements of one shape.
+
+    Returns:
+        The statements, the most frequent first.
+    """
+    shapes: dict[str, dict[tuple[Constants, str], float]] = defaultdict(lambda: defaultdict(float))
+    for one in history.executed:
+        try:
+            with parsing(f"a statement that cannot be parsed as {one.dialect} SQL"):
+                tree = parse(one.text, one.dialect)
+                if not isinstance(tree, exp.Query) or tree.find(exp.Table) is None:
+                    history.left_out["statements that read no table by a query"] += 1
+                    continue
+                _qualify(tree, one, catalogs)
+                text = _sql(tree)
+                constants = _omit_constants(tree)
+                shapes[_sql(tree)][constants, text] += one.count
+        except UnreadableError as error:
+            history.problems.append(Problem(one.location, str(error)))
+    merged = (m for shape, found in shapes.items() for m in _statements(shape, found, values, bins))
+    return tuple(sorted(merged, key=lambda m: (-m.count, m.text)))
+
+
+def _statements(
+    shape: str, found: Mapping[tuple[Constants, str], float], values: Values, bins: int
+) -> Iterator[Merged]:
+    """found: the number of executions, by the constants and the text of a statement."""
+    if values is Values.OMIT:
+        yield Merged(shape, sum(found.values()))
+    elif values is Values.KEEP or len(found) <= bins:
+        yield from (Merged(text, count) for (_, text), count in found.items())
+    else:
+        yield from _binned(sorted((constants, text, count) for (constants, text), count in found.items()), bins)
+
+
+def _binned(found: Sequence[tuple[Constants, str, float]], bins: int) -> Iterator[Merged]:
+    """Yield the statement in the middle of each of `bins` equal shares of the executions. found: in sorted order."""
+    total = sum(count for _, _, count in found)
+    chosen: dict[str, float] = defaultdict(float)
+    end, at = 0.0, 0
+    for _, text, count in found:
+        end += count
+        while at < bins and (at + 0.5) * total / bins <= end:
+            chosen[text] += total / bins
+            at += 1
+    yield from (Merged(text, count) for text, count in chosen.items())
+
+
+def _qualify(tree: exp.Query, one: Executed, catalogs: frozenset[str]) -> None:
+    ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    for table in tree.find_all(exp.Table):
+        if not isinstance(table.this, exp.Identifier) or (not table.db and table.name.lower() in ctes):
+            continue
+        if not table.db and one.schema:
+            table.set("db", exp.to_identifier(one.schema))
+            if one.catalog in catalogs:
+                table.set("catalog", exp.to_identifier(one.catalog))
+        elif table.catalog and table.catalog not in catalogs:
+            table.set("catalog", None)
+
+
+def _omit_constants(tree: exp.Query) -> Constants:
+    found: list[tuple[float, str]] = []
+    for node in list(tree.find_all(exp.Literal, exp.Boolean)):
+        is_number = isinstance(node, exp.Literal) and not node.is_string
+        try:
+            found.append((float(node.this), "") if is_number else (0.0, str(node.this)))
+        except ValueError:
+            found.append((0.0, str(node.this)))
+        node.replace(exp.Placeholder())
+    for values in list(tree.find_all(exp.In)):
+        parameters = values.expressions
+        if len(parameters) > 1 and all(isinstance(p, exp.Placeholder) for p in parameters):
+            values.set("expressions", parameters[:1])  # Lists of any length have the same shape.
+    return tuple(found)
+
+
+def _sql(tree: exp.Query) -> str:
+    text = tree.sql(dialect="spark", comments=False)
+    return " ".join(text.split("\n"))
+
+
+def to_file(merged: Iterable[Merged], days: float | None = None) -> str:
+    """Return the text of a SQL workload file: one statement per line, each after a comment with its weight.
+
+    days: The number of days of the history, which becomes the first comment; None if it is unknown.
+    """
+    first = "" if days is None else f"-- days: {days:g}\n"
+    return first + "".join(f"-- weight: {m.count:.12g}\n{m.text};\n" for m in merged)
