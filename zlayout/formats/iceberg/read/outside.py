@@ -49,7 +49,7 @@ def keep_to_locations(table: Table, name: TableName, catalog: CatalogConfig) -> 
 
 def deletes_former_files(properties: Mapping[str, str]) -> bool:
     """Return whether a commit deletes former metadata files. properties: the properties of the table."""
-    return properties.get(_DELETES_FORMER, "").lower() == "true"
+    return (properties.get(_DELETES_FORMER) or "").lower() == "true"  # py4j ignores the default of `get`
 
 
 def require_own_former_files(former: Sequence[str], location: str, name: TableName, permitted: Sequence[str]) -> None:
