@@ -17,8 +17,11 @@ from pyiceberg.avro.decoder import new_decoder
 from pyiceberg.catalog.sql import SqlCatalog
 from support.projects import Cli, cli
 
+from zlayout.errors import TableError
+from zlayout.formats.iceberg.read import deletes
 from zlayout.formats.iceberg.read.decoder import BoundedDecoder
-from zlayout.formats.iceberg.read.manifests import entries
+from zlayout.formats.iceberg.read.deletes import attribute_deletes
+from zlayout.formats.iceberg.read.manifests import DataColumns, DeleteFile, entries
 
 __all__ = ["cli"]
 
@@ -227,3 +230,22 @@ def test_numbers_of_metadata_that_are_too_large(
     Path("layouts/t.yaml").unlink() if command[0] == "import" else None
     printed = cli(*command, code=code)
     assert "ZL104" in printed.out + printed.err
+
+
+def test_many_delete_files_for_many_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time and the memory grew with the product of both numbers."""
+    data = DataColumns()
+    data.path = [f"s3://b/t/data/{number}.parquet" for number in range(1000)]
+    data.rows = data.size = [10] * 1000
+    data.sequence = data.written = data.snapshot = [1] * 1000
+    data.partition, data.partitions = [0] * 1000, {(0, ()): 0}
+    data.deletes = [
+        DeleteFile(f"s3://b/t/data/d{number}", 1, False, (0, ()), 2, 1, None, None, None) for number in range(1000)
+    ]
+    (key,) = set(attribute_deletes(data, frozenset()).key.to_pylist())
+    assert len(key) == 64
+    data.deletes[0] = data.deletes[0]._replace(key="other")
+    assert set(attribute_deletes(data, frozenset()).key.to_pylist()).isdisjoint([key])
+    monkeypatch.setattr(deletes, "MAX_POSITION_PAIRS", 999_999)
+    with pytest.raises(TableError, match="ZL125 the table has more than 999,999 pairs"):
+        attribute_deletes(data, frozenset())

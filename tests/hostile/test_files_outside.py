@@ -400,6 +400,11 @@ def test_iceberg_would_delete_files_of_other_tenants(
     assert planned(cli, "ice.db.t", 0)["status"] == "changes"
 
 
+def test_a_table_chooses_no_java_class(cli: Cli, iceberg: Table) -> None:
+    rewritten(iceberg, lambda document: document["properties"].update({"write.location-provider.impl": "java.lang.x"}))
+    assert codes(planned(cli, "ice.db.t", 3)) == ["ZL243"]
+
+
 @pytest.mark.parametrize("name", ["data", "metadata"])
 def test_an_iceberg_folder_that_is_that_of_another_table(project: Path, cli: Cli, iceberg: Table, name: str) -> None:
     """Through such a link, zlayout would write to the folder of another table."""

@@ -17,6 +17,7 @@ from support.builders import make_layout, make_spec
 import zlayout
 from zlayout.app.plan import ProjectPlan
 from zlayout.errors import Refused
+from zlayout.formats.iceberg.write.commit import rewrite
 
 ROWS, VICTIM = 200, 1_000_000  # the ids of the victim begin at VICTIM
 
@@ -193,17 +194,30 @@ def test_a_commit_deletes_no_file_that_the_metadata_of_an_iceberg_table_names(
     iceberg.sql(f"create table {iceberg} (id bigint, a bigint) using iceberg")
     own_rows(iceberg)
     victim = victim_file(iceberg.project.root / f"victim-of-{iceberg.name.name}")
+    state = iceberg.observe("a")
+    work = iceberg.work(state, make_layout("a"))
+    name_former_file(iceberg, victim)
+    plan = planned(iceberg, engine=engine)
+    assert [d.code for d in plan.tables[0].diagnostics if d.severity == "refused"] == ["ZL242"]
+    with pytest.raises(Refused, match="1 file is, which a commit would delete as former metadata, outside"):
+        zlayout.plan_rollback(iceberg.project, str(iceberg.name))
+    if engine == "zlayout":  # from before the metadata was changed
+        with pytest.raises(Refused, match="ZL242"):
+            list(rewrite(iceberg.jvm, iceberg.catalog, work, lambda _: None, state.files))
+    assert victim.exists()
+    applied(planned(iceberg, str(victim.parent), engine=engine), iceberg)
+    assert not victim.exists(), "Iceberg deletes it"
+
+
+def name_former_file(iceberg: IcebergSubject, path: Path) -> None:
+    """Change the metadata of a table, as its writers can."""
     table = SqlCatalog("ice", **iceberg.catalog.options).load_table(iceberg.identifier)
-    path = Path(table.metadata_location.removeprefix("file://").removeprefix("file:"))
-    document = json.loads(path.read_text())
-    document["metadata-log"] = [{"timestamp-ms": 1, "metadata-file": f"file:{victim}"}]
+    metadata = Path(table.metadata_location.removeprefix("file:"))
+    document = json.loads(metadata.read_text())
+    document["metadata-log"] = [{"timestamp-ms": 1, "metadata-file": f"file:{path}"}]
     document["properties"] |= {
         "write.metadata.delete-after-commit.enabled": "true",
         "write.metadata.previous-versions-max": "1",
     }
-    path.write_text(json.dumps(document))
-    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
-    refused(planned(iceberg, engine=engine), iceberg, 0)
-    assert victim.exists()
-    applied(planned(iceberg, str(victim.parent), engine=engine), iceberg)
-    assert not victim.exists(), "Iceberg deletes it"
+    metadata.write_text(json.dumps(document))
+    metadata.with_name(f".{metadata.name}.crc").unlink(missing_ok=True)

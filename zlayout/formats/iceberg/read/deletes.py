@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from zlayout.errors import TableError
 from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, DataColumns, DeleteFile, PartitionKey
 from zlayout.formats.iceberg.read.schema import decode
 from zlayout.table.state import Int64
@@ -42,6 +43,9 @@ Floats = NDArray[np.float64]
 # The limit of compared pairs of a delete file and a data file, for each partition and each set of equality columns.
 # Delete files beyond it count as if they had no bounds.
 MAX_PAIRS = 50_000_000
+# The limit of such pairs of a position delete file and a data file in all partitions. Iceberg compares them too.
+MAX_POSITION_PAIRS = 50_000_000
+MAX_KEYS = 100  # of delete files, from which the key of a data file is joined; the key of more is their digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +245,9 @@ def attribute_deletes(
 ) -> Deletes:
     """Return the deletes of each data file of a snapshot.
 
+    Raises:
+        TableError: ZL125, for more than MAX_POSITION_PAIRS.
+
     Args:
         data: The data files and delete files.
         unpartitioned: The result of `unpartitioned_specs`.
@@ -274,8 +281,13 @@ def attribute_deletes(
         for file, key in zip(index.tolist(), of_files, strict=True):
             if key:
                 keys[file].append(key)
-    version_key = ["\n".join(sorted(keys.get(file, ()))) for file in range(len(data.path))]
+    version_key = [_joined(keys.pop(file, [])) for file in range(len(data.path))]
     return Deletes(_whole_rows(deleted, targets.rows), by_position, shared, pa.array(version_key, pa.string()))
+
+
+def _joined(keys: list[str]) -> str:
+    text = "\n".join(sorted(keys))
+    return text if len(keys) <= MAX_KEYS else hashlib.sha256(text.encode()).hexdigest()
 
 
 def _whole_rows(deleted: NDArray[np.float64], stored: Int64) -> Int64:
@@ -297,6 +309,7 @@ class _Targets:
         index = data.partition_index()
         self._order = np.argsort(index, kind="stable")
         self._starts = np.searchsorted(index[self._order], np.arange(len(data.partitions) + 1))
+        self._pairs = 0
         self.has_vector = np.zeros(len(data.path), np.bool_)  # a deletion vector replaces all position delete files
         for delete in data.deletes:
             if delete.vector:
@@ -308,6 +321,11 @@ class _Targets:
             file = self._index_of.get(delete.referenced, -1)
             return np.array([file] if file >= 0 and self.sequence[file] <= delete.sequence else [], np.int64)
         index = self.inside(delete.partition)
+        self._pairs += len(index)
+        if self._pairs > MAX_POSITION_PAIRS:
+            message = f"the table has more than {MAX_POSITION_PAIRS:,} pairs of a data file and a position delete file"
+            hint = "combine the delete files by Iceberg's rewrite_position_delete_files, and plan again"
+            raise TableError.of("ZL125", message, hint=hint)
         # a rewrite may keep a data sequence number, but a position delete never refers to a file that was written later
         index = index[(self.sequence[index] <= delete.sequence) & (self._written[index] <= delete.sequence)]
         if delete.lowest is None or delete.highest is None:

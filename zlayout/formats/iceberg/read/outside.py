@@ -6,7 +6,7 @@ file, which the catalog names, is in the folder `metadata` of the location, wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -33,15 +33,40 @@ def keep_to_locations(table: Table, name: TableName, catalog: CatalogConfig) -> 
     """Let the FileIO of a table open only files that the table may have, and return the table.
 
     Raises:
-        Refused: ZL242, if the location is not its own and not permitted. Opening another file raises the same.
+        Refused: ZL242, if the location is not its own and not permitted; also as `require_own_former_files`. Opening
+            another file raises the same.
     """
     location, permitted = table.metadata.location, catalog.file_locations(name)
     folder = table.metadata_location.rpartition("/")[0]
     if not _is_own(location, folder, catalog) and not (permitted and is_below(f"{location}/x", permitted)):
         raise Refused(refusal(f"{name}: the metadata file is", f"{location}/metadata", [folder], name.catalog))
+    if deletes_former_files(table.metadata.properties):
+        require_own_former_files([f.metadata_file for f in table.metadata.metadata_log], location, name, permitted)
     opened, locations = table.io.new_input, [location, *permitted]
     table.io.new_input = _checked(opened, locations, name)  # type: ignore[method-assign]
     return table
+
+
+def deletes_former_files(properties: Mapping[str, str]) -> bool:
+    """Return whether a commit deletes former metadata files. properties: the properties of the table."""
+    return (properties.get(_DELETES_FORMER) or "").lower() == "true"  # py4j ignores the default of `get`
+
+
+def require_own_former_files(former: Sequence[str], location: str, name: TableName, permitted: Sequence[str]) -> None:
+    """Check that a commit would delete no file outside of the location of the table.
+
+    Args:
+        former: The former metadata files that the metadata lists. A writer of the table can list any file there.
+        location: The location of the table.
+        permitted: The other locations in which it may have files.
+
+    Raises:
+        Refused: ZL242.
+    """
+    found = find_outside(pa.array(former, pa.string()), location, permitted)
+    if count := int(found.refused.sum()):
+        what = f"{name}: {files_text(count)}, which a commit would delete as former metadata,"
+        raise Refused(refusal(what, location, found.places, name.catalog))
 
 
 def _is_own(location: str, folder: str, catalog: CatalogConfig) -> bool:
@@ -70,8 +95,7 @@ def find_outside_files(
     """Find the data files and delete files that are outside of the location of the table.
 
     Returns:
-        Their number, and ZL242 if the catalog does not permit some of them, the place of new files, or the former
-        metadata files that a commit would delete.
+        Their number, and ZL242 if the catalog does not permit some of them, or the place of new files.
     """
     location = metadata.location
     deletes = [file.key.rpartition("@")[0] if file.vector else file.key for file in data.deletes]
@@ -85,7 +109,7 @@ def find_outside_files(
 
 
 def _other_refusals(metadata: TableMetadata, name: TableName, permitted: Sequence[str]) -> Iterator[Diagnostic]:
-    """Yield refusals of what a commit would write or delete elsewhere. permitted: with the table's location first."""
+    """Yield refusals of what a commit would write elsewhere. permitted: with the table's location."""
     location = metadata.location
     for folder in _FOLDERS:
         if not is_below(f"{location.rstrip('/')}/{folder}/x", permitted):
@@ -94,9 +118,3 @@ def _other_refusals(metadata: TableMetadata, name: TableName, permitted: Sequenc
         place = metadata.properties.get(key)
         if place and not is_below(f"{place.rstrip('/')}/x", permitted):
             yield refusal(f"property {key} is", location, [place], name.catalog)
-    if metadata.properties.get(_DELETES_FORMER, "").lower() == "true":
-        former = pa.array([entry.metadata_file for entry in metadata.metadata_log], pa.string())
-        elsewhere = find_outside(former, location, permitted[1:])
-        if count := int(elsewhere.refused.sum()):
-            what = f"{files_text(count)}, which the next commit would delete,"
-            yield refusal(what, location, elsewhere.places, name.catalog)

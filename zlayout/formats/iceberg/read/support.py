@@ -135,6 +135,8 @@ _IN_SPARK = re.compile(
 )
 # `MetadataColumns` of Iceberg 1.12. A rewrite reads `_file` and `_pos`.
 _METADATA_COLUMNS = ("_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number")
+# The only property of `TableProperties` in Iceberg 1.12 that names a class.
+LOCATION_PROVIDER = "write.location-provider.impl"
 
 
 def features(metadata: TableMetadata, data: DataColumns) -> frozenset[str]:
@@ -211,7 +213,8 @@ def has_row_ids_in_orc(state: TableState) -> bool:
 def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ...]:
     """Return ZL221 for encryption, ZL222 for Avro as write format, and ZL227 for columns that Spark cannot read.
 
-    Also ZL240 for data files that the table lists twice, and ZL241 for properties with which Iceberg commits nothing.
+    Also ZL240 for data files that the table lists twice, ZL241 for properties with which Iceberg commits nothing, and
+    ZL243 for a class that Iceberg would load.
 
     Branches, tags, equality deletes and `write.wap.enabled` are supported, because a rewrite reads whole files with
     their deletes and commits to one branch. A table may have ORC as write format, because ORC files have bounds. Every
@@ -241,7 +244,16 @@ def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ..
         message = f"properties with metrics of columns that the table does not have: {', '.join(unknown)}"
         hint = "remove them by ALTER TABLE ... UNSET TBLPROPERTIES; until then, Iceberg refuses to set other properties"
         found.append(("ZL241", message, hint))
-    return tuple(Diagnostic(code, message, "refused", hint) for code, message, hint in found)
+    return (*(Diagnostic(*each[:2], "refused", each[2]) for each in found), *class_refusals(metadata.properties))
+
+
+def class_refusals(properties: Mapping[str, str]) -> tuple[Diagnostic, ...]:
+    """Return ZL243 if table properties name a class that Iceberg for Java loads when it reads or writes files."""
+    if LOCATION_PROVIDER not in properties:
+        return ()
+    message = f"property {LOCATION_PROVIDER} names a Java class, which zlayout does not let a table choose"
+    hint = "remove the property, or rewrite the table with the engine that has the class"
+    return (Diagnostic("ZL243", message, "refused", hint),)
 
 
 def _metrics_of_other_columns(metadata: TableMetadata) -> Iterator[str]:

@@ -22,6 +22,7 @@ from zlayout.errors import CommitConflict, Diagnostic, EngineError
 from zlayout.formats.base import Commit, Event, Group, Notice, Notify, Progress, Stage, Work
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import run_commits
+from zlayout.formats.iceberg.read.outside import deletes_former_files, require_own_former_files
 from zlayout.formats.iceberg.read.schema import argument, column_bounds, transform_name
 from zlayout.formats.iceberg.write.expressions import changes_partition_spec
 from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
@@ -196,6 +197,7 @@ class Committer:
         Raises:
             CommitConflict: ZL320, ZL321.
             EngineError: ZL316.
+            Refused: ZL242, if the commit would delete files outside of the table's location.
         """
         pinned, work, content = self._pinned, self._work, self._pinned.jvm.content
         groups, added = [each.group for each in some], new_files(some)
@@ -210,6 +212,7 @@ class Committer:
             # the rows of the pinned snapshot have no row ids, so they would get other ids than those of the table
             raise CommitConflict.of("ZL320", f"{work.table}: row ids were added since the plan", hint="plan again")
         swap = Swap.of(table)
+        self._require_own_former_files(swap.base)
         transaction = swap.transaction
         change = transaction.newRewrite().validateFromSnapshot(work.version)
         to_branch(change, table, work.table)
@@ -235,6 +238,16 @@ class Committer:
         if not work.table.branch:
             pinned.require_files(added, table.io())
         return swap if work.table.branch else transaction, snapshot
+
+    def _require_own_former_files(self, base: Any) -> None:
+        """See `read.outside.require_own_former_files`. base: the metadata that the commit replaces.
+
+        Another writer may have changed it since the table was observed.
+        """
+        if deletes_former_files(base.properties()):
+            former = [entry.file() for entry in base.previousFiles()]
+            permitted = self._catalog.file_locations(self._work.table)
+            require_own_former_files(former, str(base.location()), self._work.table, permitted)
 
     def finished(self, some: Sequence[Rewritten]) -> Commit | None:
         """Read the table again. Return the commit of the run that completed these groups, None if there is none."""

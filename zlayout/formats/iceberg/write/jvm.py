@@ -17,7 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from zlayout.errors import Refused
 from zlayout.formats.iceberg.read.server import FILE_IO, Declared, require_harmless, require_hosts, require_location
+from zlayout.formats.iceberg.read.support import LOCATION_PROVIDER, class_refusals
 from zlayout.formats.kernel import failures
 from zlayout.formats.kernel.failures import Failures
 from zlayout.formats.undo import MAX_CONCURRENT_REQUESTS
@@ -78,6 +80,7 @@ class IcebergJvm:
 
         Raises:
             TableError: ZL137 and ZL138, as `iceberg.read.server` raises them.
+            Refused: ZL243, if the table names a class.
         """
         util, parts = self.iceberg.spark.Spark3Util, self.list([name.catalog, *name.identifier])
         with java_errors(f"loading {name}"):
@@ -88,6 +91,9 @@ class IcebergJvm:
             declared = self._declared(name.catalog)
             location = str(table.location())
             class_name, access = self._access(table, location)
+            names_class = table.properties().containsKey(LOCATION_PROVIDER)
+        if names_class:
+            raise Refused(*class_refusals({LOCATION_PROVIDER: ""}))
         if class_name not in FILE_IO and class_name != declared.properties.get("io-impl"):
             access.append({"io-impl": class_name})
         for properties in access:

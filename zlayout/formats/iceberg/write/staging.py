@@ -142,7 +142,7 @@ _log = logging.getLogger(__name__)
 FILE_NAME = FileName(
     r"(?P<partition>\d{5,})-\d+-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+-\d{5,}(?:\.\w+)+$",
     expected="<number>-<task>-<uuid>-<number>-<number>.<format>",
-    hint="use a write.location-provider.impl that keeps file names",
+    hint="report this error",
 )
 TABLE_CACHE = "org.apache.iceberg.spark.SparkTableCache"
 
