@@ -71,6 +71,13 @@ SECURITY: dict[str, dict[str, tuple[str, ...]]] = {
             "hostile/test_iceberg_servers.py::test_a_host_with_credentials_of_the_server_gets_these_alone",
             "spark/test_rest_access.py::test_a_server_that_deceives_spark_alone_gets_no_file_and_no_credentials",
         ),
+        "No redirect of an Iceberg REST server is followed, and its requests get no password of `~/.netrc`": (
+            "hostile/test_iceberg_servers.py::test_no_redirect_of_a_server_is_followed",
+            "hostile/test_iceberg_servers.py::test_no_password_of_netrc_is_sent_with_the_request_for_a_token",
+        ),
+        "In a session that zlayout starts, a REST server that answers Spark differently chooses no address for the token, no class and no login": (
+            "spark/test_rest_servers.py::test_a_server_chooses_no_address_for_the_token",
+        ),
         "Properties and locations of a table choose no host": (
             "hostile/test_iceberg_servers.py::test_a_table_property_chooses_no_host",
             "hostile/test_iceberg_servers.py::test_a_location_chooses_no_host_outside_azure",
@@ -105,6 +112,9 @@ SECURITY: dict[str, dict[str, tuple[str, ...]]] = {
             "spark/test_files_outside.py::test_a_delta_log_cannot_name_files_of_another_tenant",
             "spark/test_files_outside.py::test_an_iceberg_manifest_cannot_name_files_of_another_tenant",
         ),
+        "A commit deletes no file that the metadata of an Iceberg table names": (
+            "spark/test_files_outside.py::test_a_commit_deletes_no_file_that_the_metadata_of_an_iceberg_table_names",
+        ),
         "Engine native replaces no file that the plan does not cover without reporting it": (
             "spark/test_delta_native.py::test_files_beyond_the_plan_that_optimize_replaces_are_an_error",
             "spark/test_iceberg_native.py::test_files_beyond_the_plan_that_the_action_replaces_are_an_error",
@@ -127,6 +137,7 @@ SECURITY: dict[str, dict[str, tuple[str, ...]]] = {
             "hostile/test_limits.py::test_checkpoints",
             "hostile/test_iceberg_servers.py::test_a_metadata_file_that_is_too_large_is_not_parsed",
             "hostile/test_iceberg_servers.py::test_an_avro_block_that_is_too_large_is_not_read",
+            "hostile/test_avro_files.py::test_no_manifest_leads_out_of_its_bytes",
             "hostile/test_iceberg_servers.py::test_a_response_that_is_too_large_is_not_parsed",
         ),
     },
