@@ -49,6 +49,7 @@ _TOKEN = re.compile(
     r"|eyJ[\w-]{8,4096}+\.[\w-]{8,8192}+\.[\w-]{0,4096}+|(?<=Bearer )(?=[^\s\d]{0,60}\d)[\w.~+/=-]{8,4096}+)"
     r"|(?<=PRIVATE KEY-----)[^-]{16,16384}+"
 )
+_MARKS_OF_TOKENS = ("dapi", "gh", "glpat-", "ya29.", "eyJ", "Bearer ", "PRIVATE KEY-----")  # one is in each token
 _MAX_NAME_LENGTH = 200  # characters; of a longer name, only its end is searched
 _MIN_HEADER_LENGTH = 20  # characters of a value without a scheme and without a digit
 _DIGIT = re.compile(r"\d")
@@ -83,11 +84,13 @@ def without_secrets(text: str) -> str:
         text = _USER.sub(f"://{MASK}@", text)
     if "<" in text:
         text = _ELEMENT.sub(lambda found: f"<{found[1]}>{MASK}" if is_secret(found[1]) else found[0], text)
-    kept, at = [], 0
-    for begin, end in _values(text):
-        kept.append(text[at:begin])
-        at = end
-    return _TOKEN.sub(MASK, MASK.join((*kept, text[at:])))
+    if ("=" in text or ":" in text) and _SECRET_NAME.search(text):
+        kept, at = [], 0
+        for begin, end in _values(text):
+            kept.append(text[at:begin])
+            at = end
+        text = MASK.join((*kept, text[at:]))
+    return _TOKEN.sub(MASK, text) if any(mark in text for mark in _MARKS_OF_TOKENS) else text
 
 
 def _values(text: str) -> Iterator[tuple[int, int]]:
