@@ -49,7 +49,7 @@ _TOKEN = re.compile(
     r"|eyJ[\w-]{8,4096}+\.[\w-]{8,8192}+\.[\w-]{0,4096}+|(?<=Bearer )(?=[^\s\d]{0,60}\d)[\w.~+/=-]{8,4096}+)"
     r"|(?<=PRIVATE KEY-----)[^-]{16,16384}+"
 )
-_MARKS_OF_TOKENS = ("dapi", "gh", "glpat-", "ya29.", "eyJ", "Bearer ", "PRIVATE KEY-----")  # one is in each token
+_MARKS_OF_TOKENS = ("dapi", "gh", "github_pat_", "glpat-", "ya29.", "eyJ", "Bearer ", "PRIVATE KEY-----")
 _MAX_NAME_LENGTH = 200  # characters; of a longer name, only its end is searched
 _MIN_HEADER_LENGTH = 20  # characters of a value without a scheme and without a digit
 _DIGIT = re.compile(r"\d")
