@@ -142,10 +142,10 @@ def test_a_table_without_a_snapshot_has_no_version(root: Path, cli: Cli) -> None
 
 def test_a_missing_python_package_is_named(root: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
-        uri = f"mysql+mysqldb://127.0.0.1:{server.getsockname()[1]}/iceberg"  # no extra and no test needs mysqlclient
+        uri = f"postgresql+psycopg://127.0.0.1:{server.getsockname()[1]}/iceberg"  # no extra needs this driver
         last = checks(root, f"{{format: iceberg, type: sql, uri: '{uri}', warehouse: tables}}")[-1]
     assert last.status is CheckStatus.FAILED
-    assert "the Python package MySQLdb is missing" in last.detail
+    assert "the Python package psycopg is missing" in last.detail
     assert "zlayout has the extras glue, hive, mysql (mysql+pymysql:)" in last.hint
 
 
