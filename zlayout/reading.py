@@ -9,7 +9,7 @@ import math
 import os
 import stat
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -61,6 +61,16 @@ class TooLargeError(ValueError):
 
     def __init__(self, what: str, limit: int, unit: str = "bytes") -> None:
         super().__init__(f"{what} has more than {limit:,} {unit}, the limit of zlayout")
+
+
+def joined(parts: Iterable[bytes], limit: int, what: str) -> bytes:
+    """Join the parts of an untrusted response. Raises TooLargeError once they have more than `limit` bytes."""
+    content = bytearray()
+    for part in parts:
+        content += part
+        if len(content) > limit:
+            raise TooLargeError(what, limit)
+    return bytes(content)
 
 
 def require_parsable(document: bytes | bytearray, what: str) -> None:

@@ -18,14 +18,12 @@ def limit_responses(client: Any) -> None:
             return None
         request.stream_output = True  # else the session itself reads the body
         response = session.send(request)
-        content = bytearray()
-        for part in response.raw.stream(_PART):
-            content += part
-            if len(content) > reading.MAX_METADATA_BYTES:
-                response.raw.close()
-                break
-        reading.require_parsable(content, "the response")
-        response._content = bytes(content)
+        try:
+            response._content = reading.joined(response.raw.stream(_PART), reading.MAX_METADATA_BYTES, "the response")
+        except reading.TooLargeError:
+            response.raw.close()
+            raise
+        reading.require_parsable(response._content, "the response")
         return response
 
     client.meta.events.register("before-send.*.*", send)

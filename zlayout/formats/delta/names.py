@@ -27,7 +27,7 @@ from zlayout.formats.base import Listed
 from zlayout.formats.delta.read.location import log_files, table_files
 from zlayout.formats.delta.read.log import LogFiles
 from zlayout.formats.storage import deltalake_options, s3_access, stores
-from zlayout.reading import TooLargeError, parse_json, require_parsable
+from zlayout.reading import TooLargeError, joined, parse_json, require_parsable
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.location import GCS_SCHEME, S3_SCHEMES, canonical
 
@@ -396,11 +396,7 @@ class Unity:
 
 
 def _text_of(answer: Response) -> str:
-    content = bytearray()
-    for part in answer.iter_content(_PART):
-        content += part
-        if len(content) > MAX_UNITY_RESPONSE_BYTES:
-            raise TooLargeError("the response", MAX_UNITY_RESPONSE_BYTES)
+    content = joined(answer.iter_content(_PART), MAX_UNITY_RESPONSE_BYTES, "the response")
     require_parsable(content, "the response")
     return content.decode("utf-8", "replace")
 

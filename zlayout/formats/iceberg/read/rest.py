@@ -113,14 +113,10 @@ def _refuse_redirect(response: Response, **_: Any) -> None:
 
 def _limit(response: Response, **_: Any) -> None:
     """Read the body, which requests would read and decompress as a whole. Raises ValueError if it is too large."""
-    content = bytearray()
-    for part in response.iter_content(_PART):
-        content += part
-        if len(content) > reading.MAX_METADATA_BYTES:
-            break
-    response._content = bytes(content)
+    what = "the response of the server"
     try:
-        reading.require_parsable(response._content, "the response of the server")
+        response._content = reading.joined(response.iter_content(_PART), reading.MAX_METADATA_BYTES, what)
+        reading.require_parsable(response._content, what)
     except ValueError:
         response.close()
         raise
