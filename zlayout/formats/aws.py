@@ -12,12 +12,13 @@ _PART = 1 << 16  # bytes of a response that are read at a time
 def limit_responses(client: Any) -> None:
     """Let calls of a client of boto3 raise ValueError for a response that takes too much memory."""
     session = client._endpoint.http_session
+    send = session.send
 
-    def send(request: Any, **_: Any) -> Any:
+    def limited(request: Any) -> Any:
         if request.stream_output:
-            return None
+            return send(request)
         request.stream_output = True  # else the session itself reads the body
-        response = session.send(request)
+        response = send(request)
         try:
             response._content = reading.joined(response.raw.stream(_PART), reading.MAX_METADATA_BYTES, "the response")
         except reading.TooLargeError:
@@ -26,4 +27,4 @@ def limit_responses(client: Any) -> None:
         reading.require_parsable(response._content, "the response")
         return response
 
-    client.meta.events.register("before-send.*.*", send)
+    session.send = limited
