@@ -27,12 +27,12 @@ from zlayout.advisor.model import Choice, KeySample, Study, TableQuery
 from zlayout.advisor.query_costs import bound_lengths
 from zlayout.advisor.spark_sample import draw_sample
 from zlayout.advisor.study import Question, present_files, rewrite_target, study
-from zlayout.app.apply import apply_table
-from zlayout.app.init import parse_columns
-from zlayout.app.plan import plan_table
-from zlayout.app.results import new_run
 from zlayout.errors import Location
 from zlayout.planner.diff import PlanOptions
+from zlayout.session.apply import apply_table
+from zlayout.session.init import parse_columns
+from zlayout.session.plan import plan_table
+from zlayout.session.results import new_run
 from zlayout.spec.model import Layout, LayoutSpec, TableName
 from zlayout.table.state import TableState
 from zlayout.workload import Workload, read_workload

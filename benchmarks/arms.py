@@ -9,11 +9,11 @@ from lineitem import DELTA, ICEBERG, Bench, create_iceberg
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from zlayout.app.apply import apply_table
-from zlayout.app.plan import plan_table
-from zlayout.app.results import new_run
 from zlayout.errors import Location
 from zlayout.planner.diff import PlanOptions
+from zlayout.session.apply import apply_table
+from zlayout.session.plan import plan_table
+from zlayout.session.results import new_run
 from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
 
 Keys = tuple[str, ...]

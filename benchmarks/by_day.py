@@ -20,10 +20,10 @@ from growing import KEYS, RANGE, Int64, Table, apply, rows_of, sizes
 
 from zlayout.advisor.costs import costs, in_partitions, queries_on
 from zlayout.advisor.study import present_files
-from zlayout.app.plan import plan_tables
 from zlayout.errors import Location
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.planner.work import PlanOptions
+from zlayout.session.plan import plan_tables
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Layout, LayoutSpec, Project, TableName, Tolerance, ZorderColumn
 from zlayout.workload import read_workload

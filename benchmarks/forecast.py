@@ -27,14 +27,14 @@ from deltalake import write_deltalake
 from pyiceberg.catalog import load_catalog
 from pyiceberg.transforms import IdentityTransform
 
-from zlayout.app.apply import apply_table
-from zlayout.app.plan import plan_table
-from zlayout.app.results import new_run
-from zlayout.app.sampling import SAMPLE_BYTES, sampled
 from zlayout.errors import Location
 from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for
 from zlayout.planner.work import PlanOptions
+from zlayout.session.apply import apply_table
+from zlayout.session.plan import plan_table
+from zlayout.session.results import new_run
+from zlayout.session.sampling import SAMPLE_BYTES, sampled
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Layout, LayoutSpec, Project, SparkConfig, TableName, ZorderColumn
 from zlayout.table.partition import PartitionField

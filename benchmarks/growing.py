@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from zlayout.app.apply import apply_table
-from zlayout.app.concurrent_reads import Reading
-from zlayout.app.plan import plan_tables
-from zlayout.app.results import Applied, new_run
 from zlayout.errors import Location
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.planner.work import PlanOptions
+from zlayout.session.apply import apply_table
+from zlayout.session.concurrent_reads import Reading
+from zlayout.session.plan import plan_tables
+from zlayout.session.results import Applied, new_run
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, LayoutSpec, Project, SparkConfig, TableName
 from zlayout.table.state import FileTable

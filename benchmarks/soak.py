@@ -24,14 +24,14 @@ from deltalake import DeltaTable, QueryBuilder
 from peak import peak_mb
 from pyspark.sql import SparkSession
 
-from zlayout.app.apply import apply_table
-from zlayout.app.plan import plan_table
-from zlayout.app.results import new_run
 from zlayout.errors import CommitConflict
 from zlayout.formats.iceberg.read.catalog import load_table
 from zlayout.formats.iceberg.read.state_property import PROPERTY
 from zlayout.formats.registry import backend_for
 from zlayout.planner.work import PlanOptions
+from zlayout.session.apply import apply_table
+from zlayout.session.plan import plan_table
+from zlayout.session.results import new_run
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.load import load_project
 from zlayout.spec.model import LayoutSpec, Project

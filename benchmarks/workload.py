@@ -31,12 +31,12 @@ from zlayout.advisor.model import Choice, KeySample, Study, TableQuery, Target
 from zlayout.advisor.query_costs import bound_lengths
 from zlayout.advisor.spark_sample import draw_sample
 from zlayout.advisor.study import Question, rewrite_target, study
-from zlayout.app.apply import apply_table
-from zlayout.app.plan import plan_table
-from zlayout.app.results import new_run
-from zlayout.app.trial import replay
 from zlayout.errors import Location
 from zlayout.planner.diff import PlanOptions
+from zlayout.session.apply import apply_table
+from zlayout.session.plan import plan_table
+from zlayout.session.results import new_run
+from zlayout.session.trial import replay
 from zlayout.spec.model import Layout, LayoutSpec, TableName
 from zlayout.table.state import TableState
 from zlayout.workload import read_workload

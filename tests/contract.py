@@ -14,16 +14,16 @@ import pytest
 from support.builders import make_layout, make_spec
 from support.runs import apply_planned
 
-from zlayout.app.plan import Planned, as_plan, plan_table
-from zlayout.app.plan_file import check_saved
-from zlayout.app.results import Applied
-from zlayout.app.sampling import SAMPLE_BYTES, sampled
 from zlayout.errors import Refused
 from zlayout.formats.base import Backend
 from zlayout.planner import document
 from zlayout.planner.diff import PlanOptions
 from zlayout.planner.model import TablePlan
 from zlayout.predicate.model import Compare
+from zlayout.session.plan import Planned, as_plan, plan_table
+from zlayout.session.plan_file import check_saved
+from zlayout.session.results import Applied
+from zlayout.session.sampling import SAMPLE_BYTES, sampled
 from zlayout.spec.model import LayoutSpec, TableName
 from zlayout.table.state import PartitionField
 

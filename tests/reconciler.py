@@ -17,12 +17,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from support.builders import make_layout, make_spec
 from support.runs import apply_planned
 
-from zlayout.app.concurrent_reads import Reading
-from zlayout.app.plan import Planned, plan_table, plan_tables
-from zlayout.app.results import Applied
 from zlayout.formats.base import Backend
 from zlayout.planner.work import PlanOptions
 from zlayout.predicate.model import Compare
+from zlayout.session.concurrent_reads import Reading
+from zlayout.session.plan import Planned, plan_table, plan_tables
+from zlayout.session.results import Applied
 from zlayout.spec.model import TableName, Tolerance, ZorderColumn
 from zlayout.table.state import PartitionField
 

@@ -16,41 +16,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the alias makes a name public for type checkers
     from zlayout.advisor.model import Study as Study
-    from zlayout.app.advise import SampleStarted as SampleStarted
-    from zlayout.app.advise import StudyOptions as StudyOptions
-    from zlayout.app.advise import advise as advise
-    from zlayout.app.apply import apply as apply
-    from zlayout.app.history import TableHistory as TableHistory
-    from zlayout.app.history import history as history
-    from zlayout.app.import_ import ImportedLayout as ImportedLayout
-    from zlayout.app.import_ import ImportedWorkload as ImportedWorkload
-    from zlayout.app.import_ import import_layout as import_layout
-    from zlayout.app.import_ import import_workload as import_workload
-    from zlayout.app.inspect import Inspection as Inspection
-    from zlayout.app.inspect import inspect as inspect
-    from zlayout.app.plan import DriftReport as DriftReport
-    from zlayout.app.plan import ProjectPlan as ProjectPlan
-    from zlayout.app.plan import drift as drift
-    from zlayout.app.plan import plan as plan
-    from zlayout.app.plan_file import read_plan as read_plan
-    from zlayout.app.plan_file import write_plan as write_plan
-    from zlayout.app.project import load_project as load_project
-    from zlayout.app.results import ApplyEvent as ApplyEvent
-    from zlayout.app.results import TableEvent as TableEvent
-    from zlayout.app.results import TableFinished as TableFinished
-    from zlayout.app.results import TableStarted as TableStarted
-    from zlayout.app.rollback import RolledBack as RolledBack
-    from zlayout.app.rollback import plan_rollback as plan_rollback
-    from zlayout.app.rollback import rollback as rollback
-    from zlayout.app.trial import PlannedTrial as PlannedTrial
-    from zlayout.app.trial import ReplayedQuery as ReplayedQuery
-    from zlayout.app.trial import TrialReport as TrialReport
-    from zlayout.app.trial import drop_trial as drop_trial
-    from zlayout.app.trial import plan_drop_trial as plan_drop_trial
-    from zlayout.app.trial import plan_publish as plan_publish
-    from zlayout.app.trial import plan_trial as plan_trial
-    from zlayout.app.trial import publish as publish
-    from zlayout.app.trial import trial as trial
     from zlayout.curve.z_ranges import count_files as count_files
     from zlayout.curve.z_ranges import is_relevant as is_relevant
     from zlayout.curve.z_ranges import meets_box as meets_box
@@ -77,6 +42,41 @@ if TYPE_CHECKING:  # the alias makes a name public for type checkers
     from zlayout.planner.run_report import ResultStatus as ResultStatus
     from zlayout.planner.run_report import RunReport as RunReport
     from zlayout.planner.run_report import TableResult as TableResult
+    from zlayout.session.advise import SampleStarted as SampleStarted
+    from zlayout.session.advise import StudyOptions as StudyOptions
+    from zlayout.session.advise import advise as advise
+    from zlayout.session.apply import apply as apply
+    from zlayout.session.history import TableHistory as TableHistory
+    from zlayout.session.history import history as history
+    from zlayout.session.import_ import ImportedLayout as ImportedLayout
+    from zlayout.session.import_ import ImportedWorkload as ImportedWorkload
+    from zlayout.session.import_ import import_layout as import_layout
+    from zlayout.session.import_ import import_workload as import_workload
+    from zlayout.session.inspect import Inspection as Inspection
+    from zlayout.session.inspect import inspect as inspect
+    from zlayout.session.plan import DriftReport as DriftReport
+    from zlayout.session.plan import ProjectPlan as ProjectPlan
+    from zlayout.session.plan import drift as drift
+    from zlayout.session.plan import plan as plan
+    from zlayout.session.plan_file import read_plan as read_plan
+    from zlayout.session.plan_file import write_plan as write_plan
+    from zlayout.session.project import load_project as load_project
+    from zlayout.session.results import ApplyEvent as ApplyEvent
+    from zlayout.session.results import TableEvent as TableEvent
+    from zlayout.session.results import TableFinished as TableFinished
+    from zlayout.session.results import TableStarted as TableStarted
+    from zlayout.session.rollback import RolledBack as RolledBack
+    from zlayout.session.rollback import plan_rollback as plan_rollback
+    from zlayout.session.rollback import rollback as rollback
+    from zlayout.session.trial import PlannedTrial as PlannedTrial
+    from zlayout.session.trial import ReplayedQuery as ReplayedQuery
+    from zlayout.session.trial import TrialReport as TrialReport
+    from zlayout.session.trial import drop_trial as drop_trial
+    from zlayout.session.trial import plan_drop_trial as plan_drop_trial
+    from zlayout.session.trial import plan_publish as plan_publish
+    from zlayout.session.trial import plan_trial as plan_trial
+    from zlayout.session.trial import publish as publish
+    from zlayout.session.trial import trial as trial
     from zlayout.spec.model import Layout as Layout
     from zlayout.spec.model import LayoutSpec as LayoutSpec
     from zlayout.spec.model import Project as Project
@@ -85,19 +85,19 @@ __version__ = "0.2.0"
 
 _NAMES = {
     "zlayout.advisor.model": "Study",
-    "zlayout.app.advise": "SampleStarted StudyOptions advise",
-    "zlayout.app.apply": "apply",
-    "zlayout.app.results": "ApplyEvent TableEvent TableFinished TableStarted",
-    "zlayout.app.plan": "DriftReport ProjectPlan drift plan",
-    "zlayout.app.history": "TableHistory history",
-    "zlayout.app.import_": "ImportedLayout ImportedWorkload import_layout import_workload",
-    "zlayout.app.inspect": "Inspection inspect",
-    "zlayout.app.plan_file": "read_plan write_plan",
-    "zlayout.app.project": "load_project",
-    "zlayout.app.trial": (
+    "zlayout.session.advise": "SampleStarted StudyOptions advise",
+    "zlayout.session.apply": "apply",
+    "zlayout.session.results": "ApplyEvent TableEvent TableFinished TableStarted",
+    "zlayout.session.plan": "DriftReport ProjectPlan drift plan",
+    "zlayout.session.history": "TableHistory history",
+    "zlayout.session.import_": "ImportedLayout ImportedWorkload import_layout import_workload",
+    "zlayout.session.inspect": "Inspection inspect",
+    "zlayout.session.plan_file": "read_plan write_plan",
+    "zlayout.session.project": "load_project",
+    "zlayout.session.trial": (
         "PlannedTrial ReplayedQuery TrialReport drop_trial plan_drop_trial plan_publish plan_trial publish trial"
     ),
-    "zlayout.app.rollback": "RolledBack plan_rollback rollback",
+    "zlayout.session.rollback": "RolledBack plan_rollback rollback",
     "zlayout.curve.z_ranges": "count_files is_relevant meets_box next_jump_in z_ranges",
     "zlayout.errors": (
         "CommitConflict CommitUnknown Diagnostic EngineError Location Refused SpecError TableError ZlayoutError"

@@ -53,7 +53,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MemoryTable:
     files = [StoredFile(f"{n}.{m}", ROWS, key) for n, key in enumerate(keys) for m in range(2)]
     stored.log[0] = replace(stored.log[0], files={file.path: file for file in files})
     backend = OneCommit(stored)
-    monkeypatch.setattr("zlayout.app.plan.backend_for", lambda *_: backend)
+    monkeypatch.setattr("zlayout.session.plan.backend_for", lambda *_: backend)
     return stored
 
 

@@ -17,9 +17,9 @@ from zlayout.advisor.model import KeySample
 from zlayout.report.formats import REPORTERS
 
 QUERIES = "SELECT * FROM lake.db.orders WHERE a = 1;\n"
-# Where files are written without zlayout.app.files, and why a link cannot choose another file there.
+# Where files are written without zlayout.session.files, and why a link cannot choose another file there.
 OTHER_WRITERS = {
-    "app/files.py": "itself",
+    "session/files.py": "itself",
     "formats/delta/read/opening.py": "in a new folder of tempfile, which only the user can enter",
     "spark/arrow.py": "in a new folder of tempfile, which only the user can enter",
     "spark/classes.py": "in a new folder of tempfile, which only the user can enter",
@@ -129,7 +129,7 @@ def test_the_database_of_the_history_and_its_journals_are_no_links(project: Path
 
 
 def test_every_other_writer_is_known() -> None:
-    """A new one fails this test: it must use zlayout.app.files, or be listed with the reason."""
+    """A new one fails this test: it must use zlayout.session.files, or be listed with the reason."""
     found = set()
     for path in SOURCES:
         for node in nodes(path):

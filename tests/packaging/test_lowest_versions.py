@@ -18,7 +18,7 @@ EXTRAS = ("--extra", "report", "--extra", "metrics")
 TOOLS = ("pytest", "pytest-xdist", "hypothesis", "lxml", "markdown-it-py", "pandas", "thrift")
 # What calls most of the dependencies; the others use numpy and Arrow as these do.
 DAILY = (*("spec", "workload", "formats", "report", "cli/test_commands.py", "cli/test_advise.py"),)
-OTHERS = ("predicate", "table", "curve", "planner", "rewrite", "app", "cli")
+OTHERS = ("predicate", "table", "curve", "planner", "rewrite", "session", "cli")
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ from support.runs import apply_planned
 
 from zlayout.advisor.costs import costs, in_partitions, queries_on
 from zlayout.advisor.study import present_files
-from zlayout.app.concurrent_reads import Reading
-from zlayout.app.plan import plan_tables
 from zlayout.planner.work import PlanOptions
+from zlayout.session.concurrent_reads import Reading
+from zlayout.session.plan import plan_tables
 from zlayout.spec.model import LayoutSpec
 from zlayout.workload import read_workload
 

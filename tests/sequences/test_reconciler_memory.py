@@ -13,7 +13,7 @@ from reconciler import OPTIONS, Reconciler, counts, make_rows, shapes, with_ids
 from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
 
-from zlayout.app.plan import plan_table
+from zlayout.session.plan import plan_table
 from zlayout.spec.model import TableName
 from zlayout.table.state import PartitionField
 

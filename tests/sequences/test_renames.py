@@ -10,8 +10,8 @@ from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
 from support.runs import plan_and_apply
 
-from zlayout.app.plan import plan_table
 from zlayout.planner.work import PlanOptions
+from zlayout.session.plan import plan_table
 from zlayout.spec.model import LayoutSpec
 
 NAMES = ("a", "b", "c", "d")

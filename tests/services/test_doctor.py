@@ -10,9 +10,9 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from support.projects import LAYOUT, Cli
 
-from zlayout.app.doctor import Check, CheckStatus, Step, doctor, spark_detail
-from zlayout.app.project import load_project
 from zlayout.errors import SpecError
+from zlayout.session.doctor import Check, CheckStatus, Step, doctor, spark_detail
+from zlayout.session.project import load_project
 from zlayout.spark import versions
 
 S3 = '{{format: delta, warehouse: "s3://b/t", storage: {{endpoint: "{url}", region: us-east-1}}}}'

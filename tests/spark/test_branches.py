@@ -13,7 +13,6 @@ from spark.subjects import LAYOUT, IcebergSubject
 from support.builders import make_spec
 from support.runs import plan_and_apply
 
-from zlayout.app.plan import plan_table
 from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Commit, GroupFailed
 from zlayout.formats.iceberg.read import state_property
@@ -21,6 +20,7 @@ from zlayout.formats.iceberg.write.commit import Committer
 from zlayout.formats.iceberg.write.prepared import Swap
 from zlayout.planner.model import Status
 from zlayout.planner.work import PlanOptions
+from zlayout.session.plan import plan_table
 from zlayout.spec.model import LayoutSpec
 
 OPTIONS = PlanOptions()

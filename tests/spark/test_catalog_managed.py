@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 from support.builders import make_layout, make_spec
 
-from zlayout.app.plan import plan_table
 from zlayout.errors import EngineError, Refused
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.planner.work import PlanOptions
+from zlayout.session.plan import plan_table
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, TableName
 

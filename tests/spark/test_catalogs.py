@@ -9,10 +9,10 @@ from spark.named import NAMED, NamedDeltaArena
 from sqlalchemy.orm import Session
 from support.unreferenced import unreferenced
 
-from zlayout.app.plan import as_plan
-from zlayout.app.plan_file import check_saved
 from zlayout.errors import EngineError, Refused
 from zlayout.formats.iceberg.write.jvm import IcebergJvm
+from zlayout.session.plan import as_plan
+from zlayout.session.plan_file import check_saved
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, TableName
 

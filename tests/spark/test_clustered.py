@@ -8,16 +8,16 @@ from spark.subjects import DeltaSubject
 from support.builders import make_layout, make_spec
 from support.runs import apply_planned
 
-from zlayout.app.import_ import layout_from
-from zlayout.app.plan import Planned, plan_table
-from zlayout.app.results import result_of
-from zlayout.app.sampling import SAMPLE_BYTES, sampled
 from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Commit, GroupFailed
 from zlayout.formats.delta.write import settings
 from zlayout.formats.delta.write.outcome import Log
 from zlayout.planner.actions import ChangeClustering, PropertyChange, PropertyReason, Reason, SetProperties
 from zlayout.planner.work import PlanOptions
+from zlayout.session.import_ import layout_from
+from zlayout.session.plan import Planned, plan_table
+from zlayout.session.results import result_of
+from zlayout.session.sampling import SAMPLE_BYTES, sampled
 from zlayout.spec.model import CLUSTERED_BY, Layout, LayoutSpec, Tolerance
 from zlayout.table.metrics import layout_metrics
 from zlayout.table.state import PartitionField

@@ -10,11 +10,11 @@ from contract import Contract, make_rows
 from spark.arenas import DeltaArena, IcebergArena, SparkArena, delete_before_first_commit
 from support.builders import make_layout, make_spec
 
-from zlayout.app.plan import Planned
-from zlayout.app.results import Applied
 from zlayout.formats.base import GroupFailed
 from zlayout.planner.actions import Reason
 from zlayout.planner.work import PlanOptions
+from zlayout.session.plan import Planned
+from zlayout.session.results import Applied
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import PartitionField
 
@@ -135,7 +135,7 @@ def test_a_changed_partitioning_moves_the_rows(arena: SparkArena) -> None:
 
 
 def _allowing(arena: SparkArena, spec: LayoutSpec) -> Planned:
-    from zlayout.app.plan import plan_table
+    from zlayout.session.plan import plan_table
 
     return plan_table(spec, arena.backend, PlanOptions(allow_full_rewrite=True))
 
@@ -160,7 +160,7 @@ def test_rows_deleted_before_the_commit_stay_deleted(arena: SparkArena, monkeypa
 def test_a_budget_packs_a_part_and_the_next_run_the_rest(arena: SparkArena) -> None:
     from support.runs import apply_planned
 
-    from zlayout.app.plan import plan_table
+    from zlayout.session.plan import plan_table
 
     arena.create(make_rows(ROWS), FILES)
     spec = spec_of(arena)

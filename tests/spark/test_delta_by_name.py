@@ -8,10 +8,10 @@ from contract import OPTIONS, Contract, make_rows
 from deltalake import DeltaTable
 from spark.named import NAMED, HiveDeltaArena, NamedDeltaArena
 
-from zlayout.app.plan import as_plan
-from zlayout.app.plan_file import check_saved
 from zlayout.errors import CommitConflict, Refused
 from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.session.plan import as_plan
+from zlayout.session.plan_file import check_saved
 
 ARENAS = [pytest.param(kind, id=name) for name, kind in NAMED.items()]
 

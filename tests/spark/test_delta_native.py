@@ -15,7 +15,6 @@ from pyspark.errors.exceptions import captured
 from spark.subjects import DeltaSubject
 from support.builders import make_layout, make_spec
 
-from zlayout.app.plan import plan_table
 from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Commit, GroupFailed, Stage, Work
 from zlayout.formats.delta.write import optimize as native
@@ -24,6 +23,7 @@ from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.optimize import commit_records
 from zlayout.formats.delta.write.outcome import Log
 from zlayout.planner.work import PlanOptions
+from zlayout.session.plan import plan_table
 from zlayout.spec.model import ZorderColumn
 from zlayout.table.state import PartitionField, TableState
 

@@ -12,9 +12,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from spark.arenas import DeltaArena, SparkArena
 
-from zlayout.app.apply import apply_table
-from zlayout.app.plan import Planned, plan_table
-from zlayout.app.results import Applied, new_run
 from zlayout.errors import EngineError, Refused
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.iceberg.backend import IcebergBackend
@@ -22,6 +19,9 @@ from zlayout.formats.kernel.engine_check import Internals, fallback_reason
 from zlayout.planner.diff import PlanOptions
 from zlayout.rewrite import engine, self_test
 from zlayout.rewrite.engine import by_hash, to_partitions
+from zlayout.session.apply import apply_table
+from zlayout.session.plan import Planned, plan_table
+from zlayout.session.results import Applied, new_run
 from zlayout.spark import versions
 from zlayout.spark.arrow import to_arrow
 from zlayout.spark.classes import Calls

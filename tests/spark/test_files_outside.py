@@ -15,9 +15,9 @@ from spark.subjects import DeltaSubject, IcebergSubject, SparkSubject
 from support.builders import make_layout, make_spec
 
 import zlayout
-from zlayout.app.plan import ProjectPlan
 from zlayout.errors import Refused
 from zlayout.formats.iceberg.write.commit import rewrite
+from zlayout.session.plan import ProjectPlan
 
 ROWS, VICTIM = 200, 1_000_000  # the ids of the victim begin at VICTIM
 

@@ -14,8 +14,8 @@ from support.builders import make_layout, make_spec
 from support.metastore_tables import hive_table
 from support.runs import apply_planned
 
-from zlayout.app.plan import plan_table
 from zlayout.formats.delta.backend import DeltaBackend
+from zlayout.session.plan import plan_table
 from zlayout.spark.configuration import packages
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, TableName

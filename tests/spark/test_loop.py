@@ -12,8 +12,8 @@ from spark.subjects import DeltaSubject, IcebergSubject, SparkSubject
 from support.projects import Cli, cli
 
 import zlayout
-from zlayout.app.advise import write_advice
 from zlayout.planner.model import Status
+from zlayout.session.advise import write_advice
 
 __all__ = ["cli"]
 

@@ -11,7 +11,7 @@ from support.builders import make_layout, make_spec
 from support.runs import plan_and_apply
 from support.unreferenced import unreferenced
 
-from zlayout.app.sampling import SAMPLE_BYTES, sampled
+from zlayout.session.sampling import SAMPLE_BYTES, sampled
 
 LAYOUT = make_layout("a", "b", target_size=4_000)
 FOLDERS = ("a%20b", "%41")

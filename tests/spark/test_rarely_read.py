@@ -7,10 +7,10 @@ import pytest
 from contract import Contract, make_rows
 from spark.arenas import DeltaArena, IcebergArena, SparkArena
 
-from zlayout.app.plan import Planned, as_plan, plan_tables
-from zlayout.app.plan_file import check_saved
 from zlayout.planner import document
 from zlayout.planner.work import PlanOptions
+from zlayout.session.plan import Planned, as_plan, plan_tables
+from zlayout.session.plan_file import check_saved
 from zlayout.spec.model import Tolerance
 
 CASES = {

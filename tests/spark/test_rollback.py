@@ -16,7 +16,6 @@ from spark.vacuum import vacuum
 from support.builders import make_layout, make_spec
 from support.runs import plan_and_apply
 
-from zlayout.app.plan import plan_table
 from zlayout.errors import CommitConflict, CommitUnknown, EngineError, Refused
 from zlayout.formats.base import Commit
 from zlayout.formats.delta.write import outcome as delta_outcome
@@ -27,6 +26,7 @@ from zlayout.formats.iceberg.write import rollback as iceberg_rollback
 from zlayout.formats.kernel.failures import Failures
 from zlayout.formats.kernel.outcome import settled
 from zlayout.planner.work import PlanOptions
+from zlayout.session.plan import plan_table
 from zlayout.spec.model import LayoutSpec
 
 LAYOUT = make_layout("a", "b", target_size=20_000)

@@ -9,13 +9,13 @@ from deltalake import write_deltalake
 from spark.arenas import S3DeltaArena, S3IcebergArena
 from support.runs import apply_planned
 
-from zlayout.app.plan import plan_table
-from zlayout.app.results import Applied
 from zlayout.errors import Refused
 from zlayout.formats.delta.write import log_store
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.log_store import require_exclusive_commits, use_conditional_puts
 from zlayout.formats.storage import CONDITIONAL_PUT, deltalake_options
+from zlayout.session.plan import plan_table
+from zlayout.session.results import Applied
 
 
 @pytest.mark.long  # tests/spark/test_catalogs.py plans, applies and conflicts on S3 each day

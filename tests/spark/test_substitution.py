@@ -17,9 +17,9 @@ from support.builders import make_layout, make_spec
 from support.runs import plan_and_apply
 
 import zlayout
-from zlayout.app.trial import scan
 from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties
 from zlayout.predicate.model import In
+from zlayout.session.trial import scan
 from zlayout.spark.jvm import frame_of, java_sessions, jvm_of, scala_seq
 from zlayout.spark.live import LiveRuntime
 from zlayout.spec.model import LayoutSpec, Project

@@ -92,7 +92,7 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scripted:
     backend = Scripted(table)
     monkeypatch.setattr("zlayout.spark.session.check_java", lambda: "")  # not needed
     for command in ("plan", "import_"):
-        monkeypatch.setattr(f"zlayout.app.{command}.backend_for", lambda *_: backend)
+        monkeypatch.setattr(f"zlayout.session.{command}.backend_for", lambda *_: backend)
     return backend
 
 
@@ -104,7 +104,7 @@ def workload_project(
     (folder / "workloads").mkdir()
     (folder / "workloads" / "orders.sql").write_text(queries)
     backend = MemoryBackend(MemoryCatalog({"db.orders": table}))
-    monkeypatch.setattr("zlayout.app.plan.backend_for", lambda *_: backend)
+    monkeypatch.setattr("zlayout.session.plan.backend_for", lambda *_: backend)
     return backend
 
 

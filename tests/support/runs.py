@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from zlayout.app.apply import apply_table
-from zlayout.app.plan import Planned, plan_table
-from zlayout.app.results import Applied, new_run
 from zlayout.formats.base import Backend
 from zlayout.planner.work import PlanOptions
+from zlayout.session.apply import apply_table
+from zlayout.session.plan import Planned, plan_table
+from zlayout.session.results import Applied, new_run
 from zlayout.spec.model import LayoutSpec
 
 OPTIONS = PlanOptions()

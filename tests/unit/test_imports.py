@@ -20,7 +20,7 @@ def test_the_registry_loads_no_format() -> None:
 def test_every_command_can_be_imported_without_pyspark() -> None:
     modules = [
         ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
-        for layer in ("cli", "app")
+        for layer in ("cli", "session")
         for path in PACKAGE.glob(f"{layer}/*.py")
     ]
     code = (

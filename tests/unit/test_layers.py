@@ -32,7 +32,7 @@ LAYERS = (
     tuple(f"formats.{name}.write" for name in FORMATS),
     tuple(f"formats.{name}" for name in FORMATS),
     ("advisor",),
-    ("app",),
+    ("session",),
     ("cli", "__main__"),
 )
 # Modules that name others to be imported when they are first used: the public API, and the registry of formats, which
@@ -73,7 +73,7 @@ def test_nothing_that_the_core_reaches_imports_an_engine_or_the_shell(package: s
     assert outside == set()
 
 
-@pytest.mark.parametrize("package", ["rewrite", "spark", "formats", "advisor", "app"])
+@pytest.mark.parametrize("package", ["rewrite", "spark", "formats", "advisor", "session"])
 def test_only_the_command_line_imports_the_shell(package: str) -> None:
     modules = [module for module in graph() if module.split(".")[0] == package]
     assert {(m, name) for m in modules for name in third_party(m) if name in SHELL} == set()
@@ -86,7 +86,7 @@ def test_nothing_private_of_other_packages_is_imported() -> None:
 
 def test_the_application_layer_prints_nothing() -> None:
     for module, path in sources().items():
-        if module.startswith("app."):
+        if module.startswith("session."):
             assert not {node.id for node in nodes(path) if isinstance(node, ast.Name)} & {"print", "input", "sys"}
 
 

@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
-from zlayout.app.interrupts import Interrupts
 from zlayout.errors import CommitUnknown
+from zlayout.session.interrupts import Interrupts
 from zlayout.signals import Handler, Interrupted, signal_of
 
 

@@ -16,16 +16,16 @@ import typer.core
 from typer.models import CommandFunctionType
 
 import zlayout
-from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.cli import options
 from zlayout.cli.console import Approval, Color, Console, spark_of
 from zlayout.message_text import plural
 from zlayout.report.words import number, printable
+from zlayout.session.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.signals import signal_of
 
 if TYPE_CHECKING:
     from zlayout.advisor.model import Study
-    from zlayout.app.advise import AdviceEvent, StudyOptions
+    from zlayout.session.advise import AdviceEvent, StudyOptions
 
 # Classes of the program, of its group of commands and of each command, which change some of typer's behaviour.
 
@@ -127,11 +127,11 @@ def import_queries(
 
     Reads query histories of Spark, Trino, Databricks, Snowflake, Athena and BigQuery.
     """
-    from zlayout.app.import_ import import_workload
-    from zlayout.app.project import load_project
     from zlayout.errors import SpecError
     from zlayout.message_text import plural
     from zlayout.report.words import printable, without_commands
+    from zlayout.session.import_ import import_workload
+    from zlayout.session.project import load_project
     from zlayout.spec.load import shown
 
     if no_values and keep_values:
@@ -176,7 +176,7 @@ def simulate(
     color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Simulate the given layouts and show their cost per query. Draws one sample on Spark; writes nothing."""
-    from zlayout.app.advise import StudyOptions
+    from zlayout.session.advise import StudyOptions
 
     if not columns:
         raise typer.BadParameter("expected at least one layout to simulate, found none", param_hint="--columns")
@@ -208,7 +208,7 @@ def advise(
     color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Find columns, weights, curve and cuts with the lowest cost. Draws one sample on Spark; changes no table."""
-    from zlayout.app.advise import StudyOptions
+    from zlayout.session.advise import StudyOptions
 
     chosen = StudyOptions(tuple(columns or ()), curve, files, sample_rows, seed, time_limit=time_limit)
     return _study(
@@ -234,9 +234,9 @@ def _study(
     *,
     write: bool = False,
 ) -> int:
-    from zlayout.app.advise import make_study, own_layout, write_advice
-    from zlayout.app.files import write_result
-    from zlayout.app.project import load_project
+    from zlayout.session.advise import make_study, own_layout, write_advice
+    from zlayout.session.files import write_result
+    from zlayout.session.project import load_project
 
     render = _renderer(output, console)
     loaded = load_project(project)
@@ -273,7 +273,7 @@ def _renderer(output: str, console: Console) -> Callable[[Study], str]:
 
 
 def _report(event: AdviceEvent, console: Console) -> None:
-    from zlayout.app.advise import SampleStarted
+    from zlayout.session.advise import SampleStarted
 
     if isinstance(event, SampleStarted):
         total = plural(event.total, "row")
@@ -348,10 +348,10 @@ def history(
     color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Show what earlier commands found in a table and did to it. Needs `history` in zlayout.yaml. Reads no table."""
-    from zlayout.app.history import history
-    from zlayout.app.project import load_project
     from zlayout.records.trend import touched_trend
     from zlayout.report import history_text
+    from zlayout.session.history import history
+    from zlayout.session.project import load_project
 
     console, found = Console(color, as_json=as_json), history(load_project(project), table, limit=limit, branch=branch)
     if as_json:
@@ -538,8 +538,8 @@ def validate_(
     color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Check zlayout.yaml and the layouts for errors. Reads no table."""
-    from zlayout.app.project import validate
     from zlayout.message_text import plural
+    from zlayout.session.project import validate
 
     Console(color).result(f"{plural(len(validate(project, paths or ())), 'layout')} valid\n")
     return 0
@@ -578,9 +578,9 @@ def plan(
 ) -> int:
     """Show how tables differ from their layouts. States what apply would do, and starts no JVM."""
     with Console().starting():
-        from zlayout.app.project import parse_budget, parse_duration
         from zlayout.cli.plan import PlanRequest, plan_command
         from zlayout.cli.reports import parse_reports
+        from zlayout.session.project import parse_budget, parse_duration
 
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
     reading = Reading(parallelism, timeout)
@@ -628,10 +628,10 @@ def apply(
 ) -> int:
     """Plan, ask for approval, and rewrite on Spark. SELECT can be one plan file that `plan --out` wrote."""
     with Console().starting():
-        from zlayout.app.project import parse_budget, parse_duration
         from zlayout.cli.apply import ApplyOptions, apply_command
         from zlayout.cli.plan import PlanRequest
         from zlayout.cli.reports import parse_reports
+        from zlayout.session.project import parse_budget, parse_duration
 
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
     reading = Reading(parallelism, timeout)

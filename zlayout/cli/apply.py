@@ -19,21 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import zlayout
 from zlayout import signals
-from zlayout.app.apply import NOTHING_LEFT, Run, TimeLimit, Verify, carry_out, left_of_window
-from zlayout.app.interrupts import Interrupts, cancel_in_background, ending
-from zlayout.app.plan import ProjectPlan
-from zlayout.app.plan_file import review
-from zlayout.app.project import load_project
-from zlayout.app.results import (
-    Applied,
-    ApplyEvent,
-    TableEvent,
-    TableFinished,
-    TableStarted,
-    exit_code,
-    result_of,
-    with_results,
-)
 from zlayout.cli.console import Approval, Console, name_log
 from zlayout.cli.plan import PlanRequest, add_to_history, heading, run_report
 from zlayout.cli.reports import Reports
@@ -50,6 +35,21 @@ from zlayout.report import text
 from zlayout.report.phrases import last_line, result_text
 from zlayout.report.text import TextOptions
 from zlayout.report.words import printable, size, wrapped
+from zlayout.session.apply import NOTHING_LEFT, Run, TimeLimit, Verify, carry_out, left_of_window
+from zlayout.session.interrupts import Interrupts, cancel_in_background, ending
+from zlayout.session.plan import ProjectPlan
+from zlayout.session.plan_file import review
+from zlayout.session.project import load_project
+from zlayout.session.results import (
+    Applied,
+    ApplyEvent,
+    TableEvent,
+    TableFinished,
+    TableStarted,
+    exit_code,
+    result_of,
+    with_results,
+)
 from zlayout.spark.session import SparkRuntime, check_pyspark
 from zlayout.spec.model import Maintenance
 

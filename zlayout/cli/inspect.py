@@ -7,10 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from zlayout.app.concurrent_reads import TIMEOUT
-from zlayout.app.init import split_columns
-from zlayout.app.inspect import Inspection, inspect
-from zlayout.app.project import load_project
 from zlayout.cli.console import Console
 from zlayout.formats.run_metrics import RunMetrics
 from zlayout.message_text import plural
@@ -18,6 +14,10 @@ from zlayout.planner.model import QueryCost
 from zlayout.report.phrases import cost_text
 from zlayout.report.words import duration, number, printable, setting, size, version_word
 from zlayout.secrets import without_secrets
+from zlayout.session.concurrent_reads import TIMEOUT
+from zlayout.session.init import split_columns
+from zlayout.session.inspect import Inspection, inspect
+from zlayout.session.project import load_project
 from zlayout.spec.model import CLUSTERED_BY
 from zlayout.table.metrics import ColumnMetrics
 from zlayout.table.state import LayoutRecord

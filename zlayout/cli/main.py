@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _exit_at_once_if_waiting(code: int) -> None:
     """End the process at once if a thread still waits for a service that does not answer."""
-    from zlayout.app.concurrent_reads import is_waiting
+    from zlayout.session.concurrent_reads import is_waiting
 
     if not is_waiting():
         return

@@ -14,7 +14,7 @@ from zlayout.errors import ZlayoutError
 
 def complete_tables(context: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
     """Yield (word, help) for the table names and `tag:NAME` that start with `incomplete`; nothing after an error."""
-    from zlayout.app.project import load_project
+    from zlayout.session.project import load_project
 
     try:
         project = load_project(context.params.get("project") or Path())

@@ -8,12 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
-from zlayout.app.concurrent_reads import Reading
-from zlayout.app.history import append_to_history, with_trends
-from zlayout.app.plan import DriftReport, ProjectPlan, compare, options_of, plan_project
-from zlayout.app.plan_file import write_document
-from zlayout.app.project import load_project
-from zlayout.app.results import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
 from zlayout.cli.console import Console, ReadingShown
 from zlayout.cli.options import HERE
 from zlayout.cli.reports import Reports
@@ -22,6 +16,12 @@ from zlayout.planner import document
 from zlayout.planner.run_report import RunReport
 from zlayout.records.history import Command
 from zlayout.report import text
+from zlayout.session.concurrent_reads import Reading
+from zlayout.session.history import append_to_history, with_trends
+from zlayout.session.plan import DriftReport, ProjectPlan, compare, options_of, plan_project
+from zlayout.session.plan_file import write_document
+from zlayout.session.project import load_project
+from zlayout.session.results import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
 
 CHANGES = 2
 WORSE = 5

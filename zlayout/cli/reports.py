@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from zlayout.app.files import append, hint_for, write_result
 from zlayout.cli.console import Console
 from zlayout.errors import SpecError
 from zlayout.planner.model import Plan, Status
@@ -15,6 +14,7 @@ from zlayout.planner.run_report import RunReport
 from zlayout.report import markdown
 from zlayout.report.formats import REPORTERS, check_available
 from zlayout.report.redact import seen_from, without_values
+from zlayout.session.files import append, hint_for, write_result
 
 STDOUT = "-"
 # The formats that GitHub reads. It identifies files by their path in the repository.

@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from zlayout.app.project import load_project
-from zlayout.app.rollback import RolledBack, plan_rollback, roll_back
 from zlayout.cli.apply import stage_text
 from zlayout.cli.console import Approval, Console, spark_of
 from zlayout.formats.undo import Undo, total
 from zlayout.message_text import plural
 from zlayout.report.words import number, printable, size, version_word
+from zlayout.session.project import load_project
+from zlayout.session.rollback import RolledBack, plan_rollback, roll_back
 
 MAX_LISTED_FILES = 10
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from zlayout.app.concurrent_reads import Reading
-from zlayout.app.doctor import CheckStatus, Step, doctor
-from zlayout.app.import_ import ImportedLayout, NotImported, import_layout, import_tables, is_pattern
-from zlayout.app.init import DEFAULTS, check_format, check_type, init, require_new, split_columns, type_of_uri
-from zlayout.app.project import layout_of, load_project
 from zlayout.cli.console import Console
 from zlayout.errors import Location, SpecError, TableError, ZlayoutError
 from zlayout.formats.registry import FORMATS
 from zlayout.report.words import printable, without_commands, wrapped
 from zlayout.secrets import without_secrets
+from zlayout.session.concurrent_reads import Reading
+from zlayout.session.doctor import CheckStatus, Step, doctor
+from zlayout.session.import_ import ImportedLayout, NotImported, import_layout, import_tables, is_pattern
+from zlayout.session.init import DEFAULTS, check_format, check_type, init, require_new, split_columns, type_of_uri
+from zlayout.session.project import layout_of, load_project
 from zlayout.spec.layouts import parse_table
 from zlayout.spec.load import PROJECT_FILE, shown
 from zlayout.spec.model import Project
@@ -31,7 +31,7 @@ WAREHOUSE = f"Warehouse: the folder or URL below which the tables are stored [{D
 
 
 def init_command(folder: Path, given: Mapping[str, str], workflows: bool, ask: bool, console: Console) -> int:
-    """Write the files and print their paths. Raises the errors of `zlayout.app.init.init`.
+    """Write the files and print their paths. Raises the errors of `zlayout.session.init.init`.
 
     Args:
         folder: The folder of the project.

@@ -7,18 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from zlayout.app.project import load_project
-from zlayout.app.results import ApplyEvent, TableEvent
-from zlayout.app.trial import (
-    PlannedTrial,
-    TrialReport,
-    carry_out_trial,
-    commit_drop,
-    commit_publish,
-    plan_drop_trial,
-    plan_publish,
-    plan_trial,
-)
 from zlayout.cli.apply import describe, stage_text
 from zlayout.cli.console import Approval, Console, spark_of
 from zlayout.cli.plan import heading
@@ -28,6 +16,18 @@ from zlayout.message_text import plural
 from zlayout.planner.model import QueryCost
 from zlayout.report import text
 from zlayout.report.words import number, printable, size, version_word
+from zlayout.session.project import load_project
+from zlayout.session.results import ApplyEvent, TableEvent
+from zlayout.session.trial import (
+    PlannedTrial,
+    TrialReport,
+    carry_out_trial,
+    commit_drop,
+    commit_publish,
+    plan_drop_trial,
+    plan_publish,
+    plan_trial,
+)
 
 # The commands `publish` and `drop-trial`.
 

@@ -16,7 +16,7 @@ from zlayout.errors import first_line
 from zlayout.formats.storage import Store, gcs_endpoint, properties, s3_access, stores
 from zlayout.spec.model import CatalogConfig
 
-# The limits on a single request to a catalog. `zlayout.app.concurrent_reads` limits the reading of a whole table.
+# The limits on a single request to a catalog. `zlayout.session.concurrent_reads` limits the reading of a whole table.
 
 
 CONNECT_SECONDS = 10

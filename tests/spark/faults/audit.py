@@ -8,7 +8,7 @@ from reliability import count
 from spark.faults.points import OPTIONS, run
 from spark.faults.tables import Rows, Table
 
-from zlayout.app.plan import plan_table
+from zlayout.session.plan import plan_table
 
 
 @contextmanager

@@ -7,14 +7,14 @@ import pytest
 from spark.faults.tables import Table
 from support.runs import apply_planned
 
-from zlayout.app.apply import apply_table
-from zlayout.app.plan import plan_table
-from zlayout.app.results import Applied, new_run
 from zlayout.formats.base import Commit, Event, Progress, Stage
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.iceberg.write.staging import Staged
 from zlayout.planner.work import PlanOptions
 from zlayout.rewrite.gate import Gate
+from zlayout.session.apply import apply_table
+from zlayout.session.plan import plan_table
+from zlayout.session.results import Applied, new_run
 
 OPTIONS = PlanOptions()
 

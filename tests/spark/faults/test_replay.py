@@ -11,8 +11,8 @@ from spark.faults.disturbances import DISTURBANCES
 from spark.faults.points import POINTS, run_with
 from spark.faults.tables import DELTA, ICEBERG, Rows, Table, first_rows
 
-from zlayout.app.results import Applied
 from zlayout.errors import CommitConflict
+from zlayout.session.results import Applied
 
 ONE_PARTITION = {"delete", "update"}
 MAY_LEAVE_NOTHING_TO_DO = {"compact", "second zlayout"}

@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 from pyspark import SparkContext
 
-from zlayout.app import apply as applying
 from zlayout.cli.main import main as zlayout
 from zlayout.formats.delta.write import commit as delta_commit
 from zlayout.formats.delta.write import settings as delta_settings
@@ -27,6 +26,7 @@ from zlayout.formats.iceberg.write import settings as iceberg_settings
 from zlayout.formats.iceberg.write.staging import Staged
 from zlayout.rewrite import engine as shards
 from zlayout.rewrite.gate import Gate
+from zlayout.session import apply as applying
 
 # Kill before the call, after it returned, or inside it, so many seconds after it began or when a new file appears.
 Moment = Literal["before", "after", "new file"] | float

@@ -18,7 +18,7 @@ from spark.projects import DELTA, ICEBERG
 from support.runs import plan_and_apply
 from support.unreferenced import unreferenced
 
-from zlayout.app.results import Applied
+from zlayout.session.results import Applied
 from zlayout.spec.load import load_project
 
 VICTIMS = ("jvm", "python", "both")

@@ -14,9 +14,9 @@ from spark.kills.runs import ROWS, backend_in, killed, project_of
 from spark.projects import DELTA, ICEBERG
 from support.runs import plan_and_apply
 
-from zlayout.app.plan import plan_table
 from zlayout.errors import Refused
 from zlayout.planner.work import PlanOptions
+from zlayout.session.plan import plan_table
 
 VICTIMS = ("jvm", "python", "both")
 # Four cases in `make test`; all of them in `make test-long`.

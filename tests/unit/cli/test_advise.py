@@ -14,8 +14,8 @@ from support.projects import Cli, write_project
 
 from zlayout.advisor import spark_sample
 from zlayout.advisor.model import KeySample
-from zlayout.app.files import write_atomically
 from zlayout.cli.main import run
+from zlayout.session.files import write_atomically
 
 LAYOUT = """\
 version: 1

@@ -12,12 +12,12 @@ from contract import make_rows
 from support.memory_format.store import MemoryTable
 from support.projects import LAYOUT, Cli, Scripted
 
-from zlayout.app.interrupts import Interrupts, cancel_jobs, ending
-from zlayout.app.results import Applied, TableStarted
 from zlayout.cli.apply import MAX_SECONDS_BETWEEN_LINES, ApplyProgress, Bars, Events, Lines, Moment
 from zlayout.cli.console import Console
 from zlayout.cli.main import run
 from zlayout.formats.base import Commit, Progress, Stage
+from zlayout.session.interrupts import Interrupts, cancel_jobs, ending
+from zlayout.session.results import Applied, TableStarted
 from zlayout.signals import Handler, Interrupted, interrupting
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, SparkConfig
@@ -94,7 +94,7 @@ def test_a_reviewed_plan_is_tried_once_even_if_its_file_goes(monkeypatch: pytest
     attempts = []
     monkeypatch.setattr(Console, "interactive", property(lambda _: True))
     monkeypatch.setattr(Console, "ask", answer)
-    monkeypatch.setattr("zlayout.app.apply.apply_table", lambda *given: attempts.append(given[7:9]))
+    monkeypatch.setattr("zlayout.session.apply.apply_table", lambda *given: attempts.append(given[7:9]))
     assert run(["plan", "--out", "plan.json"]) == 0
     run(["apply", "plan.json"])
     run(["apply", "--timeout", "7"])

@@ -59,7 +59,7 @@ def test_a_missing_pyspark_is_an_error_before_the_question(monkeypatch: pytest.M
 def test_a_missing_java_is_an_error_before_the_question(
     command: list[str], monkeypatch: pytest.MonkeyPatch, cli: Cli, memory: Scripted
 ) -> None:
-    monkeypatch.setattr("zlayout.app.rollback.backend_for", lambda *_: memory)
+    monkeypatch.setattr("zlayout.session.rollback.backend_for", lambda *_: memory)
     if command != ["apply"]:
         cli("apply", "--auto-approve")
     monkeypatch.setattr("zlayout.spark.session.check_java", CHECK_JAVA)
@@ -86,7 +86,7 @@ def test_the_results_of_tables_stand_below_each_other(monkeypatch: pytest.Monkey
         tables[name] = MemoryTable(rows.schema)
         tables[name].append(rows, files=4)
     backend = MemoryBackend(MemoryCatalog(tables))
-    monkeypatch.setattr("zlayout.app.plan.backend_for", lambda *_: backend)
+    monkeypatch.setattr("zlayout.session.plan.backend_for", lambda *_: backend)
     layout = Path("layouts/orders.yaml").read_text()
     Path("layouts/all.yaml").write_text(layout.replace("db.orders", "db.orders_of_all"))
     lines = [line for line in cli("apply", "--auto-approve").out.splitlines() if "; 1 commit" in line]

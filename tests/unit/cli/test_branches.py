@@ -12,11 +12,11 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 from support.projects import Cli
 
-from zlayout.app.plan import Planned
-from zlayout.app.results import Applied
 from zlayout.formats.base import Backend, Commit
 from zlayout.planner.model import Status
 from zlayout.planner.work import PlanOptions
+from zlayout.session.plan import Planned
+from zlayout.session.results import Applied
 
 PROJECT = """\
 version: 1
@@ -135,7 +135,7 @@ def test_a_plan_file_is_for_one_branch_as_it_was(table: Table, cli: Cli, monkeyp
         run.commits.append(Commit("rewrite", 9))
         run.after = replace(planned.decision.plan, status=Status.UNCHANGED)
 
-    monkeypatch.setattr("zlayout.app.apply.apply_table", succeed)
+    monkeypatch.setattr("zlayout.session.apply.apply_table", succeed)
     out = cli("plan", "ice.db.t", "--branch", "audit", "--out", "p.json").err
     assert "To apply: zlayout apply p.json --branch audit" in out
     stale = cli("apply", "p.json", "--auto-approve", code=3).out

@@ -8,7 +8,7 @@ import pytest
 
 ENDS = """
 import sys
-from zlayout.app import concurrent_reads
+from zlayout.session import concurrent_reads
 from zlayout.cli.main import _exit_at_once_if_waiting
 concurrent_reads.is_waiting = lambda: True
 sys.stdout.write("the plan")

@@ -11,9 +11,9 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.transforms import BucketTransform
 from support.projects import LAYOUT, PROJECT, Cli, Scripted
 
-from zlayout.app.import_ import recorded_settings, target_size
 from zlayout.cli.main import run
 from zlayout.formats.delta.read.history import external
+from zlayout.session.import_ import recorded_settings, target_size
 from zlayout.spec.load import load_project
 from zlayout.spec.model import LayoutSpec
 

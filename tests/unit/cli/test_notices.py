@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from zlayout.app.apply import apply_table
-from zlayout.app.results import new_run
 from zlayout.cli.apply import Lines, describe
 from zlayout.cli.console import Console
 from zlayout.errors import Diagnostic, Location
 from zlayout.formats.base import Commit, Event, Notice
 from zlayout.planner.model import TablePlan
 from zlayout.planner.work import PlanOptions
+from zlayout.session.apply import apply_table
+from zlayout.session.results import new_run
 from zlayout.spec.model import TableName
 
 NOTICE = Notice(Diagnostic("ZL407", "engine native does it\x1b[2J", "warning", "take Spark 4.1.4"))
@@ -57,7 +57,7 @@ def test_a_notice_is_kept_and_announced_once_though_the_work_is_planned_again(mo
         state = None
         decision = Decision()
 
-    monkeypatch.setattr("zlayout.app.apply.plan_table_in_time", lambda *_: Planned())
+    monkeypatch.setattr("zlayout.session.apply.plan_table_in_time", lambda *_: Planned())
     announced: list[Event] = []
     applied = new_run(Planned())  # type: ignore[arg-type]
     apply_table(

@@ -10,12 +10,12 @@ import pytest
 from deltalake import write_deltalake
 from support.projects import Cli
 
-from zlayout.app.plan import Planned
-from zlayout.app.results import Applied
 from zlayout.cli.main import run
 from zlayout.formats.base import Backend, Commit
 from zlayout.planner.model import Status
 from zlayout.planner.work import PlanOptions
+from zlayout.session.plan import Planned
+from zlayout.session.results import Applied
 
 ORDERS = Path("tables") / "db" / "orders"
 
@@ -81,7 +81,7 @@ class TestPlanFiles:
             run.commits.append(Commit("rewrite", 9))
             run.after = replace(planned.decision.plan, status=Status.UNCHANGED)
 
-        monkeypatch.setattr("zlayout.app.apply.apply_table", succeed)
+        monkeypatch.setattr("zlayout.session.apply.apply_table", succeed)
         capsys.readouterr()
         what = ["apply", *(["plan.json"] if from_file else []), "--auto-approve"]
         assert run([*what, "--all-or-nothing"]) == code

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from support.projects import Cli
 
-from zlayout.app.concurrent_reads import Reading, read_all
 from zlayout.cli.console import MIN_TABLES, Console, ReadingShown
+from zlayout.session.concurrent_reads import Reading, read_all
 
 
 def test_the_first_line_comes_before_the_first_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,9 +9,9 @@ from pyiceberg.table import Table
 from support.projects import Cli
 from unit.cli.test_branches import declare, head, rows, table
 
-from zlayout.app.trial import Opened, PlannedTrial, ReplayedQuery, TrialReport
 from zlayout.errors import Diagnostic
 from zlayout.formats.trial import Trial, TrialCommit
+from zlayout.session.trial import Opened, PlannedTrial, ReplayedQuery, TrialReport
 from zlayout.spec.model import TableName
 
 __all__ = ["table"]

@@ -12,13 +12,13 @@ from pyiceberg.types import LongType, NestedField
 from support.builders import make_layout, make_spec
 from support.delta_logs import add, field, metadata, observe, protocol, write_log
 
-from zlayout.app.import_ import recorded_settings
 from zlayout.formats.iceberg.read import observe as iceberg
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.catalog import load_table
 from zlayout.planner.diff import decide
 from zlayout.planner.model import TablePlan
 from zlayout.planner.work import Capabilities
+from zlayout.session.import_ import recorded_settings
 from zlayout.spec.model import CatalogConfig, Layout, TableName
 from zlayout.table.state import TableState
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 from unit.planner.plans import DELTA, LAYOUT, OLD, SPEC, TARGET, File, state
 
-from zlayout.app.plan import Planned, as_plan
-from zlayout.app.results import with_pictures
 from zlayout.planner import document
 from zlayout.planner.diff import decide
 from zlayout.planner.work import PlanOptions
 from zlayout.report.formats import REPORTERS
+from zlayout.session.plan import Planned, as_plan
+from zlayout.session.results import with_pictures
 from zlayout.spec.model import LayoutSpec, Tolerance, ZorderColumn
 from zlayout.table.state import Column, ColumnBounds, LayoutRecord, PartitionField, TableState
 

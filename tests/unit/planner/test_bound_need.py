@@ -10,10 +10,10 @@ from support import delta_logs
 from support.builders import make_layout, make_spec
 
 import zlayout
-from zlayout.app.plan import ProjectPlan
 from zlayout.formats.base import Capabilities
 from zlayout.planner.bounds import MAX_LENGTH, needed_length
 from zlayout.planner.diff import decide
+from zlayout.session.plan import ProjectPlan
 
 HOST = "https://www.example.com/en-gb/catalogue/home-and-garden/outdoor/furniture/"
 CAPABILITIES = Capabilities("delta", partition_evolution=False, native_by_rank=True)

@@ -9,8 +9,6 @@ import pytest
 from support.builders import make_layout
 from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 
-from zlayout.app.plan import Planned, as_plan
-from zlayout.app.results import MAX_PICTURES, drawn_again, with_pictures
 from zlayout.planner import document
 from zlayout.planner.diff import decide
 from zlayout.planner.drawing import MAX_BOXES, MAX_STRIP_BINS, boxes_of, draw
@@ -18,6 +16,8 @@ from zlayout.planner.model import Plan
 from zlayout.planner.run_report import SCALE, Boxes
 from zlayout.planner.work import Group
 from zlayout.report.redact import without_values
+from zlayout.session.plan import Planned, as_plan
+from zlayout.session.results import MAX_PICTURES, drawn_again, with_pictures
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import ColumnBounds, TableState
 

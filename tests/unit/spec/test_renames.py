@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 from support.builders import make_bounds, make_file_table, make_layout, make_spec, make_state
 
-from zlayout.app.import_ import recorded_settings
 from zlayout.planner.diff import decide
 from zlayout.planner.model import TablePlan
 from zlayout.planner.work import Capabilities
 from zlayout.predicate.model import Compare
+from zlayout.session.import_ import recorded_settings
 from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.spec.renames import present_records
 from zlayout.spec.semantics import check

@@ -1,0 +1,83 @@
+"""Tables of a catalog or store that does not answer cost nothing but themselves. What hangs is a real socket."""
+
+import threading
+import time
+
+import pytest
+
+from zlayout.errors import TableError
+from zlayout.session.concurrent_reads import Reading, read_all, read_one
+from zlayout.spec.model import TableName
+
+
+def test_a_slow_table_does_not_condemn_a_catalog_that_answers() -> None:
+    release = threading.Event()
+
+    def read(number: int) -> str:
+        if number == 1:
+            release.wait(60)
+        return "read"
+
+    found = read_all(["a"] * 4, read, lambda _: "late", Reading(1, 0.5))
+    release.set()
+    assert found == ["read", "late", "read", "read"]
+
+
+def test_a_catalog_that_never_answered_is_waited_for_once() -> None:
+    release, asked = threading.Event(), []
+
+    def read(number: int) -> str:
+        asked.append(number)
+        if number < 3:
+            release.wait(60)
+        return "read"
+
+    found = read_all(["hung", "hung", "hung", "good"], read, lambda _: "late", Reading(1, 0.5))
+    release.set()
+    assert found == ["late", "late", "late", "read"]
+    assert sorted(asked) == [0, 3]
+
+
+def test_a_catalog_that_stops_to_answer_costs_its_other_tables_one_more_limit() -> None:
+    release = threading.Event()
+
+    def read(number: int) -> str:
+        if number:
+            release.wait(60)
+        return "read"
+
+    start = time.monotonic()
+    found = read_all(["a"] * 40, read, lambda _: "late", Reading(2, 0.5))
+    release.set()
+    assert found == ["read", *["late"] * 39]
+    assert time.monotonic() - start < 10
+
+
+def test_an_error_of_any_kind_is_raised_and_not_called_late() -> None:
+    class Panic(BaseException):
+        """As pyo3's PanicException."""
+
+    def read(_number: int) -> str:
+        raise Panic
+
+    with pytest.raises(Panic):
+        read_all(["a"], read, lambda _: "late", Reading(1, 60))
+
+
+def test_no_tables_are_read_at_once() -> None:
+    assert read_all([], lambda _: "read", lambda _: "late", Reading()) == []
+
+
+def test_one_table_that_does_not_answer_is_an_error_with_its_catalog() -> None:
+    table, release = TableName("lake", ("db",), "t"), threading.Event()
+    with pytest.raises(TableError) as late:
+        read_one(lambda: release.wait(60), table, 0.2)
+    release.set()
+    assert [d.code for d in late.value.diagnostics] == ["ZL105"]
+    assert "catalogs.lake" in late.value.diagnostics[0].hint
+    with pytest.raises(KeyError, match="as it is"):
+        read_one(lambda: _fails(), table, 5)
+
+
+def _fails() -> None:
+    raise KeyError("as it is")

@@ -1,0 +1,270 @@
+"""Simulate layouts of a table on a sample of its rows, search for the layout with the lowest cost, and write it."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zlayout.advisor.costs import column_shares, in_partitions, queries_on
+from zlayout.advisor.model import KeySample, QueryPredicates, Study, TableWorkload
+from zlayout.advisor.query_costs import bound_lengths, declared_layout, fitting, searched
+from zlayout.advisor.study import Progress, Question, rewrite_target, study, with_workload
+from zlayout.errors import Location, SpecError
+from zlayout.formats.registry import backend_for
+from zlayout.report.words import printable
+from zlayout.session.concurrent_reads import read_table
+from zlayout.session.files import write_atomically
+from zlayout.session.import_ import target_size
+from zlayout.session.init import layouts_of, parse_columns
+from zlayout.session.project import known_table, layout_of, load_project, require_count, require_number
+from zlayout.session.rules import layout_of_table
+from zlayout.session.workloads import column_names
+from zlayout.spark.live import runtime_for
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.layouts import with_layout
+from zlayout.spec.model import CLUSTERING_CURVE, Layout, LayoutSpec, Project, TableName
+from zlayout.table.state import TableState
+from zlayout.tuning import give_back_freed_memory
+from zlayout.workload import Workload, read_workload
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+SAMPLE_ROWS_PER_FILE = 2_000  # as many as a rewrite samples
+MIN_SAMPLE_ROWS, MAX_SAMPLE_ROWS = 50_000, 1_000_000
+MAX_SAMPLE_COLUMNS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class SampleStarted:
+    """Spark begins to sample a table.
+
+    Attributes:
+        rows: The number of rows to draw.
+        total: The number of live rows of the table.
+        seed: The seed of the sample.
+    """
+
+    table: str
+    rows: int
+    total: int
+    seed: int
+
+
+AdviceEvent = SampleStarted | Progress
+
+
+@dataclass(frozen=True, slots=True)
+class StudyOptions:
+    """Options of a study. The constructor raises SpecError ZL084 for an invalid number.
+
+    Attributes:
+        columns: The layouts to simulate. Each is a list of columns with weights, for example `a,b=2`.
+        curve: The curve of these layouts, and the only one that the search uses. Default: the declared curve for these
+            layouts, and all curves for the search.
+        files: The number of files after the rewrite. Default: derived from the target size.
+        sample_rows: The number of rows to draw. Default: 2,000 per file, at least 50,000 and at most 1,000,000.
+        seed: The seed of the sample.
+        search: Whether to search for a layout with lower cost.
+        time_limit: The limit on search and measurement, in seconds.
+    """
+
+    columns: tuple[str, ...] = ()
+    curve: str | None = None
+    files: int | None = None
+    sample_rows: int | None = None
+    seed: int = 0
+    search: bool = True
+    time_limit: float = 60.0
+
+    def __post_init__(self) -> None:
+        require_number("time_limit", self.time_limit)
+        for name, value in (("files", self.files), ("sample_rows", self.sample_rows)):
+            if value is not None:
+                require_count(name, value)
+
+
+def advise(
+    project: Project,
+    table: str,
+    workload: Sequence[str | Path],
+    options: StudyOptions = StudyOptions(),
+    *,
+    spark: SparkSession | None = None,
+    on_event: Callable[[AdviceEvent], None] | None = None,
+) -> Study:
+    """Find the columns, weights and curve with the lowest cost for a workload.
+
+    The rows are sampled on Spark. Nothing is written.
+
+    Args:
+        project: The project with the table's catalog.
+        table: `catalog.namespace.table`; it needs no layout spec.
+        workload: Files with queries: `.sql`, `.csv` or Spark event logs. Empty: the workload of the table's layout.
+        options: What to simulate; `StudyOptions(columns=("a,b",), search=False)` only simulates the given layouts.
+        spark: A running session to draw the sample in; see `apply`. Default: a new one.
+        on_event: Called with each `SampleStarted` and each `Progress` of the search.
+
+    Returns:
+        The simulated layouts with their cost per query, and a recommendation.
+
+    Raises:
+        SpecError: The table name, the workload or the options are invalid, or no query can skip files.
+        TableError: The table cannot be read.
+        EngineError: The sample cannot be drawn.
+        Refused: `spark` is a session that zlayout cannot work in.
+    """
+    runtime = runtime_for(project, spark, [project.catalogs[known_table(project, table).catalog]])
+    return make_study(project, table, workload, options, runtime, on_event or (lambda _event: None))
+
+
+def make_study(
+    project: Project,
+    table: str,
+    workload: Sequence[str | Path],
+    options: StudyOptions,
+    runtime: SparkRuntime,
+    on_event: Callable[[AdviceEvent], None],
+) -> Study:
+    """Make a study on a runtime that is stopped at the end. Raises the errors of `advise`.
+
+    The log of Spark is kept only if an error is raised.
+    """
+    name = known_table(project, table)
+    backend = backend_for(project.catalogs[name.catalog], runtime)
+    schema = read_table(lambda: backend.observe(name, ()), name)
+    spec = fitting(layout_of_table(project, name, schema) or _empty_spec(name, schema), schema)
+    sources = sources_of(workload, spec)
+    declared, notes = declared_layout(spec, schema, backend.capabilities)
+    base, curve = searched(spec, schema), options.curve or (CLUSTERING_CURVE if schema.clustering else None)
+    given = layouts_of([parse_columns(text) for text in options.columns], curve, base, schema)
+    read = read_workload(sources, {name.name: column_names(schema)})
+    on_table = on_table_of(read, name, schema)
+    columns = _columns(on_table.queries, [*given, *([declared] if declared else [])], schema)
+    state = read_table(lambda: backend.observe(name, columns, schema.version), name)
+    target = rewrite_target(state, spec.layout.target_size, options.files)
+    if not (files := int(target.files.sum())):
+        raise SpecError.of("ZL075", f"{name} has no rows", hint="load data into the table first")
+    rows = options.sample_rows or min(max(SAMPLE_ROWS_PER_FILE * files, MIN_SAMPLE_ROWS), MAX_SAMPLE_ROWS)
+    total = int(state.files.live_rows.sum())
+    on_event(SampleStarted(str(name), min(rows, total), total, options.seed))
+    sample = _sample(project, name, state, columns, rows, options.seed, runtime)
+    cuts = options.search and curve is None and base.engine == "zlayout"
+    question = Question(given, declared, base, options.search, curve, options.time_limit, cuts)
+    lengths = bound_lengths(spec, state, columns)
+    found = study(state, in_partitions(on_table.queries, state), sample, target, lengths, question, on_event)
+    return with_workload(replace(found, notes=(*notes, *found.notes)), tuple(map(str, sources)), read, on_table)
+
+
+def _sample(
+    project: Project,
+    table: TableName,
+    state: TableState,
+    columns: Sequence[str],
+    rows: int,
+    seed: int,
+    runtime: SparkRuntime,
+) -> KeySample:
+    from zlayout.advisor.spark_sample import draw_sample
+
+    give_back_freed_memory()  # the JVM of Spark needs the memory
+    with runtime:
+        sample = draw_sample(runtime, project.catalogs[table.catalog], table, state, columns, rows, seed)
+        runtime.discard_log()
+    if not len(sample):
+        raise SpecError.of(
+            "ZL075", f"the sample of {table} is empty", hint="use a larger --sample-rows, or another --seed"
+        )
+    return sample
+
+
+def _empty_spec(name: TableName, state: TableState) -> LayoutSpec:
+    layout = Layout((), "kd", 1000, False, target_size(state), True, "zlayout")
+    return LayoutSpec(name, layout, Location(str(name)))
+
+
+def _columns(queries: Sequence[QueryPredicates], layouts: Sequence[Layout], state: TableState) -> tuple[str, ...]:
+    given = [c.name for layout in layouts for c in layout.columns]
+    filtered = list(column_shares(queries))[:MAX_SAMPLE_COLUMNS]
+    partitioned = {f.source for f in state.partition_fields if f.transform == "identity"}
+    known = {c.name: c.orderable for c in state.columns}
+    return tuple(dict.fromkeys([*given, *(n for n in filtered if known.get(n) and n not in partitioned)]))
+
+
+def own_layout(project: Project, table: str) -> LayoutSpec:
+    """Return the layout spec that names the table. Raises SpecError ZL076 if there is none."""
+    spec = layout_of(project, known_table(project, table))
+    if spec is None:
+        hint = f"write one first: `zlayout import {table}`. A rule is not changed"
+        raise SpecError.of("ZL076", f"no layout file names {table}", hint=hint)
+    return spec
+
+
+def write_advice(project: Project, found: Study) -> Path | None:
+    """Write the best layout of a study into the layout file of its table.
+
+    The project is then loaded again, to check that it declares this layout.
+
+    Returns:
+        The path of the file; None if nothing was written, because no layout is recommended or it is the declared one.
+
+    Raises:
+        SpecError: ZL076, the table has no layout file, or the file cannot be changed. It then keeps its content. A
+            link is kept, and the file in the project to which it leads is changed.
+    """
+    spec = own_layout(project, found.table)
+    if found.best is None or found.best.layout == spec.layout:
+        return None
+    path, wanted = Path(spec.location.path), found.best.layout
+    target = Path(os.path.realpath(path))  # in the project: other links are refused when it is loaded
+    try:
+        before = target.read_bytes().decode("utf-8")
+        write_atomically(target, with_layout(before, spec.layout, wanted))
+        if _declared(project, found.table) == wanted:
+            return path
+        write_atomically(target, before)
+        reason = "with the change, it would not declare the recommended layout"
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+    raise SpecError.of(
+        "ZL076", f"cannot change {path}: {reason}", hint="copy the printed keys into the file", location=spec.location
+    )
+
+
+def _declared(project: Project, table: str) -> object:
+    try:
+        return own_layout(load_project(project.root), table).layout
+    except SpecError:
+        return None
+
+
+def sources_of(given: Sequence[str | Path], spec: LayoutSpec) -> list[Path]:
+    """Return the given workload files, or those of the layout spec. Raises SpecError ZL077 if there are none."""
+    sources = [Path(path) for path in given] or list(spec.workload)
+    if not sources:
+        hint = "use --workload FILE, or put files with queries into workloads/"
+        raise SpecError.of("ZL077", f"no workload is given for {spec.table}, and its layout has none", hint=hint)
+    return sources
+
+
+def on_table_of(workload: Workload, name: TableName, state: TableState) -> TableWorkload:
+    """Return the queries on the table. Raises SpecError ZL073 if none of them can skip files."""
+    found = queries_on(workload, name, state)
+    if found.queries:
+        return found
+    if found.coverage.queries:
+        reasons = Counter(u.reason for u in found.unused).most_common(3)
+        hint = "; ".join(f"{count} times: {reason}" for reason, count in reasons)
+        raise SpecError.of(
+            "ZL073",
+            f"no query of the workload has a condition that can skip files of {name}",
+            hint=hint or "use conditions that compare a column with a constant",
+        )
+    others = sorted({s.table for s in workload.scans})
+    hint = f"the queries read {printable(', '.join(others))[:200]}" if others else "no query could be read"
+    raise SpecError.of("ZL073", f"no query of the workload reads {name}", hint=hint)

@@ -1,0 +1,656 @@
+"""Apply a plan: carry out its actions table by table, and observe each table again.
+
+`apply` is the entry point of the API, and `carry_out` that of the commands. Both end a run in time if it has a time
+limit, and can work on several tables at the same time.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from queue import Empty, SimpleQueue
+from random import uniform
+from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypeVar, get_args
+
+from zlayout.errors import CommitConflict, Refused, TableError
+from zlayout.formats.base import Backend, Commit, Event, Group, GroupFailed, Notice, Notify, Progress, Stage
+from zlayout.planner.actions import Action, Reason
+from zlayout.planner.model import Status, TablePlan
+from zlayout.planner.run_report import RunReport
+from zlayout.planner.work import PlanOptions, Work
+from zlayout.records.history import Command
+from zlayout.session.concurrent_reads import TIMEOUT, read_one
+from zlayout.session.history import append_and_log
+from zlayout.session.interrupts import Interrupts, cancel_in_background, ending
+from zlayout.session.plan import Planned, ProjectPlan, backends_of, plan_table_in_time
+from zlayout.session.project import require, require_choice, require_count, require_number
+from zlayout.session.results import (
+    Applied,
+    ApplyEvent,
+    OnEvent,
+    TableEvent,
+    TableFinished,
+    TableStarted,
+    new_run,
+    recorded,
+    reporting,
+    result_of,
+    with_results,
+)
+from zlayout.session.sampling import begin_predictions
+from zlayout.signals import Interrupted
+from zlayout.spark.live import WorkerRuntime, runtime_for
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.model import Maintenance, Project
+from zlayout.tuning import give_back_freed_memory
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# The time limit: which rewrites a run may still start, and the parts of a work order that fit the time that is left.
+
+
+NOTHING_LEFT = timedelta(0)
+
+
+@dataclass(slots=True)
+class Rate:
+    """The bytes and the seconds of rewrites. Several threads may add to it."""
+
+    bytes: int = 0
+    seconds: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @property
+    def per_second(self) -> float | None:
+        """Bytes per second; None if nothing was measured."""
+        return self.bytes / self.seconds if self.bytes and self.seconds else None
+
+    def add(self, size: int, seconds: float) -> None:
+        """Add a rewrite of `size` bytes."""
+        with self._lock:
+            self.bytes += size
+            self.seconds += seconds
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimit:
+    """When a run ends, and how fast it rewrites. A rewrite is started only if it is expected to end in time.
+
+    Attributes:
+        ends: When the run must end, in the seconds of `clock`; infinity for no limit.
+        clock: Returns the present time in seconds.
+        rate: What this run has rewritten of all tables. The seconds of concurrent rewrites are added up, so it is the
+            rate of one table.
+    """
+
+    ends: float = math.inf
+    clock: Callable[[], float] = time.monotonic
+    rate: Rate = field(default_factory=Rate)
+
+    @classmethod
+    def of(cls, max_minutes: float | None, start: float, window: timedelta | None = None) -> TimeLimit:
+        """Return the limit of a run.
+
+        Args:
+            max_minutes: The limit in minutes, None for no limit.
+            start: The value of `time.monotonic()` at the start of the run.
+            window: What is left of the maintenance window, from `left_of_window`.
+        """
+        ends = math.inf if max_minutes is None else start + 60 * max_minutes
+        return cls(ends if window is None else min(ends, time.monotonic() + window.total_seconds()))
+
+    @property
+    def is_set(self) -> bool:
+        return self.ends < math.inf
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left, negative after the end."""
+        return self.ends - self.clock()
+
+    def of_table(self, stored: float | None = None) -> TableLimit:
+        """Return the limit for one table. stored: The bytes per second of its last run; None if they are unknown."""
+        return TableLimit(self, stored)
+
+
+@dataclass(slots=True)
+class TableLimit:
+    """The time limit for one table, which measures how fast the table is rewritten.
+
+    The time before the first rewrite, in which Spark starts, does not count.
+    """
+
+    run: TimeLimit
+    stored: float | None
+    _rate: Rate = field(default_factory=Rate)
+    _since: float | None = None
+
+    def progressed(self, progress: Progress) -> None:
+        """Record the start of a stage. A rewrite is measured from the start of its stage to its commit."""
+        if progress.stage is Stage.REWRITING and self._since is None:
+            self._since = self.run.clock()
+
+    def committed(self, commit: Commit) -> None:
+        """Record a commit, which ends the time of a rewrite and begins that of the next one."""
+        if commit.kind != "rewrite":
+            return
+        now = self.run.clock()
+        seconds = 0.0 if self._since is None else now - self._since
+        self._since = now
+        for rate in (self.run.rate, self._rate):
+            rate.add(commit.bytes_removed, seconds)
+
+    @property
+    def per_second(self) -> float | None:
+        """The expected bytes per second; None if they are unknown.
+
+        It is the rate of this run at this table. Before the first commit to the table, it is the lower one of the rate
+        of its last run and the rate of this run at other tables.
+        """
+        if (now := self._rate.per_second) is not None:
+            return now
+        return min((rate for rate in (self.stored, self.run.rate.per_second) if rate is not None), default=None)
+
+    def allows(self, size: int) -> bool:
+        """Return whether a rewrite of `size` bytes may be started now."""
+        rate = self.per_second
+        return self.run.left > (size / rate if rate else 0)
+
+    def next_part(self, work: Work, max_bytes: int | None, *, begun: bool) -> tuple[Work | None, Work | None]:
+        """Divide a work order into the part to carry out now and the rest.
+
+        Groups whose bounds must become longer are carried out together or not at all, because a later run would not
+        select those that are deferred (docs/adr/0004-cut-bounds.md).
+
+        Args:
+            work: What is left of the work order of one table.
+            max_bytes: The maximum size of a part, None for no limit.
+            begun: Whether a part of the work order was carried out already.
+
+        Returns:
+            The part, None if no part may be started in the time that is left; and the rest, None if there is none.
+        """
+        if not self.run.is_set:
+            first, *others = work.in_parts(max_bytes)
+            return first, _joined(others)
+        together = any(rewrite.reason is Reason.BOUNDS_TRUNCATED for rewrite in work.rewrites)
+        first, *others = work.in_parts(max_bytes if together else _smaller(max_bytes, self._room()))
+        if not (together and begun) and not self.allows(_bytes(work if together else first)):
+            return None, work
+        return first, _joined(others)
+
+    def _room(self) -> int | None:
+        """Return the bytes that can be rewritten in the time that is left; None if the rate is unknown."""
+        rate = self.per_second
+        return max(int(self.run.left * rate), 1) if rate else None
+
+
+def left_of_window(maintenance: Maintenance | None) -> timedelta | None:
+    """Return what is left of the maintenance window, NOTHING_LEFT outside of all windows; None if none is declared."""
+    if maintenance is None or not maintenance.windows:
+        return None
+    now = datetime.now(UTC)
+    return (maintenance.end(now) or now) - now
+
+
+def _smaller(one: int | None, other: int | None) -> int | None:
+    return min((size for size in (one, other) if size is not None), default=None)
+
+
+def _bytes(work: Work) -> int:
+    return sum(rewrite.bytes for rewrite in work.rewrites)
+
+
+def _joined(works: list[Work]) -> Work | None:
+    """The acceptance is that of the last part."""
+    actions: tuple[Action, ...] = tuple(action for work in works for action in work.actions)
+    return replace(works[-1], actions=actions) if works else None
+
+
+# The work order of one table, which is carried out in parts.
+
+
+Announce = Callable[[str, Event], None]
+Verify = Literal["gate", "full"]
+
+
+def limit_of(planned: Planned, backend: Backend, applied: Applied, limit: TimeLimit, timeout: float) -> TableLimit:
+    """Return the time limit for one table.
+
+    If it leaves no time for any part of the work, `applied.begun` and `applied.deferred` are set. timeout: The limit on
+    reading the metrics of the last run, in seconds.
+    """
+    if not limit.is_set:
+        return limit.of_table()
+    of_table = limit.of_table(_stored_rate(planned, backend, timeout))
+    work = planned.decision.work(planned.spec, applied.run_id)
+    if of_table.next_part(work, planned.spec.commit_bytes, begun=False)[0] is None:
+        applied.begun, applied.deferred = False, work.rewrites
+    return of_table
+
+
+def _stored_rate(planned: Planned, backend: Backend, timeout: float) -> float | None:
+    spec, state = planned.spec, planned.state
+    if state is None:
+        return None
+    try:
+        run = read_one(lambda: backend.last_run(spec.table, state), spec.table, timeout)
+    except Exception:  # the run does not depend on the rate
+        return None
+    return run.bytes_per_second if run else None
+
+
+def forgets(before: Planned, failed: frozenset[str], after: Planned) -> bool:
+    """Return whether a failed group needs longer bounds, and one of its live files is in no group of the new plan.
+
+    `Applied.forgotten` states how that happens.
+    """
+    indistinct = {g.id for g in before.decision.plan.groups if g.reason is Reason.BOUNDS_TRUNCATED} & failed
+    if not indistinct or after.state is None:
+        return False
+    left = set(after.state.files.path.to_pylist()) - _paths(after.decision.groups)
+    return not left.isdisjoint(_paths(group for group in before.decision.groups if group.id in indistinct))
+
+
+def _paths(groups: Iterable[Group]) -> set[str]:
+    return {path for group in groups for path in group.files.path.to_pylist()}
+
+
+def execute(
+    planned: Planned,
+    backend: Backend,
+    applied: Applied,
+    notify: Notify,
+    announce: Announce,
+    verify: Verify,
+    limit: TableLimit,
+) -> tuple[frozenset[str], CommitConflict | None]:
+    """Carry out the decision as far as the time limit allows.
+
+    Returns:
+        The ids of the groups that failed; and the conflict, if one concerns the whole table, such as a changed
+        partitioning, else None. After such a conflict no further group is carried out.
+    """
+    whole = planned.decision.work(planned.spec, applied.run_id, verify, applied.predictions)
+    failed: frozenset[str] = frozenset()
+    applied.deferred = ()
+    give_back_freed_memory()  # the JVM of Spark needs the memory
+
+    def progressed(progress: Progress) -> None:
+        limit.progressed(progress)
+        notify(progress)
+
+    rest: Work | None = whole
+    while rest is not None:
+        part, rest = limit.next_part(rest, planned.spec.commit_bytes, begun=rest is not whole)
+        if part is None:
+            applied.deferred = rest.rewrites if rest else ()
+            break
+        # No acceptance is stored if groups of an earlier part failed.
+        events = backend.execute(replace(part, accepts="") if failed else part, progressed)
+        try:
+            for event in events:
+                failed |= _recorded(event, applied, announce, limit)
+        except CommitConflict as conflict:
+            done = {group for commit in applied.commits for group in commit.groups}
+            left = tuple(r.id for work in (part, rest) if work for r in work.rewrites if r.id not in done)
+            return failed | _recorded(GroupFailed(left, conflict), applied, announce, limit), conflict
+    return failed, None
+
+
+def _recorded(event: Event, applied: Applied, announce: Announce, limit: TableLimit) -> frozenset[str]:
+    """Record an event of a rewrite and announce it. Return the ids of the groups that failed."""
+    failed: frozenset[str] = frozenset()
+    if isinstance(event, Notice):
+        if event in applied.notices:
+            return failed
+        applied.notices.append(event)
+    elif isinstance(event, GroupFailed):
+        applied.failures.append(event)
+        failed = frozenset(event.groups)
+    else:
+        applied.commits.append(event)
+        limit.committed(event)
+    announce(applied.table, event)
+    return failed
+
+
+# Several tables at the same time.
+#
+# Each thread has a Spark session of its own, and the functions for events are called in the thread of the caller.
+
+
+E = TypeVar("E")
+_POLL_SECONDS = 0.2
+
+
+def by_gain(tables: Iterable[Planned]) -> list[Planned]:
+    """Sort tables by what `apply` may gain per rewritten byte, the largest gain first."""
+    return sorted(tables, key=lambda planned: (-gain(planned.decision.plan), planned.decision.plan.table))
+
+
+def gain(plan: TablePlan) -> float:
+    """Return by how much `apply` may lower touched per rewritten byte, summed over the columns."""
+    decrease = sum(max(column.touched - column.low, 0.0) for column in plan.columns if column.low is not None)
+    return decrease / max(plan.rewrite_bytes, 1)
+
+
+def at_the_same_time(
+    work: Callable[[SparkRuntime, Callable[[E], None]], None],
+    threads: int,
+    project: Project,
+    runtime: SparkRuntime,
+    on_event: Callable[[E], None],
+) -> None:
+    """Call `work` in several threads and wait for all of them.
+
+    Args:
+        work: Called with the runtime of its thread, and with a function that calls `on_event` in the calling thread.
+        threads: The number of threads.
+        project: The project.
+        runtime: The runtime whose session the runtimes of the threads clone. It is started by the first thread.
+        on_event: Its exceptions are raised in the thread that made the event.
+
+    Raises:
+        Refused: ZL210, pyspark does not give each thread its own thread of the JVM, so that all share one session.
+        KeyboardInterrupt: A thread ended with it and no thread with another exception; or it was raised in the calling
+            thread, which then does not wait for the other threads.
+        BaseException: A thread ended with this exception.
+    """
+    if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() != "true":
+        raise Refused.of(
+            "ZL210",
+            "several tables cannot be rewritten at the same time while PYSPARK_PIN_THREAD is not true",
+            hint="unset PYSPARK_PIN_THREAD, or rewrite one table after the other",
+        )
+    run, starting = uuid.uuid4().hex, threading.Lock()
+    workers = [WorkerRuntime(project, runtime, f"zlayout-{run}-{number}", starting) for number in range(threads)]
+    relay = _Relay(on_event)
+    ended: list[BaseException] = []
+
+    def work_alone(worker: WorkerRuntime) -> None:
+        try:
+            with worker:
+                work(worker, relay)
+        except BaseException as error:
+            ended.append(error)
+
+    running = [threading.Thread(target=work_alone, args=(worker,), daemon=True) for worker in workers]
+    runtime.workers = tuple(workers)
+    try:
+        for thread in running:
+            thread.start()
+        while any(thread.is_alive() for thread in running):
+            relay.serve(_POLL_SECONDS)
+    finally:
+        runtime.workers = ()
+    for error in sorted(ended, key=lambda error: isinstance(error, KeyboardInterrupt)):
+        raise error
+
+
+class _Relay(Generic[E]):
+    """Calls a function in the thread that calls `serve`. Other threads call the relay, and wait for the function."""
+
+    def __init__(self, function: Callable[[E], None]) -> None:
+        self._function = function
+        self._asked: SimpleQueue[tuple[E, Future[None]]] = SimpleQueue()
+
+    def __call__(self, event: E) -> None:
+        answer: Future[None] = Future()
+        self._asked.put((event, answer))
+        answer.result()
+
+    def serve(self, seconds: float) -> None:
+        """Call the function for the next event. seconds: How long to wait for an event."""
+        try:
+            event, answer = self._asked.get(timeout=seconds)
+        except Empty:
+            return
+        try:
+            self._function(event)
+        except BaseException as error:
+            answer.set_exception(error)
+        else:
+            answer.set_result(None)
+
+
+# The run: all tables of a plan, and new plans after conflicts.
+
+
+# The number of times that one run tries a group that conflicts. The run plans again before each further attempt. It
+# waits about RETRY_SECONDS before the second attempt, and twice as long before each later one.
+MAX_ATTEMPTS = 3
+RETRY_SECONDS = 1.0
+
+
+class Run(NamedTuple):
+    """What `carry_out` did: one entry for each table that it began or deferred, and whether it was interrupted."""
+
+    done: tuple[Applied, ...]
+    interrupted: bool = False
+
+
+def apply(
+    plan: ProjectPlan,
+    spark: SparkSession | None = None,
+    on_event: OnEvent | None = None,
+    *,
+    verify: Verify = "gate",
+    all_or_nothing: bool = False,
+    concurrent_tables: int = 1,
+    max_minutes: float | None = None,
+    ignore_window: bool = False,
+) -> RunReport:
+    """Carry out a plan on Spark and observe the tables again.
+
+    Only the pinned files of the plan are rewritten, and every commit checks that they have not changed. A group that
+    conflicts with a concurrent change is planned again, at most twice, unless the plan was read from a file. A table
+    that is refused, cannot be planned or fails does not stop the others. Spark is started only if the plan has changes.
+
+    Args:
+        plan: From `plan`, or from `read_plan`.
+        spark: A running session. Its catalogs, master and configuration are used. The time zone (UTC, or
+            `spark.sql.session.timeZone` of the project) and the configuration that the rewrite needs are set in a clone
+            of the session; the session itself is neither changed nor stopped. Default: a new session with the
+            configuration of the project, stopped at the end; refused with ZL209 if a session is running already.
+        on_event: Called in this thread with each `TableStarted`, `Progress` (a stage begins), `TableEvent` and
+            `TableFinished`. If it raises an exception, the table fails with ZL307; KeyboardInterrupt ends the run.
+            If `apply` is called in the main thread, it handles Ctrl-C: the first one lets a running commit finish and
+            cancels a running rewrite; the second one stops the run immediately.
+        verify: "gate" compares the number of rows and the content hash before each commit; "full" also reads the
+            written files back.
+        all_or_nothing: Whether to write nothing if a table of the plan is refused or cannot be planned.
+        concurrent_tables: The number of tables that are rewritten at the same time. Each has a clone of the session and
+            its own scheduler pool. Spark shares the executors among the pools if `spark.scheduler.mode` is FAIR.
+        max_minutes: No rewrite is started that is expected to end later than this many minutes after the call.
+            `TableResult.deferred_groups` is the number of groups that are left for a later run. A running rewrite is
+            not stopped. Default: no limit.
+        ignore_window: Whether to ignore the maintenance windows of the project. Otherwise the end of the present window
+            limits the time as `max_minutes` does, and nothing is rewritten outside of all windows.
+
+    Returns:
+        The plan with a `TableResult` for each table that it changes, by table name. `TableResult.succeeded` states
+        whether the table is as declared, or as far as the limits of the run allow. Tables that are refused or cannot be
+        planned have no result; their status and diagnostics are in the plan.
+
+    Raises:
+        Refused: Tables of the plan are refused, and it has no other changes; or, with `all_or_nothing`, one table is
+            refused; or zlayout does not support the session. Nothing was written.
+        SpecError: ZL084, an argument is invalid. Nothing was written.
+        TableError: With `all_or_nothing`, a table cannot be planned. Nothing was written.
+        KeyboardInterrupt: The run was interrupted. Earlier commits remain.
+    """
+    require(plan, ProjectPlan, "use zlayout.plan(PROJECT), or zlayout.read_plan(PROJECT, PATH)")
+    require_choice("verify", verify, get_args(Verify))
+    require_count("concurrent_tables", concurrent_tables)
+    if max_minutes is not None:
+        require_number("max_minutes", max_minutes)
+    window = None if ignore_window else left_of_window(plan.project.maintenance)
+    limit = TimeLimit.of(max_minutes, time.monotonic(), window)
+    document = plan.document
+    if document.withheld(all_or_nothing=all_or_nothing):
+        broken = document.with_status(Status.ERROR) if all_or_nothing else ()
+        problems = (d for table in broken or document.with_status(Status.REFUSED) for d in table.diagnostics)
+        raise (TableError if broken else Refused)(*problems)
+    run = Run(())
+    names = sorted({p.spec.table.catalog for p in plan.planned if p.decision.plan.status is Status.CHANGES})
+    if names and not document.only_waits:
+        runtime = runtime_for(plan.project, spark, [plan.project.catalogs[name] for name in names])
+        with runtime, Interrupts(lambda: cancel_in_background(runtime)) as interrupts:
+            follow = ending(interrupts, on_event or (lambda _event: None))
+            run = carry_out(plan, runtime, follow, verify, lambda: interrupts.requested, concurrent_tables, limit)
+        if not run.interrupted and all(result_of(applied).succeeded for applied in run.done):
+            runtime.discard_log()
+    report = with_results(document, run.done)
+    append_and_log(plan.project, plan.planned, report, Command.APPLY)
+    if run.interrupted:
+        raise Interrupted(interrupts.number)
+    return report
+
+
+def carry_out(
+    plan: ProjectPlan,
+    runtime: SparkRuntime,
+    on_event: OnEvent,
+    verify: Verify = "gate",
+    stop_requested: Callable[[], bool] = lambda: False,
+    concurrent_tables: int = 1,
+    limit: TimeLimit | None = None,
+) -> Run:
+    """Carry out the changes of a plan on a runtime that the caller stops. Tables with the largest gain come first.
+
+    A KeyboardInterrupt ends the run and is not raised again. After each table, the run ends if `stop_requested` returns
+    true. `on_event` is called in this thread, also for several concurrent tables. Tables for which `limit` leaves no
+    time are deferred, without events.
+    """
+    changing = by_gain([p for p in plan.planned if p.decision.plan.status is Status.CHANGES])
+    left, done = iter(changing), list[Applied]()  # threads take from one iterator, each table once
+
+    def carry_out_next(runtime: SparkRuntime, on_event: OnEvent) -> None:
+        """Carry out tables until none is left, on a runtime that no other thread uses."""
+        backends = backends_of(plan.project, runtime, [p.spec for p in changing])
+        while not stop_requested() and (planned := next(left, None)) is not None:
+            applied = new_run(planned)
+            done.append(applied)
+            backend = backends[planned.spec.table.catalog]
+            of_table = limit_of(planned, backend, applied, limit or TimeLimit(), plan.timeout)
+            if not applied.begun:
+                continue
+            report = reporting(on_event, applied, planned)
+            try:
+                _carry_out_one(planned, plan, runtime, backend, report, applied, verify, of_table)
+            except KeyboardInterrupt:
+                applied.interrupted = applied.after is None
+                raise
+            applied.interrupted = stop_requested() and applied.exit_code != 0
+            with recorded(applied, planned):
+                report(TableFinished(applied))
+
+    try:
+        if concurrent_tables == 1 or len(changing) == 1:
+            carry_out_next(runtime, on_event)
+        else:
+            at_the_same_time(carry_out_next, min(concurrent_tables, len(changing)), plan.project, runtime, on_event)
+    except KeyboardInterrupt:
+        return Run(tuple(done), interrupted=True)
+    return Run(tuple(done), interrupted=stop_requested())
+
+
+def _carry_out_one(
+    planned: Planned,
+    plan: ProjectPlan,
+    runtime: SparkRuntime,
+    backend: Backend,
+    on_event: OnEvent,
+    applied: Applied,
+    verify: Verify,
+    limit: TableLimit,
+) -> None:
+    def report(event: ApplyEvent) -> None:
+        runtime.cancellable = isinstance(event, Progress) and event.stage is Stage.REWRITING
+        if isinstance(event, Progress) and event.stage is Stage.STARTING and not runtime.started:
+            event = replace(event, stage=Stage.STARTING_SPARK)
+        on_event(event)
+        runtime.resume()
+
+    def announce(table: str, event: Event) -> None:
+        if isinstance(event, Commit):
+            runtime.committed(planned.spec.table)
+        report(TableEvent(table, event))
+
+    with recorded(applied, planned):
+        report(TableStarted(applied.table, applied.run_id))
+    if applied.error is None:
+        attempts = 1 if plan.reviewed else MAX_ATTEMPTS
+        try:
+            apply_table(
+                planned, backend, plan.options, applied, report, announce, verify, attempts, plan.timeout, limit
+            )
+        finally:
+            runtime.cancellable = False
+
+
+def apply_table(
+    planned: Planned,
+    backend: Backend,
+    options: PlanOptions,
+    applied: Applied,
+    notify: Notify,
+    announce: Announce,
+    verify: Verify = "gate",
+    attempts: int = MAX_ATTEMPTS,
+    timeout: float = TIMEOUT,
+    limit: TableLimit | None = None,
+) -> None:
+    """Carry out one decision and record what was done in `applied`. Plan again after a conflict.
+
+    A conflict concerns the files of groups, or the table itself, such as its partitioning. An error ends the work on
+    this table and is stored in `applied.error`; earlier commits remain in `applied.commits`.
+
+    Args:
+        attempts: How often a conflicting group is tried; 1 for a reviewed plan, because a new plan would not be
+            reviewed.
+        timeout: The limit on each read of the table, in seconds. Commits have none.
+        limit: The time limit; the groups that it defers are stored in `applied.deferred`. Default: none.
+    """
+    current, limit = planned, limit or TimeLimit().of_table()
+    # A partition that waited when the plan was made also waits in the plans of this run.
+    options = replace(options, rarely_read=planned.decision.rarely_read)
+    if hot := planned.decision.plan.hot:
+        options = replace(options, hot_after=hot.after)
+    with recorded(applied, planned):
+        applied.predictions = begin_predictions(planned.spec, planned.state, planned.decision, backend, timeout)
+        for attempt in range(attempts):
+            is_last = attempt + 1 == attempts
+            notify(Progress(applied.table, Stage.STARTING))
+            failed, conflict = execute(current, backend, applied, notify, announce, verify, limit)
+            if conflict and is_last:
+                raise conflict
+            if (failed or conflict) and not is_last:
+                time.sleep(uniform(0.5, 1.5) * RETRY_SECONDS * 2**attempt)  # concurrent runs retry at different times
+            notify(Progress(applied.table, Stage.OBSERVING))
+            after = plan_table_in_time(planned.spec, backend, replace(options, max_rewrite_bytes=None), timeout)
+            if conflict and after.identity != planned.identity:  # the name leads to another table now
+                raise conflict
+            applied.after, applied.again = after.decision.plan, after
+            applied.forgotten |= forgets(current, failed, after)
+            if not failed and not conflict:
+                applied.within_budget = planned.decision.plan.left_over is not None
+                break
+            if is_last:
+                break
+            if options.max_rewrite_bytes is not None:
+                size = sum(int(g.files.bytes.sum()) for g in current.decision.groups if g.id in failed)
+                size = size or options.max_rewrite_bytes
+                after = plan_table_in_time(planned.spec, backend, replace(options, max_rewrite_bytes=size), timeout)
+            if after.decision.plan.status in (Status.REFUSED, Status.ERROR):
+                break
+            current = after

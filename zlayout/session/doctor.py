@@ -1,0 +1,192 @@
+"""Check step by step whether the services of a catalog can be reached, and report the step that fails."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from itertools import chain
+from typing import NoReturn
+
+import numpy as np
+
+from zlayout.errors import ZlayoutError, first_line
+from zlayout.formats.access import DENIED, addresses, cause_of
+from zlayout.formats.registry import backend_for
+from zlayout.formats.write_permission import NotChecked, require_writable
+from zlayout.report.words import version_word
+from zlayout.session.concurrent_reads import read_one
+from zlayout.session.project import known_catalog
+from zlayout.spark import versions
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.model import CatalogConfig, Project
+from zlayout.table.state import TableState
+
+TIMEOUT = 20.0  # seconds for each step
+SAMPLE_BYTES = 1  # one row group, the smallest sample
+
+
+class Step(StrEnum):
+    """The steps of the check of a catalog, in their order."""
+
+    RESOLVE = "resolve"
+    CONNECT = "connect"
+    ASK_CATALOG = "ask the catalog"
+    LIST_STORAGE = "list the storage"
+    READ_METADATA = "read metadata"
+    READ_DATA_FILE = "read a data file"
+    WRITE = "permission to write"
+    START_SPARK = "start Spark"
+    READ_IN_SPARK = "read in Spark"
+
+
+class CheckStatus(StrEnum):
+    """The result of a step. A step is skipped if there is nothing to check."""
+
+    OK = "ok"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The result of one step for one catalog.
+
+    Attributes:
+        detail: What was checked, or why it failed or was skipped.
+        hint: What to do; empty unless the step failed.
+    """
+
+    catalog: str
+    step: Step
+    status: CheckStatus
+    detail: str
+    hint: str = ""
+
+
+def doctor(
+    project: Project, catalogs: Sequence[str] = (), *, spark: bool = False, timeout: float = TIMEOUT
+) -> Iterator[Check]:
+    """Check catalogs, one step after the other, and stop at the first step of a catalog that fails. Writes nothing.
+
+    Args:
+        project: The project.
+        catalogs: The names of the catalogs. Empty: all catalogs of the project.
+        spark: Whether to start Spark too, with the configuration of the project, and to read the same tables in it.
+        timeout: The limit for each step, in seconds. The step `resolve` and those in Spark have none.
+
+    Yields:
+        Each check as soon as it is made.
+
+    Raises:
+        SpecError: ZL021, a catalog is not in the project.
+    """
+    for catalog in [known_catalog(project, name) for name in catalogs or sorted(project.catalogs)]:
+        steps = _addresses(catalog, timeout), _table(project, catalog, spark, timeout)
+        for step, detail, action in chain.from_iterable(steps):
+            status, found, hint = _attempt(step, detail, action)
+            yield Check(catalog.name, step, status, found, hint)
+            if status is CheckStatus.FAILED:
+                break
+
+
+WRITE_DENIED = "allow these credentials to write to the location"
+# A step, what it checks, and a function that carries it out. The function raises an exception if the step fails, and
+# may return a string that replaces the second item.
+_Attempt = tuple[Step, str, Callable[[], object]]
+
+
+def _attempt(step: Step, detail: str, action: Callable[[], object]) -> tuple[CheckStatus, str, str]:
+    try:
+        found = action()
+    except NotChecked as skipped:
+        return CheckStatus.SKIPPED, str(skipped), ""
+    except ZlayoutError as error:
+        first = error.diagnostics[0]
+        return CheckStatus.FAILED, f"{first.code} {first.message}", first.hint
+    except Exception as error:
+        cause = cause_of(error)
+        reason = cause.reason if cause else f"{type(error).__name__}: {first_line(error)}"
+        hint = WRITE_DENIED if step is Step.WRITE and cause == DENIED else cause.hint if cause else ""
+        return CheckStatus.FAILED, f"{detail}: {reason}", hint
+    return CheckStatus.OK, found if isinstance(found, str) else detail, ""
+
+
+def spark_detail(spark: str) -> str:
+    """Describe a version of Spark: whether zlayout was tested with it, and what that means."""
+    if spark in versions.TESTED_SPARK:
+        return f"Spark {spark}, with which zlayout was tested"
+    untested = f"Spark {spark}, with which zlayout was not tested"
+    return f"{untested}: before a rewrite, a self-test decides whether engine zlayout is used"
+
+
+def _skip(reason: str) -> NoReturn:
+    raise NotChecked(reason)
+
+
+def _addresses(catalog: CatalogConfig, timeout: float) -> Iterator[_Attempt]:
+    found = addresses(catalog)
+    if not found:
+        yield Step.RESOLVE, "", partial(_skip, "the catalog and its tables are on this machine")
+    for address in found:
+        host, port = address.host, address.port
+        yield Step.RESOLVE, f"{address.service}: {host}", partial(socket.getaddrinfo, host, port)
+        yield Step.CONNECT, f"{address.service}: {address}", partial(_connect, host, port, timeout)
+
+
+def _connect(host: str, port: int, timeout: float) -> None:
+    socket.create_connection((host, port), timeout).close()
+
+
+def _table(project: Project, catalog: CatalogConfig, spark: bool, timeout: float) -> Iterator[_Attempt]:
+    spec = next((spec for spec in project.layouts if spec.table.catalog == catalog.name), None)
+    if spec is None:
+        yield Step.READ_METADATA, "", partial(_skip, "no layout of the project names a table of this catalog")
+        return
+    table, columns = spec.table, spec.column_names
+    runtime = SparkRuntime(project)
+    backend = backend_for(catalog, runtime)
+    states: list[TableState] = []
+
+    def list_catalog() -> str:
+        found = any(listed.table == table.on("") for listed in backend.list_tables(table))
+        return f"it {'lists' if found else 'does not list'} {table}"
+
+    def list_storage() -> str:
+        return backend.list_storage(table) or _skip("the location is known only from the metadata of a table")
+
+    def observe() -> str:
+        states.append(backend.observe(table, columns))
+        version = states[0].version
+        return f"{table}: {version_word(catalog.format)} {version}" if version >= 0 else f"{table}: no data yet"
+
+    def sample() -> None:
+        if not len(states[0].files):
+            _skip(f"{table} has no data files")
+        backend.sample_keys(table, states[0], np.zeros(1, np.int64), columns, SAMPLE_BYTES, 0)
+
+    def write() -> str:
+        require_writable(catalog, states[0].location)
+        return f"{states[0].location}: nothing was written"
+
+    steps: list[_Attempt] = [
+        (Step.ASK_CATALOG, f"type {catalog.type}", list_catalog),
+        (Step.LIST_STORAGE, "its storage", list_storage),
+        (Step.READ_METADATA, str(table), observe),
+        (Step.READ_DATA_FILE, f"{table}: one row group of one file", sample),
+        (Step.WRITE, str(table), write),
+    ]
+    for step, detail, action in steps[catalog.type == "path" :]:
+        yield step, detail, partial(read_one, action, table, timeout)
+    if spark:
+        with runtime:
+            detail = "with the configuration of the project"
+            yield Step.START_SPARK, detail, lambda: spark_detail(runtime.session.version)
+            detail = f"{table}: the same version"
+            yield (
+                Step.READ_IN_SPARK,
+                detail,
+                lambda: backend.sample_source(table, states[0], 0).frame.limit(1).collect(),
+            )

@@ -1,0 +1,351 @@
+"""Import what exists into a project: layout specs from tables, and workloads from query histories.
+
+`import_layout` and `import_tables` make layout specs, and `import_workload` makes a workload.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zlayout.errors import SpecError, ZlayoutError
+from zlayout.formats.base import Backend, Listed
+from zlayout.formats.registry import FORMATS, backend_for
+from zlayout.report.words import printable
+from zlayout.session.concurrent_reads import TIMEOUT, Reading, no_answer, read_here, read_table, read_tables
+from zlayout.session.files import write_result
+from zlayout.session.init import SCHEMAS, require_usable
+from zlayout.session.project import (
+    known_table,
+    layout_of,
+    require_choice,
+    require_count,
+    require_positive,
+    require_project,
+)
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.check import validate
+from zlayout.spec.layouts import layout_spec
+from zlayout.spec.load import WILDCARDS, shown
+from zlayout.spec.model import CLUSTERING_CURVE, Project, TableName
+from zlayout.spec.yaml import dump, parse
+from zlayout.sql_text import quote_identifier
+from zlayout.table.external import Ordering
+from zlayout.table.partition import PartitionField
+from zlayout.table.state import TableState
+from zlayout.workload.histories import BINS, Problem, Values, merge, read_history, to_file
+
+MIB = 1024 * 1024
+DEFAULT_SIZE = 128 * MIB
+_SHIFTS = {unit: 10 * n for n, unit in enumerate(("", "k", "m", "g", "t", "p"))}
+_RECORDED = "the layout record of zlayout"
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedLayout:
+    """A layout spec made from a table.
+
+    Attributes:
+        text: The spec as YAML.
+        source: Where the ordering is from, for example `CLUSTER BY`; None for the layout record of zlayout.
+    """
+
+    table: TableName
+    text: str
+    source: str | None
+
+    def path(self, project: Project, path: Path | None = None) -> Path:
+        """Return the file to write: the given one, or `layouts/<namespace>_<table>.yaml` of the project."""
+        return project.root / "layouts" / _file_name(self.table) if path is None else path
+
+    def write(self, project: Project, path: Path | None = None) -> Path:
+        """Write the spec into the project, with a comment that names the schema for editors; return the path.
+
+        Args:
+            project: The project that the layout was imported for.
+            path: The file. Default: `layouts/<namespace>_<table>.yaml` of the project.
+
+        Raises:
+            SpecError: ZL063 (the file exists), ZL066 (it cannot be written), ZL086 (its path contains a link).
+        """
+        path = self.path(project, path)
+        if path.exists():
+            raise SpecError.of("ZL063", f"{shown(path)} already exists", hint="use another file: --out FILE")
+        schema = project.root / SCHEMAS / "layout.schema.json"
+        modeline = ""
+        if schema.is_file():
+            relative = Path(os.path.relpath(schema, path.absolute().parent)).as_posix()
+            modeline = f"# yaml-language-server: $schema={relative}\n"
+        within = project.root if path == self.path(project) else None
+        write_result(path, modeline + self.text, "ZL066", shown(path), within=within, make_folder=True)
+        return path
+
+
+def import_layout(
+    project: Project, table: str, columns: Sequence[str] = (), *, timeout: float = TIMEOUT
+) -> ImportedLayout:
+    """Make a layout spec that describes the present layout of a table. Reads metadata only.
+
+    Args:
+        project: The project with the table's catalog.
+        table: `catalog.namespace.table`; the project must not declare a layout for it.
+        columns: The z-order columns. Default: those of the layout record, or of the external ordering.
+        timeout: The limit on reading the table, in seconds.
+
+    Raises:
+        SpecError: An argument is invalid, the table has a layout or no known ordering, or a spec cannot contain a name.
+        TableError: The table cannot be read.
+    """
+    name = known_table(project, table)
+    backend = backend_for(project.catalogs[name.catalog], SparkRuntime(project))
+    return read_table(lambda: layout_from(project, name, backend, columns), name, timeout)
+
+
+def layout_from(project: Project, name: TableName, backend: Backend, columns: Sequence[str]) -> ImportedLayout:
+    """Make a layout spec for a table as `import_layout` does, without a time limit."""
+    if (spec := layout_of(project, name)) is not None:
+        hint = "change that layout, or remove it first"
+        raise SpecError.of("ZL064", f"{name} already has a layout", hint=hint, location=spec.location)
+    state = backend.observe(name, ())
+    settings, source = None if columns else recorded_settings(state), _RECORDED
+    if settings is None:
+        ordering = _ordering(state, columns)
+        if ordering is None:
+            raise SpecError.of(
+                "ZL065",
+                f"expected a layout record with z-order columns, or an external ordering, found neither in {name}",
+                hint="use --columns a,b with the columns that queries filter on",
+            )
+        require_usable(ordering.columns, state, None)
+        settings, source = settings_from(state, ordering), ordering.source
+    text = spec_text(name, state.partition_fields, settings, source)
+    _validate(text)
+    return ImportedLayout(name, text, None if source is _RECORDED else source)
+
+
+def _ordering(state: TableState, columns: Sequence[str]) -> Ordering | None:
+    """The curve of a clustered table is that of its OPTIMIZE, also with `columns`."""
+    curve = CLUSTERING_CURVE if state.clustering else ""
+    if columns:
+        return Ordering(tuple(dict.fromkeys(columns)), curve, "--columns")
+    return Ordering(state.clustering, curve, "CLUSTER BY") if state.clustering else state.ordering
+
+
+def _validate(text: str) -> None:
+    """Reject names that a layout spec cannot contain."""
+    document = parse(text.encode(), "the imported layout")
+    if problems := validate(document, "layout"):
+        raise SpecError(*problems)
+    layout_spec(document, {}, {}, None)
+
+
+def _file_name(table: TableName) -> str:
+    return re.sub(r"[^\w-]+", "_", printable("_".join(table.identifier))) + ".yaml"
+
+
+def recorded_settings(state: TableState) -> Mapping[str, Any] | None:
+    """Return the settings of the layout record that covers most bytes; None if there is no layout record.
+
+    Three kinds of records are ignored: those of compaction alone, incomplete ones, which other programs may have
+    changed, and those with columns that the table no longer has.
+    """
+    names = frozenset(column.name for column in state.columns)
+    known = [n for n, record in enumerate(state.files.layouts) if _is_usable(record.settings, names)]
+    if not known:
+        return None
+    size = [int(state.files.bytes[state.files.layout == n].sum()) for n in known]
+    return state.files.layouts[known[int(np.argmax(size))]].settings if max(size) else None
+
+
+def _is_usable(settings: Mapping[str, Any], names: Container[str]) -> bool:
+    columns, size = settings.get("zorder.columns"), settings.get("files.target_size")
+    if not isinstance(columns, list) or type(size) is not int:
+        return False
+    return all((column.get("name") if isinstance(column, dict) else column) in names for column in columns)
+
+
+def settings_from(state: TableState, ordering: Ordering) -> dict[str, Any]:
+    """Return layout settings for a table without a layout record: its ordering and its file size."""
+    curve = {"zorder.curve": ordering.curve} if ordering.curve else {}
+    engine = {"engine": "native"} if state.clustering else {}
+    return {"zorder.columns": list(ordering.columns), **curve, "files.target_size": target_size(state), **engine}
+
+
+def target_size(state: TableState) -> int:
+    """Return the target size in bytes: the table property, or the present size of a typical file.
+
+    Files up to the typical size contain half of the bytes of the table. The size is rounded to a power of two from
+    1 MiB to 1 GiB. With fewer than 4 files, the result is DEFAULT_SIZE.
+    """
+    text = state.properties.get(FORMATS[state.format].traits.target_size_property, "")
+    if (size := _java_size(text)) > 0:
+        return size
+    if len(state.files) < 4:
+        return DEFAULT_SIZE
+    sizes = np.sort(state.files.bytes)
+    middle = sizes[np.searchsorted(np.cumsum(sizes), sizes.sum() / 2)]
+    return int(2 ** np.clip(np.rint(np.log2(max(int(middle), 1))), 20, 30))
+
+
+def _java_size(text: str) -> int:
+    """Return the bytes of a size as Spark and Delta write it, such as 134217728, `128mb` or `1g`; 0 if invalid."""
+    match = re.fullmatch(r"\s*([0-9]{1,18})\s*(?:([kmgtp])?b?)\s*", text, re.IGNORECASE | re.ASCII)
+    return int(match[1]) << _SHIFTS[(match[2] or "").lower()] if match else 0
+
+
+def spec_text(table: TableName, fields: tuple[PartitionField, ...], settings: Mapping[str, Any], source: str) -> str:
+    """Return a layout spec with these layout settings as YAML. source: Where the ordering is from, for a comment."""
+    zorder = {key.partition(".")[2]: value for key, value in settings.items() if key.startswith("zorder.")}
+    files = {key.partition(".")[2]: value for key, value in settings.items() if key.startswith("files.")}
+    files["target_size"] = _size_text(files["target_size"])
+    body: dict[str, Any] = {"version": 1, "table": table_text(table)}
+    if fields:
+        body["partition_by"] = [str(field) for field in fields]
+    body |= {"zorder": zorder, "files": files}
+    if "engine" in settings:
+        body["engine"] = settings["engine"]
+    text = dump(body, default_flow_style=None, width=110)
+    return f"# Imported by zlayout. The ordering is from {source}.\n{text}"
+
+
+def table_text(table: TableName) -> str:
+    """Return a table name as a spec contains it: parts with dots or backticks are put in backticks."""
+    parts = (table.catalog, *table.identifier)
+    return ".".join(quote_identifier(part) if set(part) & set(".`") else part for part in parts)
+
+
+def _size_text(size: int) -> int | str:
+    for unit, name in ((MIB, "MiB"), (1024, "KiB")):
+        if size % unit == 0:
+            return f"{size // unit}{name}"
+    return size
+
+
+@dataclass(frozen=True, slots=True)
+class NotImported:
+    """A name that matches the pattern and was not imported, and the reason."""
+
+    table: TableName
+    error: ZlayoutError
+
+
+def is_pattern(table: str) -> bool:
+    """Return whether the text is a pattern: it contains a wildcard outside of backticks."""
+    return any(character in part for part in table.split("`")[::2] for character in WILDCARDS)
+
+
+def import_tables(
+    project: Project,
+    pattern: str,
+    columns: Sequence[str] = (),
+    reading: Reading = Reading(),
+) -> list[ImportedLayout | NotImported]:
+    """Make a layout spec for each table that a pattern matches. Reads metadata only.
+
+    Args:
+        project: The project with the catalog.
+        pattern: `catalog.namespace.table`, in which namespace and table may be globs.
+        columns: The z-order columns of all layouts. Default: those of the layout record, or of the external ordering.
+        reading: The limits on reading the tables.
+
+    Returns:
+        For each matching name, sorted, its layout or the reason why it was not imported: it is not the name of a table
+        of the format, or the table has a layout already, has no known ordering, or cannot be read.
+
+    Raises:
+        SpecError: ZL020 (invalid pattern), ZL021 (unknown catalog), ZL038 (no table matches).
+        TableError: The catalog cannot be reached, or is of a type that cannot list tables.
+    """
+    globs = known_table(project, pattern)
+    backend = backend_for(project.catalogs[globs.catalog], SparkRuntime(project))
+    listed = read_table(lambda: tuple(backend.list_tables(globs)), globs, reading.timeout)
+    if not listed:
+        hint = f"check namespace and letter case; list all with {globs.catalog}.*.*"
+        raise SpecError.of("ZL038", f"no table of catalog {globs.catalog} matches {globs}", hint=hint)
+
+    def read(one: Listed) -> ImportedLayout | NotImported:
+        try:
+            if one.problem is not None:
+                raise one.problem
+            return read_here(lambda: layout_from(project, one.table, backend, columns), one.table)
+        except ZlayoutError as error:
+            return NotImported(one.table, error)
+
+    def late(one: Listed) -> ImportedLayout | NotImported:
+        return NotImported(one.table, no_answer(one.table, reading.timeout))
+
+    return read_tables(listed, lambda one: one.table, read, late, reading)
+
+
+# Workloads from the query histories of engines. No table is read, and no JVM is started.
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedWorkload:
+    """An imported workload.
+
+    Attributes:
+        text: The workload file: SQL statements with weights.
+        statements: The number of its statements.
+        executions: The number of executions of these statements.
+        problems: The records that could not be read, with their locations.
+        left_out: The number of records that are not part of the workload, by the reason.
+    """
+
+    text: str
+    statements: int
+    executions: float
+    problems: tuple[Problem, ...]
+    left_out: Mapping[str, int]
+
+    def write(self, path: Path, *, replace: bool = False) -> Path:
+        """Write the file atomically.
+
+        Raises:
+            SpecError: The file exists and `replace` is false, it cannot be written, or its path contains a link.
+        """
+        if path.exists() and not replace:
+            raise SpecError.of("ZL079", f"{path} exists", hint="use --replace, or another --out")
+        write_result(path, self.text, "ZL079", str(path), "use another --out", make_folder=True)
+        return path
+
+
+def import_workload(
+    project: Project,
+    paths: Iterable[str | Path],
+    values: str | Values = Values.BIN,
+    bins: int = BINS,
+    days: float | None = None,
+) -> ImportedWorkload:
+    """Merge query histories by query shape.
+
+    Args:
+        project: The project. Table names in the workload keep the names of its catalogs.
+        paths: Spark event logs; query histories of Trino, Databricks, Snowflake, Athena and BigQuery as CSV or JSON;
+            scan reports of Iceberg and Delta; workload files.
+        values: What happens to constants: "keep" all of them; "bin" them, so that a query shape has at most `bins`
+            statements; or "omit" them.
+        bins: The maximum number of statements of one query shape, if `values` is "bin".
+        days: The number of days that the histories cover. Plans need it to compute the pay-back.
+
+    Raises:
+        SpecError: An argument is invalid, a file is not a known history, or the files have no query on a table.
+    """
+    require_project(project)
+    require_choice("values", values, Values)
+    require_count("bins", bins)
+    if days is not None:
+        require_positive("days", days)
+    history = read_history(map(Path, paths))
+    merged = merge(history, frozenset(project.catalogs), Values(values), bins)
+    if not merged:
+        first = f"; {history.problems[0].location}: {history.problems[0].reason}" if history.problems else ""
+        raise SpecError.of("ZL079", f"the files have no query on a table{first}", hint="export queries that have ended")
+    problems, left_out = tuple(history.problems), dict(history.left_out)
+    return ImportedWorkload(to_file(merged, days), len(merged), sum(m.count for m in merged), problems, left_out)

@@ -1,0 +1,182 @@
+"""Save a plan for review, and read it again to apply it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+from zlayout.errors import Location, Refused, SpecError, TableError
+from zlayout.formats.base import Backend
+from zlayout.planner import document
+from zlayout.planner.bounds import saved_values, with_values
+from zlayout.planner.budget import choose_saved
+from zlayout.planner.diff import assemble
+from zlayout.planner.model import Plan, Status, TablePlan
+from zlayout.planner.proposal import Proposal
+from zlayout.planner.run_report import RunReport
+from zlayout.planner.stale import Staleness, staleness
+from zlayout.planner.work import Decision, PlanOptions
+from zlayout.session.concurrent_reads import PARALLELISM, TIMEOUT, Reading
+from zlayout.session.files import write_result
+from zlayout.session.plan import Planned, ProjectPlan, backends_of, plan_specs, plan_table
+from zlayout.session.project import is_name, named_layouts, require_choice, require_project, select_layouts
+from zlayout.session.proposing import observe_and_propose
+from zlayout.session.results import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
+from zlayout.session.rules import Declared, layouts_of_tables, on_branch
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.layouts import parse_table
+from zlayout.spec.model import Project
+
+
+def write_plan(plan: ProjectPlan, path: str | Path) -> None:
+    """Write a plan file atomically.
+
+    Args:
+        plan: From `plan`.
+        path: The file. It will contain names of partitions, which are values of rows, but no paths of data files.
+
+    Raises:
+        SpecError: The file cannot be written, its path contains a link, or the plan is too large for a plan file.
+    """
+    write_document(with_pictures(plan.document, plan.planned, MAX_FILES_DRAWN_IN_PLAN_FILE), Path(path))
+
+
+def write_document(report: RunReport, path: Path) -> None:
+    """Write the plan file of a run report. Raises SpecError ZL043 and ZL086."""
+    if str(path) == "-":
+        raise SpecError.of("ZL043", "expected a file for --out, found -", hint="use --output json to print the plan")
+    text = document.to_json(report)
+    if document.too_large(text):
+        message = f"expected a plan of at most {document.MAX_BYTES:,} bytes, found a larger one"
+        raise SpecError.of("ZL043", message, hint="select fewer tables, or use --max-rewrite-bytes")
+    write_result(path, text, "ZL043", f"the plan to {path}")
+
+
+def read_plan(
+    project: Project,
+    path: str | Path,
+    *,
+    exclude: str | Iterable[str] = (),
+    stale: Staleness = "compatible",
+    allow_full_rewrite: bool = False,
+    branch: str | None = None,
+    parallelism: int = PARALLELISM,
+    timeout: float = TIMEOUT,
+) -> ProjectPlan:
+    """Read a plan file, and check for each of its tables whether the plan is stale.
+
+    The files to rewrite are selected again from the observed tables, since a plan file contains no paths.
+
+    Args:
+        project: The project that the plan was made for.
+        path: A file that `write_plan` or `zlayout plan --out` wrote.
+        exclude: Tables to leave out, as in `plan`.
+        stale: "compatible" accepts appends since the plan was made; "strict" requires the planned version.
+        allow_full_rewrite: As in `plan`. It is not stored in the plan file.
+        branch: As in `plan`. A plan for another branch is stale.
+        parallelism: The number of tables of one catalog to read at the same time.
+        timeout: The limit on reading one table, in seconds, as in `plan`.
+
+    Returns:
+        The plan. A table whose plan is stale has the status REFUSED and a diagnostic with the reason (ZL203). A table
+        that cannot be read, or that its layout no longer fits, has the status ERROR.
+
+    Raises:
+        SpecError: An argument or the plan file is invalid, or the project has no layout for a table of the plan.
+        Refused: ZL206, the plan file has another format version.
+    """
+    require_project(project)
+    require_choice("stale", stale, get_args(Staleness))
+    reading = Reading(parallelism, timeout)
+    saved = document.read(Path(path)).plan
+    return review(project, saved, exclude, stale, PlanOptions(allow_full_rewrite), reading, branch)
+
+
+def review(
+    project: Project,
+    saved: Plan,
+    exclude: str | Iterable[str],
+    stale: Staleness,
+    options: PlanOptions,
+    reading: Reading,
+    branch: str | None = None,
+) -> ProjectPlan:
+    """Check a saved plan as `read_plan` does."""
+    changing = {_without_branch(t): t for t in saved.with_status(Status.CHANGES)}
+    known = _known_layouts(project, changing, exclude, reading)
+    selected = select_layouts(known.layouts, (), exclude)
+    specs = tuple(spec for spec in named_layouts(known.layouts, changing) if spec in selected)
+    directed = on_branch(project, replace(known, layouts=specs), branch)
+    plan = plan_specs(project, directed, options, reading, workloads=False)
+    backends = backends_of(project, SparkRuntime(project), specs)
+    checked = tuple(
+        _checked(changing[str(p.spec.table.on(""))], p, backends[p.spec.table.catalog], options, stale)
+        for p in plan.planned
+    )
+    names = {str(spec.table) for spec in on_branch(project, replace(known, layouts=selected), branch).layouts}
+    failed = [t for t in saved.with_status(Status.ERROR, Status.REFUSED) if t.table in names]
+    tables = (*sorted((p.decision.plan for p in checked), key=lambda t: t.table), *failed)
+    return replace(plan, document=replace(plan.document, tables=tables), planned=checked, reviewed=True)
+
+
+def _without_branch(table: TablePlan) -> str:
+    return table.table.removesuffix(f"@{table.branch}") if table.branch else table.table
+
+
+def _known_layouts(project: Project, names: Iterable[str], exclude: str | Iterable[str], reading: Reading) -> Declared:
+    excluded = (exclude,) if isinstance(exclude, str) else tuple(exclude)
+    own = {str(spec.table): spec.table for spec in project.layouts}
+    others = [name for name in (*names, *filter(is_name, excluded)) if name not in own]
+    by_rules = [parse_table(name, Location("table")) for name in others] if project.rules else []
+    return layouts_of_tables(project, [*own.values(), *by_rules], reading)
+
+
+def _checked(saved: TablePlan, planned: Planned, backend: Backend, options: PlanOptions, stale: Staleness) -> Planned:
+    try:
+        checked = check_saved(saved, planned, backend, options, stale)
+        reviewed = replace(checked.decision.plan, workload=saved.workload)
+        return replace(checked, decision=replace(checked.decision, plan=reviewed))
+    except (Refused, TableError) as error:
+        status = Status.REFUSED if isinstance(error, Refused) else Status.ERROR
+        stopped = replace(planned.decision.plan, status=status, diagnostics=error.diagnostics)
+        return replace(planned, decision=Decision(stopped))
+
+
+def check_saved(saved: TablePlan, planned: Planned, backend: Backend, options: PlanOptions, mode: Staleness) -> Planned:
+    """Make the decision of a saved plan again, from the version that was planned.
+
+    Raises:
+        Refused: ZL203, the plan is stale; or the table is refused.
+        TableError: The table cannot be read, or the spec no longer fits it.
+    """
+    if planned.state is None:
+        refused = planned.decision.plan.status is Status.REFUSED
+        raise (Refused if refused else TableError)(*planned.decision.plan.diagnostics)
+    version = saved.version
+    again = planned
+    waiting = saved.rarely_read.partition_numbers if saved.rarely_read else ()
+    options = replace(options, hot_after=saved.hot.after if saved.hot else None, rarely_read=frozenset(waiting))
+    if saved.left_over is not None:
+        options = replace(options, max_rewrite_bytes=saved.left_over.budget)
+        _, state, proposal = observe_and_propose(planned.spec, backend, options, version)
+        if isinstance(proposal, Proposal):
+            proposal = assemble(proposal, choose_saved(proposal, {group.id for group in saved.groups}))
+        again = Planned(planned.spec, state, proposal)
+    elif version is not None and (saved.hot or waiting or version != planned.state.version):
+        again = plan_table(planned.spec, backend, options, version)
+    if again.state is None:
+        raise Refused.of(
+            "ZL203",
+            f"{planned.spec.table}: the plan is stale: version {version} can no longer be read",
+            hint="run `zlayout plan` again and review it",
+            location=planned.spec.location,
+        )
+    if again.decision.plan.status is Status.ERROR:
+        raise TableError(*again.decision.plan.diagnostics)
+    if lengths := saved_values(saved, again.decision.plan):
+        again = replace(again, decision=with_values(planned.spec, again.state, again.decision, lengths))
+    if reasons := staleness(saved, planned.spec, again.decision, planned.state, mode):
+        raise Refused(*reasons)
+    return again

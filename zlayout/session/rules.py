@@ -1,0 +1,252 @@
+"""Find the tables that the rules of a project match, and the layout and the branch that each of them has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import TypeVar
+
+from zlayout.errors import Diagnostic, Location, Refused, SpecError, ZlayoutError
+from zlayout.formats.base import Backend, Listed
+from zlayout.formats.registry import FORMATS, backend_for
+from zlayout.message_text import first_of, quote_value
+from zlayout.session.concurrent_reads import Reading, no_answer, read_tables
+from zlayout.session.project import is_name, select_layouts
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.layouts import parse_table
+from zlayout.spec.model import CatalogConfig, LayoutRule, LayoutSpec, Project, TableName
+from zlayout.spec.rules import holds, matches, rule_of, within
+from zlayout.table.state import TableState
+
+# The codes of the errors for listed names that are not tables of the catalog's format: tables of other formats, and
+# folders. Rules do not apply to these names.
+_OTHER_FORMATS = ("ZL110", "ZL135")
+_BRANCH_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}")  # as `ref` in the JSON Schema of layouts
+MAX_NAMES_SHOWN = 3
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """The layouts of selected tables of a project: those that name their table, and those by rules.
+
+    Attributes:
+        layouts: One layout for each table, sorted by table name, and one for each rule whose tables cannot be listed.
+        errors: Why a table has no usable layout, or why the tables of a rule cannot be listed; by the table of the
+            layout.
+        diagnostics: The diagnostics that concern no single table, for example about a rule that matches nothing.
+    """
+
+    layouts: tuple[LayoutSpec, ...]
+    errors: Mapping[TableName, ZlayoutError] = field(default_factory=dict)
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def selected_layouts(
+    project: Project, select: str | Iterable[str], exclude: str | Iterable[str], reading: Reading
+) -> Declared:
+    """List the tables that rules match, and select from the layouts of all tables as `select_layouts` does.
+
+    A catalog is asked for its tables only if the selection may contain tables of its rules, and never if the selection
+    consists of table names.
+
+    Raises:
+        SpecError: ZL045, a pattern or an excluded name matches no layout.
+        TableError: A pattern matches no layout, and a catalog cannot list the tables of a rule.
+    """
+    wanted, excluded = (((p,) if isinstance(p, str) else tuple(p)) for p in (select, exclude))
+    found = _declared(project, wanted, excluded, reading)
+    try:
+        chosen = select_layouts(found.layouts, wanted, excluded)
+    except SpecError:
+        if unlisted := [error for table, error in found.errors.items() if _is_pattern(project, table)]:
+            raise unlisted[0] from None
+        if not (found.layouts or wanted) and project.rules:
+            chosen = ()
+        else:
+            raise
+    errors = {spec.table: found.errors[spec.table] for spec in chosen if spec.table in found.errors}
+    return Declared(chosen, errors, found.diagnostics)
+
+
+def layouts_of_tables(project: Project, tables: Iterable[TableName], reading: Reading) -> Declared:
+    """Return the layouts of tables with these names, their own or by rules. No catalog is asked for its tables."""
+    exact = {spec.table: spec for spec in project.layouts}
+    names = tuple(dict.fromkeys(tables))
+    by_rules = _by_rules(project, [name for name in names if name not in exact], reading)
+    return _sorted([*(exact[name] for name in names if name in exact), *by_rules.layouts], by_rules.errors)
+
+
+def layout_of_table(project: Project, table: TableName, state: TableState) -> LayoutSpec | None:
+    """Return the layout of an observed table, its own or by a rule; None if it has none.
+
+    Raises:
+        SpecError: ZL039, several rules apply.
+    """
+    own = next((spec for spec in project.layouts if spec.table == table), None)
+    rule = None if own else rule_of([rule for rule in project.rules if holds(rule.only, state)], table)
+    return rule.for_table(table) if rule else own
+
+
+def _declared(project: Project, wanted: Sequence[str], excluded: Sequence[str], reading: Reading) -> Declared:
+    if not project.rules:
+        return Declared(project.layouts)
+    exact = {spec.table for spec in project.layouts}
+    if wanted and all(map(is_name, wanted)):
+        known = {str(table) for table in exact}
+        texts = [text for text in (*wanted, *filter(is_name, excluded)) if text not in known and "." in text]
+        named = [parse_table(text, Location("SELECT")) for text in texts]
+        found = _by_rules(project, named, reading)
+        return _sorted([*project.layouts, *found.layouts], found.errors)
+    rules = [rule for rule in project.rules if not wanted or any(_may_select(rule, text) for text in wanted)]
+    listed, failed = _listed(project, rules, reading)
+    names = [one.table for one in listed if not _is_other(one)]
+    found = _by_rules(project, [name for name in names if name not in exact], reading)
+    errors = {**found.errors, **failed}
+    unlisted = [rule.spec for rule in rules if rule.pattern in failed]
+    diagnostics = [d for rule in rules if rule.pattern not in failed for d in _remarks(rule, names, listed)]
+    return _sorted([*project.layouts, *found.layouts, *unlisted], errors, diagnostics)
+
+
+def _sorted(
+    layouts: Iterable[LayoutSpec], errors: Mapping[TableName, ZlayoutError], diagnostics: Iterable[Diagnostic] = ()
+) -> Declared:
+    return Declared(tuple(sorted(layouts, key=lambda spec: str(spec.table))), errors, tuple(diagnostics))
+
+
+def _listed(
+    project: Project, rules: Sequence[LayoutRule], reading: Reading
+) -> tuple[list[Listed], dict[TableName, ZlayoutError]]:
+    """Return the names that the rules match, and the error of each pattern whose names cannot be listed."""
+    patterns = list(dict.fromkeys(rule.pattern for rule in rules))
+    widest = [p for p in patterns if not any(within(p, q) and not within(q, p) for q in patterns)]
+    found = _read_each(project, widest, lambda backend, pattern: list(backend.list_tables(pattern)), reading)
+    tables = {one.table: one for names in found.values() if isinstance(names, list) for one in names}
+    broken = {pattern: error for pattern, error in found.items() if isinstance(error, ZlayoutError)}
+    failed = {p: error for wide, error in broken.items() for p in patterns if within(p, wide)}
+    return list(tables.values()), failed
+
+
+def _by_rules(project: Project, tables: Sequence[TableName], reading: Reading) -> Declared:
+    candidates = {table: [rule for rule in project.rules if matches(rule, table)] for table in tables}
+    # Only the tables whose rules have a condition are observed.
+    conditional = [table for table, rules in candidates.items() if any(rule.only for rule in rules)]
+    states = _read_each(project, conditional, lambda backend, table: backend.observe(table, ()), reading)
+    layouts: list[LayoutSpec] = []
+    errors: dict[TableName, ZlayoutError] = {}
+    for table, rules in candidates.items():
+        state = states.get(table)
+        try:
+            if isinstance(state, ZlayoutError):
+                raise state
+            meeting = [rule for rule in rules if state is None or holds(rule.only, state)]
+            rule = rule_of(meeting, table)
+        except ZlayoutError as error:
+            layouts.append(rules[0].for_table(table))
+            errors[table] = error
+        else:
+            layouts += [rule.for_table(table)] if rule else []
+    return Declared(tuple(layouts), errors)
+
+
+def _read_each(
+    project: Project, names: Sequence[TableName], read: Callable[[Backend, TableName], Result], reading: Reading
+) -> dict[TableName, Result | ZlayoutError]:
+    runtime = SparkRuntime(project)
+    backends = {name: backend_for(project.catalogs[name], runtime) for name in {name.catalog for name in names}}
+
+    def result(name: TableName) -> Result | ZlayoutError:
+        try:
+            return read(backends[name.catalog], name)
+        except ZlayoutError as error:
+            return error
+
+    def late(name: TableName) -> Result | ZlayoutError:
+        return no_answer(name, reading.timeout)
+
+    return dict(zip(names, read_tables(names, lambda name: name, result, late, reading), strict=True))
+
+
+def _may_select(rule: LayoutRule, text: str) -> bool:
+    if text.startswith("tag:"):
+        return any(fnmatchcase(tag, text[4:]) for tag in rule.spec.tags)
+    if text.startswith("path:"):
+        return fnmatchcase(rule.spec.location.path, text[5:])
+    return not is_name(text) or "." not in text or matches(rule, parse_table(text, rule.spec.location))
+
+
+def _is_pattern(project: Project, table: TableName) -> bool:
+    return any(rule.pattern == table for rule in project.rules)
+
+
+def _is_other(listed: Listed) -> bool:
+    return listed.problem is not None and listed.problem.diagnostics[0].code in _OTHER_FORMATS
+
+
+def _remarks(rule: LayoutRule, names: Sequence[TableName], listed: Sequence[Listed]) -> list[Diagnostic]:
+    other = [str(one.table) for one in listed if _is_other(one) and matches(rule, one.table)]
+    if not any(matches(rule, name) for name in names):
+        message = f"the rule {quote_value(rule.spec.rule)} matches no table"
+        hint = f"check catalog, namespace and letter case; list all tables with `zlayout import '{rule.pattern}'`"
+        return [Diagnostic("ZL444", message, severity="warning", hint=hint, location=rule.spec.location)]
+    if not other:
+        return []
+    left_out = f"names that are not tables of the catalog's format: {first_of(other, MAX_NAMES_SHOWN)}"
+    message = f"the rule {quote_value(rule.spec.rule)} leaves out {left_out}"
+    hint = "nothing needs to be done; exclude these names to remove this note"
+    return [Diagnostic("ZL445", message, severity="note", hint=hint, location=rule.spec.location)]
+
+
+def on_branch(project: Project, declared: Declared, branch: str | None) -> Declared:
+    """Return the layouts with the branch of each table: `branch`, or the declared one if `branch` is None.
+
+    Tables of a format without branches get the error ZL237, unless the branch is main.
+
+    Raises:
+        SpecError: ZL054.
+    """
+    layouts, errors = [], {}
+    for spec in declared.layouts:
+        directed = replace(spec, table=table_on(spec.table, spec, branch))
+        error = declared.errors.get(spec.table) or _without_branches(project.catalogs[spec.table.catalog], directed)
+        if error is not None:
+            errors[directed.table] = error
+        layouts.append(directed)
+    return Declared(tuple(layouts), errors, declared.diagnostics)
+
+
+def table_on(table: TableName, spec: LayoutSpec | None, branch: str | None) -> TableName:
+    """Return the table with the branch `branch`, or if that is None, with the branch that its layout declares.
+
+    Raises:
+        SpecError: ZL054, if `branch` is not the name of a branch.
+    """
+    if branch is not None and not _BRANCH_NAME.fullmatch(branch):
+        message = f"expected the name of a branch, of letters, digits and _ . / -, found {quote_value(branch)}"
+        raise SpecError.of("ZL054", message, hint="give --branch NAME, or leave it out for the branch of the layout")
+    return table.on(branch if branch is not None else spec.ref if spec is not None else "")
+
+
+def require_branches(catalog: CatalogConfig, table: TableName) -> None:
+    """Check that the format of a table has branches, if the table name has one.
+
+    Raises:
+        Refused: ZL237.
+    """
+    traits = FORMATS[catalog.format].traits
+    if table.branch and not traits.branches:
+        raise Refused.of(
+            "ZL237",
+            f"{table.on('')}: {traits.title} tables have no branches, found branch {quote_value(table.branch)}",
+            hint="leave out the table, or --branch and ref",
+        )
+
+
+def _without_branches(catalog: CatalogConfig, spec: LayoutSpec) -> Refused | None:
+    try:
+        require_branches(catalog, spec.table)
+    except Refused as error:
+        return error
+    return None

@@ -1,0 +1,114 @@
+"""Sample the key columns of tables, to forecast the result of their rewrites. Starts no JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from zlayout.errors import Diagnostic, TableError, first_line
+from zlayout.formats.base import Backend
+from zlayout.planner.bounds import needed_values, with_values
+from zlayout.planner.model import Status
+from zlayout.planner.notes import partitioning
+from zlayout.planner.sampled import columns_to_sample, files_to_sample, predictions, with_sample
+from zlayout.planner.work import Decision
+from zlayout.session.concurrent_reads import TIMEOUT, begin_read
+from zlayout.spec.model import LayoutSpec
+from zlayout.table.key_sample import NotParquetError
+from zlayout.table.state import TableState
+from zlayout.tuning import give_back_freed_memory
+
+# The limit on the size of the column chunks that are read for one sample, in bytes.
+SAMPLE_BYTES = 16 * 2**20
+SEED = 1
+CHECK_ACCESS = "check the access to the data files; the plan has the ranges that metadata guarantees"
+
+
+def sampled(
+    spec: LayoutSpec,
+    state: TableState | None,
+    decision: Decision,
+    backend: Backend,
+    max_bytes: int,
+    *,
+    planning: bool = False,
+) -> Decision:
+    """Return the decision with predictions from a sample.
+
+    It is returned unchanged if nothing is rewritten, if the rewrite cannot be predicted, or if the plan has a sample
+    already. A failure does not stop the plan: it gets a warning (ZL410), and keeps the ranges from metadata.
+
+    Args:
+        state: The observed table; None if it could not be read.
+        decision: The decision without a sample.
+        max_bytes: The limit on the size of the column chunks that are read; 0 for no sample.
+        planning: Whether the sample may also determine the bound length of string columns. This changes the plan, so it
+            is not allowed after the plan was shown.
+    """
+    plan = decision.plan
+    if not max_bytes or state is None or plan.status is not Status.CHANGES or plan.sample is not None:
+        return decision
+    groups = decision.groups
+    if not groups or not spec.layout.orders:  # without an order there is nothing to forecast
+        return decision
+    if not backend.capabilities.can_predict(spec.layout, state):
+        return decision
+    fields = partitioning(spec, state)
+    moves = any(state.files.partitions[n].fields != fields for g in groups for n in set(g.files.partition.tolist()))
+    try:
+        chosen = files_to_sample(spec, state, groups)
+        columns = columns_to_sample(spec, fields if moves else ())
+        sample = backend.sample_keys(spec.table, state, chosen, columns, max_bytes, SEED)
+        if planning:
+            decision = with_values(spec, state, decision, needed_values(state, plan, sample))
+        return with_sample(spec, state, fields, decision, sample)
+    except NotParquetError as error:
+        hint = "nothing to do; the plan has the ranges that metadata guarantees"
+        return _not_sampled(spec, decision, str(error), hint)
+    except Exception as error:
+        # A reader may raise anything, and a plan does not depend on its forecast.
+        return _not_sampled(spec, decision, f"{type(error).__name__}: {first_line(error)}")
+
+
+def _not_sampled(spec: LayoutSpec, decision: Decision, reason: str, hint: str = CHECK_ACCESS) -> Decision:
+    warning = Diagnostic(
+        "ZL410",
+        f"the rows could not be sampled: {reason}",
+        "warning",
+        hint,
+        spec.location,
+    )
+    return decision.noting(warning)
+
+
+def begin_predictions(
+    spec: LayoutSpec, state: TableState | None, decision: Decision, backend: Backend, timeout: float = TIMEOUT
+) -> Callable[[], Mapping[str, float]]:
+    """Begin to sample the rows in a thread, and return a function that waits for the predictions of touched.
+
+    The rewrite does not depend on the predictions, so that Spark can work meanwhile. The function returns the predicted
+    touched of each z-order column after the whole plan, without columns that have none. If the rows cannot be sampled
+    within `timeout` seconds from now, or at all, these are the predictions from metadata.
+    """
+
+    def predict() -> Mapping[str, float]:
+        try:
+            return predictions(sampled(spec, state, decision, backend, SAMPLE_BYTES).plan)
+        except BaseException:  # also PanicException of Rust: the caller waits with written files, or to report commits
+            return predictions(decision.plan)
+        finally:
+            give_back_freed_memory()  # the JVM of Spark needs the memory
+
+    begun = begin_read(predict, spec.table, timeout)
+
+    def predicted() -> Mapping[str, float]:
+        try:
+            return begun()
+        except TableError:
+            return predictions(decision.plan)
+
+    return predicted
+
+
+def sampled_late(spec: LayoutSpec, decision: Decision, timeout: float) -> Decision:
+    """Return the decision with a warning (ZL410) that the data files could not be read within `timeout` seconds."""
+    return _not_sampled(spec, decision, f"no answer within {timeout:g} s")

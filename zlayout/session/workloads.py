@@ -1,0 +1,429 @@
+"""Use the workloads of tables in their plans. Starts no JVM.
+
+`with_workloads` adds the files and bytes that queries open to plans. Before plans are made, `with_rarely_read` and
+`with_worth` use the queries to choose which partitions are rewritten.
+"""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from zlayout.advisor import query_costs
+from zlayout.advisor.costs import column_shares, costs, in_partitions, queries_on
+from zlayout.advisor.model import Costs, QueryPredicates, TableQuery, Use
+from zlayout.advisor.query_costs import better_layout
+from zlayout.advisor.study import present_files
+from zlayout.advisor.worth import worth
+from zlayout.errors import Diagnostic, first_line
+from zlayout.formats.base import Backend
+from zlayout.planner.model import UNFIT, BetterLayout, QueryCost, Status, WorkloadForecast
+from zlayout.planner.notes import partitioning
+from zlayout.planner.partitions import partition_names, partition_text
+from zlayout.planner.proposal import Proposal
+from zlayout.planner.sampled import columns_to_sample, files_to_sample
+from zlayout.planner.waiting import least_read, may_wait, unread_notes
+from zlayout.planner.work import Decision, PlanOptions
+from zlayout.report.words import share, size
+from zlayout.session.concurrent_reads import Reading, no_answer, read_tables
+from zlayout.session.proposing import Planned, proposed, unreadable
+from zlayout.session.sampling import SEED
+from zlayout.spec.model import LayoutSpec, Project
+from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.state import TableState
+from zlayout.workload import Query, Workload, read_workload
+
+
+def with_workloads(
+    planned: Sequence[Planned], project: Project, backends: Mapping[str, Backend], max_bytes: int, reading: Reading
+) -> tuple[Planned, ...]:
+    """Return the plans with the cost of the queries on each table. Raises the errors of `read_workload`.
+
+    A table keeps its plan if no query can skip its files. It gets a warning (ZL414) if its files cannot be read.
+
+    Args:
+        planned: The plans.
+        project: The project.
+        backends: By catalog name.
+        max_bytes: The limit on the size of the column chunks that are read for one sample; 0 for no sample, so
+            that only the present cost is known.
+        reading: The limits on reading the tables.
+    """
+    known = [
+        p for p in planned if p.spec.workload and p.state is not None and p.decision.plan.status is not Status.ERROR
+    ]
+    workloads = Workloads([(p.spec, p.state) for p in known])
+    # Not in a thread, because an invalid file stops the plan.
+    read = {p.spec.table: workloads.of(p.spec) for p in known}
+
+    def forecast(one: Planned) -> Planned:
+        try:
+            return _with_workload(one, read[one.spec.table], project, backends[one.spec.table.catalog], max_bytes)
+        except Exception as error:
+            # A reader may raise anything, and a plan does not depend on its forecast.
+            return _unknown(one, f"{type(error).__name__}: {first_line(error)}")
+
+    def late(one: Planned) -> Planned:
+        return _unknown(one, f"no answer within {reading.timeout:g} s")
+
+    found = read_tables(known, lambda one: one.spec.table, forecast, late, reading)
+    by_table = {one.spec.table: one for one in found}
+    return tuple(by_table.get(p.spec.table, p) for p in planned)
+
+
+@dataclass(slots=True)
+class Workloads:
+    """The workloads of tables. Each set of workload files is read once. tables: The specs and the observed states."""
+
+    tables: Sequence[tuple[LayoutSpec, TableState | None]]
+    _read: dict[tuple[Path, ...], Workload] = field(default_factory=dict)
+
+    def of(self, spec: LayoutSpec) -> Workload:
+        """Return the workload of a layout spec. Raises the errors of `read_workload`."""
+        if spec.workload not in self._read:
+            self._read[spec.workload] = read_workload(spec.workload, self._columns())
+        return self._read[spec.workload]
+
+    def _columns(self) -> Mapping[str, Sequence[str]]:
+        """The column names of the tables, by each name that a query may use for the table."""
+        found: dict[str, Sequence[str]] = {}
+        for spec, state in self.tables:
+            if state is not None:
+                parts = (spec.table.catalog, *spec.table.identifier)
+                names = column_names(state)
+                found |= {".".join(parts[n:]).lower(): names for n in range(len(parts))}
+        return found
+
+
+def present_cost(spec: LayoutSpec, state: TableState, backend: Backend) -> QueryCost | None:
+    """Return the mean of what a query of the table's workload opens at present; None if no query can skip files.
+
+    Raises the errors of `read_workload`, and TableError.
+    """
+    workload = read_workload(spec.workload, {spec.table.name: column_names(state)})
+    found = TableQueries.of(spec, state, workload, backend)
+    return None if found is None else query_costs.mean(costs(found.queries, present_files(found.state)))
+
+
+def column_names(state: TableState) -> list[str]:
+    """Return the names of the columns, and of the columns that contain nested columns."""
+    names = [c.name for c in state.columns] + [f.source for f in state.partition_fields]
+    return list(dict.fromkeys(part for name in names for part in (name, name.partition(".")[0])))
+
+
+@dataclass(frozen=True, slots=True)
+class TableQueries:
+    """The queries on one table that can skip files, and the table with the bounds of their columns.
+
+    Attributes:
+        state: The observed table with these bounds.
+        share: The share of `queries` in the weight of all queries that read the table.
+        unknown: The queries that may read any file of the table, see `TableWorkload`.
+    """
+
+    state: TableState
+    queries: tuple[TableQuery, ...]
+    share: float
+    unknown: tuple[Query, ...]
+
+    @staticmethod
+    def of(spec: LayoutSpec, state: TableState, workload: Workload, backend: Backend) -> TableQueries | None:
+        """Return the queries that can skip files; None if there are none, or if the table has no files.
+
+        Reads metadata of the version of `state`.
+        """
+        on_table = queries_on(workload, spec.table, state)
+        if not on_table.queries or not len(state.files):
+            return None
+        observed = backend.observe(spec.table, _bounds(spec, on_table.queries), state.version)
+        queries, share = in_partitions(on_table.queries, observed), on_table.coverage.share(Use.USED)
+        return TableQueries(observed, queries, share, on_table.unknown)
+
+    @property
+    def known(self) -> tuple[TableQuery, ...]:
+        """The queries without those of `unknown`."""
+        unknown = set(self.unknown)
+        return tuple(query for query in self.queries if query.query not in unknown)
+
+    def executions(self) -> dict[str, float]:
+        """Return the number of executions of `known` that read a partition, by the name of the partition."""
+        partitions = self.state.files.partitions
+        read = np.zeros(len(partitions))
+        for query in self.known:
+            read += query.weight * np.any(query.partitions, axis=0)
+        names = partition_names(partitions)[0]
+        by_name = dict.fromkeys(names, 0.0)
+        for name, executions in zip(names, read.tolist(), strict=True):
+            by_name[name] += executions  # partitions of several partition specs may have the same name
+        return by_name
+
+    def sample(self, spec: LayoutSpec, backend: Backend, files: Sequence[int], max_bytes: int) -> RowGroupSample:
+        """Read the columns of the queries from some row groups of the files."""
+        chosen = np.asarray(files, np.int64)
+        columns = query_costs.queried_columns(spec, self.queries, self.state)
+        if any(partition.spec_id != self.state.spec_id for partition in self.state.files.partitions):
+            # a rewrite moves the rows of files of other partition specs to the partitions that these values determine
+            columns = tuple(dict.fromkeys((*columns, *columns_to_sample(spec, self.state.partition_fields))))
+        return backend.sample_keys(spec.table, self.state, chosen, columns, max_bytes, SEED)
+
+
+def _bounds(spec: LayoutSpec, queries: Sequence[QueryPredicates]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*spec.column_names, *column_shares(queries))))
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the queries of a workload open of one table, for each query and on average.
+
+    Attributes:
+        queries: The queries that can skip files.
+        now: What each query opens at present.
+        then: What each query opens after apply; None if it is unknown.
+        forecast: The mean of both, and what a plan shows in addition.
+        notes: Diagnostics for the plan.
+    """
+
+    queries: tuple[TableQuery, ...]
+    now: Costs
+    then: Costs | None
+    forecast: WorkloadForecast
+    notes: tuple[Diagnostic, ...]
+
+
+def _with_workload(planned: Planned, workload: Workload, project: Project, backend: Backend, max_bytes: int) -> Planned:
+    found = expected(planned, workload, project, backend, max_bytes)
+    if found is None:
+        return planned
+    decision = with_forecast(planned, found.forecast).decision
+    for note in found.notes:
+        decision = decision.noting(note)
+    return replace(planned, decision=decision)
+
+
+def expected(
+    planned: Planned, workload: Workload, project: Project, backend: Backend, max_bytes: int
+) -> Expected | None:
+    """Forecast what the queries of a workload open; None if no query can skip files, or the table has none.
+
+    max_bytes: As in `with_workloads`. Raises TableError, and any exception of a reader.
+    """
+    spec, state = planned.spec, planned.state
+    assert state is not None
+    found = TableQueries.of(spec, state, workload, backend)
+    if found is None:
+        return None
+    present = costs(found.queries, present_files(found.state))
+    now = query_costs.mean(present)
+    sources = tuple(os.path.relpath(path, project.root).replace(os.sep, "/") for path in spec.workload)
+    forecast = WorkloadForecast(sources, len(found.queries), found.share, now)
+    groups, status = planned.decision.groups, planned.decision.plan.status
+    then: Costs | None = None
+    if not groups and status is not Status.REFUSED:
+        forecast, then = replace(forecast, predicted=now, low=now, high=now), present
+    if max_bytes:
+        forecast, then = _sampled(planned, found, forecast, then, backend, max_bytes)
+    forecast = replace(forecast, groups=query_costs.query_groups(found.queries, present, then))
+    if groups and forecast.predicted is not None:
+        size_of_rewrite = planned.decision.plan.rewrite_bytes
+        run = backend.last_run(spec.table, state)
+        rate = run.bytes_per_second if run else None
+        per_day = query_costs.executions_per_day(found.queries)
+        pay = query_costs.payback(forecast, size_of_rewrite, per_day, rate, project.prices)
+        forecast = replace(forecast, payback=pay)
+    reads = {} if found.unknown else found.executions()
+    notes = tuple(unread_notes(spec, planned.decision.plan.groups, reads))
+    return Expected(found.queries, present, then, forecast, notes)
+
+
+def _sampled(
+    planned: Planned,
+    found: TableQueries,
+    forecast: WorkloadForecast,
+    then: Costs | None,
+    backend: Backend,
+    max_bytes: int,
+) -> tuple[WorkloadForecast, Costs | None]:
+    """Return the forecast, and what each query opens after apply: `then` if no rewrite can be simulated."""
+    spec, decision = planned.spec, planned.decision
+    every = range(len(found.state.files))
+    chosen = files_to_sample(spec, found.state, decision.groups)
+    moves = partitioning(spec, found.state) != found.state.partition_fields
+    whole = found.sample(spec, backend, every, max_bytes)
+    predictable = spec.layout.orders and not moves and backend.capabilities.can_predict(spec.layout, found.state)
+    if decision.groups and predictable:
+        part = whole if len(chosen) == len(every) else found.sample(spec, backend, chosen.tolist(), max_bytes)
+        if (after := query_costs.after(spec, found.state, decision, found.queries, part)) is not None:
+            forecast = replace(forecast, predicted=after.predicted, low=after.low, high=after.high)
+            then = after.each
+    highest = forecast.predicted or forecast.now
+    keys = query_costs.key_sample(found.state, whole)
+    better = better_layout(spec, found.state, found.queries, whole, backend.capabilities)
+    floor = query_costs.floor(spec, found.state, found.queries, keys, highest)
+    return replace(forecast, floor=floor, better=better), then
+
+
+def _unknown(planned: Planned, reason: str) -> Planned:
+    warning = Diagnostic(
+        "ZL414",
+        f"what the workload opens could not be computed: {reason}",
+        "warning",
+        "check the access to the metadata and the data files of the table; the plan itself is complete",
+        planned.spec.location,
+    )
+    return replace(planned, decision=planned.decision.noting(warning))
+
+
+def with_forecast(planned: Planned, forecast: WorkloadForecast) -> Planned:
+    """Return the plan with a forecast, and with the warning ZL446 if another layout is better."""
+    decision = replace(planned.decision, plan=replace(planned.decision.plan, workload=forecast))
+    if forecast.better is not None:
+        decision = decision.noting(_no_longer_fits(planned.spec, forecast.better))
+    return replace(planned, decision=decision)
+
+
+def _no_longer_fits(spec: LayoutSpec, better: BetterLayout) -> Diagnostic:
+    other, declared = better.cost.bytes, better.declared.bytes
+    message = (
+        f"the layout no longer fits the workload: with {', '.join(better.columns)} ({better.curve}), a query would "
+        f"read {share(1 - other / declared)} less, {size(other)} instead of {size(declared)}; tolerance.workload is "
+        f"{share(spec.tolerance.workload)}"
+    )
+    by = "" if spec.rule else f", or run `zlayout advise {spec.table.on('')} --write`"
+    return Diagnostic(UNFIT, message, "warning", f"declare `{better.yaml}`{by}", spec.location_of("zorder"))
+
+
+# The choice of rewrites by the queries of workloads: the decayed partitions that wait, and what a budget prefers.
+
+
+Made = Proposal | Decision
+ROUNDING = 1e-9  # the tolerance, as a share, for rounding errors in sums of executions
+
+
+def with_queries(
+    proposals: Sequence[Made],
+    is_wanted: Callable[[Proposal], bool],
+    find: Callable[[Proposal, Workload], Made],
+    late: Callable[[Proposal], Made],
+    reading: Reading,
+) -> list[Made]:
+    """Make new proposals for some of the tables that have a workload. Raises the errors of `read_workload`.
+
+    Args:
+        is_wanted: Whether a proposal is to be replaced.
+        find: Makes the replacement from a proposal and the workload of its table.
+        late: Makes the replacement for a table that cannot be read again within the time limit.
+    """
+    with_workload = [p for p in proposals if isinstance(p, Proposal) and p.spec.workload]
+    wanted = [p for p in with_workload if is_wanted(p)]
+    workloads = Workloads([(p.spec, p.state) for p in with_workload])
+    # Not in a thread, because an invalid file stops the plan.
+    read = {p.spec.table: workloads.of(p.spec) for p in wanted}
+    found = read_tables(wanted, lambda p: p.spec.table, lambda p: find(p, read[p.spec.table]), late, reading)
+    by_table = {p.spec.table: made for p, made in zip(wanted, found, strict=True)}
+    return [by_table.get(p.spec.table, p) if isinstance(p, Proposal) else p for p in proposals]
+
+
+def with_rarely_read(
+    proposals: Sequence[Made], backends: Mapping[str, Backend], options: PlanOptions, reading: Reading
+) -> list[Made]:
+    """Return the proposals without the decayed partitions that `tolerance.rarely_read` allows to wait.
+
+    Nothing is read for a table without this tolerance, without a workload, or without decayed partitions. A table keeps
+    its proposal if no query of its workload can skip its files. If the bounds of the queried columns cannot be read,
+    the table has the status ERROR, because its plan would rewrite partitions that should wait.
+
+    backends: By catalog name. Raises the errors of `read_workload`.
+    """
+    if options.include_rarely_read:
+        return list(proposals)
+
+    def propose_again(proposal: Proposal, workload: Workload) -> Made:
+        backend = backends[proposal.spec.table.catalog]
+        try:
+            return _waiting(proposal, workload, backend, options)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            return unreadable(proposal.spec, backend, error)
+
+    def late(proposal: Proposal) -> Decision:
+        spec = proposal.spec
+        error = no_answer(spec.table, reading.timeout, spec.location)
+        return unreadable(spec, backends[spec.table.catalog], error)
+
+    def has_decayed(proposal: Proposal) -> bool:
+        spec = proposal.spec
+        declared = spec.tolerance.rarely_read is not None
+        return declared and bool(may_wait(spec, proposal.selection, proposal.state.files))
+
+    return with_queries(proposals, has_decayed, propose_again, late, reading)
+
+
+def _waiting(proposal: Proposal, workload: Workload, backend: Backend, options: PlanOptions) -> Made:
+    """Propose again, without the partitions that are rarely read."""
+    spec, state = proposal.spec, proposal.state
+    if proposal.selection.moves:  # the files of a partition are rewritten together with the rows that move to it
+        return _without_effect(
+            proposal, "files are moved to the declared partitioning", "nothing to do; later runs use it"
+        )
+    hint = f"`zlayout advise {spec.table.on('')} -v` lists the conditions that are not used"
+    found = TableQueries.of(spec, state, workload, backend)
+    if found is None:
+        return _without_effect(proposal, "no query of the workload can skip files of the table", hint)
+    known, unknown = (sum(query.weight for query in queries) for queries in (found.known, found.unknown))
+    # An execution whose conditions cannot be used may read any partition, also one that waits.
+    allowed = (spec.tolerance.rarely_read or 0) * (known + unknown) * (1 + ROUNDING) - unknown
+    if allowed < 0:
+        part = share(unknown / (known + unknown))
+        return _without_effect(proposal, f"{part} of the executions of the workload may read any partition", hint)
+    reads, decayed = found.executions(), {partition_text(p) for p in may_wait(spec, proposal.selection, state.files)}
+    chosen = least_read({name: reads[name] for name in decayed}, allowed)
+    return proposed(spec, state, backend, replace(options, rarely_read=chosen)) if chosen else proposal
+
+
+def _without_effect(proposal: Proposal, why: str, hint: str) -> Proposal:
+    spec, key = proposal.spec, "tolerance.rarely_read"
+    note = Diagnostic("ZL404", f"{key} has no effect: {why}", "note", hint, spec.location_of(key))
+    return replace(proposal, notes=(*proposal.notes, note))
+
+
+def with_worth(
+    proposals: Sequence[Made], backends: Mapping[str, Backend], budget: int | None, reading: Reading
+) -> list[Made]:
+    """Return the proposals with the worth of their candidates, by which a budget ranks them.
+
+    Nothing is read if the budget is enough for all candidates. A table keeps its proposal, and the budget ranks its
+    candidates by touched, if it has no workload or no z-order columns, if no query of the workload can skip its files,
+    or if its metadata cannot be read again within the time limit.
+
+    backends: By catalog name. Raises the errors of `read_workload`.
+    """
+    changing = [p for p in proposals if isinstance(p, Proposal) and p.status is Status.CHANGES]
+    if budget is None or sum(p.whole.bytes for p in changing if p.whole is not None) <= budget:
+        return list(proposals)
+
+    def find(proposal: Proposal, workload: Workload) -> Proposal:
+        try:
+            return _with_worth(proposal, workload, backends[proposal.spec.table.catalog])
+        except Exception:
+            # A reader may raise anything. The budget then ranks by touched, and the forecast gets a warning.
+            return proposal
+
+    def is_ranked(proposal: Proposal) -> bool:
+        return proposal.status is Status.CHANGES and proposal.spec.layout.orders and bool(proposal.candidates)
+
+    return with_queries(proposals, is_ranked, find, lambda proposal: proposal, reading)
+
+
+def _with_worth(proposal: Proposal, workload: Workload, backend: Backend) -> Proposal:
+    spec, state = proposal.spec, proposal.state
+    found = TableQueries.of(spec, state, workload, backend)
+    if found is None or not found.state.files.path.equals(state.files.path):
+        return proposal
+    return replace(
+        proposal, worth=worth(spec, found.state.files, proposal.now, proposal.selection.groups, found.queries)
+    )
