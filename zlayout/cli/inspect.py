@@ -60,6 +60,7 @@ def as_document(found: Inspection) -> dict[str, Any]:
         "bytes": int(files.bytes.sum()),
         "rows": int(files.live_rows.sum()),
         "deleted_rows": int(files.deleted.sum()),
+        "deleted_rows_exact": not state.estimated_deletes,
         "features": sorted(state.features),
         "layouts": [
             {"layout_id": record.layout_id, "files": count, "settings": dict(record.settings), "declared": declared}
@@ -94,7 +95,11 @@ def _facts(found: Inspection) -> Iterator[str]:
     yield f"  partitioned by  {', '.join(printable(str(f)) for f in state.partition_fields) or 'nothing'}"
     parts = plural(len(files.partitions), "partition")
     yield f"  files           {plural(len(files), 'file')} in {parts}, {size(int(files.bytes.sum()))}"
-    yield f"  rows            {number(int(files.live_rows.sum()))}, {number(int(files.deleted.sum()))} deleted"
+    rows, deleted = number(int(files.live_rows.sum())), number(int(files.deleted.sum()))
+    if state.estimated_deletes:
+        yield f"  rows            about {rows}, about {deleted} deleted (estimated from delete files)"
+    else:
+        yield f"  rows            {rows}, {deleted} deleted"
     yield f"  features        {', '.join(sorted(state.features)) or 'none'}"
     for record, count, covered in _layouts(found):
         declared = " (the declared layout)" if covered else ""

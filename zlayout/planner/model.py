@@ -347,6 +347,8 @@ class Decay:
     """The highest value for which nothing is rewritten."""
     partitions: Count = 1
     """The number of partitions that exceed the tolerance."""
+    estimated: bool = False
+    """Whether the value is an estimate: delete files do not state how many rows of a data file they delete."""
 
     @property
     def exceeded(self) -> bool:

@@ -53,7 +53,7 @@ def decay(spec: LayoutSpec, state: TableState, now: Measured) -> tuple[Decay, ..
         (Measure.SMALL_FILES, facts.small, scope & (now.targets[: len(scope)] < facts.files), tolerance.small_files),
         (Measure.DELETED_ROWS, facts.deleted, scope, tolerance.deleted_rows),
     )
-    return worst_of(measures, np.zeros(len(scope), bool))
+    return worst_of(measures, np.zeros(len(scope), bool), state.estimated_deletes)
 
 
 def select(given: SelectionInput, rarely_read: Bools | None = None) -> FileSelection:

@@ -247,7 +247,12 @@ def leave_out(spec: LayoutSpec, files: FileTable, now: Measured, selection: File
     a first layout or decay, and if none of their files is small, oversized or has deleted rows.
     """
     target = spec.layout.target_size
-    repair = (files.deleted > 0) | (files.bytes < SMALL_BELOW * target) | (files.bytes > OVERSIZED_ABOVE * target)
+    repair = (
+        (files.deleted > 0)
+        | files.shared_deletes
+        | (files.bytes < SMALL_BELOW * target)
+        | (files.bytes > OVERSIZED_ABOVE * target)
+    )
     of_partition: dict[int, list[SelectedFiles]] = {}
     for group in () if selection.moves else selection.groups:
         of_partition.setdefault(group.partition_in(files), []).append(group)

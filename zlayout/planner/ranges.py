@@ -226,7 +226,8 @@ def has_values(files: FileTable, column: str, partitions: int) -> Bools:
     """Return the partitions, bool[P], that certainly have a live row with a value of the column."""
     bounds = files.bounds[column]
     certain = np.where(bounds.null_count >= 0, files.rows - files.deleted - bounds.null_count, 0) > 0
-    bounded = bounds.lower.is_valid().to_numpy(zero_copy_only=False) & (files.deleted == 0)
+    certain &= ~files.shared_deletes
+    bounded = bounds.lower.is_valid().to_numpy(zero_copy_only=False) & (files.deleted == 0) & ~files.shared_deletes
     return counts(files.partition[certain | bounded], partitions) > 0
 
 

@@ -468,7 +468,7 @@ def select(given: SelectionInput, arriving: Bools | None = None, rarely_read: Bo
             groups = [part for group in groups for part in divided(group, files, spec, max_bytes)]
     groups, waiting, waits = set_rarely_read_aside(spec, groups, files, rarely_read)
     known = planned & ~waits & ((facts.laid > 0) | bool((recorded.laid > 0).any()))
-    decay = _worst(facts, ratio, known, settled, spec)
+    decay = _worst(facts, ratio, known, settled, given)
     kept = adopted.files & ~chosen
     return FileSelection(
         groups=tuple(groups),
@@ -544,26 +544,38 @@ def _too_few_remain(files: FileTable, adopted: Adopted, chosen: Bools, partition
     return some & rest & too_few(files, kept, partitions)
 
 
-def _worst(facts: PartitionFacts, touched: Floats, known: Bools, settled: Bools, spec: LayoutSpec) -> tuple[Decay, ...]:
+def _worst(
+    facts: PartitionFacts, touched: Floats, known: Bools, settled: Bools, given: SelectionInput
+) -> tuple[Decay, ...]:
     """known: bool[P], the partitions whose measures count."""
+    spec = given.spec
     measures = (
         (Measure.UNCLUSTERED, facts.unclustered, known & (facts.files > 1), spec.tolerance.unclustered),
         (Measure.TOUCHED, touched, known & facts.mixed, spec.tolerance.touched),
         (Measure.SMALL_FILES, facts.small, known & facts.mixed, spec.tolerance.small_files),
         (Measure.DELETED_ROWS, facts.deleted, known, spec.tolerance.deleted_rows),
     )
-    return worst_of(measures, settled)
+    return worst_of(measures, settled, given.state.estimated_deletes)
 
 
-def worst_of(measures: Iterable[tuple[Measure, Floats, Bools, float]], settled: Bools) -> tuple[Decay, ...]:
+def worst_of(
+    measures: Iterable[tuple[Measure, Floats, Bools, float]], settled: Bools, estimated_deletes: bool
+) -> tuple[Decay, ...]:
     """Return the decay measures that are above 0, each with its highest value in any partition.
 
     Args:
         measures: Each measure with its value in each partition, the partitions that count (bool[P]), and its tolerance.
         settled: bool[P], the partitions that do not count as exceeding a tolerance, whatever their values.
+        estimated_deletes: Whether the number of deleted rows is an estimate.
     """
     found = (
-        Decay(name, float(values[counted].max(initial=0.0)), limit, int((values[counted & ~settled] > limit).sum()))
+        Decay(
+            name,
+            float(values[counted].max(initial=0.0)),
+            limit,
+            int((values[counted & ~settled] > limit).sum()),
+            estimated_deletes and name is Measure.DELETED_ROWS,
+        )
         for name, values, counted, limit in measures
     )
     return tuple(decay for decay in found if decay.value > 0)

@@ -434,7 +434,7 @@ def _floor(rewrite: Rewrite, weights: Floats, found: NewFiles, column: str, afte
     sample, values, moves = rewrite.sample, rewrite.sample.keys[column], rewrite.moves
     filled = values.is_valid().to_numpy(zero_copy_only=False)
     weights = np.where(filled, weights, 0.0)
-    certain = filled & (rewrite.files.deleted[sample.file] == 0)
+    certain = filled & ((rewrite.files.deleted == 0) & ~rewrite.files.shared_deletes)[sample.file]
     rows = np.bincount(after.partition, after.rows_with_value(column), len(after.partitions) or 1)
     codes = values.dictionary_encode().indices.fill_null(0).to_numpy(zero_copy_only=False)
     largest = maxima(after.partition, found.partitions, after.rows)

@@ -136,6 +136,7 @@ def decay_text(decay: Decay) -> str:
     """Write one decay measure and its tolerance."""
     value, limit = measure_texts(decay.measure, decay.value, decay.tolerance)
     where = f" ({plural(decay.partitions, 'partition')})" if decay.partitions > 1 else ""
+    value = f"about {value}" if decay.estimated else value
     return f"{decay.measure} {value}, tolerance {limit}" + (where if decay.exceeded else " (within)")
 
 

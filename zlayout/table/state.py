@@ -295,6 +295,7 @@ class TableState:
         last_written: int64[P], when another writer last wrote to each partition, in milliseconds since 1970 (0 if
             unknown); int64[0] if no time is known.
         files_outside: The number of live files, including those with deletes, that are outside of `location`.
+        estimated_deletes: Whether the number of deleted rows of any file is an estimate.
     """
 
     table: str
@@ -317,6 +318,7 @@ class TableState:
     clustering: tuple[str, ...] | None = None
     last_written: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     files_outside: int = 0
+    estimated_deletes: bool = False
 
     def columns_of(self, names: Iterable[str]) -> tuple[Column, ...]:
         """The columns of these names. Raises KeyError for an unknown one; `zlayout.spec.semantics` finds it first."""

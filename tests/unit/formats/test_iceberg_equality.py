@@ -136,14 +136,15 @@ def test_as_the_delete_index_does_one_by_one(seed: int, pairs: int, monkeypatch:
     files.deletes = deletes
     hit = np.array([[applies(files, n, one) for n in range(count)] for one in deletes])
     share = np.minimum(10 / np.maximum(hit.sum(axis=1) * 50, 1), 1.0)
-    expected = np.minimum(np.ceil((hit * 50 * share[:, None]).sum(axis=0).round(6)), 50)
+    expected = np.minimum((hit * 50 * share[:, None]).sum(axis=0), 50)
     got = attribute_deletes(files, frozenset({0}), fields)
     shared = (hit & (hit.sum(axis=1) > 1)[:, None]).any(axis=0)
     if pairs == 10**6:
-        assert got.rows.tolist() == expected.tolist()
+        assert (np.abs(got.rows - expected) < 1 + 1e-6).all()
+        assert abs(int(got.rows.sum()) - expected.sum()) <= 0.5 + 1e-6
         assert got.shared.tolist() == shared.tolist()
     else:
-        assert (got.rows > 0)[expected > 0].all()
+        assert got.estimated[expected > 0].all()
         assert got.shared[shared].all()
 
 

@@ -2,8 +2,9 @@
 
 The rules are those of the Iceberg spec under "Scan Planning". The deletes of a deletion vector, or of a position delete
 file for one data file, are counted exactly. Those of a position delete file for a partition, and of an equality delete
-file, are distributed over the data files to which they may apply, in
-proportion to their numbers of rows. This is an estimate; its total is at most the number of deletes in the delete file.
+file, are distributed over the data files to which they may apply, in proportion to their numbers of rows. This is an
+estimate; its total is at most the number of deletes in the delete file. Deletes of several position delete files for
+one data file are added, and two files may delete the same row, so that this is an estimate too.
 """
 
 from __future__ import annotations
@@ -218,12 +219,14 @@ class Deletes:
         rows: int64[files], the number of deleted rows.
         by_position: int64[files], those of `rows` that are deleted by position. The others are deleted by equality.
         shared: bool[files], whether a delete file of the data file also applies to other data files.
+        estimated: bool[files], whether `rows` is an estimate.
         key: string[files], a key of the set of delete files that apply, empty for none.
     """
 
     rows: Int64
     by_position: Int64
     shared: NDArray[np.bool_]
+    estimated: NDArray[np.bool_]
     key: pa.Array
 
     def plausible(self, stored: Int64) -> Int64:
@@ -256,8 +259,9 @@ def attribute_deletes(
     shared = np.zeros(len(data.path), np.bool_)
     if not data.deletes:
         none = np.zeros(len(data.path), np.int64)
-        return Deletes(none, none, shared, pa.array([""] * len(data.path), pa.string()))
-    deleted = np.zeros(len(data.path))
+        return Deletes(none, none, shared, shared, pa.array([""] * len(data.path), pa.string()))
+    deleted, estimated = np.zeros(len(data.path)), shared.copy()
+    by_files = np.zeros(len(data.path), np.int64)
     keys: dict[int, list[str]] = defaultdict(list)
     targets = _Targets(data)
     equality: dict[PartitionKey | None, list[DeleteFile]] = defaultdict(list)
@@ -270,9 +274,12 @@ def attribute_deletes(
         counted = np.minimum(share * delete.rows, targets.rows[index])
         deleted[index] += counted if delete.vector else np.where(targets.has_vector[index], 0.0, counted)
         shared[index] |= ~targets.has_vector[index] & (len(index) > 1)
+        estimated[index] |= ~targets.has_vector[index] & (delete.referenced is None)
+        by_files[index] += ~targets.has_vector[index]
         for file in index.tolist():
             keys[file].append(delete.key)
-    by_position = _whole_rows(deleted, targets.rows)
+    estimated |= by_files > 1
+    by_position = _whole_rows(deleted, targets)
     for partition, deletes in equality.items():
         index = targets.inside(partition)
         by_equality, with_others, of_files = estimate(data, index, deletes, fields)
@@ -281,8 +288,10 @@ def attribute_deletes(
         for file, key in zip(index.tolist(), of_files, strict=True):
             if key:
                 keys[file].append(key)
+                estimated[file] = True
     version_key = [_joined(keys.pop(file, [])) for file in range(len(data.path))]
-    return Deletes(_whole_rows(deleted, targets.rows), by_position, shared, pa.array(version_key, pa.string()))
+    rows = np.maximum(_whole_rows(deleted, targets), by_position)
+    return Deletes(rows, by_position, shared, estimated, pa.array(version_key, pa.string()))
 
 
 def _joined(keys: list[str]) -> str:
@@ -290,10 +299,13 @@ def _joined(keys: list[str]) -> str:
     return text if len(keys) <= MAX_KEYS else hashlib.sha256(text.encode()).hexdigest()
 
 
-def _whole_rows(deleted: NDArray[np.float64], stored: Int64) -> Int64:
-    whole = np.ceil(deleted.round(6))  # rounded, because sums of shares are not exact
-    counts: Int64 = np.minimum(whole, stored).astype(np.int64)
-    return counts
+def _whole_rows(deleted: Floats, targets: _Targets) -> Int64:
+    """Round the deletes of each file so that the sum stays, in all files and in each partition: not each one up."""
+    deleted = np.minimum(deleted, targets.rows).round(6)  # rounded, because sums of shares are not exact
+    whole = np.floor(deleted)
+    fractions = np.cumsum((deleted - whole)[targets.order]).round(6)
+    whole[targets.order] += np.diff(np.floor(fractions + 0.5), prepend=0.0)
+    return whole.astype(np.int64)
 
 
 class _Targets:
@@ -307,8 +319,8 @@ class _Targets:
         self._index_of: Mapping[str, int] = {path: file for file, path in enumerate(data.path)}
         self._partitions = data.partitions
         index = data.partition_index()
-        self._order = np.argsort(index, kind="stable")
-        self._starts = np.searchsorted(index[self._order], np.arange(len(data.partitions) + 1))
+        self.order = np.argsort(index, kind="stable")
+        self._starts = np.searchsorted(index[self.order], np.arange(len(data.partitions) + 1))
         self._pairs = 0
         self.has_vector = np.zeros(len(data.path), np.bool_)  # a deletion vector replaces all position delete files
         for delete in data.deletes:
@@ -340,4 +352,4 @@ class _Targets:
         at = self._partitions.get(partition)
         if at is None:
             return np.zeros(0, np.int64)
-        return self._order[self._starts[at] : self._starts[at + 1]]
+        return self.order[self._starts[at] : self._starts[at + 1]]

@@ -11,7 +11,7 @@ import numpy as np
 from zlayout.errors import Diagnostic, TableError
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
-from zlayout.formats.iceberg.read.deletes import EqualityField, attribute_deletes
+from zlayout.formats.iceberg.read.deletes import Deletes, EqualityField, attribute_deletes
 from zlayout.formats.iceberg.read.manifests import DataColumns, manifests_of, read_live
 from zlayout.formats.iceberg.read.outside import find_outside_files
 from zlayout.formats.iceberg.read.schema import (
@@ -98,7 +98,8 @@ def observe_table(
     summaries = [(s.snapshot_id, summary_of(s)) for s in metadata.snapshots]
     state = recorded.from_summaries(state, summaries, recorded.undone(metadata.properties))
     of_others = {s.snapshot_id for s in metadata.snapshots} - {s.snapshot_id for s in ancestors(metadata, snapshot)}
-    files = _files(data, metadata, schema, leaves, wanted, config, state)
+    deletes = attribute_deletes(data, unpartitioned_specs(metadata), _equality_fields(data, metadata, schema))
+    files = _files(data, metadata, schema, leaves, wanted, config, state, deletes)
     outside = find_outside_files(data, metadata, name, permitted)
     return TableState(
         table=str(name),
@@ -119,6 +120,7 @@ def observe_table(
         rewrites=external_rewrites_of(metadata, snapshot, known=bool(recorded.listed(state) - of_others)),
         last_written=written_by_others(data, metadata, state),
         files_outside=outside.number,
+        estimated_deletes=bool(deletes.estimated.any()),
     )
 
 
@@ -144,8 +146,8 @@ def _files(
     wanted: Mapping[str, int],
     config: MetricsConfig,
     state: recorded.State,
+    deletes: Deletes,
 ) -> FileTable:
-    deletes = attribute_deletes(data, unpartitioned_specs(metadata), _equality_fields(data, metadata, schema))
     rows = data.int64("rows")
     partitions = read_partitions(data.partitions, metadata, schema)
     layout, layouts, group, baselines = _laid_out(data, partitions, state)
