@@ -45,7 +45,16 @@ if TYPE_CHECKING:  # the alias makes a name public for type checkers
     from zlayout.session.advise import SampleStarted as SampleStarted
     from zlayout.session.advise import StudyOptions as StudyOptions
     from zlayout.session.advise import advise as advise
-    from zlayout.session.apply import apply as apply
+    from zlayout.session.api import DriftReport as DriftReport
+    from zlayout.session.api import apply as apply
+    from zlayout.session.api import drift as drift
+    from zlayout.session.api import drop_trial as drop_trial
+    from zlayout.session.api import plan as plan
+    from zlayout.session.api import plan_rollback as plan_rollback
+    from zlayout.session.api import publish as publish
+    from zlayout.session.api import read_plan as read_plan
+    from zlayout.session.api import rollback as rollback
+    from zlayout.session.api import trial as trial
     from zlayout.session.history import TableHistory as TableHistory
     from zlayout.session.history import history as history
     from zlayout.session.import_ import ImportedLayout as ImportedLayout
@@ -54,29 +63,20 @@ if TYPE_CHECKING:  # the alias makes a name public for type checkers
     from zlayout.session.import_ import import_workload as import_workload
     from zlayout.session.inspect import Inspection as Inspection
     from zlayout.session.inspect import inspect as inspect
-    from zlayout.session.plan import DriftReport as DriftReport
     from zlayout.session.plan import ProjectPlan as ProjectPlan
-    from zlayout.session.plan import drift as drift
-    from zlayout.session.plan import plan as plan
-    from zlayout.session.plan_file import read_plan as read_plan
     from zlayout.session.plan_file import write_plan as write_plan
     from zlayout.session.project import load_project as load_project
     from zlayout.session.results import ApplyEvent as ApplyEvent
     from zlayout.session.results import TableEvent as TableEvent
     from zlayout.session.results import TableFinished as TableFinished
     from zlayout.session.results import TableStarted as TableStarted
-    from zlayout.session.rollback import RolledBack as RolledBack
-    from zlayout.session.rollback import plan_rollback as plan_rollback
-    from zlayout.session.rollback import rollback as rollback
+    from zlayout.session.session import RolledBack as RolledBack
     from zlayout.session.trial import PlannedTrial as PlannedTrial
     from zlayout.session.trial import ReplayedQuery as ReplayedQuery
     from zlayout.session.trial import TrialReport as TrialReport
-    from zlayout.session.trial import drop_trial as drop_trial
     from zlayout.session.trial import plan_drop_trial as plan_drop_trial
     from zlayout.session.trial import plan_publish as plan_publish
     from zlayout.session.trial import plan_trial as plan_trial
-    from zlayout.session.trial import publish as publish
-    from zlayout.session.trial import trial as trial
     from zlayout.spec.model import Layout as Layout
     from zlayout.spec.model import LayoutSpec as LayoutSpec
     from zlayout.spec.model import Project as Project
@@ -86,18 +86,16 @@ __version__ = "0.2.0"
 _NAMES = {
     "zlayout.advisor.model": "Study",
     "zlayout.session.advise": "SampleStarted StudyOptions advise",
-    "zlayout.session.apply": "apply",
+    "zlayout.session.api": "DriftReport apply drift drop_trial plan plan_rollback publish read_plan rollback trial",
     "zlayout.session.results": "ApplyEvent TableEvent TableFinished TableStarted",
-    "zlayout.session.plan": "DriftReport ProjectPlan drift plan",
+    "zlayout.session.plan": "ProjectPlan",
     "zlayout.session.history": "TableHistory history",
     "zlayout.session.import_": "ImportedLayout ImportedWorkload import_layout import_workload",
     "zlayout.session.inspect": "Inspection inspect",
-    "zlayout.session.plan_file": "read_plan write_plan",
+    "zlayout.session.plan_file": "write_plan",
     "zlayout.session.project": "load_project",
-    "zlayout.session.trial": (
-        "PlannedTrial ReplayedQuery TrialReport drop_trial plan_drop_trial plan_publish plan_trial publish trial"
-    ),
-    "zlayout.session.rollback": "RolledBack plan_rollback rollback",
+    "zlayout.session.session": "RolledBack",
+    "zlayout.session.trial": "PlannedTrial ReplayedQuery TrialReport plan_drop_trial plan_publish plan_trial",
     "zlayout.curve.z_ranges": "count_files is_relevant meets_box next_jump_in z_ranges",
     "zlayout.errors": (
         "CommitConflict CommitUnknown Diagnostic EngineError Location Refused SpecError TableError ZlayoutError"

@@ -121,6 +121,14 @@ class CommitUnknown(EngineError):
     """The commit outcome is unknown. The table's history shows whether a commit has the run id."""
 
 
+class NotApproved(Exception):
+    """Nothing is to be written, by the answer of the user. exit_code: of the command, 0 for a dry run."""
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__(exit_code)
+        self.exit_code = exit_code
+
+
 def first_line(error: object) -> str:
     """The first line of the error's message that is not blank, or else the name of its class.
 

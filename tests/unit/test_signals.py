@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from zlayout.errors import CommitUnknown
-from zlayout.session.interrupts import Interrupts
+from zlayout.session.session import Interrupts
 from zlayout.signals import Handler, Interrupted, signal_of
 
 

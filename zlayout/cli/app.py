@@ -17,7 +17,7 @@ from typer.models import CommandFunctionType
 
 import zlayout
 from zlayout.cli import options
-from zlayout.cli.console import Approval, Color, Console, spark_of
+from zlayout.cli.console import Color, Console
 from zlayout.message_text import plural
 from zlayout.report.words import number, printable
 from zlayout.session.concurrent_reads import PARALLELISM, TIMEOUT, Reading
@@ -234,15 +234,18 @@ def _study(
     *,
     write: bool = False,
 ) -> int:
+    from zlayout.cli.terminal import Terminal
     from zlayout.session.advise import make_study, own_layout, write_advice
     from zlayout.session.files import write_result
     from zlayout.session.project import load_project
+    from zlayout.spark.session import SparkRuntime
 
     render = _renderer(output, console)
     loaded = load_project(project)
     if write:
         own_layout(loaded, table)  # raises errors before the search, which takes a minute
-    with spark_of(loaded, console) as runtime:
+    runtime = SparkRuntime(loaded)
+    with Terminal(console).working(runtime):
         found = make_study(loaded, table, workload, options, runtime, lambda event: _report(event, console))
     if out is None:
         console.result(render(found))
@@ -379,10 +382,13 @@ def rollback(
     color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Undo a run of apply in a table, by default the last one. Refused if other writers have changed its new files."""
-    from zlayout.cli.rollback import rollback_command
+    from zlayout.cli.rollback import RollbackTerminal
+    from zlayout.session.session import Session
 
     console = Console(color, verbose=verbose, as_json=as_json)
-    return rollback_command(project, table, run, console, Approval(console, auto_approve, dry_run), timeout)
+    session = Session(project, RollbackTerminal(console, auto_approve, dry_run))
+    session.rollback(session.plan_rollback(table, run, timeout))
+    return 0
 
 
 def trial(
@@ -399,19 +405,15 @@ def trial(
     color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Try the layout on a branch. Replays the queries of the workload on the trial and on the table."""
-    from zlayout.cli.trial import trial_command
+    from zlayout.cli.trial import TrialTerminal
+    from zlayout.session.session import Session
+    from zlayout.session.trial import plan_trial
 
     console = Console(color, verbose=verbose, as_json=as_json)
-    return trial_command(
-        project,
-        table,
-        branch,
-        workload or (),
-        console,
-        Approval(console, auto_approve, dry_run),
-        ignore_window=ignore_window,
-        timeout=timeout,
-    )
+    session = Session(project, TrialTerminal(console, auto_approve, dry_run))
+    planned = plan_trial(session.project, table, branch=branch, workload=workload or (), timeout=timeout)
+    session.trial(planned, ignore_window=ignore_window)
+    return 0
 
 
 def publish(
@@ -425,10 +427,13 @@ def publish(
     color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Fast-forward main of an Iceberg table to a trial. Refused if main has changed since the trial was made."""
-    from zlayout.cli.trial import publish_command
+    from zlayout.cli.trial import PublishTerminal
+    from zlayout.session.session import Session
+    from zlayout.session.trial import plan_publish
 
-    console = Console(color, as_json=as_json)
-    return publish_command(project, table, branch, console, Approval(console, auto_approve, dry_run), timeout)
+    session = Session(project, PublishTerminal(Console(color, as_json=as_json), auto_approve, dry_run))
+    session.publish(plan_publish(session.project, table, branch, timeout=timeout))
+    return 0
 
 
 def drop_trial(
@@ -442,10 +447,13 @@ def drop_trial(
     color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Remove the branch that a trial made. The table itself is not changed."""
-    from zlayout.cli.trial import drop_trial_command
+    from zlayout.cli.trial import DropTerminal
+    from zlayout.session.session import Session
+    from zlayout.session.trial import plan_drop_trial
 
-    console = Console(color, as_json=as_json)
-    return drop_trial_command(project, table, branch, console, Approval(console, auto_approve, dry_run), timeout)
+    session = Session(project, DropTerminal(Console(color, as_json=as_json), auto_approve, dry_run))
+    session.drop_trial(plan_drop_trial(session.project, table, branch=branch, timeout=timeout))
+    return 0
 
 
 # The application, to which the commands above are added, and the other commands.
@@ -578,24 +586,25 @@ def plan(
 ) -> int:
     """Show how tables differ from their layouts. States what apply would do, and starts no JVM."""
     with Console().starting():
-        from zlayout.cli.plan import PlanRequest, plan_command
+        from zlayout.cli.plan import PlanTerminal, command_line
         from zlayout.cli.reports import parse_reports
         from zlayout.session.project import parse_budget, parse_duration
+        from zlayout.session.session import PlanRequest, Session
 
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
-    reading = Reading(parallelism, timeout)
     limits = (allow_full_rewrite, budget, sample, branch, parse_duration(avoid_hot), include_rarely_read)
-    request = PlanRequest(project, select or (), exclude or (), reading, *limits)
-    console = Console(color, verbose=verbose, summary=summary)
-    return plan_command(
-        request,
-        console,
-        out,
+    request = PlanRequest(select or (), exclude or (), Reading(parallelism, timeout), *limits)
+    terminal = PlanTerminal(
+        Console(color, verbose=verbose, summary=summary),
         "json" if as_json else output,
         reports,
+        out,
+        command_line("apply", request, project, out),
         detailed_exitcode=detailed_exitcode,
         allow_worse=allow_worse,
     )
+    Session(project, terminal).plan(request)
+    return terminal.code
 
 
 @app.command()
@@ -628,19 +637,19 @@ def apply(
 ) -> int:
     """Plan, ask for approval, and rewrite on Spark. SELECT can be one plan file that `plan --out` wrote."""
     with Console().starting():
-        from zlayout.cli.apply import ApplyOptions, apply_command
-        from zlayout.cli.plan import PlanRequest
+        from zlayout.cli.apply import ApplyTerminal, EventsTerminal, apply_command
         from zlayout.cli.reports import parse_reports
         from zlayout.session.project import parse_budget, parse_duration
+        from zlayout.session.session import ApplyOptions, PlanRequest
 
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
-    reading = Reading(parallelism, timeout)
     limits = (allow_full_rewrite, budget, None, branch, parse_duration(avoid_hot), include_rarely_read)
-    request = PlanRequest(project, select or (), exclude or (), reading, *limits)
-    console = Console(color, verbose=verbose)
-    settings = ApplyOptions(stale, verify, all_or_nothing, concurrent_tables, max_minutes, ignore_window)
-    approval = Approval(console, auto_approve)
-    return apply_command(request, settings, console, approval, reports, "json" if as_json else output)
+    request = PlanRequest(select or (), exclude or (), Reading(parallelism, timeout), *limits, stale=stale)
+    settings = ApplyOptions(verify, all_or_nothing, concurrent_tables, max_minutes, ignore_window)
+    as_events = (as_json or output == "json") and not reports.take_stdout
+    kind = EventsTerminal if as_events else ApplyTerminal
+    terminal = kind(Console(color, verbose=verbose), auto_approve, reports, settings)
+    return apply_command(project, request, settings, terminal)
 
 
 @app.command()
@@ -665,14 +674,20 @@ def drift(
     Exits with 2 if a table is not as declared or its layout no longer fits, with 1 on errors.
     """
     with Console().starting():
-        from zlayout.cli.plan import PlanRequest, drift_command
+        from zlayout.cli.plan import DriftTerminal, command_line
         from zlayout.cli.reports import parse_reports
+        from zlayout.session.session import PlanRequest, Session
 
     reports = parse_reports(report or (), show_values)
-    reading = Reading(parallelism, timeout)
-    request = PlanRequest(project, select or (), exclude or (), reading, sample=sample, branch=branch)
-    console = Console(color, verbose=verbose, summary=summary)
-    return drift_command(request, console, "json" if as_json else output, reports)
+    request = PlanRequest(select or (), exclude or (), Reading(parallelism, timeout), sample=sample, branch=branch)
+    terminal = DriftTerminal(
+        Console(color, verbose=verbose, summary=summary),
+        "json" if as_json else output,
+        reports,
+        next_command=command_line("plan", request, project),
+    )
+    Session(project, terminal).drift(request)
+    return terminal.code
 
 
 @app.command()

@@ -1,6 +1,6 @@
-"""The command `apply`: print the plan, ask for approval, show progress, and print the results.
+"""What the command `apply` prints: the plan, progress and results, as text or as JSON events.
 
-`apply_command` carries out the command. A `View` shows the running apply as progress bars, lines or JSON events.
+A `View` shows the running apply as progress bars, lines or JSON events.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -19,37 +19,24 @@ from typing import TYPE_CHECKING, Any
 
 import zlayout
 from zlayout import signals
-from zlayout.cli.console import Approval, Console, name_log
-from zlayout.cli.plan import PlanRequest, add_to_history, heading, run_report
+from zlayout.cli.console import Console
+from zlayout.cli.plan import heading
 from zlayout.cli.reports import Reports
+from zlayout.cli.terminal import Asking, describe, stage_text
 from zlayout.errors import CommitUnknown, Diagnostic, SpecError, ZlayoutError
 from zlayout.formats.base import Event, GroupFailed, Notice, Progress, Stage
 from zlayout.message_text import json_text, plural
 from zlayout.planner import document
-from zlayout.planner.model import FORMAT_VERSION, Plan, Status, TablePlan, summary
+from zlayout.planner.model import FORMAT_VERSION, Plan, Status, TablePlan
 from zlayout.planner.run_report import ResultStatus, RunReport, TableResult
-from zlayout.planner.stale import Staleness
-from zlayout.planner.work import PlanOptions
-from zlayout.records.history import Command
 from zlayout.report import text
 from zlayout.report.phrases import last_line, result_text
 from zlayout.report.text import TextOptions
 from zlayout.report.words import printable, size, wrapped
-from zlayout.session.apply import NOTHING_LEFT, Run, TimeLimit, Verify, carry_out, left_of_window
-from zlayout.session.interrupts import Interrupts, cancel_in_background, ending
+from zlayout.session.apply import NOTHING_LEFT, left_of_window
 from zlayout.session.plan import ProjectPlan
-from zlayout.session.plan_file import review
-from zlayout.session.project import load_project
-from zlayout.session.results import (
-    Applied,
-    ApplyEvent,
-    TableEvent,
-    TableFinished,
-    TableStarted,
-    exit_code,
-    result_of,
-    with_results,
-)
+from zlayout.session.results import Applied, ApplyEvent, TableEvent, TableFinished, TableStarted, result_of
+from zlayout.session.session import ApplyOptions, Interrupts, PlanRequest, Run, Session
 from zlayout.spark.session import SparkRuntime, check_pyspark
 from zlayout.spec.model import Maintenance
 
@@ -80,23 +67,6 @@ class Moment:
     done: int = 0
     total: int = 0
     seconds: float = 0.0
-
-
-_STAGES = {
-    Stage.STARTING_SPARK: "starting Spark",
-    Stage.STARTING: "starting",
-    Stage.CHANGING_SETTINGS: "changing settings",
-    Stage.REWRITING: "rewriting",
-    Stage.COMMITTING: "committing",
-    Stage.RECORDING: "recording the layout",
-    Stage.OBSERVING: "reading the table again",
-    Stage.REPLAYING: "replaying queries",
-}
-
-
-def stage_text(progress: Progress) -> str:
-    """Return the stage in words, with its detail."""
-    return f"{_STAGES[progress.stage]} {progress.detail}".rstrip()
 
 
 class View:
@@ -198,20 +168,6 @@ def _described(moment: Moment) -> str:
 
 def _state(applied: Applied) -> str:
     return "interrupted" if applied.interrupted else "failed" if applied.error else "done"
-
-
-def describe(event: Event) -> str:
-    """Write an event as a line of text."""
-    if isinstance(event, Notice):
-        return printable(f"{event.diagnostic.severity}: {event.diagnostic}")
-    if isinstance(event, GroupFailed):
-        return f"{plural(len(event.groups), 'group')} dropped: {printable(str(event.error))}"
-    if event.kind in ("rewrite", "rollback"):
-        return (
-            f"commit {event.version}: {event.files_removed:,} -> {event.files_added:,} files, {size(event.bytes_added)}"
-        )
-    what = "settings changed" if event.kind == "settings" else "layout recorded"
-    return f"commit {event.version}: {what}"
 
 
 REFRESH_SECONDS = 0.5
@@ -392,55 +348,111 @@ def _planned(table: TablePlan) -> dict[str, Any]:
     }
 
 
-# What is printed before and after the run: text, or events for programs.
+# The command: text, or events for programs.
 
 
-class TextShown:
-    """Prints text, unless a report goes to stdout."""
+MAX_NAME_WIDTH = 40  # of the column with the names of tables in the results
+_STOPPING = "Stopping: a running commit is completed, a running rewrite is abandoned. Another signal stops at once."
 
-    def __init__(self, console: Console, reports: Reports) -> None:
-        self.console = console
+
+class ApplyTerminal(Asking):
+    """Prints the plan, progress and results as text, and nothing on stdout if a report goes there."""
+
+    command = "apply"
+
+    def __init__(self, console: Console, auto_approve: bool, reports: Reports, options: ApplyOptions) -> None:
+        super().__init__(console, auto_approve)
+        self.needs_pictures = reports.need_pictures
         self._reports = reports
+        self._options = options
+        self._tables = 0
+        self._progress: ApplyProgress | None = None
 
-    def plan(self, report: RunReport, heading: str) -> None:
-        """Print the plan, before apply asks for approval."""
+    def show(self, planned: ProjectPlan, done: Run | None = None) -> None:
+        if done is not None:
+            self._show_run(done)
+            return
+        self.show_plan(planned)
+        self._tables = len(planned.document.with_status(Status.CHANGES))
+        self._say_what_begins(planned.document)
+
+    def show_plan(self, planned: ProjectPlan) -> None:
+        """Print the plan."""
         if not self._reports.take_stdout:
-            self.console.result(text.render(report, self.console.text_options(), heading=heading))
+            options = self.console.text_options()
+            self.console.result(text.render(planned.document, options, heading=heading(planned)))
+
+    def approve(self, question: str, planned: ProjectPlan) -> None:
+        """Ask, unless there is nothing to approve because no table may be changed at this time."""
+        check_pyspark()
+        maintenance = None if self._options.ignore_window else planned.project.maintenance
+        if maintenance and left_of_window(maintenance) == NOTHING_LEFT:
+            self.console.say(_outside(maintenance))
+        else:
+            super().approve(question, planned)
 
     def view(self) -> View:
         """Return the view that shows the progress."""
         return Bars() if self.console.live else Lines(self.console)
 
-    def end(self, report: RunReport, code: int, results: str = "", problems: Sequence[Diagnostic] = ()) -> int:
-        """Print the results and below them the problems of the run, write the reports and return the exit code.
+    def working(self, runtime: SparkRuntime) -> ApplyProgress:
+        self._progress = ApplyProgress(self.view(), runtime, self._tables)
+        return self._progress
 
-        Args:
-            report: The plan with the results.
-            code: The exit code.
-            results: The results as text.
-            problems: The problems of the run.
-        """
+    def event(self, event: ApplyEvent) -> None:
+        assert self._progress is not None
+        self._progress(event)
+
+    def interrupted(self, interrupts: Interrupts, done: Sequence[Applied] | None = None) -> None:
+        if done is not None:
+            self.console.say(_interrupted(done, interrupts), "error")
+            return
+        with suppress(OSError, RuntimeError):  # the terminal is closed; or the signal has interrupted another write
+            self.console.say(f"\n{_STOPPING}", "error")
+
+    def end(self, report: RunReport, code: int, results: str = "", problems: Sequence[Diagnostic] = ()) -> None:
+        """Print the results and below them the problems of the run, and write the reports."""
         if not self._reports.take_stdout:
             self.console.result(results)
-        self._diagnose(problems)
-        self._reports.finish(report, self.console, code)
-        return code
+        self._end(report, code, problems)
 
-    def _diagnose(self, problems: Sequence[Diagnostic]) -> None:
+    def _end(self, report: RunReport, code: int, problems: Sequence[Diagnostic]) -> None:
         for diagnostic in problems:
             self.console.diagnose(diagnostic)
+        self._reports.finish(report, self.console, code)
+
+    def _say_what_begins(self, plan: Plan) -> None:
+        if plan.withheld(all_or_nothing=self._options.all_or_nothing):
+            text = "Refused: nothing was written. Fix the problems above, or leave these tables out with --exclude."
+            self.console.say(text, "error")
+        elif plan.only_waits:
+            self.console.say("Nothing to apply now: all changes wait for a later run, see above.")
+        elif plan.has_changes and (left_out := plan.with_status(Status.REFUSED, Status.ERROR)):
+            self.console.say(f"{plural(len(left_out), 'table')} left unchanged because of the problems above.", "error")
+
+    def _show_run(self, run: Run) -> None:
+        report, outcomes = run.report, run.report.results.values()
+        problems = [diagnostic for applied in run.done or () for diagnostic in result_of(applied).problems]
+        results = "" if run.done is None else _results(report, run.done, self.console.text_options())
+        self.end(report, run.exit_code, results, problems)
+        self.name_log(run.log)
+        if not problems and any(result.outcome is ResultStatus.NOT_YET for result in outcomes):
+            self.console.say("`zlayout plan` shows what is left, such as files that were added since the plan.")
+        if undo := [result.rollback for result in outcomes if result.rollback]:
+            command = undo[0] if len(undo) == 1 else "zlayout rollback TABLE --run RUN, for each table"
+            self.console.say(f"To undo: {command}")
 
 
-class JsonShown(TextShown):
+class EventsTerminal(ApplyTerminal):
     """Prints events for programs, and nothing else on stdout."""
 
-    def __init__(self, console: Console, reports: Reports) -> None:
-        super().__init__(console, reports)
+    def __init__(self, console: Console, auto_approve: bool, reports: Reports, options: ApplyOptions) -> None:
+        super().__init__(console, auto_approve, reports, options)
         self._events = Events(console)
         self._planned = False
 
-    def plan(self, report: RunReport, heading: str) -> None:  # noqa: ARG002 - events have no heading
-        self._events.planned(report.plan)
+    def show_plan(self, planned: ProjectPlan) -> None:
+        self._events.planned(planned.document)
         self._planned = True
 
     def view(self) -> View:
@@ -452,161 +464,60 @@ class JsonShown(TextShown):
         code: int,
         results: str = "",  # noqa: ARG002 - events contain the results
         problems: Sequence[Diagnostic] = (),
-    ) -> int:
-        self._diagnose(problems)
+    ) -> None:
         if not self._planned:
             self._events.planned(report.plan)
         try:
-            self._reports.finish(report, self.console, code)
+            self._end(report, code, problems)
         except SpecError:
             self._events.summary(report, SpecError.exit_code)
             raise
         self._events.summary(report, code)
-        return code
 
 
-# The command.
-
-
-MAX_NAME_WIDTH = 40  # of the column with the names of tables in the results
-BRIEF_BYTES = 64 * 2**20  # a rewrite of fewer bytes ends before Java's optimising compiler makes it faster
-_STOPPING = "Stopping: a running commit is completed, a running rewrite is abandoned. Another signal stops at once."
-
-
-@dataclass(frozen=True, slots=True)
-class ApplyOptions:
-    """The options of `apply` besides those of the plan.
-
-    Attributes:
-        stale: `compatible` accepts a plan file after appends to its tables, `strict` does not.
-        verify: Whether the new files are read back before the commit.
-        all_or_nothing: Whether one table that is refused or cannot be planned withholds all changes.
-        concurrent_tables: The number of tables to rewrite at the same time.
-        max_minutes: The time limit of the run, which starts with the command.
-        ignore_window: Whether to rewrite tables outside of the maintenance windows of the project too.
-    """
-
-    stale: Staleness
-    verify: Verify
-    all_or_nothing: bool
-    concurrent_tables: int
-    max_minutes: float | None
-    ignore_window: bool
-
-
-def apply_command(
-    request: PlanRequest, options: ApplyOptions, console: Console, approval: Approval, reports: Reports, output: str
-) -> int:
+def apply_command(project: Path, request: PlanRequest, options: ApplyOptions, terminal: ApplyTerminal) -> int:
     """Plan or read a plan file, ask for approval, carry out the plan and print the results.
 
     Args:
+        project: The folder of the project.
         request: The options of the plan. If SELECT is one file, this is the plan file.
         options: The other options.
-        console: Where to write.
-        approval: Asks whether to apply the plan.
-        reports: The reports to write.
-        output: `text` or `json`.
+        terminal: Where to write.
 
     Returns:
         The exit code: 0 if all tables are as declared, or as far as the budget and the time limit allow; 1 after a
-        failure or without approval; 3 if the plan was refused before any write; 4 if some tables were refused and
-        others written; 128 plus the number of the signal if one ended the run.
+        failure; 3 if the plan was refused before any write; 4 if some tables were refused and others written; 128 plus
+        the number of the signal if one ended the run.
+
+    Raises:
+        NotApproved: Exit code 1.
     """
-    start = time.monotonic()
-    as_events = output == "json" and not reports.take_stdout
-    shown = JsonShown(console, reports) if as_events else TextShown(console, reports)
-    approval.require_possible("apply")
-    if len(request.select) == 1 and Path(request.select[0]).is_file():
-        _refuse_options_of_plan(request)
-        saved = document.read(Path(request.select[0]))
+    (first, *others) = request.select or [""]
+    if not others and Path(first).is_file():
+        _refuse_options_of_plan(request, first)
+        saved = document.read(Path(first))
         if not saved.plan.has_changes:
-            return shown.end(saved, saved.plan.exit_code, f"{last_line(saved.plan)}\n")
-        planned = _reviewed(request, saved.plan, options.stale)
-    else:
-        planned = request.plan(console)
-    report, plan = run_report(planned, reports), planned.document
-    shown.plan(report, heading(planned))
-    if not _begins(plan, console, all_or_nothing=options.all_or_nothing):
-        return shown.end(add_to_history(report, planned, Command.APPLY, reports, console), plan.exit_code)
-    maintenance = None if options.ignore_window else planned.project.maintenance
-    check_pyspark()
-    if maintenance and left_of_window(maintenance) == NOTHING_LEFT:
-        console.say(_outside(maintenance))
-    elif (code := approval.declined("Apply these changes?")) is not None:
-        return shown.end(report, code)
-    limit = TimeLimit.of(options.max_minutes, start, left_of_window(maintenance))
-    runtime = SparkRuntime(planned.project, brief=summary(plan.tables).rewrite_bytes <= BRIEF_BYTES)
-    run, signalled = _carry_out(planned, options, runtime, shown, limit)
-    problems = [diagnostic for applied in run.done for diagnostic in result_of(applied).problems]
-    if not problems:
-        runtime.discard_log()
-    code = signalled or exit_code(plan, run.done)
-    report = add_to_history(with_results(report, run.done), planned, Command.APPLY, reports, console)
-    shown.end(report, code, _results(report, run.done, console.text_options()), problems)
-    name_log(runtime, console)
-    if not problems and any(r.outcome is ResultStatus.NOT_YET for r in report.results.values()):
-        console.say("`zlayout plan` shows what is left, such as files that were added since the plan.")
-    if undo := [result.rollback for result in report.results.values() if result.rollback]:
-        console.say(f"To undo: {undo[0] if len(undo) == 1 else 'zlayout rollback TABLE --run RUN, for each table'}")
-    return code
+            terminal.end(saved, saved.plan.exit_code, f"{last_line(saved.plan)}\n")
+            return saved.plan.exit_code
+        request = replace(request, saved=saved.plan)
+    return Session(project, terminal).apply(request, options).exit_code
 
 
-def _reviewed(request: PlanRequest, saved: Plan, stale: Staleness) -> ProjectPlan:
-    options = PlanOptions(request.allow_full_rewrite, request.max_rewrite_bytes)
-    project = load_project(request.project)
-    return review(project, saved, tuple(request.exclude), stale, options, request.reading, request.branch)
-
-
-def _begins(plan: Plan, console: Console, *, all_or_nothing: bool) -> bool:
-    if plan.withheld(all_or_nothing=all_or_nothing):
-        console.say(
-            "Refused: nothing was written. Fix the problems above, or leave these tables out with --exclude.", "error"
-        )
-        return False
-    if plan.only_waits:
-        console.say("Nothing to apply now: all changes wait for a later run, see above.")
-        return False
-    if plan.has_changes and (left_out := plan.with_status(Status.REFUSED, Status.ERROR)):
-        console.say(f"{plural(len(left_out), 'table')} left unchanged because of the problems above.", "error")
-    return plan.has_changes
-
-
-def _refuse_options_of_plan(request: PlanRequest) -> None:
+def _refuse_options_of_plan(request: PlanRequest, planfile: str) -> None:
     for option, given in (
         ("--include-rarely-read", request.include_rarely_read),
         ("--avoid-hot", request.avoid_hot is not None),
     ):
         if given:
-            message = f"{option} cannot change the plan file {request.select[0]}"
+            message = f"{option} cannot change the plan file {planfile}"
             hint = f"leave it out, or write a new plan file: zlayout plan {option} ... --out FILE"
             raise SpecError.of("ZL085", message, hint=hint)
 
 
-def _carry_out(
-    plan: ProjectPlan,
-    options: ApplyOptions,
-    runtime: SparkRuntime,
-    shown: TextShown,
-    limit: TimeLimit,
-) -> tuple[Run, int]:
-    """Return also the exit code of a signal, 0 without one."""
-    tables = len(plan.document.with_status(Status.CHANGES))
-    interrupts = Interrupts(lambda: _stop(shown.console, runtime))
-    progress = ApplyProgress(shown.view(), runtime, tables)
-    with runtime, interrupts, progress:  # progress reads from the runtime, so it must end first
-        follow = ending(interrupts, progress)
-        tables_at_once, stop = options.concurrent_tables, lambda: interrupts.requested
-        run = carry_out(plan, runtime, follow, options.verify, stop, tables_at_once, limit)
-    if not run.interrupted:
-        return run, 0
-    shown.console.say(_interrupted(run, interrupts), "error")
-    return run, signals.exit_code(interrupts.number)
-
-
-def _interrupted(run: Run, interrupts: Interrupts) -> str:
-    commits = sum(len(applied.commits) for applied in run.done)
+def _interrupted(finished: Sequence[Applied], interrupts: Interrupts) -> str:
+    commits = sum(len(applied.commits) for applied in finished)
     done = f"{plural(commits, 'commit')} made before {'remains' if commits == 1 else 'remain'}"
-    if interrupts.at_once or any(isinstance(applied.error, CommitUnknown) for applied in run.done):
+    if interrupts.at_once or any(isinstance(applied.error, CommitUnknown) for applied in finished):
         done = f"{plural(commits, 'commit')} known, and a commit that was running may be in its table"
     elif not commits:
         done = "nothing was committed"
@@ -616,12 +527,6 @@ def _interrupted(run: Run, interrupts: Interrupts) -> str:
 def _outside(maintenance: Maintenance) -> str:
     begins = f"{maintenance.next_start(datetime.now(UTC)):%Y-%m-%d %H:%M}"
     return f"Outside of the maintenance windows. The next one begins at {begins} ({maintenance.timezone})."
-
-
-def _stop(console: Console, runtime: SparkRuntime) -> None:
-    with suppress(OSError, RuntimeError):  # the terminal is closed; or the signal has interrupted another write
-        console.say(f"\n{_STOPPING}", "error")
-    cancel_in_background(runtime)
 
 
 def _results(report: RunReport, done: Sequence[Applied], options: TextOptions) -> str:

@@ -7,24 +7,20 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
-from zlayout.errors import Diagnostic, SpecError, first_line
+from zlayout.errors import Diagnostic, first_line
 from zlayout.message_text import json_text, plural
 from zlayout.report.text import TextOptions
 from zlayout.report.words import printable, wrapped
 from zlayout.secrets import without_secrets
-from zlayout.signals import signal_of
-from zlayout.spark.session import check_engine
 
 if TYPE_CHECKING:
-    from zlayout.spark.session import SparkRuntime
-    from zlayout.spec.model import Project
+    pass
 
 
 _ANSI = {
@@ -124,33 +120,6 @@ class Console:
         return sys.stdin.readline().strip()
 
 
-@contextmanager
-def spark_of(project: Project, console: Console, *, brief: bool = False) -> Iterator[SparkRuntime]:
-    """Yield a runtime that is not started yet. After the block, write the path of Spark's log if it is kept.
-
-    It is kept after an error, and deleted after a signal.
-
-    brief: as in `SparkRuntime`.
-    """
-    from zlayout.spark.session import SparkRuntime
-
-    runtime = SparkRuntime(project, brief=brief)
-    try:
-        yield runtime
-    except BaseException as error:
-        if signal_of(error) is not None:
-            runtime.discard_log()
-        raise
-    finally:
-        name_log(runtime, console)
-
-
-def name_log(runtime: SparkRuntime, console: Console) -> None:
-    """Write the path of Spark's log, if the runtime has one."""
-    if runtime.log_path is not None:
-        console.say(f"Spark's log: {runtime.log_path}")
-
-
 def wants_color(color: Color, stream: TextIO, environ: Mapping[str, str]) -> bool:
     """Return whether to use colour: as --color, NO_COLOR or FORCE_COLOR state, or else if the stream is a terminal."""
     if color is not Color.AUTO:
@@ -219,48 +188,3 @@ def print_logs() -> None:
     """
     os.environ.setdefault("RUST_LOG", "error")
     logging.basicConfig(level=logging.WARNING, handlers=[_LogLines()])
-
-
-@dataclass(frozen=True, slots=True)
-class Approval:
-    """Asks for the approval of a command, unless `--auto-approve` or `--dry-run` is given.
-
-    dry_run: None if the command has no such option.
-    """
-
-    console: Console
-    auto_approve: bool
-    dry_run: bool | None = None
-
-    def require_possible(self, command: str) -> None:
-        """Check that somebody can approve, before anything is read. Raises SpecError ZL046."""
-        if not (self.auto_approve or self.dry_run or self.console.interactive):
-            raise SpecError.of(
-                "ZL046",
-                f"expected a terminal on which {command} can ask for approval, found none",
-                hint="use --auto-approve" if self.dry_run is None else "use --auto-approve, or --dry-run",
-            )
-
-    def declined(self, question: str, planned: Callable[[], Mapping[str, Any]] = dict) -> int | None:
-        """Ask for approval. Print a message if nothing will be written.
-
-        Args:
-            question: The question.
-            planned: Returns the JSON document of a dry run.
-
-        Returns:
-            None if the command is approved; else the exit code: 0 for a dry run, 1 if the answer is not yes.
-
-        Raises:
-            EngineError: ZL301 to ZL303, before the question, if Java or pyspark is missing.
-        """
-        if self.dry_run:
-            self.console.say("Dry run: nothing was written.")
-            self.console.document(planned())
-            return 0
-        if not self.auto_approve:
-            check_engine()
-            if self.console.ask(f"\n{question} Only 'yes' is accepted: ") != "yes":
-                self.console.say("Not approved: nothing was written.")
-                return 1
-        return None

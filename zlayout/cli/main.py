@@ -69,7 +69,7 @@ def run(arguments: Sequence[str]) -> int:
 
     from zlayout.cli.app import app
     from zlayout.cli.console import Console
-    from zlayout.errors import Diagnostic, Location, ZlayoutError
+    from zlayout.errors import Diagnostic, Location, NotApproved, ZlayoutError
 
     # typer does not export the base class of usage errors. It is the first base of BadParameter in every version.
     usage_error: type[typer.BadParameter] = typer.BadParameter.__mro__[1]
@@ -78,6 +78,8 @@ def run(arguments: Sequence[str]) -> int:
     except usage_error as error:
         error.show()
         return USAGE
+    except NotApproved as answer:
+        return answer.exit_code
     except ZlayoutError as error:
         console = Console()
         for diagnostic in error.diagnostics:

@@ -1,49 +1,35 @@
-"""The command `rollback`: show what a rollback undoes, ask for approval, and commit it."""
+"""What the command `rollback` prints."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from zlayout.cli.apply import stage_text
-from zlayout.cli.console import Approval, Console, spark_of
+from zlayout.cli.terminal import Asking
 from zlayout.formats.undo import Undo, total
 from zlayout.message_text import plural
 from zlayout.report.words import number, printable, size, version_word
-from zlayout.session.project import load_project
-from zlayout.session.rollback import RolledBack, plan_rollback, roll_back
+from zlayout.session.session import RolledBack
 
 MAX_LISTED_FILES = 10
 
 
-def rollback_command(
-    project: Path, table: str, run: str | None, console: Console, approval: Approval, timeout: float
-) -> int:
-    """Undo a run, after approval. Raises the errors of `zlayout.rollback`.
+class RollbackTerminal(Asking):
+    command = "rollback"
 
-    Returns:
-        The exit code: 1 if the command was not approved, else 0.
-    """
-    approval.require_possible("rollback")
-    loaded = load_project(project)
-    undo = plan_rollback(loaded, table, run, timeout=timeout)
-    console.text("\n".join(shown(undo, verbose=console.verbose)) + "\n")
-    if (code := approval.declined("Roll back this run?", lambda: as_document(undo, None))) is not None:
-        return code
-    with spark_of(loaded, console, brief=True) as runtime:
-        done = roll_back(
-            loaded, undo, runtime, lambda progress: console.say(f"{stage_text(progress)}: {progress.table}")
+    def text(self, planned: Undo, done: RolledBack | None) -> str:
+        if done is None:
+            return "\n".join(shown(planned, verbose=self.console.verbose)) + "\n"
+        return (
+            f"\nRolled back in {version_word(planned.format)} {done.commit.version}: "
+            f"{plural(done.commit.files_removed, 'file')} removed, {plural(done.commit.files_added, 'file')} returned. "
+            "zlayout plan shows what the layout needs now.\n"
         )
-    word = version_word(undo.format)
-    console.text(
-        f"\nRolled back in {word} {done.commit.version}: {plural(done.commit.files_removed, 'file')} removed, "
-        f"{plural(done.commit.files_added, 'file')} returned. zlayout plan shows what the layout needs now.\n"
-    )
-    console.document(as_document(undo, done))
-    return 0
+
+    def document(self, planned: Undo, done: RolledBack | None) -> dict[str, Any]:
+        return as_document(planned, done)
 
 
 def as_document(undo: Undo, done: RolledBack | None) -> dict[str, Any]:

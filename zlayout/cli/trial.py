@@ -1,66 +1,40 @@
-"""The commands `trial`, `publish` and `drop-trial`: show what will be done, ask for approval, and do it."""
+"""What the commands `trial`, `publish` and `drop-trial` print."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-from zlayout.cli.apply import describe, stage_text
-from zlayout.cli.console import Approval, Console, spark_of
 from zlayout.cli.plan import heading
-from zlayout.formats.base import Progress
+from zlayout.cli.terminal import Asking
 from zlayout.formats.trial import Trial
 from zlayout.message_text import plural
 from zlayout.planner.model import QueryCost
 from zlayout.report import text
 from zlayout.report.words import number, printable, size, version_word
-from zlayout.session.project import load_project
-from zlayout.session.results import ApplyEvent, TableEvent
-from zlayout.session.trial import (
-    PlannedTrial,
-    TrialReport,
-    carry_out_trial,
-    commit_drop,
-    commit_publish,
-    plan_drop_trial,
-    plan_publish,
-    plan_trial,
-)
+from zlayout.session.trial import PlannedTrial, TrialReport
 
 # The commands `publish` and `drop-trial`.
 
 
-def publish_command(
-    project: Path, table: str, branch: str, console: Console, approval: Approval, timeout: float
-) -> int:
-    """Set `main` to a branch, after approval. Raises the errors of `zlayout.publish`.
+class PublishTerminal(Asking):
+    command = "publish"
 
-    Returns:
-        The exit code: 1 if the command was not approved, else 0.
-    """
-    approval.require_possible("publish")
-    loaded = load_project(project)
-    trial = plan_publish(loaded, table, branch, timeout=timeout)
-    main = printable(str(trial.table.on("")))
-    if trial.published:
-        console.text(f"{main}: main has every snapshot of branch {trial.table.branch}; nothing to publish\n")
-        console.document(publish_document(trial, "nothing_to_do"))
-        return 0
-    moves = f"main from snapshot {trial.main} to {trial.version}, that of branch {trial.table.branch}"
-    console.text("".join(f"{line}\n" for line in _shown(main, f"moves    {moves}", trial)))
-    if (code := approval.declined("Publish this branch?", lambda: publish_document(trial, "dry_run"))) is not None:
-        return code
-    with spark_of(loaded, console, brief=True) as runtime:
-        console.say(f"starting Spark: {main}")
-        commit_publish(loaded, trial, runtime)
-    console.text(
-        f"\nPublished: main is at snapshot {trial.version}. To undo: zlayout rollback {main}. "
-        f"The branch is kept; to remove it: zlayout drop-trial {main} --branch {trial.table.branch}\n"
-    )
-    console.document(publish_document(trial, "published"))
-    return 0
+    def text(self, planned: Trial, done: str | None) -> str:
+        main, branch = printable(str(planned.table.on(""))), planned.table.branch
+        if done == "nothing_to_do":
+            return f"{main}: main has every snapshot of branch {branch}; nothing to publish\n"
+        if done is None:
+            moves = f"main from snapshot {planned.main} to {planned.version}, that of branch {branch}"
+            return "".join(f"{line}\n" for line in _shown(main, f"moves    {moves}", planned))
+        return (
+            f"\nPublished: main is at snapshot {planned.version}. To undo: zlayout rollback {main}. "
+            f"The branch is kept; to remove it: zlayout drop-trial {main} --branch {branch}\n"
+        )
+
+    def document(self, planned: Trial, done: str | None) -> dict[str, Any]:
+        return publish_document(planned, done or "dry_run")
 
 
 def publish_document(trial: Trial, outcome: str) -> dict[str, Any]:
@@ -76,28 +50,18 @@ def publish_document(trial: Trial, outcome: str) -> dict[str, Any]:
     }
 
 
-def drop_trial_command(
-    project: Path, table: str, branch: str | None, console: Console, approval: Approval, timeout: float
-) -> int:
-    """Remove the branch of a trial, after approval. Raises the errors of `zlayout.drop_trial`.
+class DropTerminal(Asking):
+    command = "drop-trial"
 
-    Returns:
-        The exit code: 1 if the command was not approved, else 0.
-    """
-    approval.require_possible("drop-trial")
-    loaded = load_project(project)
-    trial = plan_drop_trial(loaded, table, branch=branch, timeout=timeout)
-    what = f"branch {trial.table.branch}"
-    name = printable(str(trial.table.on("")))
-    console.text("".join(f"{line}\n" for line in _shown(name, f"removes  {printable(what)}", trial)))
-    if (code := approval.declined("Remove this trial?", lambda: drop_document(trial, "dry_run"))) is not None:
-        return code
-    with spark_of(loaded, console, brief=True) as runtime:
-        console.say(f"starting Spark: {name}")
-        commit_drop(loaded, trial, runtime)
-    console.text(f"\nRemoved {printable(what)}. The table itself is unchanged.\n")
-    console.document(drop_document(trial, "dropped"))
-    return 0
+    def text(self, planned: Trial, done: str | None) -> str:
+        what = printable(f"branch {planned.table.branch}")
+        if done is None:
+            name = printable(str(planned.table.on("")))
+            return "".join(f"{line}\n" for line in _shown(name, f"removes  {what}", planned))
+        return f"\nRemoved {what}. The table itself is unchanged.\n"
+
+    def document(self, planned: Trial, done: str | None) -> dict[str, Any]:
+        return drop_document(planned, done or "dry_run")
 
 
 def drop_document(trial: Trial, outcome: str) -> dict[str, Any]:
@@ -130,47 +94,23 @@ MAX_LISTED_QUERIES = 10
 MAX_NAME_WIDTH = 40
 
 
-def trial_command(
-    project: Path,
-    table: str,
-    branch: str | None,
-    workload: Sequence[Path],
-    console: Console,
-    approval: Approval,
-    *,
-    ignore_window: bool,
-    timeout: float,
-) -> int:
-    """Apply the layout to a branch, after approval, and print what the queries opened.
+class TrialTerminal(Asking):
+    command = "trial"
 
-    Returns:
-        The exit code: 1 if the command was not approved, else 0.
+    def text(self, planned: PlannedTrial, done: TrialReport | None) -> str:
+        if done is not None:
+            return "\n" + "".join(f"{line}\n" for line in lines(done, verbose=self.console.verbose))
+        title = heading(planned.plan, "trial")
+        plan = text.render(planned.plan.document, self.console.text_options(), heading=title)
+        return plan + "".join(f"{line}\n" for line in _intention(planned))
 
-    Raises:
-        ZlayoutError: The errors of `zlayout.trial`.
-    """
-    approval.require_possible("trial")
-    loaded = load_project(project)
-    planned = plan_trial(loaded, table, branch=branch, workload=workload, timeout=timeout)
-    shown = text.render(planned.plan.document, console.text_options(), heading=heading(planned.plan, "trial"))
-    shown += "".join(f"{line}\n" for line in _intention(planned))
-    console.text(shown)
-    if (code := approval.declined("Try this?", lambda: as_document(planned, None))) is not None:
-        return code
+    def document(self, planned: PlannedTrial, done: TrialReport | None) -> dict[str, Any]:
+        return as_document(planned, done)
 
-    def follow(event: ApplyEvent) -> None:
-        if isinstance(event, Progress):
-            console.say(f"{stage_text(event)}: {event.table}")
-        elif isinstance(event, TableEvent):
-            console.say(describe(event.event))
-
-    with spark_of(loaded, console) as runtime:
-        report = carry_out_trial(planned, runtime, follow, ignore_window=ignore_window)
-    console.text("\n" + "".join(f"{line}\n" for line in lines(report, verbose=console.verbose)))
-    console.document(as_document(planned, report))
-    for diagnostic in report.diagnostics:
-        console.diagnose(diagnostic)
-    return 0
+    def show(self, planned: PlannedTrial, done: TrialReport | None = None) -> None:
+        super().show(planned, done)
+        for diagnostic in done.diagnostics if done else ():
+            self.console.diagnose(diagnostic)
 
 
 def _intention(planned: PlannedTrial) -> Iterator[str]:

@@ -1,7 +1,6 @@
-"""Apply a plan: carry out its actions table by table, and observe each table again.
+"""Carry out the actions of a plan table by table, and observe each table again.
 
-`apply` is the entry point of the API, and `carry_out` that of the commands. Both end a run in time if it has a time
-limit, and can work on several tables at the same time.
+A run ends in time if it has a time limit, and can work on several tables at the same time.
 """
 
 from __future__ import annotations
@@ -17,20 +16,15 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from queue import Empty, SimpleQueue
 from random import uniform
-from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
-from zlayout.errors import CommitConflict, Refused, TableError
+from zlayout.errors import CommitConflict, Refused
 from zlayout.formats.base import Backend, Commit, Event, Group, GroupFailed, Notice, Notify, Progress, Stage
 from zlayout.planner.actions import Action, Reason
 from zlayout.planner.model import Status, TablePlan
-from zlayout.planner.run_report import RunReport
 from zlayout.planner.work import PlanOptions, Work
-from zlayout.records.history import Command
 from zlayout.session.concurrent_reads import TIMEOUT, read_one
-from zlayout.session.history import append_and_log
-from zlayout.session.interrupts import Interrupts, cancel_in_background, ending
 from zlayout.session.plan import Planned, ProjectPlan, backends_of, plan_table_in_time
-from zlayout.session.project import require, require_choice, require_count, require_number
 from zlayout.session.results import (
     Applied,
     ApplyEvent,
@@ -41,18 +35,15 @@ from zlayout.session.results import (
     new_run,
     recorded,
     reporting,
-    result_of,
-    with_results,
 )
 from zlayout.session.sampling import begin_predictions
-from zlayout.signals import Interrupted
-from zlayout.spark.live import WorkerRuntime, runtime_for
+from zlayout.spark.live import WorkerRuntime
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Maintenance, Project
 from zlayout.tuning import give_back_freed_memory
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 # The time limit: which rewrites a run may still start, and the parts of a work order that fit the time that is left.
 
@@ -431,91 +422,6 @@ MAX_ATTEMPTS = 3
 RETRY_SECONDS = 1.0
 
 
-class Run(NamedTuple):
-    """What `carry_out` did: one entry for each table that it began or deferred, and whether it was interrupted."""
-
-    done: tuple[Applied, ...]
-    interrupted: bool = False
-
-
-def apply(
-    plan: ProjectPlan,
-    spark: SparkSession | None = None,
-    on_event: OnEvent | None = None,
-    *,
-    verify: Verify = "gate",
-    all_or_nothing: bool = False,
-    concurrent_tables: int = 1,
-    max_minutes: float | None = None,
-    ignore_window: bool = False,
-) -> RunReport:
-    """Carry out a plan on Spark and observe the tables again.
-
-    Only the pinned files of the plan are rewritten, and every commit checks that they have not changed. A group that
-    conflicts with a concurrent change is planned again, at most twice, unless the plan was read from a file. A table
-    that is refused, cannot be planned or fails does not stop the others. Spark is started only if the plan has changes.
-
-    Args:
-        plan: From `plan`, or from `read_plan`.
-        spark: A running session. Its catalogs, master and configuration are used. The time zone (UTC, or
-            `spark.sql.session.timeZone` of the project) and the configuration that the rewrite needs are set in a clone
-            of the session; the session itself is neither changed nor stopped. Default: a new session with the
-            configuration of the project, stopped at the end; refused with ZL209 if a session is running already.
-        on_event: Called in this thread with each `TableStarted`, `Progress` (a stage begins), `TableEvent` and
-            `TableFinished`. If it raises an exception, the table fails with ZL307; KeyboardInterrupt ends the run.
-            If `apply` is called in the main thread, it handles Ctrl-C: the first one lets a running commit finish and
-            cancels a running rewrite; the second one stops the run immediately.
-        verify: "gate" compares the number of rows and the content hash before each commit; "full" also reads the
-            written files back.
-        all_or_nothing: Whether to write nothing if a table of the plan is refused or cannot be planned.
-        concurrent_tables: The number of tables that are rewritten at the same time. Each has a clone of the session and
-            its own scheduler pool. Spark shares the executors among the pools if `spark.scheduler.mode` is FAIR.
-        max_minutes: No rewrite is started that is expected to end later than this many minutes after the call.
-            `TableResult.deferred_groups` is the number of groups that are left for a later run. A running rewrite is
-            not stopped. Default: no limit.
-        ignore_window: Whether to ignore the maintenance windows of the project. Otherwise the end of the present window
-            limits the time as `max_minutes` does, and nothing is rewritten outside of all windows.
-
-    Returns:
-        The plan with a `TableResult` for each table that it changes, by table name. `TableResult.succeeded` states
-        whether the table is as declared, or as far as the limits of the run allow. Tables that are refused or cannot be
-        planned have no result; their status and diagnostics are in the plan.
-
-    Raises:
-        Refused: Tables of the plan are refused, and it has no other changes; or, with `all_or_nothing`, one table is
-            refused; or zlayout does not support the session. Nothing was written.
-        SpecError: ZL084, an argument is invalid. Nothing was written.
-        TableError: With `all_or_nothing`, a table cannot be planned. Nothing was written.
-        KeyboardInterrupt: The run was interrupted. Earlier commits remain.
-    """
-    require(plan, ProjectPlan, "use zlayout.plan(PROJECT), or zlayout.read_plan(PROJECT, PATH)")
-    require_choice("verify", verify, get_args(Verify))
-    require_count("concurrent_tables", concurrent_tables)
-    if max_minutes is not None:
-        require_number("max_minutes", max_minutes)
-    window = None if ignore_window else left_of_window(plan.project.maintenance)
-    limit = TimeLimit.of(max_minutes, time.monotonic(), window)
-    document = plan.document
-    if document.withheld(all_or_nothing=all_or_nothing):
-        broken = document.with_status(Status.ERROR) if all_or_nothing else ()
-        problems = (d for table in broken or document.with_status(Status.REFUSED) for d in table.diagnostics)
-        raise (TableError if broken else Refused)(*problems)
-    run = Run(())
-    names = sorted({p.spec.table.catalog for p in plan.planned if p.decision.plan.status is Status.CHANGES})
-    if names and not document.only_waits:
-        runtime = runtime_for(plan.project, spark, [plan.project.catalogs[name] for name in names])
-        with runtime, Interrupts(lambda: cancel_in_background(runtime)) as interrupts:
-            follow = ending(interrupts, on_event or (lambda _event: None))
-            run = carry_out(plan, runtime, follow, verify, lambda: interrupts.requested, concurrent_tables, limit)
-        if not run.interrupted and all(result_of(applied).succeeded for applied in run.done):
-            runtime.discard_log()
-    report = with_results(document, run.done)
-    append_and_log(plan.project, plan.planned, report, Command.APPLY)
-    if run.interrupted:
-        raise Interrupted(interrupts.number)
-    return report
-
-
 def carry_out(
     plan: ProjectPlan,
     runtime: SparkRuntime,
@@ -524,12 +430,15 @@ def carry_out(
     stop_requested: Callable[[], bool] = lambda: False,
     concurrent_tables: int = 1,
     limit: TimeLimit | None = None,
-) -> Run:
+) -> tuple[tuple[Applied, ...], bool]:
     """Carry out the changes of a plan on a runtime that the caller stops. Tables with the largest gain come first.
 
     A KeyboardInterrupt ends the run and is not raised again. After each table, the run ends if `stop_requested` returns
     true. `on_event` is called in this thread, also for several concurrent tables. Tables for which `limit` leaves no
     time are deferred, without events.
+
+    Returns:
+        One entry for each table that was begun or deferred; and whether the run was interrupted.
     """
     changing = by_gain([p for p in plan.planned if p.decision.plan.status is Status.CHANGES])
     left, done = iter(changing), list[Applied]()  # threads take from one iterator, each table once
@@ -560,8 +469,8 @@ def carry_out(
         else:
             at_the_same_time(carry_out_next, min(concurrent_tables, len(changing)), plan.project, runtime, on_event)
     except KeyboardInterrupt:
-        return Run(tuple(done), interrupted=True)
-    return Run(tuple(done), interrupted=stop_requested())
+        return tuple(done), True
+    return tuple(done), stop_requested()
 
 
 def _carry_out_one(

@@ -91,12 +91,6 @@ def append_to_history(
     return ()
 
 
-def append_and_log(project: Project, planned: Iterable[Planned], report: RunReport, command: Command) -> None:
-    """As `append_to_history`, but log the warning to the logger `zlayout`."""
-    for diagnostic in append_to_history(project, planned, report, command):
-        _log(diagnostic)
-
-
 def follow_publish(project: Project, branch: TableName, runs: Collection[str]) -> None:
     """Append the records of the runs on a published branch again, as records of main with the present time.
 

@@ -1,16 +1,14 @@
 """Plan: observe tables and decide what to do to each of them. Starts no JVM.
 
-`plan` plans the tables of a project, and `drift` reports the tables that are not as declared. Metadata is read, and for
-forecasts from a sample also columns of some row groups.
+Metadata is read, and for forecasts from a sample also columns of some row groups.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from itertools import combinations
 
 import zlayout
@@ -18,22 +16,18 @@ from zlayout.errors import SpecError, TableError
 from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for
 from zlayout.planner.diff import settle
-from zlayout.planner.model import Plan, Status, TablePlan
-from zlayout.planner.run_report import RunReport
+from zlayout.planner.model import Plan, TablePlan
 from zlayout.planner.work import PlanOptions
-from zlayout.records.history import Command
 from zlayout.report import text
-from zlayout.report.phrases import drift_line, last_line
-from zlayout.session.concurrent_reads import PARALLELISM, TIMEOUT, Reading, no_answer, read_one, read_tables
-from zlayout.session.history import append_and_log
-from zlayout.session.project import parse_budget, parse_duration, require_project
+from zlayout.report.phrases import last_line
+from zlayout.session.concurrent_reads import TIMEOUT, Reading, no_answer, read_one, read_tables
 from zlayout.session.proposing import Observed, observe_and_propose, unreadable
 from zlayout.session.proposing import Planned as Planned
-from zlayout.session.rules import Declared, on_branch, selected_layouts
-from zlayout.session.sampling import SAMPLE_BYTES, sampled, sampled_late
+from zlayout.session.rules import Declared
+from zlayout.session.sampling import sampled, sampled_late
 from zlayout.session.workloads import with_rarely_read, with_workloads, with_worth
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.model import LayoutSpec, Project, hot_after
+from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.location import canonical, container
 from zlayout.table.state import TableState
 
@@ -140,88 +134,6 @@ class ProjectPlan:
         return self.document.has_changes
 
 
-def plan(
-    project: Project,
-    select: str | Iterable[str] = (),
-    exclude: str | Iterable[str] = (),
-    *,
-    allow_full_rewrite: bool = False,
-    max_rewrite_bytes: int | str | None = None,
-    sample: bool | None = None,
-    branch: str | None = None,
-    avoid_hot: timedelta | str | None = None,
-    include_rarely_read: bool = False,
-    parallelism: int = PARALLELISM,
-    timeout: float = TIMEOUT,
-    on_progress: Callable[[int, int], None] | None = None,
-) -> ProjectPlan:
-    """Plan the changes that lay out tables as declared.
-
-    A table that cannot be read or must not be changed does not stop the others. Its `TablePlan` has the status ERROR or
-    REFUSED, and diagnostics. The history of the project, if it has one, gets a record of each table.
-
-    Args:
-        project: The project, from `load_project`.
-        select: The tables to plan: table names or globs, `path:GLOB` of layout files, or `tag:NAME`. Empty: all.
-        exclude: The tables to leave out, in the same notation.
-        allow_full_rewrite: Whether a partitioning change may rewrite every file of a Delta table.
-        max_rewrite_bytes: The budget for all tables together, in bytes or as a string such as "100GiB". The groups with
-            the largest gain per rewritten byte are chosen first. The gain is the number of bytes that the queries of
-            the workload no longer read; for tables without a workload, the decrease of touched. Default: no limit.
-        sample: Whether to read columns of randomly chosen row groups for forecasts: at most about 16 MiB of each table
-            that is rewritten, and up to about 32 MiB more of each table with a workload. Default: `defaults.sample` of
-            the project.
-        branch: The branch of all tables. Default: `ref` of each layout. Tables of formats without branches are refused.
-        avoid_hot: A partition waits if another writer wrote to it within this duration, a timedelta or a string such as
-            "1h". Default: that of the project.
-        include_rarely_read: Whether to rewrite also the decayed partitions that `tolerance.rarely_read` allows to wait.
-        parallelism: The number of tables of one catalog to read at the same time.
-        timeout: The limit on reading one table, in seconds. A table that exceeds it has the status ERROR (ZL105).
-        on_progress: Called in this thread with the number of tables that were read, and the number of all tables.
-
-    Returns:
-        The plan, for `apply` or `write_plan`.
-
-    Raises:
-        SpecError: An argument, the selection or a workload file is invalid.
-        TableError: A pattern matches no layout, and a catalog cannot list the tables of a rule.
-    """
-    require_project(project)
-    options = options_of(project, allow_full_rewrite, max_rewrite_bytes, avoid_hot, include_rarely_read)
-    reading = Reading(parallelism, timeout, on_progress)
-    made = plan_project(project, select, exclude, options, reading, sample, branch)
-    append_and_log(project, made.planned, RunReport(made.document), Command.PLAN)
-    return made
-
-
-def options_of(
-    project: Project,
-    allow_full_rewrite: bool,
-    max_rewrite_bytes: int | str | None,
-    avoid_hot: timedelta | str | None,
-    include_rarely_read: bool,
-) -> PlanOptions:
-    """Convert arguments of `plan` to the options of a plan. Raises SpecError ZL050, ZL056."""
-    after, budget = hot_after(parse_duration(avoid_hot), project.maintenance), parse_budget(max_rewrite_bytes)
-    return PlanOptions(allow_full_rewrite, budget, hot_after=after, include_rarely_read=include_rarely_read)
-
-
-def plan_project(
-    project: Project,
-    select: str | Iterable[str],
-    exclude: str | Iterable[str],
-    options: PlanOptions,
-    reading: Reading,
-    sample: bool | None = None,
-    branch: str | None = None,
-) -> ProjectPlan:
-    """Plan as `plan` does, without a record in the history."""
-    declared = on_branch(project, selected_layouts(project, select, exclude, reading), branch)
-    wanted = project.sample if sample is None else sample
-    options = replace(options, sample_bytes=SAMPLE_BYTES if wanted else 0)
-    return plan_specs(project, declared, options, reading)
-
-
 def plan_specs(
     project: Project,
     declared: Declared,
@@ -319,86 +231,3 @@ def plan_table_in_time(spec: LayoutSpec, backend: Backend, options: PlanOptions,
 def as_plan(planned: Sequence[Planned]) -> Plan:
     """Combine the plans of many tables to one plan, sorted by table name."""
     return Plan(zlayout.__version__, tuple(sorted((p.decision.plan for p in planned), key=lambda t: t.table)))
-
-
-# The drift report: tables are compared with their layouts, and layouts with workloads. Nothing is changed.
-
-
-@dataclass(frozen=True, slots=True)
-class DriftReport:
-    """The tables that are not as declared, and those whose layout no longer fits the workload.
-
-    Attributes:
-        plan: The plan of all selected tables as plain data, for reports. `apply` does not accept it.
-    """
-
-    plan: Plan
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {drift_line(self.plan)}>"
-
-    def __str__(self) -> str:
-        """The report as `zlayout drift` shows it."""
-        return text.render(RunReport(self.plan, drift=True))
-
-    @property
-    def drifted(self) -> tuple[TablePlan, ...]:
-        """Tables that are refused, have drift or decay above its tolerance, or whose `where` matches no partition."""
-        return self.plan.not_as_declared
-
-    @property
-    def unfit(self) -> tuple[TablePlan, ...]:
-        """Tables for which another layout beats the declared one by more than `tolerance.workload`."""
-        return self.plan.unfit
-
-    @property
-    def failed(self) -> tuple[TablePlan, ...]:
-        """Tables that could not be planned."""
-        return self.plan.with_status(Status.ERROR)
-
-
-def drift(
-    project: Project,
-    select: str | Iterable[str] = (),
-    exclude: str | Iterable[str] = (),
-    *,
-    sample: bool | None = None,
-    branch: str | None = None,
-    parallelism: int = PARALLELISM,
-    timeout: float = TIMEOUT,
-) -> DriftReport:
-    """Find tables that are not laid out as declared, or whose layout no longer fits the workload.
-
-    Reads metadata, and with `sample` columns of some row groups.
-
-    Args:
-        project: The project, from `load_project`.
-        select: Tables to check, as in `plan`. Empty: all.
-        exclude: Tables to leave out.
-        sample: Whether to read columns of some row groups, as in `plan`. Without a sample, layouts that no longer fit
-            the workload are not found. Default: `defaults.sample` of the project.
-        branch: The branch of all tables, as in `plan`.
-        parallelism: The number of tables of one catalog to read at the same time.
-        timeout: The limit on reading one table, in seconds, as in `plan`.
-
-    Raises:
-        SpecError: An argument, the selection or a workload file is invalid.
-        TableError: A pattern matches no layout, and a catalog cannot list the tables of a rule.
-    """
-    require_project(project)
-    found = compare(project, select, exclude, Reading(parallelism, timeout), sample, branch)
-    append_and_log(project, found.planned, RunReport(found.document), Command.DRIFT)
-    return DriftReport(found.document)
-
-
-def compare(
-    project: Project,
-    select: Iterable[str],
-    exclude: Iterable[str],
-    reading: Reading,
-    sample: bool | None = None,
-    branch: str | None = None,
-) -> ProjectPlan:
-    """Plan tables for a drift report. Do not apply the plan: it can contain full rewrites that were not allowed."""
-    # A partitioning change is reported as drift, although apply refuses it unless full rewrites are allowed.
-    return plan_project(project, select, exclude, PlanOptions(allow_full_rewrite=True), reading, sample, branch)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 from zlayout.errors import Location, Refused, SpecError, TableError
 from zlayout.formats.base import Backend
@@ -18,10 +17,10 @@ from zlayout.planner.proposal import Proposal
 from zlayout.planner.run_report import RunReport
 from zlayout.planner.stale import Staleness, staleness
 from zlayout.planner.work import Decision, PlanOptions
-from zlayout.session.concurrent_reads import PARALLELISM, TIMEOUT, Reading
+from zlayout.session.concurrent_reads import Reading
 from zlayout.session.files import write_result
 from zlayout.session.plan import Planned, ProjectPlan, backends_of, plan_specs, plan_table
-from zlayout.session.project import is_name, named_layouts, require_choice, require_project, select_layouts
+from zlayout.session.project import is_name, named_layouts, select_layouts
 from zlayout.session.proposing import observe_and_propose
 from zlayout.session.results import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
 from zlayout.session.rules import Declared, layouts_of_tables, on_branch
@@ -54,46 +53,6 @@ def write_document(report: RunReport, path: Path) -> None:
     write_result(path, text, "ZL043", f"the plan to {path}")
 
 
-def read_plan(
-    project: Project,
-    path: str | Path,
-    *,
-    exclude: str | Iterable[str] = (),
-    stale: Staleness = "compatible",
-    allow_full_rewrite: bool = False,
-    branch: str | None = None,
-    parallelism: int = PARALLELISM,
-    timeout: float = TIMEOUT,
-) -> ProjectPlan:
-    """Read a plan file, and check for each of its tables whether the plan is stale.
-
-    The files to rewrite are selected again from the observed tables, since a plan file contains no paths.
-
-    Args:
-        project: The project that the plan was made for.
-        path: A file that `write_plan` or `zlayout plan --out` wrote.
-        exclude: Tables to leave out, as in `plan`.
-        stale: "compatible" accepts appends since the plan was made; "strict" requires the planned version.
-        allow_full_rewrite: As in `plan`. It is not stored in the plan file.
-        branch: As in `plan`. A plan for another branch is stale.
-        parallelism: The number of tables of one catalog to read at the same time.
-        timeout: The limit on reading one table, in seconds, as in `plan`.
-
-    Returns:
-        The plan. A table whose plan is stale has the status REFUSED and a diagnostic with the reason (ZL203). A table
-        that cannot be read, or that its layout no longer fits, has the status ERROR.
-
-    Raises:
-        SpecError: An argument or the plan file is invalid, or the project has no layout for a table of the plan.
-        Refused: ZL206, the plan file has another format version.
-    """
-    require_project(project)
-    require_choice("stale", stale, get_args(Staleness))
-    reading = Reading(parallelism, timeout)
-    saved = document.read(Path(path)).plan
-    return review(project, saved, exclude, stale, PlanOptions(allow_full_rewrite), reading, branch)
-
-
 def review(
     project: Project,
     saved: Plan,
@@ -103,7 +62,10 @@ def review(
     reading: Reading,
     branch: str | None = None,
 ) -> ProjectPlan:
-    """Check a saved plan as `read_plan` does."""
+    """Check for each table of a saved plan whether the plan is stale, as `zlayout.read_plan` does.
+
+    The files to rewrite are selected again from the observed tables, since a plan file contains no paths.
+    """
     changing = {_without_branch(t): t for t in saved.with_status(Status.CHANGES)}
     known = _known_layouts(project, changing, exclude, reading)
     selected = select_layouts(known.layouts, (), exclude)

@@ -1,7 +1,7 @@
-"""A trial: apply a layout to a branch, and replay the queries of the workload on the branch and on the table.
+"""A trial: a layout applied to a branch, on which the queries of the workload are replayed.
 
-`trial` makes and measures a trial, `publish` sets main to its branch, and `drop_trial` removes the branch. Before each
-of them, `plan_trial`, `plan_publish` or `plan_drop_trial` reads from metadata what will be done.
+`plan_trial`, `plan_publish` and `plan_drop_trial` read from metadata what `Session.trial`, `publish` and `drop_trial`
+will do. `measured` replays the queries on the branch and on the table.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zlayout.advisor.model import QueryPredicates, TableQuery
-from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused, SpecError, TableError, ZlayoutError
-from zlayout.formats.base import Backend, Progress, Stage
+from zlayout.errors import Diagnostic, EngineError, Refused, SpecError, TableError, ZlayoutError
+from zlayout.formats.base import Backend
 from zlayout.formats.registry import FORMATS, backend_for
 from zlayout.formats.trial import Trial, Trials, require_droppable, require_publishable, require_rows
 from zlayout.message_text import plural, quote_value
@@ -24,24 +24,19 @@ from zlayout.planner.work import PlanOptions
 from zlayout.predicate.model import Predicate, columns
 from zlayout.predicate.parse import quote_column, to_sql
 from zlayout.session.advise import on_table_of, sources_of
-from zlayout.session.apply import apply
 from zlayout.session.concurrent_reads import TIMEOUT, Reading, read_one, read_table
-from zlayout.session.history import follow_publish
-from zlayout.session.interrupts import Interrupts
 from zlayout.session.plan import Planned, ProjectPlan, as_plan, plan_specs
 from zlayout.session.project import known_table
-from zlayout.session.results import OnEvent
 from zlayout.session.rules import Declared, layouts_of_tables, on_branch, table_on
 from zlayout.session.sampling import SAMPLE_BYTES
 from zlayout.session.workloads import Expected, column_names, expected, with_forecast
-from zlayout.spark.live import runtime_for
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import MAIN, LayoutSpec, Project, TableName
 from zlayout.table.state import TableState
 from zlayout.workload import Workload, read_workload
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 # Existing trials: publish the branch of a trial, or drop it.
 
@@ -108,34 +103,6 @@ def plan_publish(project: Project, table: str, branch: str, *, timeout: float = 
     return trial
 
 
-def publish(project: Project, trial: Trial, spark: SparkSession | None = None) -> None:
-    """Fast-forward main to the branch, in one commit. Nothing is done if main has every commit of the branch.
-
-    Args:
-        project: The project that was given to `plan_publish`.
-        trial: From `plan_publish`.
-        spark: A running session, as for `apply`. Default: a new session, stopped at the end.
-
-    Raises:
-        Refused: ZL250, ZL251. Nothing was written.
-        CommitConflict: ZL320, ZL321: main or the branch has changed since it was read. Nothing was written.
-        CommitUnknown: ZL331.
-        EngineError: Java or Spark failed.
-    """
-    if not trial.published:
-        commit_publish(project, trial, runtime_for(project, spark, [project.catalogs[trial.table.catalog]]))
-
-
-def commit_publish(project: Project, trial: Trial, runtime: SparkRuntime) -> None:
-    """Publish on a runtime that is stopped at the end. A first signal does not interrupt a commit."""
-    require_publishable(trial)
-    with runtime, Interrupts(lambda: None) as interrupts:
-        _trials(project, trial, runtime, interrupts).publish(trial)
-        runtime.committed(trial.table.on(""))
-    runtime.discard_log()
-    follow_publish(project, trial.table, {made.run_id for made in trial.commits})
-
-
 def plan_drop_trial(project: Project, table: str, *, branch: str | None = None, timeout: float = TIMEOUT) -> Trial:
     """Determine what `drop_trial` removes. Reads metadata, and starts no JVM.
 
@@ -153,39 +120,6 @@ def plan_drop_trial(project: Project, table: str, *, branch: str | None = None, 
     trial = _found(project, trial_name(project, table, branch), timeout)
     require_droppable(trial)
     return trial
-
-
-def drop_trial(project: Project, trial: Trial, spark: SparkSession | None = None) -> None:
-    """Remove the branch of a trial.
-
-    Args:
-        project: The project that was given to `plan_drop_trial`.
-        trial: From `plan_drop_trial`.
-        spark: A running session, as for `apply`. Default: a new session, stopped at the end.
-
-    Raises:
-        Refused: ZL252, ZL253. Nothing was removed.
-        CommitConflict: ZL320, ZL321: the trial has changed since it was read. Nothing was removed.
-        CommitUnknown: ZL331.
-        EngineError: Java or Spark failed.
-    """
-    commit_drop(project, trial, runtime_for(project, spark, [project.catalogs[trial.table.catalog]]))
-
-
-def commit_drop(project: Project, trial: Trial, runtime: SparkRuntime) -> None:
-    """Drop a trial on a runtime that is stopped at the end."""
-    require_droppable(trial)
-    with runtime, Interrupts(lambda: None) as interrupts:
-        _trials(project, trial, runtime, interrupts).drop(trial)
-    runtime.discard_log()
-
-
-def _trials(project: Project, trial: Trial, runtime: SparkRuntime, interrupts: Interrupts) -> Trials:
-    trials = trials_of(project, trial.table, runtime)
-    _ = runtime.session
-    interrupts.arm()  # pyspark replaces the handler of Ctrl-C when a session starts
-    interrupts.check()
-    return trials
 
 
 def _found(project: Project, name: TableName, timeout: float) -> Trial:
@@ -408,43 +342,6 @@ class PlannedTrial:
         return queries_to_replay(self.expected, self.workload)
 
 
-def trial(
-    project: Project,
-    table: str,
-    *,
-    branch: str | None = None,
-    workload: Sequence[str | Path] = (),
-    spark: SparkSession | None = None,
-    on_event: OnEvent | None = None,
-    ignore_window: bool = False,
-    timeout: float = TIMEOUT,
-) -> TrialReport:
-    """Apply the layout of a table to a branch, and replay the queries of its workload on the branch and on the table.
-
-    The branch is made if it does not exist. The table itself is not changed.
-
-    Args:
-        project: The project, with a layout of the table.
-        table: `catalog.namespace.table`.
-        branch: The name of the branch.
-        workload: Files with queries, as in `advise`. Default: the workload of the layout.
-        spark: A running session, as for `apply`.
-        on_event: As for `apply`.
-        ignore_window: As for `apply`.
-        timeout: The limit on each read of the table or the trial, in seconds.
-
-    Raises:
-        SpecError: An argument, the workload or the layout is invalid, or no query can skip files.
-        TableError: The table cannot be read.
-        Refused: The layout cannot be applied to the branch, or the branch cannot be used.
-        CommitConflict: ZL320, the trial was replaced since it was planned.
-        EngineError: Spark failed, or the rewrite is not complete. The trial remains, and `trial` can continue it.
-    """
-    planned = plan_trial(project, table, branch=branch, workload=workload, timeout=timeout)
-    runtime = runtime_for(project, spark, [project.catalogs[planned.name.catalog]])
-    return carry_out_trial(planned, runtime, on_event or (lambda _event: None), ignore_window=ignore_window)
-
-
 def plan_trial(
     project: Project,
     table: str,
@@ -482,7 +379,7 @@ def plan_trial(
     spec = replace(spec, workload=tuple(sources))
     own = plan_specs(project, Declared((spec,)), PlanOptions(sample_bytes=SAMPLE_BYTES), reading, workloads=False)
     (main,) = own.planned
-    state = _readable(main)
+    state = readable(main)
     if state.version < 0:
         message = f"{own_name} has no snapshot, so there is nothing to try"
         raise Refused.of("ZL254", message, hint="load data first")
@@ -494,41 +391,13 @@ def plan_trial(
         raise SpecError.of("ZL075", f"{own_name} has no rows", hint="load data into the table first")
     found = read_trial(project, name, timeout)
     forecast = with_forecast(main, costs.forecast)
-    plan = _plan(project, name, spec, timeout) if found else _plan_from(name, own, forecast)
-    _readable(plan.planned[0])
+    plan = plan_of_branch(project, name, spec, timeout) if found else _plan_from(name, own, forecast)
+    readable(plan.planned[0])
     return PlannedTrial(project, name, plan, state, found, read, costs, timeout)
 
 
-def carry_out_trial(
-    planned: PlannedTrial, runtime: SparkRuntime, on_event: OnEvent, *, ignore_window: bool = False
-) -> TrialReport:
-    """Carry out a planned trial on a runtime that is stopped at the end. Raises the errors of `trial`."""
-    project, name, timeout = planned.project, planned.name, planned.timeout
-    with runtime:
-        if not runtime.started:
-            on_event(Progress(str(name), Stage.STARTING_SPARK))
-        _ = runtime.session  # replaying needs a session even if nothing is rewritten
-        if planned.trial is None:
-            trials_of(project, name, runtime).begin(name, planned.state)
-        (before,) = planned.plan.planned
-        plan = _plan(project, name, before.spec, timeout)
-        state = _readable(plan.planned[0])
-        if planned.trial is not None and state.table_id != planned.trial.table_id:
-            raise CommitConflict.of("ZL320", f"{name}: the table was replaced", hint="run trial again")
-        result = None
-        if plan.has_changes:
-            applied = apply(plan, runtime.session, on_event, ignore_window=ignore_window)
-            result = applied.results[str(name)]
-            if not result.succeeded or result.deferred_groups:
-                reasons = result.problems or (_incomplete(name),)
-                raise EngineError(*reasons)
-        on_event(Progress(str(name), Stage.REPLAYING))
-        report = _measured(planned, plan.planned[0].spec, runtime)
-        runtime.discard_log()
-    return replace(report, created=planned.trial is None, result=result)
-
-
-def _measured(planned: PlannedTrial, spec: LayoutSpec, runtime: SparkRuntime) -> TrialReport:
+def measured(planned: PlannedTrial, spec: LayoutSpec, runtime: SparkRuntime, result: TableResult | None) -> TrialReport:
+    """Replay the queries on the branch and on the table. result: of the rewrite of the branch, None without one."""
     name, queries = planned.name, planned.queries
     backend = backend_for(planned.project.catalogs[name.catalog], runtime)
     after = read_table(lambda: backend.observe(name, spec.column_names), name, planned.timeout)
@@ -547,9 +416,9 @@ def _measured(planned: PlannedTrial, spec: LayoutSpec, runtime: SparkRuntime) ->
     return TrialReport(
         str(name.on("")),
         trial,
-        False,
+        planned.trial is None,
         planned.state.version,
-        None,
+        result,
         tuple(replayed),
         len(planned.expected.queries) - len(queries),
         tuple(_warnings(trial, different)),
@@ -566,7 +435,8 @@ def _expected(main: Planned, workload: Workload, project: Project, backend: Back
         return read_one(lambda: expected(main, workload, project, backend, 0), table, timeout)
 
 
-def _plan(project: Project, name: TableName, spec: LayoutSpec, timeout: float) -> ProjectPlan:
+def plan_of_branch(project: Project, name: TableName, spec: LayoutSpec, timeout: float) -> ProjectPlan:
+    """Plan the branch of a trial that exists."""
     directed = Declared((replace(spec, table=name),))
     return plan_specs(project, directed, PlanOptions(), Reading(timeout=timeout), workloads=False)
 
@@ -581,7 +451,8 @@ def _plan_from(name: TableName, own: ProjectPlan, main: Planned) -> ProjectPlan:
     return replace(own, document=as_plan((shown,)), planned=(planned,))
 
 
-def _readable(planned: Planned) -> TableState:
+def readable(planned: Planned) -> TableState:
+    """Return the observed state. Raises Refused or TableError if the table is refused or cannot be planned."""
     status, found = planned.decision.plan.status, planned.decision.plan.diagnostics
     if status is Status.REFUSED:
         raise Refused(*([d for d in found if d.severity == "refused"] or found))
@@ -590,7 +461,8 @@ def _readable(planned: Planned) -> TableState:
     return planned.state
 
 
-def _incomplete(name: TableName) -> Diagnostic:
+def incomplete(name: TableName) -> Diagnostic:
+    """Return ZL308, for a branch whose layout is not applied completely."""
     message = f"{name} is not laid out completely, so nothing was measured"
     return Diagnostic("ZL308", message, hint="run trial again, outside of maintenance windows with --ignore-window")
 

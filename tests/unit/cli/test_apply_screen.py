@@ -59,7 +59,7 @@ def test_a_missing_pyspark_is_an_error_before_the_question(monkeypatch: pytest.M
 def test_a_missing_java_is_an_error_before_the_question(
     command: list[str], monkeypatch: pytest.MonkeyPatch, cli: Cli, memory: Scripted
 ) -> None:
-    monkeypatch.setattr("zlayout.session.rollback.backend_for", lambda *_: memory)
+    monkeypatch.setattr("zlayout.session.session.backend_for", lambda *_: memory)
     if command != ["apply"]:
         cli("apply", "--auto-approve")
     monkeypatch.setattr("zlayout.spark.session.check_java", CHECK_JAVA)

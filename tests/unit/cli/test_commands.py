@@ -70,12 +70,12 @@ main(["plan"])
     def test_a_signal_ends_a_command_with_its_code(self, root: Path, number: int, ignored: int) -> None:
         script = """
 import sys, time
-from zlayout.cli import plan
+from zlayout.session import session
 from zlayout.cli.main import main
 def load_project(_):
     print("begun", flush=True)
     time.sleep(60)
-plan.load_project = load_project
+session.load_project = load_project
 main(["plan", "--out", "plan.json"])
 """
         process = subprocess.Popen(
@@ -102,7 +102,7 @@ main(["plan", "--out", "plan.json"])
         def error() -> None:
             raise RuntimeError("connection closed")
 
-        monkeypatch.setattr("zlayout.cli.plan.load_project", interrupt)
+        monkeypatch.setattr("zlayout.session.session.load_project", interrupt)
         assert cli("plan", code=130).err == "interrupted\n"
 
     def test_closed_output_streams_are_no_error(self, root: Path) -> None:

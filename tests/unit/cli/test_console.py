@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from zlayout.cli.console import Color, Console, name_log, wants_color
+from zlayout.cli import terminal as cli_terminal
+from zlayout.cli.console import Color, Console, wants_color
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, SparkConfig
 
@@ -35,13 +36,14 @@ def test_flag_then_no_color_then_force_color_then_terminal(
 
 def test_sparks_log_is_named_where_it_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runtime = SparkRuntime(Project(Path(), {}, SparkConfig(), ()))
-    name_log(runtime, Console())
+    terminal = cli_terminal.Terminal(Console())
+    terminal.name_log(runtime.log_path)
     assert capsys.readouterr().err == ""
     runtime.log_path = tmp_path / "spark.log"
     runtime.log_path.write_text("what the JVM said")
-    name_log(runtime, Console())
+    terminal.name_log(runtime.log_path)
     assert capsys.readouterr().err == f"Spark's log: {tmp_path / 'spark.log'}\n"
     runtime.discard_log()
     assert list(tmp_path.iterdir()) == []
-    name_log(runtime, Console())
+    terminal.name_log(runtime.log_path)
     assert capsys.readouterr().err == ""

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from zlayout.cli.apply import Lines, describe
+from zlayout.cli.apply import Lines
 from zlayout.cli.console import Console
+from zlayout.cli.terminal import describe
 from zlayout.errors import Diagnostic, Location
 from zlayout.formats.base import Commit, Event, Notice
 from zlayout.planner.model import TablePlan

@@ -17,7 +17,7 @@ TABLE = "lake.db.orders"
 @pytest.fixture
 def table(memory: Scripted, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> MemoryTable:
     """The table after apply, whose four files of before are in its last version but one."""
-    monkeypatch.setattr("zlayout.session.rollback.backend_for", lambda *_: memory)
+    monkeypatch.setattr("zlayout.session.session.backend_for", lambda *_: memory)
     cli("apply", "--auto-approve")
     return memory._catalog.load(("db", "orders"))
 

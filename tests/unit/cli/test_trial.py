@@ -11,6 +11,7 @@ from unit.cli.test_branches import declare, head, rows, table
 
 from zlayout.errors import Diagnostic
 from zlayout.formats.trial import Trial, TrialCommit
+from zlayout.session.session import Session
 from zlayout.session.trial import Opened, PlannedTrial, ReplayedQuery, TrialReport
 from zlayout.spec.model import TableName
 
@@ -70,14 +71,14 @@ def test_json_of_a_dry_run_has_the_predictions_and_no_measurement(table: Table, 
 
 
 def test_json_of_a_trial_has_what_was_measured(table: Table, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    def measured(planned: PlannedTrial, *_: object, **__: object) -> TrialReport:
+    def measured(_session: Session, planned: PlannedTrial, *_: object, **__: object) -> TrialReport:
         made = Trial(TableName("ice", ("db",), "t", "new"), "iceberg", "id", True, head(table, "main"), 7, ())
         (one,) = planned.queries
         query = ReplayedQuery("q.sql:1", 3.0, Opened(4, 400, 9), Opened(1, 100, 9), one.predicted, one.inverted)
         note = Diagnostic("ZL461", "main has changed", "warning", "drop the trial")
         return TrialReport("ice.db.t", made, True, head(table, "main"), None, (query,), 0, (note,))
 
-    monkeypatch.setattr("zlayout.cli.trial.carry_out_trial", measured)  # which starts Spark
+    monkeypatch.setattr("zlayout.session.session.Session._try", measured)  # which starts Spark
     document = json.loads(cli("trial", "ice.db.t", "--branch", "new", "--auto-approve", "--json").out)
     assert (document["outcome"], document["trial_version"], document["created"]) == ("measured", 7, True)
     (query,) = document["queries"]
@@ -171,7 +172,7 @@ def test_json_states_what_publish_and_drop_trial_do(table: Table, cli: Cli, monk
     shown = cli("drop-trial", "ice.db.t", "--branch", "new", "--dry-run", "--json")
     assert json.loads(shown.out) == {**removed, "outcome": "dry_run"}
     assert "removes  branch new" in shown.err
-    monkeypatch.setattr("zlayout.cli.trial.commit_drop", lambda *_: None)  # which starts Spark
+    monkeypatch.setattr("zlayout.session.session.Session._drop", lambda *_: None)  # which starts Spark
     dropped = cli("drop-trial", "ice.db.t", "--branch", "new", "--auto-approve", "--json")
     assert json.loads(dropped.out) == {**removed, "outcome": "dropped"}
     assert "Removed branch new" in dropped.err
@@ -182,8 +183,8 @@ def test_json_names_the_commits_that_publish_moves_main_to(
 ) -> None:
     main, made = head(table, "main"), TrialCommit(7, "replace", "r1", rewrite=True)
     trial = Trial(TableName("ice", ("db",), "t", "new"), "iceberg", "id", True, main, 7, (made,))
-    monkeypatch.setattr("zlayout.cli.trial.plan_publish", lambda *_, **__: trial)
-    monkeypatch.setattr("zlayout.cli.trial.commit_publish", lambda *_: None)  # which starts Spark
+    monkeypatch.setattr("zlayout.session.trial.plan_publish", lambda *_, **__: trial)
+    monkeypatch.setattr("zlayout.session.session.Session._publish", lambda *_: None)  # which starts Spark
     for option, outcome in (("--dry-run", "dry_run"), ("--auto-approve", "published")):
         assert json.loads(cli("publish", "ice.db.t", "--branch", "new", option, "--json").out) == {
             "table": "ice.db.t",

@@ -11,9 +11,9 @@ from pyiceberg.catalog import Catalog, load_catalog
 from support.projects import Cli
 
 from zlayout.errors import SpecError, TableError
+from zlayout.session.api import drift, plan, read_plan
 from zlayout.session.inspect import inspect
-from zlayout.session.plan import drift, plan
-from zlayout.session.plan_file import read_plan, write_plan
+from zlayout.session.plan_file import write_plan
 from zlayout.session.project import load_project
 from zlayout.spec.model import Project
 
