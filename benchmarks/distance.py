@@ -29,7 +29,7 @@ from support.s3_proxy import kinds, s3_proxy
 from support.s3_tables import BUCKET, make_project, write_config
 from support.servers import CREDENTIALS, free_port, s3_server
 
-from zlayout.session.api import plan
+from zlayout.session.session import plan
 from zlayout.spec.load import load_project
 
 FOLDER = Path(__file__).parent

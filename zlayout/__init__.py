@@ -45,16 +45,6 @@ if TYPE_CHECKING:  # the alias makes a name public for type checkers
     from zlayout.session.advise import SampleStarted as SampleStarted
     from zlayout.session.advise import StudyOptions as StudyOptions
     from zlayout.session.advise import advise as advise
-    from zlayout.session.api import DriftReport as DriftReport
-    from zlayout.session.api import apply as apply
-    from zlayout.session.api import drift as drift
-    from zlayout.session.api import drop_trial as drop_trial
-    from zlayout.session.api import plan as plan
-    from zlayout.session.api import plan_rollback as plan_rollback
-    from zlayout.session.api import publish as publish
-    from zlayout.session.api import read_plan as read_plan
-    from zlayout.session.api import rollback as rollback
-    from zlayout.session.api import trial as trial
     from zlayout.session.history import TableHistory as TableHistory
     from zlayout.session.history import history as history
     from zlayout.session.import_ import ImportedLayout as ImportedLayout
@@ -70,7 +60,17 @@ if TYPE_CHECKING:  # the alias makes a name public for type checkers
     from zlayout.session.results import TableEvent as TableEvent
     from zlayout.session.results import TableFinished as TableFinished
     from zlayout.session.results import TableStarted as TableStarted
+    from zlayout.session.session import DriftReport as DriftReport
     from zlayout.session.session import RolledBack as RolledBack
+    from zlayout.session.session import apply as apply
+    from zlayout.session.session import drift as drift
+    from zlayout.session.session import drop_trial as drop_trial
+    from zlayout.session.session import plan as plan
+    from zlayout.session.session import plan_rollback as plan_rollback
+    from zlayout.session.session import publish as publish
+    from zlayout.session.session import read_plan as read_plan
+    from zlayout.session.session import rollback as rollback
+    from zlayout.session.session import trial as trial
     from zlayout.session.trial import PlannedTrial as PlannedTrial
     from zlayout.session.trial import ReplayedQuery as ReplayedQuery
     from zlayout.session.trial import TrialReport as TrialReport
@@ -86,7 +86,6 @@ __version__ = "0.2.0"
 _NAMES = {
     "zlayout.advisor.model": "Study",
     "zlayout.session.advise": "SampleStarted StudyOptions advise",
-    "zlayout.session.api": "DriftReport apply drift drop_trial plan plan_rollback publish read_plan rollback trial",
     "zlayout.session.results": "ApplyEvent TableEvent TableFinished TableStarted",
     "zlayout.session.plan": "ProjectPlan",
     "zlayout.session.history": "TableHistory history",
@@ -94,7 +93,9 @@ _NAMES = {
     "zlayout.session.inspect": "Inspection inspect",
     "zlayout.session.plan_file": "write_plan",
     "zlayout.session.project": "load_project",
-    "zlayout.session.session": "RolledBack",
+    "zlayout.session.session": (
+        "DriftReport RolledBack apply drift drop_trial plan plan_rollback publish read_plan rollback trial"
+    ),
     "zlayout.session.trial": "PlannedTrial ReplayedQuery TrialReport plan_drop_trial plan_publish plan_trial",
     "zlayout.curve.z_ranges": "count_files is_relevant meets_box next_jump_in z_ranges",
     "zlayout.errors": (

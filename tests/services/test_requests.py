@@ -9,7 +9,7 @@ from support.s3_tables import BUCKET, make_project, write_config
 from support.servers import CREDENTIALS, free_port, s3_server
 
 from zlayout.planner.model import Status
-from zlayout.session.api import plan
+from zlayout.session.session import plan
 from zlayout.spec.load import load_project
 from zlayout.spec.model import Project
 

@@ -588,12 +588,14 @@ def plan(
     with Console().starting():
         from zlayout.cli.plan import PlanTerminal, command_line
         from zlayout.cli.reports import parse_reports
+        from zlayout.planner.work import PlanOptions
         from zlayout.session.project import parse_budget, parse_duration
         from zlayout.session.session import PlanRequest, Session
 
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
-    limits = (allow_full_rewrite, budget, sample, branch, parse_duration(avoid_hot), include_rarely_read)
-    request = PlanRequest(select or (), exclude or (), Reading(parallelism, timeout), *limits)
+    limits = PlanOptions(allow_full_rewrite, budget, include_rarely_read=include_rarely_read)
+    hot, reading = parse_duration(avoid_hot), Reading(parallelism, timeout)
+    request = PlanRequest(select or (), exclude or (), reading, limits, sample, branch, hot)
     terminal = PlanTerminal(
         Console(color, verbose=verbose, summary=summary),
         "json" if as_json else output,
@@ -639,12 +641,14 @@ def apply(
     with Console().starting():
         from zlayout.cli.apply import ApplyTerminal, EventsTerminal, apply_command
         from zlayout.cli.reports import parse_reports
+        from zlayout.planner.work import PlanOptions
         from zlayout.session.project import parse_budget, parse_duration
         from zlayout.session.session import ApplyOptions, PlanRequest
 
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
-    limits = (allow_full_rewrite, budget, None, branch, parse_duration(avoid_hot), include_rarely_read)
-    request = PlanRequest(select or (), exclude or (), Reading(parallelism, timeout), *limits, stale=stale)
+    limits = PlanOptions(allow_full_rewrite, budget, include_rarely_read=include_rarely_read)
+    hot, reading = parse_duration(avoid_hot), Reading(parallelism, timeout)
+    request = PlanRequest(select or (), exclude or (), reading, limits, None, branch, hot, stale=stale)
     settings = ApplyOptions(verify, all_or_nothing, concurrent_tables, max_minutes, ignore_window)
     as_events = (as_json or output == "json") and not reports.take_stdout
     kind = EventsTerminal if as_events else ApplyTerminal

@@ -30,10 +30,11 @@ def command_line(name: str, request: PlanRequest, project: Path, planfile: Path 
     if planfile is not None:
         return shlex.join(["zlayout", name, str(planfile), *where])
     excluded = [part for pattern in request.exclude for part in ("--exclude", pattern)]
-    full = ["--allow-full-rewrite"] if request.allow_full_rewrite else []
-    budget = [] if request.max_rewrite_bytes is None else ["--max-rewrite-bytes", str(request.max_rewrite_bytes)]
+    full = ["--allow-full-rewrite"] if request.options.allow_full_rewrite else []
+    size = request.options.max_rewrite_bytes
+    budget = [] if size is None else ["--max-rewrite-bytes", str(size)]
     hot = [] if request.avoid_hot is None else ["--avoid-hot", f"{int(request.avoid_hot.total_seconds()) // 60}m"]
-    rarely_read = ["--include-rarely-read"] if request.include_rarely_read else []
+    rarely_read = ["--include-rarely-read"] if request.options.include_rarely_read else []
     return shlex.join(["zlayout", name, *request.select, *excluded, *full, *budget, *hot, *rarely_read, *where])
 
 

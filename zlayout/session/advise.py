@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zlayout.advisor.costs import column_shares, in_partitions, queries_on
-from zlayout.advisor.model import KeySample, QueryPredicates, Study, TableWorkload
+from zlayout.advisor.costs import column_shares, in_partitions
+from zlayout.advisor.model import KeySample, QueryPredicates, Study
 from zlayout.advisor.query_costs import bound_lengths, declared_layout, fitting, searched
 from zlayout.advisor.study import Progress, Question, rewrite_target, study, with_workload
 from zlayout.errors import Location, SpecError
 from zlayout.formats.registry import backend_for
-from zlayout.report.words import printable
 from zlayout.session.concurrent_reads import read_table
 from zlayout.session.files import write_atomically
 from zlayout.session.import_ import target_size
 from zlayout.session.init import layouts_of, parse_columns
 from zlayout.session.project import known_table, layout_of, load_project, require_count, require_number
 from zlayout.session.rules import layout_of_table
-from zlayout.session.workloads import column_names
+from zlayout.session.workloads import column_names, on_table_of, sources_of
 from zlayout.spark.live import runtime_for
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.layouts import with_layout
 from zlayout.spec.model import CLUSTERING_CURVE, Layout, LayoutSpec, Project, TableName
 from zlayout.table.state import TableState
 from zlayout.tuning import give_back_freed_memory
-from zlayout.workload import Workload, read_workload
+from zlayout.workload import read_workload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -241,30 +239,3 @@ def _declared(project: Project, table: str) -> object:
         return own_layout(load_project(project.root), table).layout
     except SpecError:
         return None
-
-
-def sources_of(given: Sequence[str | Path], spec: LayoutSpec) -> list[Path]:
-    """Return the given workload files, or those of the layout spec. Raises SpecError ZL077 if there are none."""
-    sources = [Path(path) for path in given] or list(spec.workload)
-    if not sources:
-        hint = "use --workload FILE, or put files with queries into workloads/"
-        raise SpecError.of("ZL077", f"no workload is given for {spec.table}, and its layout has none", hint=hint)
-    return sources
-
-
-def on_table_of(workload: Workload, name: TableName, state: TableState) -> TableWorkload:
-    """Return the queries on the table. Raises SpecError ZL073 if none of them can skip files."""
-    found = queries_on(workload, name, state)
-    if found.queries:
-        return found
-    if found.coverage.queries:
-        reasons = Counter(u.reason for u in found.unused).most_common(3)
-        hint = "; ".join(f"{count} times: {reason}" for reason, count in reasons)
-        raise SpecError.of(
-            "ZL073",
-            f"no query of the workload has a condition that can skip files of {name}",
-            hint=hint or "use conditions that compare a column with a constant",
-        )
-    others = sorted({s.table for s in workload.scans})
-    hint = f"the queries read {printable(', '.join(others))[:200]}" if others else "no query could be read"
-    raise SpecError.of("ZL073", f"no query of the workload reads {name}", hint=hint)

@@ -23,13 +23,12 @@ from zlayout.planner.run_report import TableResult
 from zlayout.planner.work import PlanOptions
 from zlayout.predicate.model import Predicate, columns
 from zlayout.predicate.parse import quote_column, to_sql
-from zlayout.session.advise import on_table_of, sources_of
 from zlayout.session.concurrent_reads import TIMEOUT, Reading, read_one, read_table
 from zlayout.session.plan import Planned, ProjectPlan, as_plan, plan_specs
 from zlayout.session.project import known_table
 from zlayout.session.rules import Declared, layouts_of_tables, on_branch, table_on
 from zlayout.session.sampling import SAMPLE_BYTES
-from zlayout.session.workloads import Expected, column_names, expected, with_forecast
+from zlayout.session.workloads import Expected, column_names, expected, on_table_of, sources_of, with_forecast
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import MAIN, LayoutSpec, Project, TableName
 from zlayout.table.state import TableState

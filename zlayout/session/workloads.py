@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os.path
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,11 +16,11 @@ import numpy as np
 
 from zlayout.advisor import query_costs
 from zlayout.advisor.costs import column_shares, costs, in_partitions, queries_on
-from zlayout.advisor.model import Costs, QueryPredicates, TableQuery, Use
+from zlayout.advisor.model import Costs, QueryPredicates, TableQuery, TableWorkload, Use
 from zlayout.advisor.query_costs import better_layout
 from zlayout.advisor.study import present_files
 from zlayout.advisor.worth import worth
-from zlayout.errors import Diagnostic, first_line
+from zlayout.errors import Diagnostic, SpecError, first_line
 from zlayout.formats.base import Backend
 from zlayout.planner.model import UNFIT, BetterLayout, QueryCost, Status, WorkloadForecast
 from zlayout.planner.notes import partitioning
@@ -28,11 +29,11 @@ from zlayout.planner.proposal import Proposal
 from zlayout.planner.sampled import columns_to_sample, files_to_sample
 from zlayout.planner.waiting import least_read, may_wait, unread_notes
 from zlayout.planner.work import Decision, PlanOptions
-from zlayout.report.words import share, size
+from zlayout.report.words import printable, share, size
 from zlayout.session.concurrent_reads import Reading, no_answer, read_tables
 from zlayout.session.proposing import Planned, proposed, unreadable
 from zlayout.session.sampling import SEED
-from zlayout.spec.model import LayoutSpec, Project
+from zlayout.spec.model import LayoutSpec, Project, TableName
 from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.state import TableState
 from zlayout.workload import Query, Workload, read_workload
@@ -97,6 +98,33 @@ class Workloads:
                 names = column_names(state)
                 found |= {".".join(parts[n:]).lower(): names for n in range(len(parts))}
         return found
+
+
+def sources_of(given: Sequence[str | Path], spec: LayoutSpec) -> list[Path]:
+    """Return the given workload files, or those of the layout spec. Raises SpecError ZL077 if there are none."""
+    sources = [Path(path) for path in given] or list(spec.workload)
+    if not sources:
+        hint = "use --workload FILE, or put files with queries into workloads/"
+        raise SpecError.of("ZL077", f"no workload is given for {spec.table}, and its layout has none", hint=hint)
+    return sources
+
+
+def on_table_of(workload: Workload, name: TableName, state: TableState) -> TableWorkload:
+    """Return the queries on the table. Raises SpecError ZL073 if none of them can skip files."""
+    found = queries_on(workload, name, state)
+    if found.queries:
+        return found
+    if found.coverage.queries:
+        reasons = Counter(u.reason for u in found.unused).most_common(3)
+        hint = "; ".join(f"{count} times: {reason}" for reason, count in reasons)
+        raise SpecError.of(
+            "ZL073",
+            f"no query of the workload has a condition that can skip files of {name}",
+            hint=hint or "use conditions that compare a column with a constant",
+        )
+    others = sorted({s.table for s in workload.scans})
+    hint = f"the queries read {printable(', '.join(others))[:200]}" if others else "no query could be read"
+    raise SpecError.of("ZL073", f"no query of the workload reads {name}", hint=hint)
 
 
 def present_cost(spec: LayoutSpec, state: TableState, backend: Backend) -> QueryCost | None:

@@ -71,8 +71,8 @@ def test_a_saved_plan_is_stale_when_the_name_leads_to_a_copy(cli: Cli, unity: Un
         assert DeltaTable(tmp_path / place).version() == 1
     unity.add("main.sales.orders", f"file:{tmp_path}/here/")  # the same location, written differently
     assert "No changes" not in cli("plan").out
-    from zlayout.session.api import read_plan
     from zlayout.session.project import load_project
+    from zlayout.session.session import read_plan
 
     assert read_plan(load_project(), "plan.json").has_changes
 

@@ -11,10 +11,10 @@ from pyiceberg.catalog import Catalog, load_catalog
 from support.projects import Cli
 
 from zlayout.errors import SpecError, TableError
-from zlayout.session.api import drift, plan, read_plan
 from zlayout.session.inspect import inspect
 from zlayout.session.plan_file import write_plan
 from zlayout.session.project import load_project
+from zlayout.session.session import drift, plan, read_plan
 from zlayout.spec.model import Project
 
 PROJECT = """version: 1
