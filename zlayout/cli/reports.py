@@ -51,10 +51,13 @@ class Reports:
         exit_code: the exit code of the command, which is an output.
         """
         self.write(report, console)
-        report_to_github(seen_from(self._shown(report), _below_checkout(os.environ)), exit_code, os.environ)
+        if os.environ.keys() & {"GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT"}:
+            report_to_github(seen_from(self._shown(report), _below_checkout(os.environ)), exit_code, os.environ)
 
     def write(self, report: Plan | RunReport, console: Console) -> None:
         """Write all reports. Raises SpecError ZL061 and ZL086."""
+        if not self.wanted:
+            return
         shown = self._shown(report)
         for name, path in self.wanted:
             text = REPORTERS[name](

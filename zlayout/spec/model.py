@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -199,7 +200,7 @@ class ZorderColumn:
     id: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, which prevent cached properties
 class Layout:
     """All settings that determine which row goes to which file, once the partitioning is known.
 
@@ -279,7 +280,7 @@ class Layout:
         columns = tuple(replace(column, id=id_) for column, id_ in zip(self.columns, ids, strict=True))
         return replace(self, columns=columns)
 
-    @property
+    @cached_property
     def layout_id(self) -> str:
         """The first 16 hex digits of the SHA-256 of the canonical JSON of the effective layout settings.
 

@@ -17,6 +17,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType, StructType, TimestampType
 
+from zlayout import reading
 from zlayout.errors import Location, Refused
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.iceberg.backend import IcebergBackend
@@ -182,6 +183,21 @@ def test_iceberg_columns_are_read_by_field_id(catalog: Catalog, config: CatalogC
     by_id = dict(zip(found.keys["id"].to_pylist(), found.keys["town"].to_pylist(), strict=True))
     assert by_id[71] == "city 1"
     assert found.keys["city"].null_count == 6000
+
+
+def test_only_a_part_of_a_data_file_is_read(
+    catalog: Catalog, config: CatalogConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit for metadata files, which are read as a whole, does not apply to data files."""
+    random = np.random.default_rng(1)
+    noise = pa.table({"id": ROWS["id"], "city": pa.array(random.bytes(10).hex() for _ in range(6000))})
+    catalog.create_table("db.t", noise.schema).append(noise)
+    backend = IcebergBackend(config, runtime(config, tmp_path))
+    state = backend.observe(NAME, ("id",))
+    limit = int(state.files.bytes[0]) - 1
+    monkeypatch.setattr(reading, "MAX_METADATA_BYTES", limit)
+    found = backend.sample_keys(NAME, state, np.arange(1), ("id",), 10**6, 1)
+    assert (len(found), found.bytes_read < limit) == (6000, True)
 
 
 def test_other_files_than_parquet_are_named(catalog: Catalog, config: CatalogConfig, tmp_path: Path) -> None:

@@ -156,7 +156,6 @@ def loaded_catalog(catalog: CatalogConfig) -> Iterator[Catalog]:
     To load a catalog takes several requests to its service, and as much time as to read a small table. Therefore a
     loaded catalog is used again for MAX_SECONDS_OF_USE, unless the block raised an error.
     """
-    _require_sqlite_file(catalog)
     # Without this, pyiceberg would create the tables of a catalog that does not exist.
     properties = pyiceberg_properties(catalog) | {"init_catalog_tables": "false"}
     idle = _idle.setdefault((catalog.name, tuple(sorted(properties.items()))), SimpleQueue())
@@ -165,6 +164,7 @@ def loaded_catalog(catalog: CatalogConfig) -> Iterator[Catalog]:
         while until < time.monotonic():
             until, loaded = idle.get_nowait()
     if loaded is None or until < time.monotonic():
+        _require_sqlite_file(catalog)
         _require_plain_tables(catalog)
         until, loaded = time.monotonic() + MAX_SECONDS_OF_USE, _load(catalog, properties)
     yield loaded
@@ -190,17 +190,19 @@ def open_catalog(catalog: CatalogConfig, properties: Mapping[str, str]) -> Catal
     from pyiceberg.catalog import AVAILABLE_CATALOGS, CatalogType
     from pyiceberg.io import load_file_io
 
-    own = _without_classes(properties) | _METADATA_IO | {CATALOG: catalog.name}
+    own = _without_classes(properties) | {CATALOG: catalog.name}
+    for_metadata = own | _METADATA_IO
     if catalog.type == "rest":
         from zlayout.formats.iceberg.read.rest import ClosedRestCatalog
 
-        return ClosedRestCatalog(_declared(catalog, own))
-    loaded = AVAILABLE_CATALOGS[CatalogType(catalog.type)](catalog.name, dict(own))
+        return ClosedRestCatalog(_declared(catalog, for_metadata))
+    loaded = AVAILABLE_CATALOGS[CatalogType(catalog.type)](catalog.name, dict(for_metadata))
     if (client := getattr(loaded, "glue", None)) is not None:
         limit_responses(client)
 
-    def without_table_properties(properties: object = None, location: str | None = None) -> FileIO:  # noqa: ARG001
-        return load_file_io(own, location)
+    def without_table_properties(properties: object = None, location: str | None = None) -> FileIO:
+        # pyiceberg passes the properties of a table once it has read its metadata
+        return load_file_io(for_metadata if properties is None else own, location)
 
     loaded._load_file_io = without_table_properties  # type: ignore[method-assign]
     return loaded
