@@ -28,7 +28,6 @@ from typing import Any
 
 from results import replace_section
 
-from zlayout.formats.registry import FORMATS
 from zlayout.spark import versions
 
 HERE = Path(__file__).parent
@@ -96,9 +95,7 @@ def make_arms(folder: Path, scale: float) -> dict[str, list[str]]:
     tools = Path(sys.executable).parent
     generator = [str(tools / "tpchgen-cli"), "parquet", "-s", str(scale), "--tables=lineitem", "--output-dir=tpch"]
     subprocess.run(generator, check=True, cwd=folder, stdout=subprocess.DEVNULL)
-    package_of = FORMATS["delta"].traits.spark_package
-    assert package_of is not None
-    by_ivy = ["spark.jars.packages", str(package_of(versions.installed()))]
+    by_ivy = ["spark.jars.packages", versions.installed().delta_package]
     generate = [sys.executable, "-c", GENERATE, *by_ivy]
     subprocess.run(generate, check=True, cwd=folder)
     return {

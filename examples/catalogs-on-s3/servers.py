@@ -21,8 +21,8 @@ from support.rest import rest_server  # noqa: E402
 from support.servers import CREDENTIALS, s3_server  # noqa: E402
 
 from zlayout import load_project  # noqa: E402
-from zlayout.formats.storage import hadoop_conf, iceberg_conf  # noqa: E402
 from zlayout.spark.session import SparkRuntime  # noqa: E402
+from zlayout.spec.client_options import hadoop_conf, iceberg_conf  # noqa: E402
 from zlayout.spec.model import CatalogConfig, Project  # noqa: E402
 
 ROWS = """

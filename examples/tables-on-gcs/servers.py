@@ -24,7 +24,7 @@ sys.path.insert(0, str(HERE.parents[1] / "tests"))
 from support.gcs import gcs_server, upload  # noqa: E402
 
 from zlayout import load_project  # noqa: E402
-from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties  # noqa: E402
+from zlayout.spec.client_options import pyiceberg_properties  # noqa: E402
 from zlayout.spec.model import CatalogConfig  # noqa: E402
 
 ROWS, FILES = 40_000, 8

@@ -27,9 +27,9 @@ from support.rest import rest_server
 from support.servers import CREDENTIALS, free_port, s3_server
 
 from zlayout.errors import Location
-from zlayout.formats.storage import hadoop_conf
 from zlayout.spark import versions
 from zlayout.spark.session import SparkRuntime
+from zlayout.spec.client_options import hadoop_conf
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
 
 BUCKET = "zlayout-tables"

@@ -27,8 +27,7 @@ from support.s3_proxy import Failure, Fault, Proxy, s3_proxy
 from support.servers import CREDENTIALS, free_port, s3_server
 
 from zlayout.errors import Location
-from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties
-from zlayout.formats.storage import deltalake_options
+from zlayout.spec.client_options import deltalake_options, pyiceberg_properties
 from zlayout.spec.model import CatalogConfig
 
 pytestmark = pytest.mark.long

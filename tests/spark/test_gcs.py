@@ -12,7 +12,7 @@ from spark.projects import DELTA, ICEBERG, DiskProject, make_events
 from support.gcs import CREDENTIALS, gcs_server, upload
 from support.servers import free_port
 
-from zlayout.formats.storage import deltalake_options
+from zlayout.spec.client_options import deltalake_options
 from zlayout.spec.load import load_project
 
 BUCKET, ROWS, FILES = "lake", 4000, 8

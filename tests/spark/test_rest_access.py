@@ -24,11 +24,11 @@ from support.unreferenced import unreferenced
 
 from zlayout.errors import TableError
 from zlayout.formats.iceberg.backend import IcebergBackend
-from zlayout.formats.iceberg.catalog_conf import spark_catalog_conf
 from zlayout.formats.iceberg.write.staging import Staged
 from zlayout.planner.work import PlanOptions
 from zlayout.session.plan import Planned, plan_table
 from zlayout.spark.session import SparkRuntime
+from zlayout.spec.client_options import spark_catalog_conf
 from zlayout.spec.load import load_project
 from zlayout.spec.model import CatalogConfig, TableName
 

@@ -6,10 +6,10 @@ import pytest
 from support.fake_rest import Canary, Responses, canary, fake_rest
 
 from zlayout.errors import EngineError, Location
-from zlayout.formats.iceberg.catalog_conf import spark_catalog_conf
-from zlayout.formats.iceberg.format import IcebergFormat
 from zlayout.formats.iceberg.write.jvm import IcebergJvm
+from zlayout.spark.classes import add_own_classes
 from zlayout.spark.session import SparkRuntime
+from zlayout.spec.client_options import spark_catalog_conf
 from zlayout.spec.model import CatalogConfig, TableName
 
 TOKEN = "the-token-of-the-catalog"
@@ -45,7 +45,7 @@ def test_a_server_chooses_no_address_for_the_token(
         catalog = CatalogConfig(name, "iceberg", "rest", options, Location("zlayout.yaml"))
         for setting, value in spark_catalog_conf(catalog).items():
             runtime.session.conf.set(setting, value)
-        IcebergFormat().session_started(runtime.session, [catalog])
+        add_own_classes(runtime.session, [catalog])
         with pytest.raises(EngineError) as caught:
             IcebergJvm(runtime.session).load(TableName(name, ("db",), "none"))
     assert foreign.requests == []

@@ -12,10 +12,11 @@ from support.runs import apply_planned
 from zlayout.errors import Refused
 from zlayout.formats.delta.write import log_store
 from zlayout.formats.delta.write.jvm import DeltaJvm
-from zlayout.formats.delta.write.log_store import require_exclusive_commits, use_conditional_puts
-from zlayout.formats.storage import CONDITIONAL_PUT, deltalake_options
+from zlayout.formats.delta.write.log_store import require_exclusive_commits
 from zlayout.session.plan import plan_table
 from zlayout.session.results import Applied
+from zlayout.spark.classes import CONDITIONAL_PUT, use_conditional_puts
+from zlayout.spec.client_options import deltalake_options
 
 
 @pytest.mark.long  # tests/spark/test_catalogs.py plans, applies and conflicts on S3 each day

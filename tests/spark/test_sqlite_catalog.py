@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from zlayout.formats.iceberg.catalog_conf import spark_catalog_conf, sqlite_file
 from zlayout.spark.jvm import jvm_of
+from zlayout.spec.client_options import spark_catalog_conf, sqlite_file
 from zlayout.spec.load import load_project
 
 

@@ -17,11 +17,11 @@ from support.builders import make_layout, make_spec
 from support.runs import plan_and_apply
 
 import zlayout
-from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties
 from zlayout.predicate.model import In
 from zlayout.session.trial import scan
 from zlayout.spark.jvm import frame_of, java_sessions, jvm_of, scala_seq
 from zlayout.spark.live import LiveRuntime
+from zlayout.spec.client_options import pyiceberg_properties
 from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.state import TableState
 

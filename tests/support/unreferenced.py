@@ -9,7 +9,7 @@ import pyarrow.fs as pa_fs
 from zlayout.formats.delta.names import Names
 from zlayout.formats.delta.read.location import delta_location, table_files
 from zlayout.formats.iceberg.read.catalog import load_table
-from zlayout.formats.storage import deltalake_options
+from zlayout.spec.client_options import deltalake_options
 from zlayout.spec.model import CatalogConfig, TableName
 
 

@@ -13,7 +13,7 @@ from support.memory_format.store import MemoryTable
 
 from zlayout.cli.main import run
 from zlayout.errors import SpecError
-from zlayout.formats.registry import FORMATS, backend_for
+from zlayout.formats.registry import backend_for
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.load import load_project
 from zlayout.spec.model import TableName
@@ -25,7 +25,7 @@ LAYOUT = "version: 1\ntable: mem.db.t\nzorder: {columns: [a, b]}\nfiles: {target
 @pytest.fixture
 def memory(monkeypatch: pytest.MonkeyPatch) -> MemoryFormat:
     format = MemoryFormat()
-    monkeypatch.setitem(FORMATS, "memory", format)
+    format.add(monkeypatch)
     return format
 
 

@@ -17,10 +17,11 @@ from jsonschema import Draft202012Validator
 
 import zlayout
 from zlayout.cli.app import app
-from zlayout.formats.registry import FORMATS
 from zlayout.secrets import without_secrets
 from zlayout.spark import versions
 from zlayout.spark.configuration import packages
+from zlayout.spec.client_options import spark_catalog_conf
+from zlayout.spec.formats import FORMATS
 from zlayout.spec.load import load_project
 
 ROOT = Path(__file__).parents[2]
@@ -118,8 +119,7 @@ def test_the_session_of_glue_has_the_catalog_that_zlayout_expects(tmp_path: Path
     """What `apply` compares in a session that it is given (ZL207, ZL208), for the project of the page."""
     (tmp_path / "zlayout.yaml").write_text(GLUE_PAGE.partition("```yaml\n")[2].partition("```")[0])
     (catalog,) = load_project(tmp_path, {}).catalogs.values()
-    iceberg = FORMATS["iceberg"]
-    expected = {"spark.sql.extensions": iceberg.traits.spark_extension} | iceberg.catalog_conf(catalog)
+    expected = {"spark.sql.extensions": FORMATS["iceberg"].spark_extension} | spark_catalog_conf(catalog)
     given = dict(
         each.split("=", 1) for each in example("glue-job.yaml")["DefaultArguments"]["--conf"].split(" --conf ")
     )

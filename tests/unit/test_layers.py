@@ -11,12 +11,11 @@ import pytest
 from support.sources import PACKAGE, SOURCES, nodes, tree
 
 # The folders in `zlayout/formats` that hold a format.
-FORMATS = sorted(path.parent.name for path in PACKAGE.glob("formats/*/format.py"))
+FORMATS = sorted(path.parent.name for path in PACKAGE.glob("formats/*/backend.py"))
 # From the lowest to the highest. A module belongs to the longest name that it begins with, and may import modules of
 # its own layer and of lower ones. ARCHITECTURE.md says what the packages hold.
 LAYERS = (
     ("zlayout", "secrets", "tuning", "reading", "sql_text", "sqlite_files", "message_text", "signals", "errors"),
-    ("spark.versions", "formats.format", "formats.registry", *(f"formats.{name}.format" for name in FORMATS)),
     ("table",),
     ("predicate",),
     ("spec",),
@@ -24,20 +23,21 @@ LAYERS = (
     ("planner",),
     ("records",),
     ("report",),
-    ("spark", "formats.storage"),
+    ("spark",),
     ("rewrite",),
-    ("formats", "formats.iceberg.catalog_conf"),
+    ("formats",),
     tuple(f"formats.{name}.read" for name in FORMATS),
     ("formats.kernel",),
     tuple(f"formats.{name}.write" for name in FORMATS),
     tuple(f"formats.{name}" for name in FORMATS),
+    ("formats.registry",),
     ("advisor",),
     ("session",),
     ("cli", "__main__"),
 )
-# Modules that name others to be imported when they are first used: the public API, and the registry of formats, which
-# is asked by the specification and creates backends. Their imports inside functions and for type checks do not count.
-LATE = {"zlayout", *LAYERS[1]}
+# The public API names modules to be imported when they are first used. Its imports for type checks do not count. All
+# other imports do, also those inside functions.
+LATE = {"zlayout"}
 ENGINES = ("pyspark", "py4j", "delta", "deltalake", "pyiceberg")
 SHELL = ("typer", "rich")
 

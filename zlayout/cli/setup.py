@@ -9,7 +9,6 @@ from pathlib import Path
 
 from zlayout.cli.console import Console
 from zlayout.errors import Location, SpecError, TableError, ZlayoutError
-from zlayout.formats.registry import FORMATS
 from zlayout.report.words import printable, without_commands, wrapped
 from zlayout.secrets import without_secrets
 from zlayout.session.concurrent_reads import Reading
@@ -17,6 +16,7 @@ from zlayout.session.doctor import CheckStatus, Step, doctor
 from zlayout.session.import_ import ImportedLayout, NotImported, import_layout, import_tables, is_pattern
 from zlayout.session.init import DEFAULTS, check_format, check_type, init, require_new, split_columns, type_of_uri
 from zlayout.session.project import layout_of, load_project
+from zlayout.spec.formats import FORMATS
 from zlayout.spec.layouts import parse_table
 from zlayout.spec.load import PROJECT_FILE, shown
 from zlayout.spec.model import Project
@@ -78,7 +78,7 @@ def _asked(given: Mapping[str, str], console: Console) -> dict[str, str]:
         return answers[name]
 
     format = need("format", FORMAT, check_format)
-    types = FORMATS[format].traits.catalog_types
+    types = FORMATS[format].catalog_types
     need("table", TABLE, lambda table: parse_table(table, Location("--table")))
     need("columns", COLUMNS)
     of_uri = type_of_uri(format, answers["uri"]) if answers["uri"] else None
@@ -97,7 +97,7 @@ def _asked(given: Mapping[str, str], console: Console) -> dict[str, str]:
 
 
 def _type_question(format: str, default: str) -> str:
-    return f"Type of the catalog, {_either(tuple(FORMATS[format].traits.catalog_types))}{default and f' [{default}]'}"
+    return f"Type of the catalog, {_either(tuple(FORMATS[format].catalog_types))}{default and f' [{default}]'}"
 
 
 def _either(words: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from zlayout.errors import first_line
-from zlayout.formats.storage import Store, gcs_endpoint, properties, s3_access, stores
+from zlayout.spec.client_options import Store, gcs_endpoint, properties, s3_access, stores
 from zlayout.spec.model import CatalogConfig
 
 # The limits on a single request to a catalog. `zlayout.session.concurrent_reads` limits the reading of a whole table.

@@ -1,21 +1,40 @@
-"""The only list of table formats, by the value of `catalogs.<name>.format`."""
+"""Opens the catalogs of each format. Modules of a format are imported when its first catalog is opened."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
-
-from zlayout.formats.delta.format import DeltaFormat
-from zlayout.formats.iceberg.format import IcebergFormat
 
 if TYPE_CHECKING:
     from zlayout.formats.base import Backend
-    from zlayout.formats.format import Format
+    from zlayout.formats.iceberg.trials import IcebergTrials
     from zlayout.spark.session import SparkRuntime
     from zlayout.spec.model import CatalogConfig
 
-FORMATS: dict[str, Format] = {format.traits.name: format for format in (DeltaFormat(), IcebergFormat())}
+
+def _delta(catalog: CatalogConfig, runtime: SparkRuntime) -> Backend:
+    from zlayout.formats.delta.backend import DeltaBackend
+
+    return DeltaBackend(catalog, runtime)
+
+
+def _iceberg(catalog: CatalogConfig, runtime: SparkRuntime) -> Backend:
+    from zlayout.formats.iceberg.backend import IcebergBackend
+
+    return IcebergBackend(catalog, runtime)
+
+
+# By the names in `zlayout.spec.formats`.
+BACKENDS: dict[str, Callable[[CatalogConfig, SparkRuntime], Backend]] = {"delta": _delta, "iceberg": _iceberg}
 
 
 def backend_for(catalog: CatalogConfig, runtime: SparkRuntime) -> Backend:
-    """Return the backend for one catalog. Only modules of the catalog's format are imported."""
-    return FORMATS[catalog.format].open(catalog, runtime)
+    """Return the backend for one catalog, without connecting to the catalog."""
+    return BACKENDS[catalog.format](catalog, runtime)
+
+
+def trials_in(catalog: CatalogConfig, runtime: SparkRuntime) -> IcebergTrials:
+    """Return the trials of the tables of a catalog whose format has branches, without connecting to the catalog."""
+    from zlayout.formats.iceberg.trials import IcebergTrials
+
+    return IcebergTrials(catalog, runtime)

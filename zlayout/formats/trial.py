@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from zlayout.errors import Refused
 from zlayout.message_text import first_of
 from zlayout.spec.model import TableName
-from zlayout.table.state import TableState
 
 # Each branch that zlayout made has a table property of its own: `zlayout.trial.NAME`.
 TRIAL = "zlayout.trial"
@@ -78,50 +76,6 @@ class Trial:
     def published(self) -> bool:
         """Whether main has every commit of the branch."""
         return self.known and not self.commits
-
-
-class Trials(Protocol):
-    """What a format provides for the trials of the tables of one catalog."""
-
-    def read(self, name: TableName) -> Trial | None:
-        """Read the trial on the branch of a name without a JVM; None if there is no branch of this name.
-
-        Raises:
-            Refused: If the name is that of a tag.
-            TableError: If the metadata cannot be read.
-        """
-        ...
-
-    def rows(self, trial: Trial) -> tuple[int, int] | None:
-        """Return the number of live rows of main and that of the branch; None if one is not known exactly."""
-        ...
-
-    def begin(self, name: TableName, state: TableState) -> None:
-        """Create the branch of a name at the observed version of the table.
-
-        Raises:
-            CommitUnknown: If it is unknown whether the commit was made.
-            EngineError: If the commit failed for another reason.
-        """
-        ...
-
-    def publish(self, trial: Trial) -> None:
-        """Fast-forward main to the branch, if neither has changed since the trial was read.
-
-        Raises:
-            CommitUnknown: If it is unknown whether the commit was made.
-            EngineError: If the commit failed for another reason.
-        """
-        ...
-
-    def drop(self, trial: Trial) -> None:
-        """Remove the branch, if it has not changed since the trial was read.
-
-        Raises:
-            CommitUnknown: If it is unknown whether the commit was made.
-            EngineError: If the commit failed for another reason.
-        """
-        ...
 
 
 def require_publishable(trial: Trial) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from zlayout.errors import TableError, first_line
 from zlayout.formats.access import CONNECT_SECONDS, READ_SECONDS
-from zlayout.formats.storage import s3_access
+from zlayout.spec.client_options import s3_access
 from zlayout.spec.model import CatalogConfig
 from zlayout.table.location import S3_SCHEMES
 

@@ -8,7 +8,6 @@ import unicodedata
 from collections.abc import Callable
 from typing import TypeVar
 
-from zlayout.formats.registry import FORMATS
 from zlayout.planner.actions import (
     ChangeClustering,
     ChangePartitioning,
@@ -19,6 +18,7 @@ from zlayout.planner.actions import (
 )
 from zlayout.planner.model import Status, TablePlan
 from zlayout.planner.run_report import ResultStatus
+from zlayout.spec.formats import FORMATS
 
 T = TypeVar("T", int, float)
 
@@ -141,12 +141,12 @@ def money(value: float) -> str:
 
 def version_word(format: str) -> str:
     """Return the word that a format has for a version of a table: version or snapshot."""
-    return FORMATS[format].traits.version_word if format in FORMATS else "version"
+    return FORMATS[format].version_word if format in FORMATS else "version"
 
 
 def cleanup(format: str) -> str:
     """Return when the format removes replaced files from storage, in words that follow "until"."""
-    return FORMATS[format].traits.cleanup if format in FORMATS else "old versions are removed"
+    return FORMATS[format].cleanup if format in FORMATS else "old versions are removed"
 
 
 def property_reason(change: PropertyChange) -> str:

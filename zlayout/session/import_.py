@@ -16,7 +16,7 @@ import numpy as np
 
 from zlayout.errors import SpecError, ZlayoutError
 from zlayout.formats.base import Backend, Listed
-from zlayout.formats.registry import FORMATS, backend_for
+from zlayout.formats.registry import backend_for
 from zlayout.report.words import printable
 from zlayout.session.concurrent_reads import TIMEOUT, Reading, no_answer, read_here, read_table, read_tables
 from zlayout.session.files import write_result
@@ -31,6 +31,7 @@ from zlayout.session.project import (
 )
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.check import validate
+from zlayout.spec.formats import FORMATS
 from zlayout.spec.layouts import layout_spec
 from zlayout.spec.load import WILDCARDS, shown
 from zlayout.spec.model import CLUSTERING_CURVE, Project, TableName
@@ -183,7 +184,7 @@ def target_size(state: TableState) -> int:
     Files up to the typical size contain half of the bytes of the table. The size is rounded to a power of two from
     1 MiB to 1 GiB. With fewer than 4 files, the result is DEFAULT_SIZE.
     """
-    text = state.properties.get(FORMATS[state.format].traits.target_size_property, "")
+    text = state.properties.get(FORMATS[state.format].target_size_property, "")
     if (size := _java_size(text)) > 0:
         return size
     if len(state.files) < 4:

@@ -12,9 +12,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from zlayout.errors import Location, SpecError
-from zlayout.formats.registry import FORMATS
 from zlayout.session.files import hint_for, write_atomically
 from zlayout.spec.check import column_hint, schema_text
+from zlayout.spec.formats import FORMATS
 from zlayout.spec.layouts import parse_table
 from zlayout.spec.load import load_project
 from zlayout.spec.model import Layout, ZorderColumn
@@ -174,10 +174,10 @@ def check_format(format: str) -> None:
 def _complete(answers: Mapping[str, str]) -> dict[str, str]:
     complete = {key: answers.get(key) or default for key, default in DEFAULTS.items()}
     check_format(complete["format"])
-    if FORMATS[complete["format"]].traits.type_is_optional:
+    if FORMATS[complete["format"]].type_is_optional:
         complete["uri"] = answers.get("uri", "")
     type_ = complete["type"] = _catalog_type(complete["format"], complete["type"], complete["uri"])
-    keys = FORMATS[complete["format"]].traits.catalog_types[type_]
+    keys = FORMATS[complete["format"]].catalog_types[type_]
     if type_ != type_of_uri(complete["format"], complete["uri"]):
         complete["uri"] = answers.get("uri", "")
     if "warehouse" not in (*keys.required, *keys.any_of):
@@ -188,19 +188,19 @@ def _complete(answers: Mapping[str, str]) -> dict[str, str]:
 def type_of_uri(format: str, uri: str) -> str | None:
     """Return the type of a catalog with this uri, by its scheme; None if the scheme belongs to no type."""
     scheme = uri.partition(":")[0].partition("+")[0].lower()
-    types = FORMATS[format].traits.catalog_types.items()
+    types = FORMATS[format].catalog_types.items()
     return next((name for name, keys in types if scheme in keys.uri_schemes), None)
 
 
 def check_type(format: str, type_: str) -> None:
     """Raise SpecError ZL048 for an unknown catalog type."""
-    types = FORMATS[format].traits.catalog_types
+    types = FORMATS[format].catalog_types
     if type_ not in types:
         raise SpecError.of("ZL048", f"expected a catalog type out of {', '.join(types)}, found {type_!r}")
 
 
 def _catalog_type(format: str, type_: str, uri: str) -> str:
-    types = FORMATS[format].traits.catalog_types
+    types = FORMATS[format].catalog_types
     found = type_ or (type_of_uri(format, uri) if uri else next(iter(types)))
     if found is None:
         known = ", ".join(f"{scheme}:" for keys in types.values() for scheme in keys.uri_schemes)

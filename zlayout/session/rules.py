@@ -10,11 +10,12 @@ from typing import TypeVar
 
 from zlayout.errors import Diagnostic, Location, Refused, SpecError, ZlayoutError
 from zlayout.formats.base import Backend, Listed
-from zlayout.formats.registry import FORMATS, backend_for
+from zlayout.formats.registry import backend_for
 from zlayout.message_text import first_of, quote_value
 from zlayout.session.concurrent_reads import Reading, no_answer, read_tables
 from zlayout.session.project import is_name, select_layouts
 from zlayout.spark.session import SparkRuntime
+from zlayout.spec.formats import FORMATS
 from zlayout.spec.layouts import parse_table
 from zlayout.spec.model import CatalogConfig, LayoutRule, LayoutSpec, Project, TableName
 from zlayout.spec.rules import holds, matches, rule_of, within
@@ -235,7 +236,7 @@ def require_branches(catalog: CatalogConfig, table: TableName) -> None:
     Raises:
         Refused: ZL237.
     """
-    traits = FORMATS[catalog.format].traits
+    traits = FORMATS[catalog.format]
     if table.branch and not traits.branches:
         raise Refused.of(
             "ZL237",

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from zlayout.advisor.model import QueryPredicates, TableQuery
 from zlayout.errors import Diagnostic, EngineError, Refused, SpecError, TableError, ZlayoutError
 from zlayout.formats.base import Backend
-from zlayout.formats.registry import FORMATS, backend_for
-from zlayout.formats.trial import Trial, Trials, require_droppable, require_publishable, require_rows
+from zlayout.formats.registry import backend_for, trials_in
+from zlayout.formats.trial import Trial, require_droppable, require_publishable, require_rows
 from zlayout.message_text import plural, quote_value
 from zlayout.planner.diff import propose, settle
 from zlayout.planner.model import QueryCost, Status
@@ -30,12 +30,15 @@ from zlayout.session.rules import Declared, layouts_of_tables, on_branch, table_
 from zlayout.session.sampling import SAMPLE_BYTES
 from zlayout.session.workloads import Expected, column_names, expected, on_table_of, sources_of, with_forecast
 from zlayout.spark.session import SparkRuntime
+from zlayout.spec.formats import FORMATS
 from zlayout.spec.model import MAIN, LayoutSpec, Project, TableName
 from zlayout.table.state import TableState
 from zlayout.workload import Workload, read_workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from zlayout.formats.iceberg.trials import IcebergTrials
 
 # Existing trials: publish the branch of a trial, or drop it.
 
@@ -49,7 +52,7 @@ def trial_name(project: Project, table: str, branch: str | None) -> TableName:
     name = known_table(project, table)
     trials_of(project, name, SparkRuntime(project))
     if not branch:
-        title = FORMATS[project.catalogs[name.catalog].format].traits.title
+        title = FORMATS[project.catalogs[name.catalog].format].title
         message = f"{name}: a trial of a table of {title} is a branch"
         raise SpecError.of("ZL059", message, hint="use --branch NAME")
     found = table_on(name, None, branch)
@@ -58,21 +61,21 @@ def trial_name(project: Project, table: str, branch: str | None) -> TableName:
     return found
 
 
-def trials_of(project: Project, name: TableName, runtime: SparkRuntime) -> Trials:
+def trials_of(project: Project, name: TableName, runtime: SparkRuntime) -> IcebergTrials:
     """Return the trials of the catalog of a table. Raises SpecError ZL059 if its format has no branches."""
     catalog = project.catalogs[name.catalog]
-    trials = FORMATS[catalog.format].trials(catalog, runtime)
-    if trials is None:
+    traits = FORMATS[catalog.format]
+    if not traits.branches:
         raise SpecError.of(
             "ZL059",
-            f"{name.on('')}: a trial is a branch, and tables of {FORMATS[catalog.format].traits.title} have none",
+            f"{name.on('')}: a trial is a branch, and tables of {traits.title} have none",
             hint="`zlayout plan --sample` forecasts the result, and `zlayout rollback` undoes an apply",
         )
-    return trials
+    return trials_in(catalog, runtime)
 
 
 def read_trial(project: Project, name: TableName, timeout: float = TIMEOUT) -> Trial | None:
-    """Read a trial without a JVM; None if it does not exist. Raises the errors of `Trials.read`, and ZL105."""
+    """Read a trial without a JVM; None if it does not exist. Raises the errors of `IcebergTrials.read`, and ZL105."""
     trials = trials_of(project, name, SparkRuntime(project))
     return read_table(lambda: trials.read(name), name.on(""), timeout)
 

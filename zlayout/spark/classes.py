@@ -7,16 +7,25 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zlayout.spark.jvm import find_class, jvm_of
+from zlayout.spark.jvm import find_class, has_class, jvm_of
+from zlayout.spec.client_options import Store, stores
+from zlayout.spec.model import CatalogConfig
+from zlayout.table.location import S3_SCHEMES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # `public java.lang.String a.b.Some.method(int,java.lang.String) throws ...`
 _SIGNATURE = re.compile(r"\.([\w$]+)\(([^)]*)\)")
+
+CLOSED_REST = "io.zlayout.iceberg.ClosedRestCatalog"
+# Hadoop's S3A can send conditional PUTs since version 3.4.2, which is in Spark 4.1.
+_CONDITIONS = "org.apache.hadoop.fs.Options$CreateFileOptionKeys"
+CONDITIONAL_PUT = "io.zlayout.delta.ConditionalPutLogStore"  # writes the commits of Delta tables on S3
 
 # By class: the methods as `name/number of arguments`, and the constructors as `new/number of arguments`.
 Calls = Mapping[str, tuple[str, ...]]
@@ -112,6 +121,53 @@ def add_class(session: SparkSession, name: str, source: str) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
     loader.addURL(jvm.java.io.File(str(folder)).toURI().toURL())
+
+
+# The classes of zlayout itself, which only the driver has.
+
+
+def add_own_classes(session: SparkSession, catalogs: Iterable[CatalogConfig]) -> None:
+    """Let a session that zlayout has started use the classes with which zlayout protects these catalogs."""
+    catalogs = tuple(catalogs)
+    if any(catalog.format == "delta" and Store.S3 in stores(catalog) for catalog in catalogs):
+        use_conditional_puts(session)
+    if rest := [catalog.name for catalog in catalogs if catalog.format == "iceberg" and catalog.type == "rest"]:
+        close_rest_catalogs(session, rest)
+
+
+def use_conditional_puts(session: SparkSession) -> None:
+    """Let a session commit to Delta tables on S3 by conditional PUTs, unless the user named a log store.
+
+    Options of the session builder would silently replace a log store that is named with spark-submit or in
+    `spark-defaults.conf`. Therefore this changes the configuration of the driver after the session has started. Only
+    the driver writes commits.
+    """
+    context: Any = session.sparkContext
+    if not has_class(jvm_of(session), _CONDITIONS):
+        return  # `require_exclusive_commits` will refuse tables on S3
+    if any(key.removeprefix("spark.").startswith("delta.logStore.") for key, _ in context.getConf().getAll()):
+        return
+    add_class(session, CONDITIONAL_PUT, _source("ConditionalPutLogStore.java"))
+    conf = jvm_of(session).org.apache.spark.SparkEnv.get().conf()
+    for scheme in sorted(S3_SCHEMES):
+        conf.set(f"spark.delta.logStore.{scheme}.impl", CONDITIONAL_PUT)
+
+
+def close_rest_catalogs(session: SparkSession, names: Iterable[str]) -> None:
+    """Let REST catalogs accept no other address from their servers, as `iceberg.read.rest` does for pyiceberg.
+
+    Iceberg itself would obey the server before zlayout sees its properties, and send tokens to the address that it
+    names. Clones of the session have the same configuration.
+    """
+    add_class(session, CLOSED_REST, _source("ClosedRestCatalog.java"))
+    for name in names:
+        prefix = f"spark.sql.catalog.{name}"
+        session.conf.unset(f"{prefix}.type")
+        session.conf.set(f"{prefix}.catalog-impl", CLOSED_REST)
+
+
+def _source(file: str) -> str:
+    return files(__package__).joinpath(file).read_text(encoding="utf-8")
 
 
 def _compiled(jvm: Any, source: str) -> Any:

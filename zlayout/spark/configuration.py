@@ -12,10 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from zlayout.errors import Refused, ZlayoutError
-from zlayout.formats.registry import FORMATS
-from zlayout.formats.storage import Store, hadoop_conf, stores
 from zlayout.spark import versions
 from zlayout.spark.versions import Release
+from zlayout.spec.client_options import Store, hadoop_conf, spark_catalog_conf, stores
+from zlayout.spec.formats import FORMATS
 from zlayout.spec.model import CatalogConfig, Project
 
 TIME_ZONE = "spark.sql.session.timeZone"
@@ -71,7 +71,7 @@ def project_conf(project: Project, *, submitted: bool) -> dict[str, str]:
         project: The project.
         submitted: Whether spark-submit started the process. It then sets the master.
     """
-    traits = [each.traits for each in FORMATS.values()]
+    traits = FORMATS.values()
     conf = {
         "spark.sql.extensions": ",".join(each.spark_extension for each in traits if each.spark_extension),
         **SESSION_CONF,
@@ -87,7 +87,7 @@ def project_conf(project: Project, *, submitted: bool) -> dict[str, str]:
         conf |= each.spark_conf
         conf |= each.local_spark_conf if master.startswith("local") else {}
     for catalog in project.catalogs.values():
-        conf |= FORMATS[catalog.format].catalog_conf(catalog) | hadoop_conf(catalog)
+        conf |= spark_catalog_conf(catalog) | hadoop_conf(catalog)
     if submitted:
         conf.pop(f"spark.hadoop.{S3_CLIENT}", None)  # `configure_hadoop` sets it if the cluster does not
     else:
@@ -106,8 +106,7 @@ def packages(catalogs: Iterable[CatalogConfig]) -> tuple[str, ...]:
     catalogs = tuple(catalogs)
     release = versions.installed()
     found = {store for catalog in catalogs for store in stores(catalog)}
-    of_formats = (format.traits.spark_package for format in FORMATS.values())
-    named = [jar for package in of_formats if package and (jar := package(release))]
+    named = [jar for jar in (release.delta_package, release.iceberg_package) if jar]
     named += [versions.JDBC_PACKAGES[name] for name in sorted({*_dialects(catalogs)} & {*versions.JDBC_PACKAGES})]
     named += [package for store in sorted(found) for package in _STORE_PACKAGES[store](release)]
     return tuple(named)

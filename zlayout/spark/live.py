@@ -15,11 +15,19 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from zlayout.errors import Diagnostic, EngineError, Refused
-from zlayout.formats.registry import FORMATS
-from zlayout.formats.storage import RESOLVING_FILE_IO, S3_FILE_IO, Store, buckets, s3_access, stores
 from zlayout.spark.configuration import S3_CLIENT, SESSION_CONF, TIME_ZONE, connect_refused
 from zlayout.spark.jvm import java_sessions, jvm_of, refresh_table
 from zlayout.spark.session import SparkRuntime, set_time_zone
+from zlayout.spec.client_options import (
+    RESOLVING_FILE_IO,
+    S3_FILE_IO,
+    Store,
+    buckets,
+    s3_access,
+    spark_catalog_conf,
+    stores,
+)
+from zlayout.spec.formats import FORMATS
 from zlayout.spec.model import CatalogConfig, Project, TableName
 from zlayout.table.location import S3_ENDPOINT_VARIABLES, canonical
 
@@ -99,7 +107,7 @@ class LiveRuntime(SparkRuntime):
         for key, value in SESSION_CONF.items():
             clone.conf.set(key, value)
         for catalog in self._project.catalogs.values():
-            if _catalog_conf(catalog):  # a cache of tables would hide commits of other writers
+            if FORMATS[catalog.format].spark_catalog:  # a cache of tables would hide commits of other writers
                 clone.conf.set(f"{_CATALOG}.{catalog.name}.cache-enabled", "false")
         try:
             set_time_zone(clone, zone)
@@ -110,7 +118,7 @@ class LiveRuntime(SparkRuntime):
 
     def _refresh(self, table: TableName) -> None:
         """Refresh an Iceberg table in the caller's session. Its cache may have the version from before the commit."""
-        if not _catalog_conf(self._project.catalogs[table.catalog]):
+        if not FORMATS[self._project.catalogs[table.catalog].format].spark_catalog:
             return  # Delta itself detects new commits
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
@@ -192,9 +200,8 @@ def remove_listeners(clone: SparkSession) -> None:
 
 
 def _problems(session: SparkSession, catalog: CatalogConfig) -> Iterator[Diagnostic]:
-    wanted = _catalog_conf(catalog)
+    wanted, traits = spark_catalog_conf(catalog), FORMATS[catalog.format]
     if not wanted:
-        traits = FORMATS[catalog.format].traits
         if traits.spark_extension not in str(session.conf.get(_EXTENSIONS, "")):
             yield _missing(_EXTENSIONS, traits.spark_extension, "start the session with this setting")
         for key, value in traits.spark_conf.items():
@@ -220,10 +227,6 @@ def _problems(session: SparkSession, catalog: CatalogConfig) -> Iterator[Diagnos
             )
 
 
-def _catalog_conf(catalog: CatalogConfig) -> dict[str, str]:
-    return FORMATS[catalog.format].catalog_conf(catalog)
-
-
 def _missing(key: str, value: str, hint: str) -> Diagnostic:
     return Diagnostic("ZL207", f"the Spark session lacks {key}={value}", "refused", hint)
 
@@ -247,7 +250,7 @@ def _store_problems(session: SparkSession, catalog: CatalogConfig) -> Iterator[D
 def _endpoints(session: SparkSession, catalog: CatalogConfig) -> Iterator[tuple[str, str]]:
     environment = jvm_of(session).java.lang.System.getenv
     default = next(filter(None, (environment(name) for name in S3_ENDPOINT_VARIABLES)), "")
-    if _catalog_conf(catalog):
+    if FORMATS[catalog.format].spark_catalog:
         prefix = f"{_CATALOG}.{catalog.name}"
         own = session.conf.get(f"{prefix}.s3.endpoint", None)
         by_s3_file_io = session.conf.get(f"{prefix}.io-impl", None) in (S3_FILE_IO, RESOLVING_FILE_IO)

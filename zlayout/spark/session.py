@@ -20,10 +20,9 @@ from subprocess import Popen
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from zlayout.errors import EngineError, first_line
-from zlayout.formats.registry import FORMATS
-from zlayout.formats.storage import hadoop_conf, stores
 from zlayout.signals import BESIDE_SIGINT
 from zlayout.spark import versions
+from zlayout.spark.classes import add_own_classes
 from zlayout.spark.configuration import (
     S3_CLIENT,
     TIME_ZONE,
@@ -36,6 +35,7 @@ from zlayout.spark.configuration import (
 from zlayout.spark.jars import cache_folder, can_start_quickly, closure, provide, quick_conf, without_those_of_spark
 from zlayout.spark.jvm import activate, jvm_of
 from zlayout.spark.versions import spark_home
+from zlayout.spec.client_options import hadoop_conf, stores
 from zlayout.spec.model import Project, TableName
 
 if TYPE_CHECKING:
@@ -246,9 +246,7 @@ class SparkRuntime:
                 for catalog in self._project.catalogs.values():
                     configure_hadoop(session.sparkContext, hadoop_conf(catalog))
             set_time_zone(session, zone)
-            for name, format in FORMATS.items():
-                of_format = [c for c in self._project.catalogs.values() if c.format == name]
-                format.session_started(session, of_format)
+            add_own_classes(session, self._project.catalogs.values())
         except Exception as error:
             session.stop()
             if isinstance(error, EngineError):

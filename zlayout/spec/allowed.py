@@ -16,9 +16,9 @@ from functools import cache
 from typing import Any
 
 from zlayout.errors import Diagnostic
-from zlayout.formats.registry import FORMATS
 from zlayout.message_text import escape_unprintable, quote_value
 from zlayout.spec.check import Violation, suggestion
+from zlayout.spec.formats import FORMATS
 
 PLAIN_HTTP = "expected https to another machine, found http"
 USE_HTTPS = "use https, or set allow_http: true in the catalog, which sends credentials without encryption"
@@ -782,7 +782,7 @@ def check_settings(data: Mapping[str, Any]) -> Iterator[Violation]:
 
 def catalog_type(data: Mapping[str, Any]) -> str | None:
     """Return the declared type of a catalog, or else the default of its format; None if the format has no default."""
-    traits = FORMATS[data["format"]].traits
+    traits = FORMATS[data["format"]]
     default = next(iter(traits.catalog_types)) if traits.type_is_optional else None
     found: str | None = data.get("type", default)
     return found
@@ -859,7 +859,7 @@ def _check_properties(key: str, entry: Mapping[str, Any]) -> Iterator[Violation]
     if not properties or not isinstance(format_, str) or format_ not in FORMATS:
         return
     type_ = catalog_type(entry)
-    if not isinstance(type_, str) or type_ not in FORMATS[format_].traits.catalog_types:
+    if not isinstance(type_, str) or type_ not in FORMATS[format_].catalog_types:
         return  # `check_catalog` reports the type
     allow_http = bool(_map(entry.get("storage")).get("allow_http"))
     addresses = [text for name, value in properties.items() if (text := _address(name, value, format_, type_))]

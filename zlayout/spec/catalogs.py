@@ -10,10 +10,10 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from zlayout.errors import Diagnostic, Location
-from zlayout.formats.registry import FORMATS
 from zlayout.message_text import quote_value
 from zlayout.spec.allowed import NAME, PLAIN_HTTP, USE_HTTPS, catalog_type, is_url, java_string
 from zlayout.spec.check import Violation, suggestion
+from zlayout.spec.formats import FORMATS
 from zlayout.spec.model import CatalogConfig
 from zlayout.table.location import GCS_SCHEME, S3_ENDPOINT_VARIABLES, S3_SCHEMES
 
@@ -76,7 +76,7 @@ def check_catalog(name: str, data: Mapping[str, Any], environ: Mapping[str, str]
         suit the tables, an endpoint that is not a URL, and an address to which data is sent without encryption.
     """
     key = f"catalogs.{name}"
-    types = FORMATS[data["format"]].traits.catalog_types
+    types = FORMATS[data["format"]].catalog_types
     type_ = catalog_type(data)
     if type_ is None or type_ not in types:
         message = f"expected type {' or '.join(types)} for format {data['format']}, found "
@@ -120,7 +120,7 @@ def catalog(name: str, data: Mapping[str, Any], root: Path, location: Location) 
         root: The absolute path of the folder of the project, against which relative paths are resolved.
         location: The location of the catalog in `zlayout.yaml`.
     """
-    traits, type_ = FORMATS[data["format"]].traits, catalog_type(data) or ""
+    traits, type_ = FORMATS[data["format"]], catalog_type(data) or ""
     options: dict[str, Any] = {}
     if "warehouse" in data:
         options["warehouse"] = _warehouse(data["warehouse"], root, traits.local_warehouse_scheme, type_)
@@ -184,7 +184,7 @@ def _check_file_locations(key: str, data: Mapping[str, Any]) -> Iterator[Violati
 
 
 def _check_uri(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[Violation]:
-    uri, of_type = data.get("uri", ""), FORMATS[data["format"]].traits.catalog_types
+    uri, of_type = data.get("uri", ""), FORMATS[data["format"]].catalog_types
     scheme, expected = _scheme(uri).partition("+")[0], of_type[type_].uri_schemes
     others = [name for name, keys in of_type.items() if scheme in keys.uri_schemes]
     if scheme and expected and scheme not in expected and others:
@@ -250,7 +250,7 @@ def _check_warehouse(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[
 
 
 def _service_schemes(format_: str) -> frozenset[str]:
-    types = [keys for each in FORMATS.values() for keys in each.traits.catalog_types.values()]
+    types = [keys for each in FORMATS.values() for keys in each.catalog_types.values()]
     found = frozenset(scheme for keys in types for scheme in keys.uri_schemes) | {"jdbc"}
     # deltalake reads https://ACCOUNT.blob.core.windows.net as a storage location.
     return found - {*_WEB} if format_ == "delta" else found

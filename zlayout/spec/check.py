@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from zlayout.errors import Diagnostic
-from zlayout.formats.registry import FORMATS
 from zlayout.message_text import describe_value, escape_unprintable, quote_value
+from zlayout.spec.formats import FORMATS
 from zlayout.spec.yaml import Document
 
 if TYPE_CHECKING:

@@ -16,12 +16,11 @@ from typing import Any
 import yaml
 
 from zlayout.errors import Diagnostic, Location, SpecError
-from zlayout.formats.format import Traits
-from zlayout.formats.registry import FORMATS
 from zlayout.message_text import quote_value
 from zlayout.predicate.parse import parse_where
 from zlayout.spec.catalogs import unknown_catalog
 from zlayout.spec.check import suggestion
+from zlayout.spec.formats import FORMATS, Traits
 from zlayout.spec.model import (
     MAIN,
     CatalogConfig,
@@ -190,7 +189,7 @@ def layout_spec(
     with _kept(errors):
         table = parse_table(data[key], locations[key])
         if catalogs and table.catalog in catalogs:
-            traits = FORMATS[catalogs[table.catalog].format].traits
+            traits = FORMATS[catalogs[table.catalog].format]
         errors.extend(_table_problems(table, document, key, catalogs, traits))
     with _kept(errors):
         layout = _layout(data, merged_locations)
@@ -311,7 +310,7 @@ def _curve_problems(
 ) -> Iterator[Diagnostic]:
     if layout.engine != "native" or not layout.orders:
         return
-    formats = [traits] if traits else [format_.traits for format_ in FORMATS.values()]
+    formats = [traits] if traits else list(FORMATS.values())
     supported = tuple(dict.fromkeys(curve for each in formats for curve in each.native_curves))
     if layout.curve in supported:
         return

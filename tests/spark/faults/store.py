@@ -17,9 +17,8 @@ from support.s3_proxy import Fault, Proxy
 from support.servers import CREDENTIALS, free_port
 
 from zlayout.errors import Location
-from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties
 from zlayout.formats.iceberg.read.catalog import load_table
-from zlayout.formats.storage import deltalake_options
+from zlayout.spec.client_options import deltalake_options, pyiceberg_properties
 from zlayout.spec.model import CatalogConfig, TableName
 
 BUCKET = "zlayout-faults"

@@ -10,17 +10,18 @@ import pytest
 
 from zlayout.errors import Location
 from zlayout.formats.access import addresses
-from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties, spark_catalog_conf
-from zlayout.formats.storage import (
+from zlayout.spark.configuration import packages, project_conf
+from zlayout.spark.session import configure_hadoop
+from zlayout.spec.client_options import (
     Store,
     deltalake_options,
     hadoop_conf,
     iceberg_conf,
     pyiceberg_options,
+    pyiceberg_properties,
+    spark_catalog_conf,
     stores,
 )
-from zlayout.spark.configuration import packages, project_conf
-from zlayout.spark.session import configure_hadoop
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig
 
 ENDPOINT = "https://minio.example.com:9000"

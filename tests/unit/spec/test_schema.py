@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zlayout.errors import Location
-from zlayout.formats.registry import FORMATS
 from zlayout.spec.check import load_schema, schema_text, validate
+from zlayout.spec.formats import FORMATS
 from zlayout.spec.layouts import DEFAULT_CURVE, DEFAULTS, LAYOUT_PATTERNS, parse_partition_key
 from zlayout.spec.model import CURVES, WORKLOAD_CURVE
 from zlayout.spec.yaml import Document
@@ -76,7 +76,7 @@ def test_defaults_curves_and_engines_are_those_of_the_code() -> None:
     assert tuple(project["layouts"]["default"]) == LAYOUT_PATTERNS
     published = json.loads(schema_text("project"))["definitions"]["catalog"]["properties"]
     assert published["format"]["enum"] == list(FORMATS)
-    assert set(published["type"]["enum"]) == {kind for f in FORMATS.values() for kind in f.traits.catalog_types}
+    assert set(published["type"]["enum"]) == {kind for f in FORMATS.values() for kind in f.catalog_types}
     defaults = project["defaults"]["properties"]
     assert (defaults["files"], defaults["tolerance"], defaults["engine"]) == (
         layout["files"],

@@ -29,11 +29,11 @@ from zlayout.formats.kernel.requirements import (
     require_table,
 )
 from zlayout.formats.run_metrics import RunMetrics
-from zlayout.formats.storage import deltalake_options, hadoop_conf
 from zlayout.formats.undo import Undo
 from zlayout.planner.clustering import clustering_refusals, unclustered_hilbert, undo_refusals
 from zlayout.spark.jvm import session_conf
 from zlayout.spark.session import SparkRuntime
+from zlayout.spec.client_options import deltalake_options, hadoop_conf
 from zlayout.spec.model import CatalogConfig, Layout, TableName
 from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.outside import counted, find_outside

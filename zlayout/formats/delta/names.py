@@ -26,8 +26,8 @@ from zlayout.formats.aws import limit_responses
 from zlayout.formats.base import Listed
 from zlayout.formats.delta.read.location import log_files, table_files
 from zlayout.formats.delta.read.log import LogFiles
-from zlayout.formats.storage import deltalake_options, s3_access, stores
 from zlayout.reading import TooLargeError, joined, parse_json, require_parsable
+from zlayout.spec.client_options import deltalake_options, s3_access, stores
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.location import GCS_SCHEME, S3_SCHEMES, canonical
 

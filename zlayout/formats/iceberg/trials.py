@@ -1,7 +1,4 @@
-"""The trials of Iceberg tables. A trial is a branch.
-
-`IcebergTrials` reads, creates, publishes and drops trials, each change in one commit of the table's metadata.
-"""
+"""Reads, creates, publishes and drops the trials of Iceberg tables. A trial is a branch."""
 
 from __future__ import annotations
 
@@ -26,83 +23,130 @@ from zlayout.table.state import TableState
 if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
-# The commits that create, publish and drop the branch of a trial.
-#
-# A commit succeeds only if the table's metadata has not changed since it was read. (A REST catalog compares only the
-# branches that the commit sets.) If it has changed, the table is read again, and the same conditions are checked
-# again. Iceberg's own `fast_forward` and `DROP BRANCH` apply themselves to newer metadata without these checks.
 
+class IcebergTrials:
+    """The trials of the tables of one catalog. Each change is one commit of the table's metadata.
 
-def begin(jvm: IcebergJvm, name: TableName, table_id: str, snapshot: int) -> None:
-    """Create the branch of `name` at a snapshot of main.
-
-    Raises:
-        CommitConflict: ZL320, if the table or the snapshot does not exist any more, or the branch exists; ZL321.
-        CommitUnknown: ZL331.
+    A commit succeeds only if the table's metadata has not changed since it was read. (A REST catalog compares only the
+    branches that the commit sets.) If it has changed, the table is read again, and the same conditions are checked
+    again. Iceberg's own `fast_forward` and `DROP BRANCH` apply themselves to newer metadata without these checks.
     """
 
-    def change(base: Any, transaction: Any) -> None:
-        _require_table(base, name, table_id)
-        if base.ref(name.branch) is not None or base.snapshot(snapshot) is None:
-            message = f"{name}: the branch exists already, or snapshot {snapshot} has expired"
-            raise CommitConflict.of("ZL320", message, hint="nothing was written; run trial again")
-        transaction.manageSnapshots().createBranch(name.branch, snapshot).commit()
-        _set(transaction, {trial_property(name): str(snapshot), property_of(name): None})
+    def __init__(self, catalog: CatalogConfig, runtime: SparkRuntime) -> None:
+        self._catalog = catalog
+        self._runtime = runtime
 
-    _swap(jvm, f"creating branch {name.branch} of {name.on('')}", name, change, lambda now: _at(now, name) == snapshot)
+    def read(self, name: TableName) -> Trial | None:
+        """Read the trial on the branch of a name without a JVM; None if there is no branch of this name.
 
+        Raises:
+            Refused: ZL238, if the name is that of a tag.
+            TableError: ZL121 to ZL123 or ZL127, if the metadata cannot be read.
+        """
+        metadata = load_table(self._catalog, name).metadata
+        if name.branch not in metadata.refs:
+            return None
+        newest, current = head(metadata, name), metadata.current_snapshot()
+        assert newest is not None
+        line, main = list(ancestors(metadata, newest)), list(ancestors(metadata, current))
+        of_main = {one.snapshot_id for one in main}
+        fork = next((one.snapshot_id for one in line if one.snapshot_id in of_main), None)
+        marker = metadata.properties.get(trial_property(name), "")
+        return Trial(
+            table=name,
+            format="iceberg",
+            table_id=str(metadata.table_uuid),
+            marked=any(str(one.snapshot_id) == marker for one in line),
+            main=-1 if current is None else current.snapshot_id,
+            version=newest.snapshot_id,
+            commits=_since(line, fork),
+            moved=_since(main, fork) if fork is not None else (),
+            known=fork is not None,
+        )
 
-def publish(jvm: IcebergJvm, trial: Trial) -> None:
-    """Set main to the newest snapshot of the branch, and copy the accepted partitions of the branch to main.
+    def rows(self, trial: Trial) -> tuple[int, int] | None:
+        """Return the number of live rows of main and that of the branch; None if one is not known exactly.
 
-    Raises:
-        CommitConflict: ZL320, if main or the branch has changed since it was read; ZL321.
-        CommitUnknown: ZL331.
-    """
-    main = trial.table.on("")
+        Raises:
+            TableError: ZL121 to ZL125, ZL127, ZL128.
+        """
+        main = observe(self._catalog, trial.table.on(""), (), trial.main)
+        branch = observe(self._catalog, trial.table, (), trial.version)
+        if why_unknown([main, branch]):
+            return None
+        return int(main.files.live_rows.sum()), int(branch.files.live_rows.sum())
 
-    def change(base: Any, transaction: Any) -> None:
-        _require_unchanged(base, trial)
-        transaction.manageSnapshots().fastForwardBranch(MAIN, trial.table.branch).commit()
-        published = base.properties().get(property_of(trial.table))
-        _set(transaction, {property_of(main): published or None})
+    def begin(self, name: TableName, state: TableState) -> None:
+        """Create the branch of a name at the observed version of the table.
 
-    doing = f"publishing branch {trial.table.branch} of {main}"
-    _swap(jvm, doing, main, change, lambda now: _at(now, main) == trial.version)
+        Raises:
+            CommitConflict: ZL320, if the table or the snapshot does not exist any more, or the branch exists; ZL321.
+            CommitUnknown: ZL331.
+        """
+        snapshot = state.version
 
+        def change(base: Any, transaction: Any) -> None:
+            _require_table(base, name, state.table_id)
+            if base.ref(name.branch) is not None or base.snapshot(snapshot) is None:
+                message = f"{name}: the branch exists already, or snapshot {snapshot} has expired"
+                raise CommitConflict.of("ZL320", message, hint="nothing was written; run trial again")
+            transaction.manageSnapshots().createBranch(name.branch, snapshot).commit()
+            _set(transaction, {trial_property(name): str(snapshot), property_of(name): None})
 
-def drop(jvm: IcebergJvm, trial: Trial) -> None:
-    """Remove the branch of a trial and its properties.
+        doing = f"creating branch {name.branch} of {name.on('')}"
+        self._swap(doing, name, change, lambda now: _at(now, name) == snapshot)
 
-    Raises:
-        CommitConflict: ZL320, if the branch has changed since it was read; ZL321.
-        CommitUnknown: ZL331.
-    """
-    name = trial.table
+    def publish(self, trial: Trial) -> None:
+        """Set main to the newest snapshot of the branch, and copy the accepted partitions of the branch to main.
 
-    def change(base: Any, transaction: Any) -> None:
-        _require_unchanged(base, trial)
-        # A REST catalog compares the snapshot of a branch that a commit sets, but not that of a branch it only removes.
-        transaction.manageSnapshots().setMaxRefAgeMs(name.branch, 1).commit()
-        transaction.manageSnapshots().removeBranch(name.branch).commit()
-        _set(transaction, {trial_property(name): None, property_of(name): None})
+        Raises:
+            CommitConflict: ZL320, if main or the branch has changed since it was read; ZL321.
+            CommitUnknown: ZL331.
+        """
+        main = trial.table.on("")
 
-    _swap(jvm, f"dropping branch {name.branch} of {name.on('')}", name, change, lambda now: _at(now, name) is None)
+        def change(base: Any, transaction: Any) -> None:
+            _require_unchanged(base, trial)
+            transaction.manageSnapshots().fastForwardBranch(MAIN, trial.table.branch).commit()
+            published = base.properties().get(property_of(trial.table))
+            _set(transaction, {property_of(main): published or None})
 
+        doing = f"publishing branch {trial.table.branch} of {main}"
+        self._swap(doing, main, change, lambda now: _at(now, main) == trial.version)
 
-def _swap(
-    jvm: IcebergJvm, doing: str, name: TableName, change: Callable[[Any, Any], None], done: Callable[[Any], bool]
-) -> None:
-    """Commit a change, prepared again if the metadata has changed. done: whether metadata that was read has it."""
+    def drop(self, trial: Trial) -> None:
+        """Remove the branch of a trial and its properties.
 
-    def prepare() -> Prepared[bool]:
-        swap = Swap.of(jvm.load(name))
-        change(swap.base, swap.transaction)
-        return swap.commitTransaction, True
+        Raises:
+            CommitConflict: ZL320, if the branch has changed since it was read; ZL321.
+            CommitUnknown: ZL331.
+        """
+        name = trial.table
 
-    commit_prepared(
-        doing, prepare, lambda _: done(jvm.load(name).operations().current()) or None, attempts=MAX_ATTEMPTS
-    )
+        def change(base: Any, transaction: Any) -> None:
+            _require_unchanged(base, trial)
+            # A REST catalog compares the snapshot of a branch that a commit sets, but not that of one it only removes.
+            transaction.manageSnapshots().setMaxRefAgeMs(name.branch, 1).commit()
+            transaction.manageSnapshots().removeBranch(name.branch).commit()
+            _set(transaction, {trial_property(name): None, property_of(name): None})
+
+        doing = f"dropping branch {name.branch} of {name.on('')}"
+        self._swap(doing, name, change, lambda now: _at(now, name) is None)
+
+    def _swap(
+        self, doing: str, name: TableName, change: Callable[[Any, Any], None], done: Callable[[Any], bool]
+    ) -> None:
+        """Commit a change, prepared again if the metadata has changed. done: whether metadata that was read has it."""
+        jvm = IcebergJvm(self._runtime.session)
+
+        def prepare() -> Prepared[bool]:
+            swap = Swap.of(jvm.load(name))
+            change(swap.base, swap.transaction)
+            return swap.commitTransaction, True
+
+        commit_prepared(
+            doing, prepare, lambda _: done(jvm.load(name).operations().current()) or None, attempts=MAX_ATTEMPTS
+        )
 
 
 def _require_table(base: Any, name: TableName, table_id: str) -> None:
@@ -129,66 +173,6 @@ def _set(transaction: Any, properties: dict[str, str | None]) -> None:
     for key, value in properties.items():
         update.set(key, value) if value is not None else update.remove(key)
     update.commit()
-
-
-# The trials of a catalog.
-
-
-class IcebergTrials:
-    """See `zlayout.formats.trial.Trials`."""
-
-    def __init__(self, catalog: CatalogConfig, runtime: SparkRuntime) -> None:
-        self._catalog = catalog
-        self._runtime = runtime
-
-    def read(self, name: TableName) -> Trial | None:
-        """See `Trials.read`. Raises Refused ZL238; TableError ZL121 to ZL123, ZL127."""
-        metadata = load_table(self._catalog, name).metadata
-        if name.branch not in metadata.refs:
-            return None
-        newest, current = head(metadata, name), metadata.current_snapshot()
-        assert newest is not None
-        line, main = list(ancestors(metadata, newest)), list(ancestors(metadata, current))
-        of_main = {one.snapshot_id for one in main}
-        fork = next((one.snapshot_id for one in line if one.snapshot_id in of_main), None)
-        marker = metadata.properties.get(trial_property(name), "")
-        return Trial(
-            table=name,
-            format="iceberg",
-            table_id=str(metadata.table_uuid),
-            marked=any(str(one.snapshot_id) == marker for one in line),
-            main=-1 if current is None else current.snapshot_id,
-            version=newest.snapshot_id,
-            commits=_since(line, fork),
-            moved=_since(main, fork) if fork is not None else (),
-            known=fork is not None,
-        )
-
-    def rows(self, trial: Trial) -> tuple[int, int] | None:
-        """See `Trials.rows`. Raises TableError ZL121 to ZL125, ZL127, ZL128."""
-        main = observe(self._catalog, trial.table.on(""), (), trial.main)
-        branch = observe(self._catalog, trial.table, (), trial.version)
-        if why_unknown([main, branch]):
-            return None
-        return int(main.files.live_rows.sum()), int(branch.files.live_rows.sum())
-
-    def begin(self, name: TableName, state: TableState) -> None:
-        """See `Trials.begin` and `iceberg.write.trial.begin`."""
-        from zlayout.formats.iceberg.write.jvm import IcebergJvm
-
-        begin(IcebergJvm(self._runtime.session), name, state.table_id, state.version)
-
-    def publish(self, trial: Trial) -> None:
-        """See `Trials.publish` and `iceberg.write.trial.publish`."""
-        from zlayout.formats.iceberg.write.jvm import IcebergJvm
-
-        publish(IcebergJvm(self._runtime.session), trial)
-
-    def drop(self, trial: Trial) -> None:
-        """See `Trials.drop` and `iceberg.write.trial.drop`."""
-        from zlayout.formats.iceberg.write.jvm import IcebergJvm
-
-        drop(IcebergJvm(self._runtime.session), trial)
 
 
 def _since(newest_first: Sequence[Snapshot], fork: int | None) -> tuple[TrialCommit, ...]:

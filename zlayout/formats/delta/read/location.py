@@ -18,7 +18,7 @@ import pyarrow.fs as pa_fs
 from deltalake.fs import DeltaStorageHandler
 
 from zlayout.errors import TableError
-from zlayout.formats.storage import DELTALAKE_OPTIONS, S3_READ_ATTEMPTS
+from zlayout.spec.client_options import DELTALAKE_OPTIONS, S3_READ_ATTEMPTS
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.location import S3_SCHEMES
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import uuid
 from contextlib import suppress
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -18,17 +17,14 @@ from py4j.protocol import Py4JJavaError
 from zlayout.errors import Refused
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.kernel.failures import java_causes
-from zlayout.formats.storage import CONDITIONAL_PUT
-from zlayout.spark.classes import add_class
-from zlayout.spark.jvm import has_class, java_list, jvm_of
+from zlayout.spark.classes import CONDITIONAL_PUT
+from zlayout.spark.jvm import java_list, jvm_of
 from zlayout.table.location import S3_SCHEMES
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 _BY_DYNAMODB = "io.delta.storage.S3DynamoDBLogStore"
-# Hadoop's S3A can send conditional PUTs since version 3.4.2, which is in Spark 4.1.
-_CONDITIONS = "org.apache.hadoop.fs.Options$CreateFileOptionKeys"
 _EXISTS = "java.nio.file.FileAlreadyExistsException"
 # The errors by which S3A reports that S3A or the object store does not support the condition.
 _UNSUPPORTED = frozenset(
@@ -38,25 +34,6 @@ _UNSUPPORTED = frozenset(
         "org.apache.hadoop.fs.s3a.AWSUnsupportedFeatureException",
     }
 )
-
-
-def use_conditional_puts(session: SparkSession) -> None:
-    """Let a session that zlayout has started commit to S3 by conditional PUTs, unless the user named a log store.
-
-    Options of the session builder would silently replace a log store that is named with spark-submit or in
-    `spark-defaults.conf`. Therefore this changes the configuration of the driver after the session has started. Only
-    the driver writes commits.
-    """
-    context: Any = session.sparkContext
-    if not has_class(jvm_of(session), _CONDITIONS):
-        return  # `require_exclusive_commits` will refuse tables on S3
-    if any(key.removeprefix("spark.").startswith("delta.logStore.") for key, _ in context.getConf().getAll()):
-        return
-    source = files(__package__).joinpath("ConditionalPutLogStore.java").read_text(encoding="utf-8")
-    add_class(session, CONDITIONAL_PUT, source)
-    conf = jvm_of(session).org.apache.spark.SparkEnv.get().conf()
-    for scheme in sorted(S3_SCHEMES):
-        conf.set(f"spark.delta.logStore.{scheme}.impl", CONDITIONAL_PUT)
 
 
 def require_exclusive_commits(delta: DeltaJvm, location: str, table: str) -> None:

@@ -21,11 +21,10 @@ from zlayout.errors import Location, TableError, ZlayoutError, first_line
 from zlayout.formats.access import cause_of, explained, store_of
 from zlayout.formats.aws import limit_responses
 from zlayout.formats.base import Listed
-from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties, sqlite_file
 from zlayout.formats.iceberg.read.server import Declared, require_location
 from zlayout.formats.iceberg.read.unread_types import CATALOG
-from zlayout.formats.storage import S3_READ_ATTEMPTS
 from zlayout.message_text import first_of
+from zlayout.spec.client_options import S3_READ_ATTEMPTS, pyiceberg_properties, sqlite_file
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.sqlite_files import require_tables
 from zlayout.table.location import S3_SCHEMES

@@ -1,4 +1,4 @@
-"""Translates the storage of a catalog, which is declared once, to the options of all readers and writers.
+"""Translates a catalog, which is declared once, to the options of all libraries that read and write its tables.
 
 The sources are `storage:` of a catalog and, for what it does not declare, the environment variables of AWS tools. Keys
 of `properties:` have precedence. Credentials are never part of the result: each library finds them by itself, in the
@@ -11,15 +11,14 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
+from zlayout.spec.formats import FORMATS
 from zlayout.spec.model import CatalogConfig
 from zlayout.table.location import GCS_SCHEME, S3_ENDPOINT_VARIABLES, S3_SCHEMES
 
 S3_FILE_IO = "org.apache.iceberg.aws.s3.S3FileIO"
 RESOLVING_FILE_IO = "org.apache.iceberg.io.ResolvingFileIO"  # It uses S3FileIO for S3.
-# The class that writes the commits of Delta tables on S3: see `formats/delta/write/log_store.py`.
-CONDITIONAL_PUT = "io.zlayout.delta.ConditionalPutLogStore"
 
 
 class Store(StrEnum):
@@ -205,3 +204,81 @@ def buckets(catalog: CatalogConfig) -> frozenset[str]:
 
 def _flag(value: bool) -> str:
     return "true" if value else "false"
+
+
+# Translates the definition of an Iceberg catalog to the properties of pyiceberg and the configuration of Spark.
+
+
+DELEGATION, VENDED = "header.X-Iceberg-Access-Delegation", "vended-credentials"
+# The drivers of the extras of zlayout, for URIs that name no driver. The defaults of SQLAlchemy depend on its version.
+_DRIVERS = {"postgresql": "postgresql+psycopg2", "mysql": "mysql+pymysql"}
+
+
+def pyiceberg_properties(catalog: CatalogConfig) -> dict[str, str]:
+    """Return the properties for `pyiceberg.catalog.load_catalog(catalog.name, **properties)`."""
+    properties = {"type": catalog.type, **pyiceberg_options(catalog)}
+    for key in ("uri", "warehouse"):
+        if key in catalog.options:
+            properties[_key(catalog, key)] = str(catalog.options[key])
+    if catalog.type == "sql" and "uri" in properties:
+        dialect, colon, rest = properties["uri"].partition(":")
+        properties["uri"] = _DRIVERS.get(dialect, dialect) + colon + rest
+    return properties
+
+
+def spark_catalog_conf(catalog: CatalogConfig) -> dict[str, str]:
+    """Return the Spark configuration that defines the catalog, empty if Spark addresses its tables by location."""
+    if not (catalog_class := FORMATS[catalog.format].spark_catalog):
+        return {}
+    prefix = f"spark.sql.catalog.{catalog.name}"
+    conf = {
+        prefix: catalog_class,
+        f"{prefix}.type": "jdbc" if catalog.type == "sql" else catalog.type,
+        f"{prefix}.cache-enabled": "false",
+    }
+    if "warehouse" in catalog.options:
+        conf[f"{prefix}.warehouse"] = str(catalog.options["warehouse"])
+    if "uri" in catalog.options:
+        uri = str(catalog.options["uri"])
+        connection = _jdbc(uri, sqlite_file(catalog)) if catalog.type == "sql" else {_key(catalog, "uri"): uri}
+        conf.update({f"{prefix}.{key}": value for key, value in connection.items()})
+    properties = _delegation(catalog) | iceberg_conf(catalog)
+    conf.update({f"{prefix}.{k}": v for k, v in properties.items()})
+    return conf
+
+
+def sqlite_file(catalog: CatalogConfig) -> str:
+    """Return the path of the SQLite file of a catalog; empty if it has none."""
+    uri = str(catalog.options.get("uri", ""))
+    is_sqlite = catalog.type == "sql" and uri.startswith("sqlite")
+    return unquote(uri.partition(":///")[2].partition("?")[0]) if is_sqlite else ""
+
+
+def _delegation(catalog: CatalogConfig) -> dict[str, str]:
+    """Return the header with which Iceberg asks a REST catalog for credentials, as pyiceberg does by default."""
+    own = {key.lower() for key in catalog.options.get("properties", {})}
+    return {DELEGATION: VENDED} if catalog.type == "rest" and DELEGATION.lower() not in own else {}
+
+
+def _key(catalog: CatalogConfig, key: str) -> str:
+    return "glue.endpoint" if catalog.type == "glue" and key == "uri" else key
+
+
+def _jdbc(uri: str, file: str) -> dict[str, str]:
+    """Return the properties of the JDBC catalog for a SQLAlchemy URI. file: the path of the SQLite file."""
+    parts = urlsplit(uri)
+    dialect = parts.scheme.partition("+")[0]
+    conf = {"jdbc.schema-version": "V1"}
+    if dialect == "sqlite":
+        # The driver accepts a path with `?`, and a query with names that it does not know, only after `file:`. SQLite
+        # decodes escapes only after `file:`.
+        _, mark, query = uri.partition("?")
+        path = f"file:{quote(file)}" if "?" in file + mark else file
+        return conf | {"uri": f"jdbc:sqlite:{path}{mark}{query}"}
+    host = parts.netloc.rpartition("@")[2]
+    if parts.username:
+        conf["jdbc.user"] = unquote(parts.username)
+    if parts.password:
+        conf["jdbc.password"] = unquote(parts.password)
+    query = f"?{parts.query}" if parts.query else ""
+    return conf | {"uri": f"jdbc:{dialect}://{host}{parts.path}{query}"}
