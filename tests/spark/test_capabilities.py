@@ -19,6 +19,7 @@ from spark.sample_tables import create_delta, create_iceberg
 from spark.subjects import DeltaSubject, IcebergSubject
 from spark.test_iceberg_types import JSON, POINT, add, append, create, rewritten_equal
 from support.builders import make_layout
+from support.jars import newest_tested
 
 from zlayout.errors import Refused
 from zlayout.formats.base import Commit
@@ -54,7 +55,7 @@ def answer(record_property: Callable[[str, object], None]) -> Callable[[Work, Wo
         found = _found(make, work)
         record_property("answer", found)
         release = versions.installed()
-        is_newest = version("pyspark") == versions.newest_tested(release)
+        is_newest = version("pyspark") == newest_tested(release)
         if is_newest and release in (versions.NEWEST, versions.RELEASES[-1]):
             assert found == expected
 

@@ -35,7 +35,22 @@ _MODULE = """<ivy-module version="2.0">
 </ivy-module>
 """
 _DEPENDENCY = '<dependency org="{}" name="{}" rev="{}" conf="default->default(runtime)"/>'
+# Spark has its own slf4j and Netty, and no client of these packages sends requests by Netty.
+S3_EXCLUDED = (
+    "com.amazonaws:aws-java-sdk-bundle",
+    "software.amazon.awssdk:bundle",
+    "software.amazon.awssdk:netty-nio-client",
+    "org.slf4j:slf4j-api",
+)
 _EXCLUDED = '<exclude org="{}" module="{}"/>'
+
+
+def newest_tested(release: Release) -> str:
+    """Return the newest tested patch version of Spark for the minor version of a release."""
+    patches = [
+        int(version.split(".")[2]) for version in versions.TESTED_SPARK if versions.minor(version) == release.spark
+    ]
+    return f"{release.spark}.{max(patches)}"
 
 
 def requests(release: Release) -> Iterator[tuple[str, ...]]:
@@ -50,7 +65,7 @@ def requests(release: Release) -> Iterator[tuple[str, ...]]:
 def resolve(packages: Iterable[str]) -> dict[str, Path]:
     """The jars that Ivy resolves for packages together: by the path in a Maven repository, that in Ivy's cache."""
     dependencies = "".join(_DEPENDENCY.format(*package.split(":")) for package in packages)
-    excluded = "".join(_EXCLUDED.format(*module.split(":")) for module in versions.S3_EXCLUDED)
+    excluded = "".join(_EXCLUDED.format(*module.split(":")) for module in S3_EXCLUDED)
     with TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "settings.xml").write_text(_SETTINGS)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 from support.ivy import jars_of
+from support.jars import S3_EXCLUDED
 from support.matrix_suites import FAST, SUITES
 from support.support_page import CAPABILITIES, NOT_RUN, page
 
@@ -122,7 +123,7 @@ def environ(combination: Combination) -> dict[str, str]:
         if combination.scala:
             _replace_jars(folder / "pyspark" / "jars", combination)
         (folder / "complete").touch()
-    excluded = ",".join(versions.S3_EXCLUDED)
+    excluded = ",".join(S3_EXCLUDED)
     arguments = f"--packages {','.join(combination.packages)} --exclude-packages {excluded} pyspark-shell"
     return os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "PYSPARK_SUBMIT_ARGS": arguments}
 

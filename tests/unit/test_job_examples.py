@@ -14,6 +14,7 @@ import typer.main
 import yaml
 from databricks.bundles.jobs import Job as DatabricksJob
 from jsonschema import Draft202012Validator
+from support.jars import S3_EXCLUDED, newest_tested
 
 import zlayout
 from zlayout.cli.app import app
@@ -82,13 +83,13 @@ def test_kubernetes_gets_the_jars_that_zlayout_requests(tmp_path: Path) -> None:
     )
     project = load_project(tmp_path, {})
     application = example("kubernetes-spark-operator.yaml")["spec"]["template"]
-    newest = versions.newest_tested(next(each for each in reversed(versions.RELEASES) if each.iceberg))
+    newest = newest_tested(next(each for each in reversed(versions.RELEASES) if each.iceberg))
     assert application["sparkVersion"] == newest
     if not newest.startswith(versions.installed().spark):
         pytest.skip("the example is for the newest version of Spark")
     conf = application["sparkConf"]
     assert conf["spark.jars.packages"].split(",") == list(packages(project.catalogs.values()))
-    assert conf["spark.jars.excludes"].split(",") == list(versions.S3_EXCLUDED)
+    assert conf["spark.jars.excludes"].split(",") == list(S3_EXCLUDED)
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,17 @@ def test_no_modules_import_each_other_in_a_cycle() -> None:
         pytest.fail(" imports ".join(reversed(error.args[1])))
 
 
+def test_no_packages_import_each_other_in_a_cycle() -> None:
+    packages: dict[str, set[str]] = {}
+    for module, names in graph().items():
+        package = module.partition(".")[0]
+        packages.setdefault(package, set()).update({name.partition(".")[0] for name in names} - {package})
+    try:
+        TopologicalSorter(packages).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
+
+
 @pytest.mark.parametrize("package", ["spec", "predicate", "table", "curve", "workload", "planner", "records", "report"])
 def test_nothing_that_the_core_reaches_imports_an_engine_or_the_shell(package: str) -> None:
     """Through any number of modules, and also inside functions."""

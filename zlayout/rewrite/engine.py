@@ -326,23 +326,6 @@ def min_tasks(session: SparkSession) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
-    """What `_frame` needs to place the rows of a source."""
-
-    source: Source
-    columns: tuple[str, ...]  # the key columns
-    index: FileIndex
-    shards: tuple[Shard, ...]
-    forest: Forest  # of the file maps of all shards
-    gate: Gate
-    group_of: Int32  # as in `Placed`
-
-    @property
-    def partitions(self) -> int:
-        return len(self.group_of)
-
-
-@dataclass(frozen=True, slots=True)
 class Placed:
     """The frame that rewrites the groups. It must be written within `rewrite_conf(session)`.
 
@@ -391,7 +374,6 @@ def place(source: Source, layout: Layout, groups: Sequence[GroupTarget]) -> Plac
     """
     if refusals := reserved_refusals(source.frame.columns):
         raise Refused(*refusals)
-    columns = key_names(layout)
     index = index_files(source.frame.sparkSession, groups)
     shards = tuple(build_shards(source, layout, groups, index))
     forest = build_forest([shard.map for shard in shards])
@@ -402,36 +384,44 @@ def place(source: Source, layout: Layout, groups: Sequence[GroupTarget]) -> Plac
     not_sampled_group = np.arange(len(groups) if source.partition else 0)
     group_of = np.concatenate((file_group, not_sampled_group)).astype(np.int32)
     return Placed(
-        frame=_frame(_Job(source, columns, index, shards, forest, gate, group_of)),
+        frame=_frame(source, key_names(layout), index, shards, forest, gate, group_of),
         gate=gate,
         group_of=group_of,
         oversized=sum(len(shard.map.tree.oversized) for shard in shards),
     )
 
 
-def _frame(job: _Job) -> DataFrame:
+def _frame(
+    source: Source,
+    columns: Sequence[str],
+    index: FileIndex,
+    shards: Sequence[Shard],
+    forest: Forest,
+    gate: Gate,
+    group_of: Int32,
+) -> DataFrame:
     """Return the source's columns with each row in the Spark partition of its new file, in a deterministic order."""
-    source, forest = job.source, job.forest
-    arrays = {**index_arrays(job.index), **forest_arrays(forest), **shard_arrays([shard.key for shard in job.shards])}
-    group_of_ordinal = np.empty(len(job.index), np.int32)
-    group_of_ordinal[job.index.ordinal] = job.index.group
-    groups = {"group_of_ordinal": pa.array(group_of_ordinal), "group_of_partition": pa.array(job.group_of)}
+    arrays = {**index_arrays(index), **forest_arrays(forest), **shard_arrays([shard.key for shard in shards])}
+    group_of_ordinal = np.empty(len(index), np.int32)
+    group_of_ordinal[index.ordinal] = index.group
+    groups = {"group_of_ordinal": pa.array(group_of_ordinal), "group_of_partition": pa.array(group_of)}
     constants = Constants(source.frame.sparkSession, arrays | groups)
-    frame = with_origin(source.frame.select("*", *source_columns(source)), job.index, constants)
-    frame = with_shard(with_source_order(frame, job.columns), source, constants)
-    frame = place_rows(frame, job.columns, forest, constants)
+    frame = with_origin(source.frame.select("*", *source_columns(source)), index, constants)
+    frame = with_shard(with_source_order(frame, columns), source, constants)
+    frame = place_rows(frame, columns, forest, constants)
     if source.partition:
         # the rows of a shard that is not in the sample must be written too
         additional = F.lit(forest.files) + F.col(GROUP)
         frame = frame.withColumn(FILE_ID, F.when(F.col(NOT_SAMPLED), additional).otherwise(F.col(FILE_ID)))
-    names, order = partition_names(source), _order(job)
-    several = len(np.unique(job.group_of)) > 1
-    source_group = constants.at("group_of_ordinal", order.ordinal) if several else None
+    names = partition_names(source)
+    order, partition, ordinal = _order(len(group_of), forest.leaves_in_file, len(index))
+    several = len(np.unique(group_of)) > 1
+    source_group = constants.at("group_of_ordinal", ordinal) if several else None
     result_group = constants.at("group_of_partition", F.spark_partition_id()) if several else None
-    carried = [column.alias(name) for name, column in order.carried.items()]
-    frame = job.gate.watch_source(frame, *map(F.col, names), *carried, group=source_group)
-    frame = to_partitions(frame, job.partitions, order.partition).sortWithinPartitions(*names, *order.carried)
-    return job.gate.watch_result(frame, result_group)
+    carried = [column.alias(name) for name, column in order.items()]
+    frame = gate.watch_source(frame, *map(F.col, names), *carried, group=source_group)
+    frame = to_partitions(frame, len(group_of), partition).sortWithinPartitions(*names, *order)
+    return gate.watch_result(frame, result_group)
 
 
 def _grouped(source: Source, index: FileIndex) -> tuple[DataFrame, Column]:
@@ -439,25 +429,23 @@ def _grouped(source: Source, index: FileIndex) -> tuple[DataFrame, Column]:
     return with_origin(source.frame.select("*", *source_columns(source)), index, constants), F.col(GROUP)
 
 
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """The columns that the shuffle transports with a row, and by which the rows of a file are sorted."""
+def _order(partitions: int, leaves_in_file: int, files: int) -> tuple[Mapping[str, Column], Column, Column]:
+    """Return the columns that order rows along the curve, then by file and position in the source.
 
-    carried: Mapping[str, Column]  # by name: order rows along the curve, then by file and position in the source
-    partition: Column  # the Spark partition of a row, computed from the carried columns
-    ordinal: Column  # of a row's source file, computed from the carried columns
+    They are packed into one long if possible, so that Spark shuffles fewer bytes and uses a radix sort.
 
-
-def _order(job: _Job) -> _Order:
-    """Return the order, packed into one long if possible, so that Spark shuffles fewer bytes and uses a radix sort."""
-    parts = {FILE_ID: job.partitions, LEAF: job.forest.leaves_in_file, ORDINAL: len(job.index)}
+    Returns:
+        The columns by name, which the shuffle transports with a row. Computed from them: the Spark partition of the
+        row, and the ordinal of its source file.
+    """
+    parts = {FILE_ID: partitions, LEAF: leaves_in_file, ORDINAL: files}
     bits = {name: (count - 1).bit_length() for name, count in parts.items()}
     bits[POSITION] = LONG_BITS - sum(bits.values())
     if bits[POSITION] < POSITION_BITS:
-        return _Order({name: F.col(name) for name in bits}, F.col(FILE_ID), F.col(ORDINAL))
+        return {name: F.col(name) for name in bits}, F.col(FILE_ID), F.col(ORDINAL)
     name, packed = f"{PREFIX}order", F.col(FILE_ID).cast("bigint")
     for lower in (LEAF, ORDINAL, POSITION):
         packed = F.shiftleft(packed, bits[lower]).bitwiseOR(F.col(lower).cast("bigint"))
     partition = F.shiftright(name, LONG_BITS - bits[FILE_ID]).cast("int")
     ordinal = F.shiftright(name, bits[POSITION]).bitwiseAND(F.lit((1 << bits[ORDINAL]) - 1)).cast("int")
-    return _Order({name: packed}, partition, ordinal)
+    return {name: packed}, partition, ordinal

@@ -77,13 +77,6 @@ JDBC_PACKAGES = {
 # hadoop-aws depends on a bundle of all AWS services, which has 642 MB. S3A and S3FileIO need only these modules.
 AWS_MODULES = ("s3", "s3-transfer-manager", "sts", "apache-client", "apache5-client", "kms", "dynamodb", "glue")
 AWS_MODULES_1 = ("s3", "sts", "dynamodb")
-# Spark has its own slf4j and Netty, and no client of these packages sends requests by Netty.
-S3_EXCLUDED = (
-    "com.amazonaws:aws-java-sdk-bundle",
-    "software.amazon.awssdk:bundle",
-    "software.amazon.awssdk:netty-nio-client",
-    "org.slf4j:slf4j-api",
-)
 # hadoop3-2.2.28 depends on gcsio 2.2.28, which is not in Maven Central, so Spark would not start.
 GCS_PACKAGES = ("com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.25",)
 
@@ -121,12 +114,6 @@ def scala_of(home: Path) -> str | None:
 def release_of(spark: str) -> Release | None:
     """Return the release for a version of Spark, None if it is unknown."""
     return next((release for release in RELEASES if release.spark == minor(spark)), None)
-
-
-def newest_tested(release: Release) -> str:
-    """Return the newest tested patch version of Spark for the minor version of a release."""
-    patches = [int(version.split(".")[2]) for version in TESTED_SPARK if minor(version) == release.spark]
-    return f"{release.spark}.{max(patches)}"
 
 
 def numbers(version: str) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from support.jars import newest_tested
 from support.matrix import COMBINATIONS, OLDEST, ROOT, stored, support_page
 from support.matrix_suites import SUITES
 from support.support_page import CAPABILITIES
@@ -46,5 +47,5 @@ def test_the_version_of_scala_is_that_of_the_jars(
 
 
 def test_the_newest_patch_of_a_minor_version_is_used() -> None:
-    by_spark = {each.spark: versions.newest_tested(each) for each in versions.RELEASES if each.iceberg}
+    by_spark = {each.spark: newest_tested(each) for each in versions.RELEASES if each.iceberg}
     assert by_spark == {"3.5": "3.5.9", "4.0": "4.0.5", "4.1": "4.1.4"}

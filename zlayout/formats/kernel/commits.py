@@ -66,27 +66,23 @@ def positions_among(known: pa.Array, paths: pa.Array) -> Int64:
     return np.asarray(at.cast(pa.int64()), np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class FileName:
-    """How the writer of a format names a file.
+def spark_partitions(paths: pa.Array, pattern: str, expected: str, hint: str) -> Int64:
+    """Return the number of the Spark partition that wrote each new file.
 
-    Attributes:
-        pattern: A regular expression (RE2), whose group `partition` matches the number of the Spark partition.
+    Args:
+        paths: string[files].
+        pattern: A regular expression (RE2), whose group `partition` matches the number in the name of a file.
         expected: How the error message describes the names.
+        hint: The hint of the error.
+
+    Raises:
+        EngineError: ZL318, for another name.
     """
-
-    pattern: str
-    expected: str
-    hint: str
-
-
-def spark_partitions(paths: pa.Array, name: FileName) -> Int64:
-    """Return the number of the Spark partition that wrote each new file. Raises EngineError ZL318 for another name."""
-    found = pc.extract_regex(paths, name.pattern)
+    found = pc.extract_regex(paths, pattern)
     if found.null_count:
         path = paths[pc.index(found.is_null(), True).as_py()]
-        message = f"expected a new file named {name.expected}, found {path}"
-        raise EngineError.of("ZL318", message, hint=f"{name.hint}; nothing was committed")
+        message = f"expected a new file named {expected}, found {path}"
+        raise EngineError.of("ZL318", message, hint=f"{hint}; nothing was committed")
     return np.asarray(found.field("partition").cast(pa.int64()), np.int64)
 
 

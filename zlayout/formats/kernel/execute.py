@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from zlayout.errors import CommitConflict, Diagnostic, Refused
-from zlayout.formats.base import Commit, Event, Notify, Work
+from zlayout.formats.base import Backend, Commit, Event, Notify, Work
 from zlayout.formats.kernel.engine_check import (
     Internals,
     fallback_notices,
@@ -16,16 +16,14 @@ from zlayout.formats.kernel.engine_check import (
 )
 from zlayout.formats.kernel.failures import Failures, java_errors
 from zlayout.formats.undo import Undo, total
-from zlayout.planner.work import Capabilities
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.model import Layout, TableName
+from zlayout.spec.model import Layout
 from zlayout.table.state import TableState
 
 
-class Steps(Protocol):
-    """What a format provides to `execute`."""
+class Steps(Backend, Protocol):
+    """What the backend of a format provides to `execute` and `checked_undo`."""
 
-    capabilities: Capabilities
     internals: Internals
 
     @property
@@ -103,20 +101,7 @@ def execute(steps: Steps, failures: Failures, work: Work, notify: Notify) -> Ite
     yield from steps.carry_out(work, state, notify, native=native)
 
 
-class RollbackSteps(Protocol):
-    """What a format provides to `checked_undo`."""
-
-    internals: Internals
-
-    @property
-    def runtime(self) -> SparkRuntime: ...
-
-    def undo(self, table: TableName, run: str | None) -> Undo:
-        """See `zlayout.formats.base.Backend`."""
-        ...
-
-
-def checked_undo(steps: RollbackSteps, failures: Failures, shown: Undo) -> Undo:
+def checked_undo(steps: Steps, failures: Failures, shown: Undo) -> Undo:
     """Determine a rollback again from the newest version, and check that it is the one that the user has seen.
 
     Args:
@@ -125,7 +110,7 @@ def checked_undo(steps: RollbackSteps, failures: Failures, shown: Undo) -> Undo:
         shown: The rollback that the user has seen.
 
     Raises:
-        Refused: ZL204, if engine zlayout cannot run in this session; or as `RollbackSteps.undo` raises it.
+        Refused: ZL204, if engine zlayout cannot run in this session; or as `Backend.undo` raises it.
         CommitConflict: ZL320, if the rollback would now change other files than were shown.
     """
     with java_errors(f"{shown.table}: checking the versions of Spark and {steps.internals.name}", failures):

@@ -37,7 +37,6 @@ from zlayout.formats.delta.write.source_files import (
 )
 from zlayout.formats.delta.write.writing import write_with_stats
 from zlayout.formats.kernel.commits import (
-    FileName,
     NewFiles,
     Rewritten,
     commit_apart,
@@ -132,11 +131,7 @@ def _typed(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
 
 
 # DelayedCommitProtocol puts the number of the Spark partition into the name of a file.
-FILE_NAME = FileName(
-    r"(?:^|/)part-(?P<partition>\d{5,})-[^/]*$",
-    expected="part-<number>-...",
-    hint="use a version of Delta that zlayout was tested with",
-)
+FILE_NAME = r"(?:^|/)part-(?P<partition>\d{5,})-[^/]*$"
 
 
 def run_zlayout(
@@ -258,7 +253,9 @@ def write_groups(
         placed = place(source, work.layout, targets)
         new = write_with_stats(delta, storage, snapshot, transaction, placed.frame, files.adds[0])
         placed.gate.check()
-        owner = placed.group_of.astype(np.int64)[spark_partitions(new.path, FILE_NAME)]
+        hint = "use a version of Delta that zlayout was tested with"
+        numbers = spark_partitions(new.path, FILE_NAME, "part-<number>-...", hint)
+        owner = placed.group_of.astype(np.int64)[numbers]
         if work.verify == "full" or _records_other_values(delta, files, groups, new, owner, state):
             placed.gate.verify(delta.read_back(snapshot, new.handles, files.adds[0]))
     added = new.split(owner, len(groups))

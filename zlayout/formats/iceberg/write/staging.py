@@ -26,7 +26,7 @@ from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Group, Work
 from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
 from zlayout.formats.iceberg.write.snapshots import tasks_of
-from zlayout.formats.kernel.commits import FileName, NewFiles, positions_among, require_sizes, spark_partitions
+from zlayout.formats.kernel.commits import NewFiles, positions_among, require_sizes, spark_partitions
 from zlayout.formats.kernel.requirements import paths_of, planned_paths
 from zlayout.rewrite.engine import min_tasks
 from zlayout.spark import versions
@@ -139,11 +139,8 @@ MIN_SPLIT_BYTES = 16 * 2**20
 OPEN_COST_BYTES = 4 * 2**20  # the size as which Iceberg counts a smaller file when it combines files to tasks
 _log = logging.getLogger(__name__)
 # <Spark partition>-<task>-<query>-<epoch>-<number of the file in the task>; some location providers add a prefix.
-FILE_NAME = FileName(
-    r"(?P<partition>\d{5,})-\d+-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+-\d{5,}(?:\.\w+)+$",
-    expected="<number>-<task>-<uuid>-<number>-<number>.<format>",
-    hint="report this error",
-)
+FILE_NAME = r"(?P<partition>\d{5,})-\d+-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+-\d{5,}(?:\.\w+)+$"
+_FILE_NAME_PARTS = "<number>-<task>-<uuid>-<number>-<number>.<format>"
 TABLE_CACHE = "org.apache.iceberg.spark.SparkTableCache"
 
 
@@ -215,7 +212,7 @@ class Staged:
             )
         files = NewFiles(handles, np.arange(len(paths)), paths, sizes, rows)
         by_path = np.asarray(pc.sort_indices(paths), np.int64)
-        partitions = spark_partitions(paths, FILE_NAME)
+        partitions = spark_partitions(paths, FILE_NAME, _FILE_NAME_PARTS, "report this error")
         order = by_path[np.argsort(partitions[by_path], kind="stable")]
         return partitions[order], files.take(order)
 
