@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -37,9 +39,6 @@ def failed_self_test(session: SparkSession) -> str | None:
 
 
 def _failure(session: SparkSession) -> str | None:
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     try:
         return _difference(session)
     except (Py4JError, PySparkException, ZlayoutError, AttributeError, TypeError) as error:

@@ -12,18 +12,17 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
 
 from zlayout.spark.jvm import jvm_of
 from zlayout.table.state import Int64
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 SEPARATOR = "\0"  # no path, statistics or id contains it
 ITEMS_PER_CALL = 2000
@@ -33,8 +32,6 @@ _STRING = pa.string()
 
 def to_arrow(frame: DataFrame) -> pa.Table:
     """Return the rows of a frame, collected to the driver."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     collect = getattr(type(frame), "toArrow", None)
     if collect is not None:
         return collect(frame)
@@ -51,9 +48,6 @@ def from_arrow(session: SparkSession, table: pa.Table, schema: StructType | None
         table: The rows.
         schema: The schema of the frame. Default: the schema of the table.
     """
-    from pyspark.sql import DataFrame
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     if hasattr(DataFrame, "toArrow"):
         return session.createDataFrame(table, schema) if schema else session.createDataFrame(table)
     python: Any = jvm_of(session).org.apache.spark.sql.api.python.PythonSQLUtils

@@ -11,11 +11,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from importlib.resources import files as resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from zlayout.formats.delta.read.schema import STATS_COLUMNS, STRING_PREFIX, stats_columns_without
 from zlayout.formats.kernel.commits import require_sizes
@@ -24,9 +25,6 @@ from zlayout.spark.arrow import from_bytes, parts, texts, to_bytes
 from zlayout.spark.classes import JavaClasses, java_object
 from zlayout.spark.jvm import jvm_of, scala_list, scala_map, scala_object, scala_seq, session_conf
 from zlayout.table.state import Int64
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 # Operations on many AddFiles at once, with few calls to the JVM for any number of files.
 #
@@ -144,8 +142,6 @@ _STRING_PREFIX_OF_SESSION = "spark.databricks.io.skipping.stringPrefixLength"
 
 def metadata_column(frame: DataFrame) -> Column:
     """Return the metadata column of a frame, even if the table itself has a column with the name `_metadata`."""
-    from pyspark.sql import Column
-
     internal: Any = frame._jdf
     return Column(internal.metadataColumn("_metadata"))
 
@@ -195,8 +191,6 @@ class DeltaJvm:
 
     def all_files(self, snapshot: Any) -> DataFrame:
         """Return the live AddFiles as rows, with all of their statistics, some of which `filesForScan` would remove."""
-        from pyspark.sql import DataFrame
-
         return DataFrame(snapshot.allFiles().toDF(), self.spark)
 
     def add_files(self, rows: DataFrame) -> Any:
@@ -206,8 +200,6 @@ class DeltaJvm:
 
     def data_frame(self, snapshot: Any, adds: Any) -> DataFrame:
         """Return the live rows of a java.util.List of AddFile, with row ids and commit versions if rows are tracked."""
-        from pyspark.sql import DataFrame
-
         with session_conf(self.spark, _EXACT_STRINGS):
             frame = self._log.createDataFrame(
                 self._with_row_index(snapshot), self.seq(adds), False, self.some("Optimize")

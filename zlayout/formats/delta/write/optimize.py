@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import functions as F
 
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused
 from zlayout.formats.base import Commit, Group, GroupFailed, Notify, Progress, Stage, Work
@@ -350,20 +351,18 @@ def commit_records(
 
 def _tagged(delta: DeltaJvm, snapshot: Any, layout: Layout, files: pa.Table) -> Any:
     """Return the live AddFiles among `files` with their new file tags, as a java.util.List."""
-    from pyspark.sql import functions as f
-
     live = delta.all_files(snapshot)
     chosen = from_arrow(delta.spark, files.select(["path", "group"])).withColumnRenamed("group", "_group")
-    others = f.map_filter(
-        f.coalesce(f.col("tags"), f.expr("cast(map() as map<string, string>)")),
+    others = F.map_filter(
+        F.coalesce(F.col("tags"), F.expr("cast(map() as map<string, string>)")),
         lambda key, _: ~key.startswith(_TAG_PREFIX),
     )
-    fixed = [part for name, value in layout_tags(layout).items() for part in (f.lit(name), f.lit(value))]
-    tags = f.map_concat(others, f.create_map(*fixed, f.lit(GROUP), f.col("_group")))
+    fixed = [part for name, value in layout_tags(layout).items() for part in (F.lit(name), F.lit(value))]
+    tags = F.map_concat(others, F.create_map(*fixed, F.lit(GROUP), F.col("_group")))
     tagged = (
-        live.join(f.broadcast(chosen), "path")
+        live.join(F.broadcast(chosen), "path")
         .withColumn("tags", tags)
-        .withColumn("dataChange", f.lit(False))
+        .withColumn("dataChange", F.lit(False))
         .select(live.columns)
     )
     return delta.add_files(tagged)

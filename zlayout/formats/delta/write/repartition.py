@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,15 +25,12 @@ from zlayout.formats.delta.write.outcome import Log, spark_errors
 from zlayout.formats.kernel.requirements import planned_paths
 from zlayout.planner.actions import Reason
 from zlayout.planner.work import rewrite_group
+from zlayout.rewrite.engine import rewrite_conf
+from zlayout.rewrite.gate import Gate, column
 from zlayout.spark.arrow import to_arrow
 from zlayout.spark.jvm import scala_items
 from zlayout.sql_text import quote_identifier
 from zlayout.table.state import TableState
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-
-    from zlayout.formats.delta.write.jvm import DeltaJvm
 
 # Partition values that Delta would change when it writes them to the log, which are refused.
 #
@@ -96,8 +93,6 @@ def refuse_changing_values(delta: DeltaJvm, work: Work) -> None:
 
 def _conditions(delta: DeltaJvm, snapshot: Any, work: Work) -> list[tuple[_Problem, str, Column]]:
     """Return each problem with its column, and the condition that is true for AddFiles that have the problem."""
-    from pyspark.sql import functions as F
-
     # Data files store the values of former partition columns. `refuse_changing_strings` and reading the new files back
     # check the values of new ones.
     moves = work.partition_by is not None
@@ -181,9 +176,6 @@ def _write(
     delta: DeltaJvm, snapshot: Any, transaction: Any, adds: Any, columns: Sequence[str], state: TableState
 ) -> tuple[Any, int]:
     """Write all rows by partition, and check the gate. `adds` and the new AddFiles are java.util.List."""
-    from zlayout.rewrite.engine import rewrite_conf
-    from zlayout.rewrite.gate import Gate, column
-
     with rewrite_conf(delta.spark):
         source = delta.data_frame(snapshot, adds)
         # a note on the table state means that row counts are estimates

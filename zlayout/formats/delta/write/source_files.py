@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import functions as F
 
 from zlayout.errors import CommitConflict
 from zlayout.formats.base import Group
@@ -22,9 +23,6 @@ from zlayout.formats.kernel.commits import Rewritten, new_files, positions_among
 from zlayout.formats.kernel.requirements import changed_files, split_groups
 from zlayout.spark.arrow import from_arrow
 from zlayout.table.state import FileTable, Int64, identities
-
-if TYPE_CHECKING:
-    from zlayout.formats.delta.write.jvm import DeltaJvm
 
 # The AddFiles of pinned files, and their paths in the form of `_metadata.file_path`.
 
@@ -110,13 +108,11 @@ def require_pinned(delta: DeltaJvm, adds: Any, table: str, paths: pa.Array, vect
 
 def add_files_at(delta: DeltaJvm, snapshot: Any, wanted: pa.Array) -> Any:
     """Return the live AddFiles with these paths, with complete statistics, as a java.util.List. wanted: string."""
-    from pyspark.sql import functions as f
-
     live = delta.all_files(snapshot)
     if len(wanted) <= _MAX_PATH_LITERALS:
-        return delta.add_files(live.where(f.col("path").isin(wanted.to_pylist())))
+        return delta.add_files(live.where(F.col("path").isin(wanted.to_pylist())))
     chosen = from_arrow(delta.spark, pa.table({"path": wanted}))
-    return delta.add_files(live.join(f.broadcast(chosen), "path").select(live.columns))
+    return delta.add_files(live.join(F.broadcast(chosen), "path").select(live.columns))
 
 
 def file_uris(base: str, paths: Iterable[str]) -> pa.Array:
