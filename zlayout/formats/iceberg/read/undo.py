@@ -20,7 +20,7 @@ from zlayout.formats.iceberg.read import state_property as stored
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
 from zlayout.formats.iceberg.read.manifests import manifests_of, read_change
 from zlayout.formats.iceberg.read.snapshots import ancestors, is_branch, operation_of, summary_of
-from zlayout.formats.undo import Change, Recorded, Undo, missing_files
+from zlayout.formats.undo import Recorded, Undo, missing_files
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.sql_text import quote_identifier
 from zlayout.table.state import TableState
@@ -93,7 +93,7 @@ def _run_id(snapshot: Snapshot) -> str:
     return summary_of(snapshot).get(stored.RUN, "")
 
 
-def _chosen(name: TableName, table: Table, history: Sequence[Snapshot], wanted: str | None) -> tuple[str, list[Change]]:
+def _chosen(name: TableName, table: Table, history: Sequence[Snapshot], wanted: str | None) -> tuple[str, list[undo.Change]]:
     """Return the run to undo, and those of its snapshots that replaced files."""
     runs = undo.runs_in_effect(Recorded(one.snapshot_id, _run_id(one)) for one in history)
     by_id = {one.snapshot_id: one for one in history}
@@ -103,7 +103,7 @@ def _chosen(name: TableName, table: Table, history: Sequence[Snapshot], wanted: 
             found = read_change(manifests_of(by_id[snapshot], table.io), table.io, snapshot)
             added, removed = (tuple((path, "") for path in sorted(paths)) for paths in (found.added, found.removed))
             if removed:
-                changes.append(Change(snapshot, added, removed))
+                changes.append(undo.Change(snapshot, added, removed))
         if changes:
             return run_id, changes
     if wanted is not None:
