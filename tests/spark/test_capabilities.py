@@ -23,15 +23,15 @@ from support.jars import newest_tested
 
 from zlayout.errors import Refused
 from zlayout.formats.base import Commit
-from zlayout.formats.delta.backend import DeltaBackend
-from zlayout.formats.iceberg.backend import IcebergBackend
+from zlayout.formats.delta.write.jvm import INTERNALS as DELTA
+from zlayout.formats.iceberg.write.jvm import INTERNALS as ICEBERG
 from zlayout.formats.kernel.engine_check import fallback_reason
 from zlayout.spark import versions
 from zlayout.spark.configuration import SESSION_CONF
 from zlayout.spark.jvm import session_conf
 
 Work = Callable[[], object]
-INTERNALS = {"delta": DeltaBackend.internals, "iceberg": IcebergBackend.internals}
+INTERNALS = {"delta": DELTA, "iceberg": ICEBERG}
 FEATURES = {
     "deletion vectors": "'delta.enableDeletionVectors'='true'",
     "row tracking": "'delta.enableRowTracking'='true'",

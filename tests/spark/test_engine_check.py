@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from spark.arenas import DeltaArena, SparkArena
 
 from zlayout.errors import EngineError, Refused
-from zlayout.formats.delta.backend import DeltaBackend
-from zlayout.formats.iceberg.backend import IcebergBackend
+from zlayout.formats.delta.write.jvm import INTERNALS as DELTA
+from zlayout.formats.iceberg.write.jvm import INTERNALS as ICEBERG
 from zlayout.formats.kernel.engine_check import Internals, fallback_reason
 from zlayout.planner.diff import PlanOptions
 from zlayout.rewrite import engine, self_test
@@ -31,7 +31,7 @@ from zlayout.spec.model import Project, SparkConfig, TableName
 from zlayout.table.state import PartitionField
 
 ROWS = make_rows(Contract.rows)
-INTERNALS = {"delta": DeltaBackend.internals, "iceberg": IcebergBackend.internals}
+INTERNALS = {"delta": DELTA, "iceberg": ICEBERG}
 
 
 @pytest.fixture
@@ -161,9 +161,9 @@ def test_without_the_calls_that_record_a_layout_neither_engine_runs(
     contract = Contract()
     arena.create(ROWS, contract.files)
     planned = contract.plan(arena, contract.spec(arena))
-    internals = INTERNALS[arena.backend.capabilities.format]
-    lacking = replace(internals, shared={"java.lang.String": ("fold/7",)})
-    monkeypatch.setattr(type(arena.backend), "internals", lacking)
+    format = arena.backend.capabilities.format
+    lacking = replace(INTERNALS[format], shared={"java.lang.String": ("fold/7",)})
+    monkeypatch.setattr(f"zlayout.formats.{format}.write.jvm.INTERNALS", lacking)
     version = arena.backend.observe(arena.table, ()).version
     applied, announced = _apply(arena, planned)
     assert isinstance(applied.error, Refused)

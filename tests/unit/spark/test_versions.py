@@ -8,8 +8,8 @@ from support.matrix import COMBINATIONS, OLDEST, ROOT, stored, support_page
 from support.matrix_suites import SUITES
 from support.support_page import CAPABILITIES
 
-from zlayout.formats.delta.backend import INTERNALS as DELTA
-from zlayout.formats.iceberg.backend import INTERNALS as ICEBERG
+from zlayout.formats.delta.write.jvm import INTERNALS as DELTA
+from zlayout.formats.iceberg.write.jvm import INTERNALS as ICEBERG
 from zlayout.spark import versions
 
 RUN = [each for each in COMBINATIONS if each.name in stored()]

@@ -20,7 +20,6 @@ from zlayout.formats.delta.read.location import delta_location, table_files
 from zlayout.formats.delta.read.log import LogFiles
 from zlayout.formats.delta.read.observe import observe_delta
 from zlayout.formats.delta.read.opening import checked_log
-from zlayout.formats.kernel.engine_check import COMPILER, PLACEMENT, Internals
 from zlayout.formats.kernel.requirements import (
     replaced,
     require_allowed,
@@ -45,57 +44,6 @@ if TYPE_CHECKING:
     from zlayout.formats.delta.write.jvm import DeltaJvm
     from zlayout.formats.delta.write.outcome import Log
 
-# The methods of Delta and Spark that commits need, for the check of the session before any write.
-
-
-_DELTA = "org.apache.spark.sql.delta"
-INTERNALS = Internals(
-    name="Delta",
-    package=lambda release: release.delta_package,
-    tested=frozenset({"3.3", "4.0", "4.2", "4.3", "4.4"}),
-    marker="io.delta.package$",
-    version=lambda jvm: getattr(getattr(jvm.io.delta, "package$"), "MODULE$").VERSION(),
-    shared={
-        f"{_DELTA}.DeltaLog": ("forTable/2", "update/3", "startTransaction/2", "dataPath/0"),
-        f"{_DELTA}.Snapshot": ("allFiles/0", "version/0", "metadata/0", "protocol/0"),
-        f"{_DELTA}.OptimisticTransaction": ("trackFilesRead/1", "commit/3", "snapshot/0", "metadata/0"),
-        f"{_DELTA}.RowTracking$": ("addPreservedRowTrackingTagIfNotSet/2",),
-        f"{_DELTA}.DeltaOperations$ComputeStats": ("new/1",),
-    },
-    engine={
-        f"{_DELTA}.DeltaLog": ("createDataFrame/4", "newDeltaHadoopConf/0"),
-        f"{_DELTA}.DummySnapshot": (),
-        f"{_DELTA}.OptimisticTransaction": ("trackReadPredicates/3", "writeFiles/4", "registerSQLMetrics/2"),
-        f"{_DELTA}.RowTracking$": ("preserveRowTrackingColumns/2", "isEnabled/2"),
-        f"{_DELTA}.DeltaOperations$Optimize": ("new/5",),
-        f"{_DELTA}.Snapshot": ("statsSchema/0",),
-        f"{_DELTA}.skipping.clustering.ClusteredTableUtils$": ("isSupported/1",),
-        f"{_DELTA}.skipping.clustering.ClusteringColumnInfo$": ("extractLogicalNames/1",),
-        f"{_DELTA}.actions.Action$": ("fromJson/1",),
-        f"{_DELTA}.actions.AddFile": (
-            "path/0",
-            "partitionValues/0",
-            "size/0",
-            "stats/0",
-            "deletionVector/0",
-            "json/0",
-            "removeWithTimestamp/2",
-            "absolutePath/1",
-            "getDeletionVectorUniqueId/0",
-        ),
-        f"{_DELTA}.actions.DeletionVectorDescriptor": ("isOnDisk/0", "absolutePath/1"),
-        # the compiler of `AddFiles.java`, and the JSON methods that it calls
-        **COMPILER,
-        "com.fasterxml.jackson.databind.ObjectMapper": ("readTree/1", "writeValueAsString/1"),
-        "org.apache.spark.sql.execution.metric.SQLMetrics$": ("createMetric/2",),
-        **PLACEMENT,
-    },
-)
-
-
-# The backend.
-
-
 TIME_ZONE = "spark.sql.session.timeZone"
 
 
@@ -103,7 +51,6 @@ class DeltaBackend:
     """Delta tables of one catalog, addressed by location."""
 
     capabilities = Capabilities("delta", partition_evolution=False, native_by_rank=True)
-    internals = INTERNALS
 
     def __init__(self, catalog: CatalogConfig, runtime: SparkRuntime) -> None:
         self._catalog = catalog
@@ -189,10 +136,11 @@ class DeltaBackend:
 
     def execute(self, work: Work, notify: Notify) -> Iterator[Event]:
         """See `zlayout.formats.kernel.execute.execute`."""
+        from zlayout.formats.delta.write.jvm import INTERNALS
         from zlayout.formats.delta.write.outcome import FAILURES
         from zlayout.formats.kernel.execute import execute
 
-        yield from execute(self, FAILURES, work, notify)
+        yield from execute(self, INTERNALS, FAILURES, work, notify)
 
     def checked(self, work: Work) -> TableState:
         """See `zlayout.formats.kernel.execute.Steps`. The returned version is not older than the plan."""
@@ -279,11 +227,12 @@ class DeltaBackend:
 
     def roll_back(self, undo: Undo, run_id: str, properties: Mapping[str, str], notify: Notify) -> Commit:
         """See `zlayout.formats.base.Backend`. Raises Refused ZL204, ZL220 and those of `undo` before any write."""
+        from zlayout.formats.delta.write.jvm import INTERNALS
         from zlayout.formats.delta.write.outcome import FAILURES
         from zlayout.formats.delta.write.rollback import roll_back
         from zlayout.formats.kernel.execute import checked_undo
 
-        now = checked_undo(self, FAILURES, undo)
+        now = checked_undo(self, INTERNALS, FAILURES, undo)
         delta, log = self._opened(now.table, now.location, run_id, properties)
         return roll_back(delta, log, now, notify)
 

@@ -21,7 +21,6 @@ from zlayout.formats.iceberg.read.support import (
     needs_row_reader,
     partition_refusals,
 )
-from zlayout.formats.kernel.engine_check import COMPILER, PLACEMENT, Internals
 from zlayout.formats.kernel.requirements import (
     require_allowed,
     require_no_settings,
@@ -38,60 +37,6 @@ from zlayout.sql_text import quote_path
 from zlayout.table.key_sample import NotParquetError, RowGroupSample
 from zlayout.table.state import Int64, PartitionField, TableState
 
-# The methods of Iceberg that commits need, for the check of the session before any write.
-
-
-_ICEBERG = "org.apache.iceberg"
-
-
-def _methods(by_class: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    return {f"{_ICEBERG}.{name}": tuple(methods.split()) for name, methods in by_class.items()}
-
-
-_SHARED = {
-    "spark.Spark3Util": "catalogAndIdentifier/2 toIcebergTable/1",
-    "spark.actions.SparkActions": "get/1 rewriteDataFiles/1",
-    "Transaction": "updateProperties/0 commitTransaction/0",
-    "TableMetadataParser": "toJson/1",
-}
-_ENGINE = {
-    "spark.SparkTableCache": "get/0 add/2 remove/1",
-    "spark.ScanTaskSetManager": "get/0 stageTasks/3 removeTasks/2",
-    "spark.FileRewriteCoordinator": "get/0 fetchNewFiles/2 clearRewrite/2",
-    "RewriteFiles": "validateFromSnapshot/1 dataSequenceNumber/1 addFile/1 deleteFile/1 toBranch/1",
-    "util.SnapshotUtil": "isAncestorOf/3",
-    # the methods that `ContentFiles.java` calls, against which it is compiled
-    "ContentFile": "location/0 recordCount/0 fileSizeInBytes/0 nullValueCounts/0 lowerBounds/0 upperBounds/0 "
-    "dataSequenceNumber/0 fileSequenceNumber/0 copyWithoutStats/0",
-    "DeleteFile": "contentOffset/0",
-    "GenericDataFile": "copy/0 setFirstRowId/1 setDataSequenceNumber/1 setFileSequenceNumber/1",
-    "FileScanTask": "file/0 deletes/0",
-    "BaseFileScanTask": "new/5",
-    "ContentFileParser": "toJson/2",
-    "util.ContentFileUtil": "isDV/1 isFileScoped/1",
-    "util.Tasks": "range/1",
-    "util.Tasks$Builder": "executeWith/1 stopOnFailure/0 run/1",
-    "io.InputFile": "exists/0 getLength/0",
-}
-INTERNALS = Internals(
-    name="Iceberg",
-    package=lambda release: release.iceberg_package,
-    tested=frozenset({"1.10", "1.11", "1.12"}),
-    marker=f"{_ICEBERG}.IcebergBuild",
-    version=lambda jvm: jvm.org.apache.iceberg.IcebergBuild.version(),
-    shared=_methods(_SHARED),
-    engine={**_methods(_ENGINE), **COMPILER, **PLACEMENT},
-    # Iceberg recognizes staged files by one of these (see `write.staging`). With neither, a write would append them.
-    either=(
-        _methods({"spark.source.SparkRewriteTable": ""}),
-        _methods({"spark.SparkReadConf": "scanTaskSetId/0", "spark.SparkWriteConf": "rewrittenFileSetId/0"}),
-    ),
-)
-
-
-# The backend.
-
-
 DRAW_BITS = 31  # number of bits in the random number of a row
 # An entry in the summary of a replace snapshot. It permits Apache Polaris to undo the snapshot if a commit of another
 # writer conflicts with it (`CatalogHandlerUtils`).
@@ -105,7 +50,6 @@ class IcebergBackend:
     """Iceberg tables of one catalog, addressed by name."""
 
     capabilities = Capabilities("iceberg", partition_evolution=True, native_by_rank=False)
-    internals = INTERNALS
 
     def __init__(self, catalog: CatalogConfig, runtime: SparkRuntime) -> None:
         self._catalog = catalog
@@ -135,12 +79,12 @@ class IcebergBackend:
 
     def roll_back(self, undo: Undo, run_id: str, properties: Mapping[str, str], notify: Notify) -> Commit:  # noqa: ARG002
         """See `zlayout.formats.base.Backend`. Ignores commit properties: a rollback has no snapshot of its own."""
-        from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm
+        from zlayout.formats.iceberg.write.jvm import FAILURES, INTERNALS, IcebergJvm
         from zlayout.formats.iceberg.write.rollback import roll_back
         from zlayout.formats.kernel.execute import checked_undo
 
         notify(Progress(str(undo.table), Stage.STARTING))
-        now = checked_undo(self, FAILURES, undo)
+        now = checked_undo(self, INTERNALS, FAILURES, undo)
         notify(Progress(str(undo.table), Stage.COMMITTING))
         return roll_back(IcebergJvm(self.runtime.session), now, run_id)
 
@@ -219,10 +163,10 @@ class IcebergBackend:
 
     def execute(self, work: Work, notify: Notify) -> Iterator[Event]:
         """See `zlayout.formats.kernel.execute.execute`."""
-        from zlayout.formats.iceberg.write.jvm import FAILURES
+        from zlayout.formats.iceberg.write.jvm import FAILURES, INTERNALS
         from zlayout.formats.kernel.execute import execute
 
-        yield from execute(self, FAILURES, work, notify)
+        yield from execute(self, INTERNALS, FAILURES, work, notify)
 
     def checked(self, work: Work) -> TableState:
         """See `zlayout.formats.kernel.execute.Steps`. Observes the table at the work's version."""

@@ -24,8 +24,6 @@ from zlayout.table.state import TableState
 class Steps(Backend, Protocol):
     """What the backend of a format provides to `execute` and `checked_undo`."""
 
-    internals: Internals
-
     @property
     def runtime(self) -> SparkRuntime: ...
 
@@ -63,11 +61,12 @@ class Steps(Backend, Protocol):
         ...
 
 
-def execute(steps: Steps, failures: Failures, work: Work, notify: Notify) -> Iterator[Event]:
+def execute(steps: Steps, internals: Internals, failures: Failures, work: Work, notify: Notify) -> Iterator[Event]:
     """Execute a work order with the declared engine or, if this cannot run in the session, with engine native.
 
     Args:
         steps: The steps of the format.
+        internals: The methods that zlayout calls in the format's jar.
         failures: How the format reports failures.
         work: The work order.
         notify: Called with each stage.
@@ -87,8 +86,8 @@ def execute(steps: Steps, failures: Failures, work: Work, notify: Notify) -> Ite
     rewrites_all = work.partition_by is not None and not steps.capabilities.partition_evolution
     reason = None
     if work.groups or rewrites_all:
-        with java_errors(f"{work.table}: checking the versions of Spark and {steps.internals.name}", failures):
-            reason = fallback_reason(steps.runtime.session, steps.internals)
+        with java_errors(f"{work.table}: checking the versions of Spark and {internals.name}", failures):
+            reason = fallback_reason(steps.runtime.session, internals)
     if reason is not None and rewrites_all:
         raise untested(f"{work.table}: changing partition_by", reason)
     if reason is not None and not native:
@@ -101,11 +100,12 @@ def execute(steps: Steps, failures: Failures, work: Work, notify: Notify) -> Ite
     yield from steps.carry_out(work, state, notify, native=native)
 
 
-def checked_undo(steps: Steps, failures: Failures, shown: Undo) -> Undo:
+def checked_undo(steps: Steps, internals: Internals, failures: Failures, shown: Undo) -> Undo:
     """Determine a rollback again from the newest version, and check that it is the one that the user has seen.
 
     Args:
         steps: The steps of the format.
+        internals: The methods that zlayout calls in the format's jar.
         failures: How the format reports failures.
         shown: The rollback that the user has seen.
 
@@ -113,8 +113,8 @@ def checked_undo(steps: Steps, failures: Failures, shown: Undo) -> Undo:
         Refused: ZL204, if engine zlayout cannot run in this session; or as `Backend.undo` raises it.
         CommitConflict: ZL320, if the rollback would now change other files than were shown.
     """
-    with java_errors(f"{shown.table}: checking the versions of Spark and {steps.internals.name}", failures):
-        reason = fallback_reason(steps.runtime.session, steps.internals)
+    with java_errors(f"{shown.table}: checking the versions of Spark and {internals.name}", failures):
+        reason = fallback_reason(steps.runtime.session, internals)
     if reason is not None:
         raise untested(f"{shown.table}: a rollback", reason)
     now = steps.undo(shown.table, shown.run_id)

@@ -93,7 +93,9 @@ def _run_id(snapshot: Snapshot) -> str:
     return summary_of(snapshot).get(stored.RUN, "")
 
 
-def _chosen(name: TableName, table: Table, history: Sequence[Snapshot], wanted: str | None) -> tuple[str, list[undo.Change]]:
+def _chosen(
+    name: TableName, table: Table, history: Sequence[Snapshot], wanted: str | None
+) -> tuple[str, list[undo.Change]]:
     """Return the run to undo, and those of its snapshots that replaced files."""
     runs = undo.runs_in_effect(Recorded(one.snapshot_id, _run_id(one)) for one in history)
     by_id = {one.snapshot_id: one for one in history}

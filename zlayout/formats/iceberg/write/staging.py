@@ -322,7 +322,7 @@ def _read(jvm: IcebergJvm, key: str, **options: str) -> DataFrame:
 
 def _staged_as(key: str) -> dict[str, str]:
     """Without these options, Iceberg for Spark 4.0 and earlier reads the whole table and commits an append."""
-    # Iceberg for Spark 4.1 recognizes staged files by the table's name. `iceberg.internals` requires either.
+    # Iceberg for Spark 4.1 recognizes staged files by the table's name. `jvm.INTERNALS` requires either.
     return {"scan-task-set-id": key, "rewritten-file-scan-task-set-id": key}
 
 
