@@ -25,12 +25,12 @@ from peak import peak_mb
 from zlayout.errors import Location
 from zlayout.formats.base import Group, Work
 from zlayout.formats.delta.backend import DeltaBackend
-from zlayout.formats.delta.read.location import table_files
+from zlayout.formats.delta.read.log import table_files
 from zlayout.formats.delta.write import commit
+from zlayout.formats.delta.write.commit import write_with_stats
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.outcome import Log
 from zlayout.formats.delta.write.source_files import pinned_files
-from zlayout.formats.delta.write.writing import write_with_stats
 from zlayout.formats.kernel.commits import Rewritten
 from zlayout.formats.kernel.measured import Measurement, baseline_of
 from zlayout.planner.actions import Reason

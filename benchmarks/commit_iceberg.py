@@ -26,7 +26,7 @@ from zlayout.formats.kernel.commits import Rewritten
 from zlayout.formats.kernel.measured import Measurement
 from zlayout.planner.actions import Reason, VersionIs
 from zlayout.planner.work import rewrite_group
-from zlayout.spark.classes import java_object
+from zlayout.spark.jvm import java_object
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from zlayout.errors import ZlayoutError
-from zlayout.formats.delta.read.location import delta_location
+from zlayout.formats.delta.read.log import delta_location
 from zlayout.spark.session import SparkRuntime, check_java
 from zlayout.spec.load import load_project
 from zlayout.spec.model import Project, TableName

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from zlayout.errors import Location
-from zlayout.formats.delta.read.location import delta_location
+from zlayout.formats.delta.read.log import delta_location
 from zlayout.spec.layouts import parse_partition_key, parse_table
 from zlayout.spec.model import CatalogConfig
 

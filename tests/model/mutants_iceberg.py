@@ -16,7 +16,8 @@ from model.worlds import Scenario
 
 from zlayout.errors import CommitConflict, EngineError
 from zlayout.formats.iceberg.read import state_property as recorded
-from zlayout.formats.iceberg.write import commit, prepared, staging
+from zlayout.formats.iceberg.write import commit, staging
+from zlayout.formats.iceberg.write import jvm as prepared
 from zlayout.formats.kernel import outcome
 from zlayout.formats.kernel.commits import new_files
 

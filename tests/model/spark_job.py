@@ -17,8 +17,8 @@ from model.schedule import step
 from pyspark.sql import DataFrame
 
 from zlayout import errors
+from zlayout.formats.base import render_cost
 from zlayout.formats.kernel import execute, measured
-from zlayout.formats.run_metrics import render_cost
 from zlayout.rewrite import gate
 
 Rows = tuple[Row, ...]

@@ -20,8 +20,7 @@ from support.s3_proxy import Failure, Fault, s3_proxy
 from support.servers import CREDENTIALS, free_port, s3_server
 
 from zlayout.errors import Location, TableError
-from zlayout.formats.access import cause_of
-from zlayout.formats.write_permission import NotChecked, require_writable
+from zlayout.formats.access import NotChecked, cause_of, require_writable
 from zlayout.session.doctor import Check, CheckStatus, Step, doctor
 from zlayout.session.project import load_project
 from zlayout.spec.model import CatalogConfig

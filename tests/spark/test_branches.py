@@ -17,7 +17,7 @@ from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Commit, GroupFailed
 from zlayout.formats.iceberg.read import state_property
 from zlayout.formats.iceberg.write.commit import Committer
-from zlayout.formats.iceberg.write.prepared import Swap
+from zlayout.formats.iceberg.write.jvm import Swap
 from zlayout.planner.model import Status
 from zlayout.planner.work import PlanOptions
 from zlayout.session.plan import plan_table

@@ -25,7 +25,7 @@ from zlayout.errors import Refused
 from zlayout.formats.base import Commit
 from zlayout.formats.delta.write.jvm import INTERNALS as DELTA
 from zlayout.formats.iceberg.write.jvm import INTERNALS as ICEBERG
-from zlayout.formats.kernel.engine_check import fallback_reason
+from zlayout.formats.kernel.execute import fallback_reason
 from zlayout.spark import versions
 from zlayout.spark.configuration import SESSION_CONF
 from zlayout.spark.jvm import session_conf

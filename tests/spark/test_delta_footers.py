@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from zlayout.formats.delta.read.schema import leaves
-from zlayout.formats.delta.write import writing
+from zlayout.formats.delta.write import commit as writing
+from zlayout.formats.delta.write.commit import footers_suffice, read_footer
 from zlayout.formats.delta.write.jvm import DeltaJvm
-from zlayout.formats.delta.write.writing import footers_suffice, read_footer
 from zlayout.spark.jvm import session_conf
 
 LONG = "'" + "x" * 40 + "'"

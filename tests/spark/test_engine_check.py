@@ -15,17 +15,18 @@ from spark.arenas import DeltaArena, SparkArena
 from zlayout.errors import EngineError, Refused
 from zlayout.formats.delta.write.jvm import INTERNALS as DELTA
 from zlayout.formats.iceberg.write.jvm import INTERNALS as ICEBERG
-from zlayout.formats.kernel.engine_check import Internals, fallback_reason
+from zlayout.formats.kernel.execute import Internals, fallback_reason
 from zlayout.planner.diff import PlanOptions
-from zlayout.rewrite import engine, self_test
+from zlayout.rewrite import engine
+from zlayout.rewrite import engine as self_test
 from zlayout.rewrite.engine import by_hash, to_partitions
 from zlayout.session.apply import apply_table
 from zlayout.session.plan import Planned, plan_table
 from zlayout.session.results import Applied, new_run
 from zlayout.spark import versions
 from zlayout.spark.arrow import to_arrow
-from zlayout.spark.classes import Calls
 from zlayout.spark.configuration import refuse_connect
+from zlayout.spark.jvm import Calls
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, SparkConfig, TableName
 from zlayout.table.state import PartitionField

@@ -7,7 +7,7 @@ from support.fake_rest import Canary, Responses, canary, fake_rest
 
 from zlayout.errors import EngineError, Location
 from zlayout.formats.iceberg.write.jvm import IcebergJvm
-from zlayout.spark.classes import add_own_classes
+from zlayout.spark.jvm import add_own_classes
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.client_options import spark_catalog_conf
 from zlayout.spec.model import CatalogConfig, TableName

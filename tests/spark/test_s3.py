@@ -10,12 +10,11 @@ from spark.arenas import S3DeltaArena, S3IcebergArena
 from support.runs import apply_planned
 
 from zlayout.errors import Refused
-from zlayout.formats.delta.write import log_store
-from zlayout.formats.delta.write.jvm import DeltaJvm
-from zlayout.formats.delta.write.log_store import require_exclusive_commits
+from zlayout.formats.delta.write import jvm as log_store
+from zlayout.formats.delta.write.jvm import DeltaJvm, require_exclusive_commits
 from zlayout.session.plan import plan_table
 from zlayout.session.results import Applied
-from zlayout.spark.classes import CONDITIONAL_PUT, use_conditional_puts
+from zlayout.spark.jvm import CONDITIONAL_PUT, use_conditional_puts
 from zlayout.spec.client_options import deltalake_options
 
 

@@ -12,7 +12,7 @@ from support.ranges import files_touched
 
 import zlayout
 from zlayout.errors import CommitConflict, CommitUnknown, Refused
-from zlayout.formats.iceberg.write import prepared
+from zlayout.formats.iceberg.write import jvm as prepared
 from zlayout.planner import selection as accepted
 from zlayout.planner.model import Status
 from zlayout.spec.model import MAIN, LayoutSpec, Project

@@ -7,7 +7,7 @@ import pytest
 from zlayout.errors import Location, TableError
 from zlayout.formats.base import Listed
 from zlayout.formats.delta.names import Names
-from zlayout.formats.delta.read.location import delta_location
+from zlayout.formats.delta.read.log import delta_location
 from zlayout.spec.model import CatalogConfig, TableName
 
 PLACE = Location("zlayout.yaml", 4, 3)

@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow.fs as pa_fs
 
 from zlayout.formats.delta.names import Names
-from zlayout.formats.delta.read.location import delta_location, table_files
+from zlayout.formats.delta.read.log import delta_location, table_files
 from zlayout.formats.iceberg.read.catalog import load_table
 from zlayout.spec.client_options import deltalake_options
 from zlayout.spec.model import CatalogConfig, TableName

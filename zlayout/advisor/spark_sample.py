@@ -53,7 +53,7 @@ def draw_sample(
     check_pyspark()
     from pyspark.sql import functions as F
 
-    from zlayout.formats.kernel.failures import Failures, java_errors
+    from zlayout.formats.kernel.outcome import Failures, java_errors
     from zlayout.rewrite.rows import key_column
 
     with java_errors(f"{table}: drawing a sample", Failures()):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from zlayout.cli.console import Console
-from zlayout.formats.run_metrics import RunMetrics
+from zlayout.formats.base import RunMetrics
 from zlayout.message_text import plural
 from zlayout.planner.model import QueryCost
 from zlayout.report.phrases import cost_text

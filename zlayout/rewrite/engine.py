@@ -17,14 +17,16 @@ from math import ceil, log2
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from py4j.protocol import Py4JError
 from pyspark import StorageLevel
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from zlayout.curve.layout import FileMap, build_map
 from zlayout.curve.tree import Int32, Int64
 from zlayout.curve.two_levels import Boxes, Refined, build_boxes, join, refine
-from zlayout.errors import Diagnostic, Refused
+from zlayout.errors import Diagnostic, Refused, ZlayoutError, first_line
 from zlayout.message_text import plural
 from zlayout.rewrite.gate import Gate
 from zlayout.rewrite.place import (
@@ -62,9 +64,9 @@ from zlayout.rewrite.rows import (
     with_origin,
     with_source_order,
 )
-from zlayout.spark.arrow import to_arrow
+from zlayout.spark.arrow import from_arrow, to_arrow
 from zlayout.spark.jvm import session_conf
-from zlayout.spec.model import Layout
+from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.table.state import PREFIX, reserved_refusals
 
 # The shuffle of each row to the Spark partition whose number is in a column, in every version of Spark.
@@ -449,3 +451,63 @@ def _order(partitions: int, leaves_in_file: int, files: int) -> tuple[Mapping[st
     partition = F.shiftright(name, LONG_BITS - bits[FILE_ID]).cast("int")
     ordinal = F.shiftright(name, bits[POSITION]).bitwiseAND(F.lit((1 << bits[ORDINAL]) - 1)).cast("int")
     return {name: packed}, partition, ordinal
+
+
+# The self-test: whether engine zlayout places rows in a Spark session as the reference implementation in numpy does.
+#
+# The engine runs on a version of Spark that zlayout was not tested with only if the self-test passes.
+
+
+_ROWS, _SOURCE_FILES, _NEW_FILES = 600, 3, 5
+_LAYOUT = Layout(
+    (ZorderColumn("number"), ZorderColumn("text")), "kd", 32, False, 1 << 20, sort_within=True, engine="zlayout"
+)
+
+_known: dict[str, str | None] = {}  # by Spark application: the reason of a failure, or None
+
+
+def failed_self_test(session: SparkSession) -> str | None:
+    """Return how the engine fails in this session, None if it works. The test runs once per Spark application.
+
+    The test rewrites a few hundred rows in memory, with the sample, the placement, the shuffle and the gate.
+    """
+    application = str(session.sparkContext.applicationId)
+    if application not in _known:
+        _known[application] = _failure(session)
+    return _known[application]
+
+
+def _failure(session: SparkSession) -> str | None:
+    try:
+        return _difference(session)
+    except (Py4JError, PySparkException, ZlayoutError, AttributeError, TypeError) as error:
+        return first_line(error)
+
+
+def _difference(session: SparkSession) -> str | None:
+    rows = _rows()
+    source = Source(from_arrow(session, rows), F.col("file"), F.col("position"))
+    paths = pa.array([f"file{i}" for i in range(_SOURCE_FILES)])
+    with rewrite_conf(session):
+        placed = place(source, _LAYOUT, [GroupTarget("self-test", paths, _ROWS, _NEW_FILES)])
+        found = to_arrow(placed.frame.select("id", F.spark_partition_id().alias("at"))).sort_by("id")
+        placed.gate.check()
+    keys = {column.name: rows[column.name] for column in _LAYOUT.columns}
+    mapped = build_map(keys, _LAYOUT, _NEW_FILES)
+    expected = mapped.locate(keys, np.zeros(_ROWS, np.int64))
+    wrong = int(np.count_nonzero(found["at"].to_numpy() != expected))
+    return f"{wrong} of {_ROWS} rows are in other files than expected" if wrong else None
+
+
+def _rows() -> pa.Table:
+    ids = np.arange(_ROWS)
+    number, text = ids * 7919 % 613 - 300, ids * 104729 % 397
+    return pa.table(
+        {
+            "id": ids,
+            "number": pa.array(number, mask=ids % 17 == 3),
+            "text": pa.array([f"é{value}" for value in text], mask=ids % 19 == 5),
+            "file": [f"file{i % _SOURCE_FILES}" for i in ids],
+            "position": ids // _SOURCE_FILES,
+        }
+    )

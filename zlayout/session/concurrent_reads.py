@@ -3,7 +3,7 @@
 The threads are daemon threads, and each catalog has its own. A library that waits for an answer of one catalog delays
 neither the tables of other catalogs nor Ctrl-C. The file system of deltalake is an exception: while it waits, for at
 most half a minute (`_LIMITS` in `zlayout.spec.client_options`), no other thread runs. S3 is read through it only if a
-property is set that Arrow does not have: see `zlayout.formats.delta.read.location`.
+property is set that Arrow does not have: see `zlayout.formats.delta.read.log`.
 """
 
 from __future__ import annotations

@@ -13,9 +13,8 @@ from typing import NoReturn
 import numpy as np
 
 from zlayout.errors import ZlayoutError, first_line
-from zlayout.formats.access import DENIED, addresses, cause_of
+from zlayout.formats.access import DENIED, NotChecked, addresses, cause_of, require_writable
 from zlayout.formats.registry import backend_for
-from zlayout.formats.write_permission import NotChecked, require_writable
 from zlayout.report.words import version_word
 from zlayout.session.concurrent_reads import read_one
 from zlayout.session.project import known_catalog

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from zlayout.errors import SpecError
+from zlayout.formats.base import RunMetrics
 from zlayout.formats.registry import backend_for
-from zlayout.formats.run_metrics import RunMetrics
 from zlayout.message_text import plural
 from zlayout.planner.model import QueryCost
 from zlayout.report.words import size, version_word

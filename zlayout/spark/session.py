@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 from zlayout.errors import EngineError, first_line
 from zlayout.signals import BESIDE_SIGINT
 from zlayout.spark import versions
-from zlayout.spark.classes import add_own_classes
 from zlayout.spark.configuration import (
     S3_CLIENT,
     TIME_ZONE,
@@ -33,7 +32,7 @@ from zlayout.spark.configuration import (
     refuse_connect,
 )
 from zlayout.spark.jars import cache_folder, can_start_quickly, closure, provide, quick_conf, without_those_of_spark
-from zlayout.spark.jvm import activate, jvm_of
+from zlayout.spark.jvm import activate, add_own_classes, jvm_of
 from zlayout.spark.versions import spark_home
 from zlayout.spec.client_options import hadoop_conf, stores
 from zlayout.spec.model import Project, TableName
@@ -264,7 +263,7 @@ class SparkRuntime:
         home = versions.spark_home()
         defaults = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf", "spark-defaults.conf")
         jars, folder = closure(packages(catalogs)), cache_folder(os.environ)
-        # For S3, zlayout adds a class (zlayout.spark.classes) to the class loader that has the jars of `spark.jars`.
+        # For S3, zlayout adds a class (zlayout.spark.jvm) to the class loader that has the jars of `spark.jars`.
         if not any(map(stores, catalogs)) and can_start_quickly(
             conf, chosen, folder, home, defaults, submits="PYSPARK_SUBMIT_ARGS" in os.environ
         ):

@@ -21,7 +21,7 @@ from zlayout.formats.delta.write import commit as delta_commit
 from zlayout.formats.delta.write import settings as delta_settings
 from zlayout.formats.delta.write.outcome import Log
 from zlayout.formats.iceberg.write import commit as iceberg_commit
-from zlayout.formats.iceberg.write import prepared
+from zlayout.formats.iceberg.write import jvm as prepared
 from zlayout.formats.iceberg.write import settings as iceberg_settings
 from zlayout.formats.iceberg.write.staging import Staged
 from zlayout.rewrite import engine as shards

@@ -13,7 +13,7 @@ from spark.projects import DELTA, ICEBERG
 from zlayout.cli.main import main as zlayout
 from zlayout.formats.delta.write import rollback as delta
 from zlayout.formats.delta.write.outcome import Log
-from zlayout.formats.iceberg.write import prepared
+from zlayout.formats.iceberg.write import jvm as prepared
 from zlayout.formats.iceberg.write import rollback as iceberg
 from zlayout.spark.session import SparkRuntime
 

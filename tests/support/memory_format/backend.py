@@ -12,8 +12,19 @@ from support.memory_format.undo import roll_back, undo_run
 
 from zlayout.curve.layout import build_map
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, TableError
-from zlayout.formats.base import Capabilities, Commit, Group, GroupFailed, Notify, Progress, SampleSource, Stage, Work
-from zlayout.formats.run_metrics import RunColumn, RunMetrics
+from zlayout.formats.base import (
+    Capabilities,
+    Commit,
+    Group,
+    GroupFailed,
+    Notify,
+    Progress,
+    RunColumn,
+    RunMetrics,
+    SampleSource,
+    Stage,
+    Work,
+)
 from zlayout.formats.undo import Undo
 from zlayout.planner import selection as accepted
 from zlayout.spec.model import Layout, TableName

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.errors import CommitConflict, TableError
-from zlayout.formats.run_metrics import RunMetrics
+from zlayout.formats.base import RunMetrics
 from zlayout.table.baseline import Baseline
 from zlayout.table.state import LayoutRecord, Partition, PartitionField
 

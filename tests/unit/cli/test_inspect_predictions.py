@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from zlayout.cli.inspect import _last_run
-from zlayout.formats.run_metrics import RunColumn, RunCost, RunMetrics
+from zlayout.formats.base import RunColumn, RunCost, RunMetrics
 from zlayout.planner.model import QueryCost
 
 

@@ -4,7 +4,7 @@ import pytest
 from support.projects import Cli, Scripted
 
 import zlayout
-from zlayout.formats.run_metrics import RunCost, RunMetrics
+from zlayout.formats.base import RunCost, RunMetrics
 
 
 def test_no_time_starts_nothing_and_says_what_is_left(memory: Scripted, cli: Cli) -> None:

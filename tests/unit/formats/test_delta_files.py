@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow.fs as pa_fs
 import pytest
 
-from zlayout.formats.delta.read.location import is_local, log_files, table_files
+from zlayout.formats.delta.read.log import is_local, log_files, table_files
 
 
 @pytest.mark.parametrize("name", ["t", "a b", "100%25", "a#b?c", "ü"])

@@ -29,7 +29,7 @@ from zlayout.errors import Location, TableError
 from zlayout.formats.base import Listed
 from zlayout.formats.delta.names import list_folders
 from zlayout.formats.delta.read import log, tags
-from zlayout.formats.delta.read.location import delta_location
+from zlayout.formats.delta.read.log import delta_location
 from zlayout.formats.delta.read.opening import sample_delta
 from zlayout.spec.model import CatalogConfig, TableName
 

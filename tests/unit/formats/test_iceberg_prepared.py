@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError
 from zlayout.errors import CommitConflict, CommitUnknown, EngineError
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.write import settings
-from zlayout.formats.iceberg.write.prepared import MAX_ATTEMPTS, Prepared, Swap, commit_prepared
+from zlayout.formats.iceberg.write.jvm import MAX_ATTEMPTS, Prepared, Swap, commit_prepared
 from zlayout.formats.kernel.commits import BusyTable
 from zlayout.spec.model import TableName
 

@@ -9,9 +9,7 @@ import pyarrow.fs as pa_fs
 import pytest
 from deltalake import write_deltalake
 
-from zlayout.formats.delta.read.history import last_run
-from zlayout.formats.delta.read.log import LogFiles
-from zlayout.formats.run_metrics import (
+from zlayout.formats.base import (
     RunColumn,
     RunCost,
     RunMetrics,
@@ -22,6 +20,8 @@ from zlayout.formats.run_metrics import (
     render_query_cost,
     render_touched,
 )
+from zlayout.formats.delta.read.history import last_run
+from zlayout.formats.delta.read.log import LogFiles
 from zlayout.planner.model import QueryCost
 
 COLUMNS = (RunColumn("a", 4.1, 4.3), RunColumn('b "ü.c"', None, 12.0))

@@ -12,7 +12,7 @@ from support.projects import workload_project
 
 import zlayout
 from zlayout.errors import SpecError
-from zlayout.formats.run_metrics import RunCost, RunMetrics
+from zlayout.formats.base import RunCost, RunMetrics
 from zlayout.planner.model import TablePlan, WorkloadForecast
 from zlayout.report.html import render as html
 from zlayout.report.text import TextOptions, render

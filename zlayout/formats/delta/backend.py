@@ -12,12 +12,22 @@ from deltalake import DeltaTable
 
 from zlayout.errors import Diagnostic, Refused
 from zlayout.formats.access import cause_of
-from zlayout.formats.base import Capabilities, Commit, Event, Listed, Notify, Progress, SampleSource, Stage, Work
+from zlayout.formats.base import (
+    Capabilities,
+    Commit,
+    Event,
+    Listed,
+    Notify,
+    Progress,
+    RunMetrics,
+    SampleSource,
+    Stage,
+    Work,
+)
 from zlayout.formats.delta.names import Names, at_location
 from zlayout.formats.delta.read.features import partition_refusals, require_own_commits
 from zlayout.formats.delta.read.history import last_run
-from zlayout.formats.delta.read.location import delta_location, table_files
-from zlayout.formats.delta.read.log import LogFiles
+from zlayout.formats.delta.read.log import LogFiles, delta_location, table_files
 from zlayout.formats.delta.read.observe import observe_delta
 from zlayout.formats.delta.read.opening import checked_log
 from zlayout.formats.kernel.requirements import (
@@ -27,7 +37,6 @@ from zlayout.formats.kernel.requirements import (
     require_own_files,
     require_table,
 )
-from zlayout.formats.run_metrics import RunMetrics
 from zlayout.formats.undo import Undo
 from zlayout.planner.clustering import clustering_refusals, unclustered_hilbert, undo_refusals
 from zlayout.spark.jvm import session_conf
@@ -218,7 +227,7 @@ class DeltaBackend:
 
     def undo(self, table: TableName, run: str | None) -> Undo:
         """See `zlayout.formats.base.Backend`. Raises Refused ZL211 to ZL213, ZL231 to ZL235, ZL260; TableError."""
-        from zlayout.formats.delta.read.undo import undo_run
+        from zlayout.formats.delta.read.history import undo_run
 
         state = self.observe(table, ())
         require_allowed(state, undo_refusals(state))
@@ -240,8 +249,7 @@ class DeltaBackend:
         self, table: TableName, location: str, run_id: str, properties: Mapping[str, str]
     ) -> tuple[DeltaJvm, Log]:
         """Open a table in Spark. The first time in a run, check that no commit can replace that of another writer."""
-        from zlayout.formats.delta.write.jvm import DeltaJvm
-        from zlayout.formats.delta.write.log_store import require_exclusive_commits
+        from zlayout.formats.delta.write.jvm import DeltaJvm, require_exclusive_commits
         from zlayout.formats.delta.write.outcome import Log, spark_errors
 
         with spark_errors(str(table), "opening its log"):

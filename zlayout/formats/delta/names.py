@@ -21,11 +21,9 @@ import pyarrow.fs as pa_fs
 
 from zlayout import reading
 from zlayout.errors import TableError, ZlayoutError
-from zlayout.formats.access import ATTEMPTS, CONNECT_SECONDS, READ_SECONDS, explained
-from zlayout.formats.aws import limit_responses
+from zlayout.formats.access import ATTEMPTS, CONNECT_SECONDS, READ_SECONDS, explained, limit_responses
 from zlayout.formats.base import Listed
-from zlayout.formats.delta.read.location import log_files, table_files
-from zlayout.formats.delta.read.log import LogFiles
+from zlayout.formats.delta.read.log import LogFiles, log_files, table_files
 from zlayout.reading import TooLargeError, joined, parse_json, require_parsable
 from zlayout.spec.client_options import deltalake_options, s3_access, stores
 from zlayout.spec.model import CatalogConfig, TableName

@@ -10,7 +10,18 @@ from typing import Any
 import pyarrow as pa
 
 from zlayout.errors import Diagnostic
-from zlayout.formats.base import Capabilities, Commit, Event, Listed, Notify, Progress, SampleSource, Stage, Work
+from zlayout.formats.base import (
+    Capabilities,
+    Commit,
+    Event,
+    Listed,
+    Notify,
+    Progress,
+    RunMetrics,
+    SampleSource,
+    Stage,
+    Work,
+)
 from zlayout.formats.iceberg.read.catalog import list_tables, list_warehouse, load_table
 from zlayout.formats.iceberg.read.history import last_run
 from zlayout.formats.iceberg.read.observe import NO_SNAPSHOT, observe
@@ -27,7 +38,6 @@ from zlayout.formats.kernel.requirements import (
     require_own_files,
     require_table,
 )
-from zlayout.formats.run_metrics import RunMetrics
 from zlayout.formats.undo import Undo
 from zlayout.spark.jvm import session_conf
 from zlayout.spark.session import SparkRuntime
@@ -73,7 +83,7 @@ class IcebergBackend:
 
     def undo(self, table: TableName, run: str | None) -> Undo:
         """See `zlayout.formats.base.Backend` and `undo_run`."""
-        from zlayout.formats.iceberg.read.undo import undo_run
+        from zlayout.formats.iceberg.read.history import undo_run
 
         return undo_run(self._catalog, table, partial(self.observe, table, ()), run)
 

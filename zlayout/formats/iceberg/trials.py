@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from zlayout.errors import CommitConflict
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.catalog import load_table
+from zlayout.formats.iceberg.read.history import why_unknown
 from zlayout.formats.iceberg.read.observe import observe
 from zlayout.formats.iceberg.read.snapshots import ancestors, head, operation_of, summary_of, trial_property
-from zlayout.formats.iceberg.read.undo import why_unknown
-from zlayout.formats.iceberg.write.jvm import IcebergJvm
-from zlayout.formats.iceberg.write.prepared import MAX_ATTEMPTS, Prepared, Swap, commit_prepared
+from zlayout.formats.iceberg.write.jvm import MAX_ATTEMPTS, IcebergJvm, Prepared, Swap, commit_prepared
 from zlayout.formats.trial import Trial, TrialCommit
 from zlayout.planner.selection import property_of
 from zlayout.spark.session import SparkRuntime

@@ -2,23 +2,176 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
-from zlayout.errors import CommitConflict, Diagnostic, Refused
-from zlayout.formats.base import Backend, Commit, Event, Notify, Work
-from zlayout.formats.kernel.engine_check import (
-    Internals,
-    fallback_notices,
-    fallback_reason,
-    refused_in_fallback,
-    untested,
-)
-from zlayout.formats.kernel.failures import Failures, java_errors
+from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused, ZlayoutError
+from zlayout.formats.base import Backend, Commit, Event, Notice, Notify, Work
+from zlayout.formats.kernel.outcome import Failures, java_errors
 from zlayout.formats.undo import Undo, total
+from zlayout.spark import versions
+from zlayout.spark.configuration import connect_refused
+from zlayout.spark.jvm import Calls, JavaClasses
 from zlayout.spark.session import SparkRuntime
+from zlayout.spark.versions import Release
 from zlayout.spec.model import Layout
 from zlayout.table.state import TableState
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Checks before any write whether engine `zlayout` can run in the Spark session.
+#
+# Engine `zlayout` calls internal methods of Spark and of the format. Every method must exist, and the minor version of
+# the format must be a tested one, because a commit depends on what these methods do. With a Spark version that is not
+# tested, such as a vendor's build, a self-test must pass as well. If engine `zlayout` cannot run, engine `native` is
+# used instead. Engine `native` needs some of these methods too, for its layout records. If one of them is missing, or
+# the session has no JVM, the work is refused.
+
+
+@dataclass(frozen=True, slots=True)
+class Internals:
+    """The methods that zlayout calls in a format's jar.
+
+    Attributes:
+        name: The format's name in messages.
+        package: A function that returns the Maven coordinates of the jar for a release of Spark, or None if there is
+            no jar for it.
+        tested: Minor versions of the format that engine zlayout was tested with.
+        marker: A class that exists if and only if the jar is on the classpath.
+        version: A function that returns the version of the jar, given the JVM.
+        shared: Methods that both engines call.
+        engine: Methods that only engine zlayout calls.
+        either: Alternatives. Engine zlayout needs all methods of at least one of them. Empty if there are none.
+    """
+
+    name: str
+    package: Callable[[Release], str | None]
+    tested: frozenset[str]
+    marker: str
+    version: Callable[[Any], Any]
+    shared: Calls
+    engine: Calls
+    either: tuple[Calls, ...] = ()
+
+
+# The methods that compile the Java sources of the formats (`zlayout.spark.jvm`).
+COMPILER: Calls = {"org.codehaus.janino.SimpleCompiler": ("setParentClassLoader/1", "cook/1", "getClassLoader/0")}
+# The methods of Spark that `zlayout.rewrite` calls, for every format.
+_CATALYST = "org.apache.spark.sql.catalyst.expressions"
+PLACEMENT: Calls = {
+    f"{_CATALYST}.Add": ("new/3",),
+    f"{_CATALYST}.Multiply": ("new/3",),
+    f"{_CATALYST}.aggregate.Sum": ("new/2",),
+    f"{_CATALYST}.objects.Invoke": ("new/8",),
+    f"{_CATALYST}.objects.InitializeJavaBean": ("new/2",),
+    "org.apache.spark.util.LongAccumulator": ("add/1", "isZero/0", "count/0", "sum/0"),
+    f"{_CATALYST}.UnsafeRow": ("getBaseObject/0", "getBaseOffset/0", "getSizeInBytes/0"),
+    f"{_CATALYST}.XXH64": ("hashUnsafeWords/4",),
+    f"{_CATALYST}.KnownNotNull": ("new/1",),
+    f"{_CATALYST}.KnownNullable": ("new/1",),
+    f"{_CATALYST}.UnscaledValue": ("new/1",),
+}
+# Further methods, which differ between Spark 4 and Spark 3.5 (`zlayout.spark.jvm`). One element must be complete.
+_OF_SPARK: tuple[Calls, ...] = (
+    {
+        "org.apache.spark.sql.classic.Dataset": ("ofRows/2",),
+        "org.apache.spark.sql.classic.ExpressionUtils": ("expression/1", "column/1"),
+        f"{_CATALYST}.objects.StaticInvoke": ("new/9",),
+        "org.apache.spark.sql.catalyst.types.PhysicalStringType": ("new/1", "ordering/0"),
+    },
+    {
+        "org.apache.spark.sql.Dataset$": ("ofRows/2",),
+        "org.apache.spark.sql.Column": ("expr/0", "new/1"),
+        f"{_CATALYST}.objects.StaticInvoke": ("new/8",),
+        "org.apache.spark.sql.catalyst.types.PhysicalStringType": ("new/0", "ordering/0"),
+    },
+)
+
+
+def fallback_reason(session: SparkSession, internals: Internals) -> str | None:
+    """Return the reason why engine `zlayout` cannot rewrite tables of a format in this session; None if it can.
+
+    Raises:
+        Refused: ZL204, if engine `native` cannot rewrite them either.
+        EngineError: ZL306, if the format is not on Spark's classpath.
+    """
+    if type(session).__module__.startswith("pyspark.sql.connect"):
+        raise connect_refused("the session is a Spark Connect session")
+    from zlayout.rewrite.engine import failed_self_test
+
+    context: Any = session.sparkContext
+    classes = JavaClasses(context)
+    if classes.find(internals.marker) is None:
+        raise _no_jar(internals)
+    found = str(internals.version(context._jvm))
+    if missing := classes.missing(internals.shared):
+        raise Refused.of(
+            "ZL204",
+            f"{internals.name} {found} lacks {missing}, which both engines need for the layout record",
+            hint=_versions_hint(),
+        )
+    if versions.minor(found) not in internals.tested:
+        return f"expected {internals.name} {', '.join(sorted(internals.tested))}, found {found}"
+    either = (classes.missing_of_all(calls) for calls in (_OF_SPARK, internals.either))
+    if missing := classes.missing(internals.engine) or "".join(either):
+        return f"{internals.name} {found} on Spark {session.version} lacks {missing}"
+    if session.version not in versions.TESTED_SPARK and (failure := failed_self_test(session)):
+        return f"on Spark {session.version}, the self-test of engine zlayout failed: {failure}"
+    return None
+
+
+def fallback_notices(table: object, reason: str, unsupported: Iterable[Diagnostic]) -> list[Notice]:
+    """Return notices of the fallback to engine native (ZL407) and of layout settings that it does not support (ZL401).
+
+    Args:
+        table: The table, for the message.
+        reason: The result of `fallback_reason`.
+        unsupported: ZL401 for each of these layout settings.
+    """
+    fallback = Diagnostic(
+        "ZL407",
+        f"{table} is rewritten by engine native, because engine zlayout cannot run in this session: {reason}",
+        "warning",
+        f"{_versions_hint()}; or declare engine: native",
+    )
+    return [Notice(fallback), *(Notice(Diagnostic(d.code, d.message, "warning")) for d in unsupported)]
+
+
+def refused_in_fallback(refused: Refused, reason: str) -> Refused:
+    """Return a refusal by engine native with a hint for a layout that declares engine zlayout.
+
+    reason: the result of `fallback_reason`.
+    """
+    hint = f"{_versions_hint()}, so that engine zlayout can run (it cannot run in this session: {reason})"
+    return Refused(*(Diagnostic(d.code, d.message, d.severity, hint, d.location) for d in refused.diagnostics))
+
+
+def untested(doing: str, reason: str) -> ZlayoutError:
+    """Return Refused ZL204 for work that requires engine zlayout.
+
+    doing: the work, for the message. reason: the result of `fallback_reason`.
+    """
+    return Refused.of("ZL204", f"{doing} requires engine zlayout: {reason}", hint=_versions_hint())
+
+
+def _no_jar(internals: Internals) -> ZlayoutError:
+    release = versions.installed()
+    package = internals.package(release)
+    if package is None:
+        message = f"{internals.name} has no jar for Spark {release.spark}"
+        return EngineError.of("ZL306", message, hint=_versions_hint())
+    return EngineError.of(
+        "ZL306",
+        f"{internals.name} is not on Spark's classpath",
+        hint=f"add {package} with --packages of spark-submit, or in PYSPARK_SUBMIT_ARGS",
+    )
+
+
+def _versions_hint() -> str:
+    newest = versions.NEWEST
+    return f"use Spark {newest.spark} with Delta {newest.delta} and Iceberg {newest.iceberg}"
 
 
 class Steps(Backend, Protocol):

@@ -9,18 +9,18 @@ import numpy as np
 import pyarrow as pa
 
 from zlayout.errors import ZlayoutError
-from zlayout.formats.base import Work
-from zlayout.formats.kernel.commits import Rewritten
-from zlayout.formats.run_metrics import (
+from zlayout.formats.base import (
     COST,
     QUERY_COST,
     TOUCHED,
     RunColumn,
     RunCost,
+    Work,
     render_cost,
     render_query_cost,
     render_touched,
 )
+from zlayout.formats.kernel.commits import Rewritten
 from zlayout.spec.model import Layout
 from zlayout.table.baseline import Baseline
 from zlayout.table.metrics import layout_metrics, measure_baselines

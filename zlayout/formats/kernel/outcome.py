@@ -12,11 +12,189 @@ a conflict. Therefore:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark.errors import PySparkException
 
 from zlayout.errors import CommitConflict, CommitUnknown, EngineError, Refused
-from zlayout.formats.kernel.failures import JVM_LOST, Failures, line_of, translated, unknown
+
+# Translates errors of py4j, pyspark and Java to errors of zlayout, and finds the causes of Java exceptions.
+
+
+MAX_CAUSES = 20
+MAX_LINE_CHARACTERS = 500
+JVM_LOST = "ZL305"
+_ACCESS_HINT = "check that this user may read the storage of the table and write to it"
+_RENEW_HINT = "renew the credentials, and run again; a smaller files.max_group_size makes rewrites shorter"
+# The hints for every format, by a string that the message of a cause contains.
+_HINTS = {
+    "No space left on device": "free space on the disks of the table and of Spark's own files (SPARK_LOCAL_DIRS)",
+    "Read-only file system": _ACCESS_HINT,
+    "Permission denied": _ACCESS_HINT,
+    # AWS, as its SDK and Hadoop's S3A write it
+    "token has expired": _RENEW_HINT,
+    "token included in the request is expired": _RENEW_HINT,
+    "ExpiredToken": _RENEW_HINT,
+    "Status Code: 403": "let the credentials of Spark read and write the tables, or renew them if they have expired",
+}
+_GONE = "does not exist in the JVM"  # the message of py4j after the JVM has died
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """How the library of a format reports that a commit failed.
+
+    Attributes:
+        conflicts: The Java exception classes, including their subclasses, that report a conflict.
+        history: Where the user finds the commits of a run, for hints.
+        unknown: The Java exception classes, including their subclasses, that report an unknown outcome.
+        python_conflicts: The module of Python exceptions that report a conflict without the Java exception; '' if there
+            are none.
+        hints: The hint for each string that the message of a cause may contain.
+        unsent: A function that returns whether the library refused a commit before it wrote any part of it.
+        in_commit: A function that returns whether an error may have been raised during a commit.
+    """
+
+    conflicts: frozenset[str] = frozenset()
+    history: str = ""
+    unknown: frozenset[str] = frozenset()
+    python_conflicts: str = ""
+    hints: Mapping[str, str] = field(default_factory=dict)
+    unsent: Callable[[Exception], bool] = lambda _: False
+    in_commit: Callable[[Exception], bool] = lambda _: False
+
+
+@dataclass(frozen=True, slots=True)
+class _Cause:
+    """A Java throwable."""
+
+    classes: tuple[str, ...]  # the names of its class and of the superclasses, in this order
+    message: str  # the first line
+
+    @property
+    def name(self) -> str:
+        """The name of its class without the package."""
+        return self.classes[0].rpartition(".")[2]
+
+
+@contextmanager
+def java_errors(doing: str, failures: Failures) -> Iterator[None]:
+    """Translate the errors of py4j and pyspark that the block raises, as `translated` does with the same arguments."""
+    try:
+        yield
+    except (Py4JError, PySparkException, ConnectionError, EOFError) as error:
+        raise translated(error, doing, failures) from error
+
+
+def translated(error: Exception, doing: str, failures: Failures) -> EngineError:
+    """Return the error of zlayout for any exception.
+
+    Args:
+        error: The exception. An EngineError is returned unchanged.
+        doing: The operation and the table, and the run if the operation commits, for the message.
+        failures: How the format reports failures.
+
+    Returns:
+        CommitConflict ZL321 for a conflict, CommitUnknown ZL331 if the library reports an unknown outcome, EngineError
+        ZL305 if the connection to the JVM was lost, and EngineError ZL314 for every other exception.
+    """
+    if isinstance(error, EngineError):
+        return error
+    if connection_lost(error):
+        return _lost(doing, error)
+    try:
+        causes = [_cause(throwable) for throwable in java_causes(error)]
+    except Exception as lost:  # the JVM died before it returned the causes
+        return _lost(doing, lost)
+    for cause in causes:
+        if not failures.unknown.isdisjoint(cause.classes):
+            return unknown(doing, cause.message, failures)
+        if not failures.conflicts.isdisjoint(cause.classes):
+            return _conflict(doing, cause.name, cause.message)
+    if failures.python_conflicts and type(error).__module__.startswith(failures.python_conflicts):
+        return _conflict(doing, type(error).__name__, _first_line(getattr(error, "_desc", error)))
+    return _failed(doing, causes or [_Cause((type(error).__name__,), _first_line(error))], failures)
+
+
+def unknown(doing: str, reason: str, failures: Failures) -> EngineError:
+    """Return CommitUnknown ZL331.
+
+    Args:
+        doing: The operation, the table and the run, for the message.
+        reason: Why the outcome is unknown, for the message.
+        failures: How the format reports failures.
+    """
+    hint = f"look for the run in {failures.history} before you run again; delete no files"
+    return CommitUnknown.of("ZL331", f"commit outcome unknown: {doing}: {reason}", hint=hint)
+
+
+def connection_lost(error: BaseException) -> bool:
+    """Return whether an error means that the connection to the JVM was lost. The result of the call is unknown."""
+    if isinstance(error, Py4JJavaError | PySparkException):
+        return False
+    return isinstance(error, Py4JNetworkError | ConnectionError | EOFError) or (
+        isinstance(error, Py4JError) and _GONE in str(error)
+    )
+
+
+def java_causes(error: Exception) -> Iterator[Any]:
+    """Yield the Java throwable of a Python exception, then its causes. Yield nothing if Java did not raise it."""
+    throwable = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    for _ in range(MAX_CAUSES):
+        if throwable is None:
+            return
+        yield throwable
+        throwable = throwable.getCause()
+
+
+def line_of(error: Exception) -> str:
+    """Return the class and the first line of an error; only the class if the message was in a JVM that has died.
+
+    For a Java exception, both come from the JVM, because py4j's own message has the same first line for all of them.
+    """
+    try:
+        thrown: Any = getattr(error, "java_exception", None)
+        return f"{type(error).__name__}: {_first_line(error)}" if thrown is None else _first_line(thrown.toString())
+    except Exception:
+        return type(error).__name__
+
+
+def _cause(throwable: Any) -> _Cause:
+    names, class_ = [], throwable.getClass()
+    while class_ is not None:
+        names.append(str(class_.getName()))
+        class_ = class_.getSuperclass()
+    return _Cause(tuple(names), _first_line(throwable.getMessage() or names[0]))
+
+
+def _conflict(doing: str, name: str, message: str) -> EngineError:
+    hint = "plan and apply again; the other commit stays"
+    return CommitConflict.of("ZL321", f"{doing}: another commit succeeded first ({name})", hint=hint, detail=message)
+
+
+def _failed(doing: str, causes: list[_Cause], failures: Failures) -> EngineError:
+    for text, hint in {**failures.hints, **_HINTS}.items():
+        if found := next((cause for cause in causes if text in cause.message), None):
+            return EngineError.of("ZL314", f"{doing} failed", hint=hint, detail=found.message)
+    root = causes[-1]
+    detail = f"{root.name}: {root.message}"
+    return EngineError.of("ZL314", f"{doing} failed", hint="see Spark's log for details", detail=detail)
+
+
+def _lost(doing: str, error: Exception) -> EngineError:
+    hint = "see Spark's log, give Spark more memory and run again; earlier commits of the run stay"
+    message = f"{doing}: the connection to Spark's JVM was lost"
+    return EngineError.of(JVM_LOST, message, hint=hint, detail=line_of(error))
+
+
+def _first_line(text: object) -> str:
+    lines = (line.strip() for line in str(text).splitlines())
+    return next((line for line in lines if line), "no message")[:MAX_LINE_CHARACTERS]
+
 
 NOT_YET = "the table does not have the commit yet"
 Found = TypeVar("Found")

@@ -9,10 +9,9 @@ import pyarrow as pa
 import pytest
 from support.builders import make_bounds, make_file_table, make_layout, make_work
 
-from zlayout.formats.base import Group
+from zlayout.formats.base import COST, QUERY_COST, TOUCHED, Group, RunCost, parse_cost, parse_query_cost
 from zlayout.formats.kernel.commits import Rewritten
 from zlayout.formats.kernel.measured import Measurement, baseline_of
-from zlayout.formats.run_metrics import COST, QUERY_COST, TOUCHED, RunCost, parse_cost, parse_query_cost
 from zlayout.planner.model import QueryCost
 from zlayout.spec.model import TableName
 from zlayout.table.baseline import Baseline

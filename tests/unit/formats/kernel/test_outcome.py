@@ -12,8 +12,7 @@ from pyspark.errors import PySparkException, PySparkValueError
 
 from zlayout.errors import CommitConflict, CommitUnknown, EngineError, Refused, TableError
 from zlayout.formats.iceberg.write.jvm import FAILURES
-from zlayout.formats.kernel.failures import Failures, java_errors, translated
-from zlayout.formats.kernel.outcome import ran, read_outcome, settled
+from zlayout.formats.kernel.outcome import Failures, java_errors, ran, read_outcome, settled, translated
 
 
 class Throwable:

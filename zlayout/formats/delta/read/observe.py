@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from zlayout.errors import Diagnostic, Refused, TableError
 from zlayout.formats.delta.read.features import CLUSTERING, behind_catalog, catalog_owned, refusals, table_features
 from zlayout.formats.delta.read.history import commit_infos, external
-from zlayout.formats.delta.read.location import local_path, log_files, table_files
-from zlayout.formats.delta.read.log import LOG, SIDECARS, LogFiles
+from zlayout.formats.delta.read.log import LOG, SIDECARS, LogFiles, local_path, log_files, table_files
 from zlayout.formats.delta.read.opening import open_table, unreadable
 from zlayout.formats.delta.read.schema import (
     STRING_PREFIX_DEFAULT,

@@ -32,8 +32,16 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from zlayout.errors import TableError, first_line
 from zlayout.formats.access import cause_of
 from zlayout.formats.delta.read.features import CATALOG_OWNED
-from zlayout.formats.delta.read.location import is_misread, log_files, table_files
-from zlayout.formats.delta.read.log import LOG, SIDECARS, LogFiles, LogSegment, checkpoint_sidecars
+from zlayout.formats.delta.read.log import (
+    LOG,
+    SIDECARS,
+    LogFiles,
+    LogSegment,
+    checkpoint_sidecars,
+    is_misread,
+    log_files,
+    table_files,
+)
 from zlayout.formats.delta.read.schema import leaves
 from zlayout.formats.row_groups import KeyFiles, by_name, sample_row_groups
 from zlayout.table.key_sample import RowGroupSample

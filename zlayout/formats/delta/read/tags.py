@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from zlayout.formats.delta.read.location import is_local
 from zlayout.formats.delta.read.log import (
     HEAD_BYTES,
     MAX_CONCURRENT_READS,
     LogFiles,
+    is_local,
     json_sidecars,
     parquet_sidecars,
     read_actions,

@@ -13,8 +13,7 @@ import pyarrow.fs as pa_fs
 from zlayout.errors import EngineError
 from zlayout.formats.delta.read.history import COMMIT_MARKER, RUN, RunCommit, run_commits, version_with_marker
 from zlayout.formats.delta.write.jvm import DeltaJvm
-from zlayout.formats.kernel.failures import Failures, java_causes, java_errors
-from zlayout.formats.kernel.outcome import ran, settled
+from zlayout.formats.kernel.outcome import Failures, java_causes, java_errors, ran, settled
 from zlayout.spark.jvm import session_conf
 
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
@@ -76,7 +75,7 @@ FAILURES = Failures(
 
 
 def spark_errors(table: str, doing: str) -> AbstractContextManager[None]:
-    """Translate the errors of Spark and Delta that the block raises. See `kernel.failures.translated`."""
+    """Translate the errors of Spark and Delta that the block raises. See `kernel.outcome.translated`."""
     return java_errors(f"{table}: {doing}", FAILURES)
 
 

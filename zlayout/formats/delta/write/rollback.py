@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.formats.base import Commit, Notify, Progress, Stage
-from zlayout.formats.delta.read.undo import vacuumed
+from zlayout.formats.delta.read.history import vacuumed
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.outcome import Log, spark_errors
 from zlayout.formats.delta.write.source_files import (

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 from pyarrow.fs import AwsStandardS3RetryStrategy, FileSelector
 
 from zlayout.errors import Location, TableError, ZlayoutError, first_line
-from zlayout.formats.access import cause_of, explained, store_of
-from zlayout.formats.aws import limit_responses
+from zlayout.formats.access import cause_of, explained, limit_responses, store_of
 from zlayout.formats.base import Listed
 from zlayout.formats.iceberg.read.server import Declared, require_location
 from zlayout.formats.iceberg.read.unread_types import CATALOG

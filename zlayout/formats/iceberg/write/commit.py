@@ -24,9 +24,15 @@ from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import run_commits
 from zlayout.formats.iceberg.read.outside import deletes_former_files, require_own_former_files
 from zlayout.formats.iceberg.read.schema import argument, column_bounds, transform_name
-from zlayout.formats.iceberg.write.expressions import changes_partition_spec
-from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
-from zlayout.formats.iceberg.write.prepared import MAX_ATTEMPTS, Prepared, Swap, commit_prepared
+from zlayout.formats.iceberg.write.jvm import (
+    MAX_ATTEMPTS,
+    IcebergJvm,
+    Prepared,
+    Swap,
+    changes_partition_spec,
+    commit_prepared,
+    java_errors,
+)
 from zlayout.formats.iceberg.write.settings import current_fields, dead_snapshots, known_state
 from zlayout.formats.iceberg.write.snapshots import head, still_live, to_branch
 from zlayout.formats.iceberg.write.staging import Staged, staged

@@ -6,29 +6,36 @@ calls for each file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
 from functools import cached_property, partial
 from importlib.resources import files as resources
-from typing import TYPE_CHECKING, Any, Literal
+from math import isnan
+from random import uniform
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zlayout.errors import Refused
+from zlayout.errors import CommitConflict, Refused
+from zlayout.formats.iceberg.read.schema import argument, transform_name
 from zlayout.formats.iceberg.read.server import FILE_IO, Declared, require_harmless, require_hosts, require_location
 from zlayout.formats.iceberg.read.support import LOCATION_PROVIDER, class_refusals
-from zlayout.formats.kernel import failures
-from zlayout.formats.kernel.engine_check import COMPILER, PLACEMENT, Internals
-from zlayout.formats.kernel.failures import Failures
+from zlayout.formats.kernel import outcome
+from zlayout.formats.kernel.commits import BusyTable
+from zlayout.formats.kernel.execute import COMPILER, PLACEMENT, Internals
+from zlayout.formats.kernel.outcome import Failures, settled
 from zlayout.formats.undo import MAX_CONCURRENT_REQUESTS
 from zlayout.spark.arrow import SEPARATOR, from_bytes, parts, texts, to_bytes
-from zlayout.spark.classes import java_object
-from zlayout.spark.jvm import find_class, java_class, java_list, java_map, jvm_of, strings_of
+from zlayout.spark.jvm import find_class, java_class, java_list, java_map, java_object, jvm_of, strings_of
 from zlayout.spec.model import TableName
-from zlayout.table.state import Int64
+from zlayout.table.state import Int64, Partition, PartitionField
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -212,8 +219,8 @@ def _is_declared(declared: Declared, key: str, value: str) -> bool:
 
 
 def java_errors(doing: str) -> AbstractContextManager[None]:
-    """Translate the errors of Spark and Iceberg that the block raises. See `kernel.failures.translated`."""
-    return failures.java_errors(doing, FAILURES)
+    """Translate the errors of Spark and Iceberg that the block raises. See `kernel.outcome.translated`."""
+    return outcome.java_errors(doing, FAILURES)
 
 
 class ContentFiles:
@@ -315,3 +322,216 @@ class ContentFiles:
         if len(listed) != len(values):
             raise ValueError("a path contains the character 0")
         return listed
+
+
+# Converts partitions to Iceberg expressions, and determines which partitions such an expression selects.
+
+
+def selected(partition: Partition, chosen: Iterable[Partition]) -> bool:
+    """Return whether `partition_filter(chosen)` selects the files of `partition`.
+
+    Iceberg evaluates a condition on a transform by the partition field with the same source and transform. If a spec
+    has no such field, Iceberg assumes that the condition is true. Therefore a partition of another spec is selected
+    unless one of the shared fields has another value.
+    """
+    own = dict(zip(partition.fields, partition.values, strict=True))
+    for other in chosen:
+        pairs = zip(other.fields, other.values, strict=True)
+        if all(f not in own or _same(own[f], v) for f, v in pairs):
+            return True
+    return False
+
+
+def also_selected(partitions: Sequence[Partition], chosen: Sequence[Partition]) -> list[int]:
+    """Return the indexes of all `partitions` that `partition_filter(chosen)` selects."""
+    exact = {(p.fields, p.values) for p in chosen}
+    # a chosen partition with the same fields as a partition selects it only if the values are equal too
+    others = {fields: [p for p in chosen if p.fields != fields] for fields in {p.fields for p in chosen}}
+    return [
+        index
+        for index, p in enumerate(partitions)
+        if (p.fields, p.values) in exact or selected(p, others.get(p.fields, chosen))
+    ]
+
+
+def changes_partition_spec(partitions: Iterable[Partition], spec_id: int) -> bool:
+    """Return whether a rewrite into partition spec `spec_id` changes the spec of some partitions.
+
+    An equality delete applies to files of its own spec and partition, or to all files if its spec has no fields. If
+    rows move to files of another spec, other equality deletes apply to them. Therefore the new files must not keep the
+    data sequence number of the old files. With a new number, Iceberg reports a concurrent delete of the old spec as a
+    conflict, and a concurrent delete of the new spec does not apply to the new files.
+    """
+    return any(partition.spec_id != spec_id for partition in partitions)
+
+
+def partition_filter(jvm: IcebergJvm, chosen: Sequence[Partition]) -> Any:
+    """Return an Iceberg expression that selects the files of these partitions. See `selected` for other files."""
+    make = jvm.iceberg.expressions.Expressions
+    by_fields: dict[tuple[PartitionField, ...], list[tuple[Any, ...]]] = {}
+    for partition in chosen:
+        by_fields.setdefault(partition.fields, []).append(partition.values)
+    return _any_of(make, [_for_spec(jvm, fields, rows) for fields, rows in by_fields.items()])
+
+
+def _for_spec(jvm: IcebergJvm, fields: tuple[PartitionField, ...], rows: list[tuple[Any, ...]]) -> Any:
+    make = jvm.iceberg.expressions.Expressions
+    if not fields:
+        return make.alwaysTrue()
+    needed = _without_derived(fields)
+    if len(needed) == 1:
+        return _any_of(make, _one_field(jvm, fields[needed[0]], list({row[needed[0]]: None for row in rows})))
+    return _any_of(make, [_all_equal(jvm, [(fields[i], row[i]) for i in needed]) for row in rows])
+
+
+def _without_derived(fields: tuple[PartitionField, ...]) -> list[int]:
+    """Return the positions of the fields without transforms of an identity field, whose condition is redundant."""
+    # Iceberg (1.12) would compare the result of the transform with the plain value.
+    plain = {f.source for f in fields if f.transform == "identity"}
+    return [i for i, f in enumerate(fields) if f.transform == "identity" or f.source not in plain]
+
+
+def _one_field(jvm: IcebergJvm, field: PartitionField, values: list[Any]) -> list[Any]:
+    make = jvm.iceberg.expressions.Expressions
+    key = term(jvm, field)
+    comparable = [v for v in values if v is not None and not _is_nan(v)]
+    parts = [_equal(jvm, key, v) for v in values if v is None or _is_nan(v)]
+    if comparable:
+        parts.append(getattr(make, "in")(key, jvm.list([_java_value(jvm, v) for v in comparable])))
+    return parts
+
+
+def _all_equal(jvm: IcebergJvm, keys: list[tuple[PartitionField, Any]]) -> Any:
+    make = jvm.iceberg.expressions.Expressions
+    whole = make.alwaysTrue()
+    for field, value in keys:
+        whole = getattr(make, "and")(whole, _equal(jvm, term(jvm, field), value))
+    return whole
+
+
+def _equal(jvm: IcebergJvm, key: Any, value: Any) -> Any:
+    """Return an expression for the equality of a term and a partition value. Iceberg has no literals for NaN."""
+    make = jvm.iceberg.expressions.Expressions
+    if value is None:
+        return make.isNull(key)
+    return make.isNaN(key) if _is_nan(value) else make.equal(key, _java_value(jvm, value))
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and isnan(value)
+
+
+def _any_of(make: Any, parts: list[Any]) -> Any:
+    """Return the OR of all parts as a balanced tree, so that the depth is logarithmic in the number of partitions."""
+    if not parts:
+        return make.alwaysFalse()
+    while len(parts) > 1:
+        pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
+        parts = [getattr(make, "or")(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
+    return parts[0]
+
+
+def term(jvm: IcebergJvm, field: PartitionField) -> Any:
+    """Return a partition field as an Iceberg term: a reference to its source, or a transform of it."""
+    name, width = transform_name(field), argument(field)
+    make = getattr(jvm.iceberg.expressions.Expressions, "ref" if name == "identity" else name)
+    return make(field.source) if width is None else make(field.source, width)
+
+
+def _java_value(jvm: IcebergJvm, value: Any) -> Any:
+    """Return a literal that Iceberg can convert to the column's type. It parses dates and decimals from strings."""
+    if isinstance(value, (date, datetime, Decimal)):
+        return value.isoformat() if isinstance(value, date) else str(value)
+    return jvm.java.nio.ByteBuffer.wrap(value) if isinstance(value, bytes) else value
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Return whether two partition values are equal, as in a comparison of tuples: NaN equals only the same object."""
+    return a is b or a == b
+
+
+# Prepares a commit from the newest metadata of a table, sends it, and settles its outcome.
+#
+# Rewrites by engine zlayout, layout records, trials and rollbacks are committed here. `Transaction.commitTransaction`
+# applies a transaction again to metadata that another commit has changed, after Iceberg's own validation. Where that
+# does not suffice, the commit succeeds only if the metadata is unchanged (compare and set), mostly by a `Swap`.
+
+
+MAX_ATTEMPTS = 8  # to send a swap while other commits are made
+Made = TypeVar("Made")
+# A function that sends a commit, and the result if the commit succeeds.
+Prepared = tuple[Callable[[], object], Made]
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """A Java transaction that is committed only if the table still has the metadata `base` (compare and set).
+
+    Iceberg's own retry applies the change to newer metadata. If the branch was dropped there, the retry would create it
+    again, as a copy of main.
+    A REST catalog compares only the id of the table and the branches that the commit sets.
+    """
+
+    operations: Any
+    base: Any
+    transaction: Any
+
+    @classmethod
+    def of(cls, table: Any) -> Swap:
+        """Start a transaction on the newest metadata of a Java table."""
+        transaction, operations = table.newTransaction(), table.operations()
+        return cls(operations, operations.current(), transaction)
+
+    @property
+    def wanted(self) -> Any:
+        """The Java metadata with the changes that were made in the transaction."""
+        return self.transaction.table().operations().current()
+
+    def commitTransaction(self) -> None:
+        self.operations.commit(self.base, self.wanted)
+
+
+def commit_prepared(
+    doing: str,
+    prepare: Callable[[], Prepared[Made]],
+    look: Callable[[Made], Made | None],
+    *,
+    attempts: int = 1,
+    pause: float = 0.0,
+) -> Made:
+    """Prepare a commit, send it, and settle its outcome. Return the result that belongs to the commit.
+
+    Args:
+        doing: The operation, the table and the run, for messages.
+        prepare: Reads and checks the table, and prepares the commit. Sends nothing. A conflict that it
+            raises ends the attempts.
+        look: Reads the table again after an error. Returns the result, None if the commit is not in the table.
+        attempts: How often the commit is prepared and sent if another commit succeeds first each time.
+        pause: The mean pause between two attempts in seconds.
+
+    Raises:
+        CommitConflict: ZL321, if another commit succeeded first. BusyTable after several attempts.
+        EngineError: ZL314.
+        CommitUnknown: ZL331.
+    """
+    attempt = 1
+    while True:
+        with java_errors(doing):
+            send, made = prepare()
+        try:
+            return _sent(doing, send, made, look)
+        except CommitConflict as conflict:
+            if attempts == 1:
+                raise
+            if attempt == attempts:
+                raise BusyTable(*conflict.diagnostics) from conflict
+        attempt += 1
+        time.sleep(uniform(0.5, 1.5) * pause)
+
+
+def _sent(doing: str, send: Callable[[], object], made: Made, look: Callable[[Made], Made | None]) -> Made:
+    def commit() -> Made:
+        send()
+        return made
+
+    return settled(doing, commit, lambda: look(made), FAILURES)

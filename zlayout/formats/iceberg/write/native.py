@@ -16,8 +16,13 @@ from zlayout.errors import CommitConflict, CommitUnknown, Diagnostic, EngineErro
 from zlayout.formats.base import Commit, GroupFailed, Notify, Progress, Stage, Work
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import RunCommit, commits_to, run_commits, run_snapshots
-from zlayout.formats.iceberg.write.expressions import also_selected, changes_partition_spec, partition_filter
-from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm
+from zlayout.formats.iceberg.write.jvm import (
+    FAILURES,
+    IcebergJvm,
+    also_selected,
+    changes_partition_spec,
+    partition_filter,
+)
 from zlayout.formats.iceberg.write.settings import dead_snapshots, write_state
 from zlayout.formats.iceberg.write.snapshots import head, to_branch
 from zlayout.formats.kernel.outcome import ran

@@ -13,8 +13,7 @@ from typing import Any
 from zlayout.errors import CommitConflict
 from zlayout.formats.base import Commit
 from zlayout.formats.iceberg.read import state_property as recorded
-from zlayout.formats.iceberg.write.jvm import IcebergJvm
-from zlayout.formats.iceberg.write.prepared import Prepared, Swap, commit_prepared
+from zlayout.formats.iceberg.write.jvm import IcebergJvm, Prepared, Swap, commit_prepared
 from zlayout.formats.iceberg.write.settings import known_state
 from zlayout.formats.kernel.execute import rollback_commit
 from zlayout.formats.undo import ROLLBACK, Undo, changed_table

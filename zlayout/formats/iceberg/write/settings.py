@@ -15,9 +15,15 @@ from zlayout.formats.base import Commit, Work
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import live_snapshots
 from zlayout.formats.iceberg.read.observe import NO_SNAPSHOT
-from zlayout.formats.iceberg.write.expressions import term
-from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, java_errors
-from zlayout.formats.iceberg.write.prepared import MAX_ATTEMPTS, Prepared, commit_prepared
+from zlayout.formats.iceberg.write.jvm import (
+    FAILURES,
+    MAX_ATTEMPTS,
+    IcebergJvm,
+    Prepared,
+    commit_prepared,
+    java_errors,
+    term,
+)
 from zlayout.formats.kernel.commits import BusyTable
 from zlayout.formats.kernel.outcome import settled
 from zlayout.spec.model import CatalogConfig, TableName

@@ -10,7 +10,7 @@ from zlayout.errors import CommitConflict, Refused
 from zlayout.formats.base import Group, GroupFailed, Work
 from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
 from zlayout.formats.kernel.requirements import changed_files, paths_of, split_groups
-from zlayout.spark.classes import JavaClasses
+from zlayout.spark.jvm import JavaClasses
 from zlayout.spec.model import TableName
 
 _ACTION = "org.apache.iceberg.spark.actions.RewriteDataFilesSparkAction"
