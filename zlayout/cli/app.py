@@ -382,7 +382,7 @@ def rollback(
     color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Undo a run of apply in a table, by default the last one. Refused if other writers have changed its new files."""
-    from zlayout.cli.rollback import RollbackTerminal
+    from zlayout.cli.changes import RollbackTerminal
     from zlayout.session.session import Session
 
     console = Console(color, verbose=verbose, as_json=as_json)
@@ -405,7 +405,7 @@ def trial(
     color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Try the layout on a branch. Replays the queries of the workload on the trial and on the table."""
-    from zlayout.cli.trial import TrialTerminal
+    from zlayout.cli.changes import TrialTerminal
     from zlayout.session.session import Session
     from zlayout.session.trial import plan_trial
 
@@ -427,7 +427,7 @@ def publish(
     color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Fast-forward main of an Iceberg table to a trial. Refused if main has changed since the trial was made."""
-    from zlayout.cli.trial import PublishTerminal
+    from zlayout.cli.changes import PublishTerminal
     from zlayout.session.session import Session
     from zlayout.session.trial import plan_publish
 
@@ -447,7 +447,7 @@ def drop_trial(
     color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Remove the branch that a trial made. The table itself is not changed."""
-    from zlayout.cli.trial import DropTerminal
+    from zlayout.cli.changes import DropTerminal
     from zlayout.session.session import Session
     from zlayout.session.trial import plan_drop_trial
 

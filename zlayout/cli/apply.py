@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import zlayout
 from zlayout import signals
+from zlayout.cli.changes import Asking
 from zlayout.cli.console import Console
 from zlayout.cli.plan import heading
 from zlayout.cli.reports import Reports
-from zlayout.cli.terminal import Asking, describe, stage_text
+from zlayout.cli.terminal import describe, stage_text
 from zlayout.errors import CommitUnknown, Diagnostic, SpecError, ZlayoutError
 from zlayout.formats.base import Event, GroupFailed, Notice, Progress, Stage
 from zlayout.message_text import json_text, plural

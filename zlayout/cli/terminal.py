@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
 
 from zlayout.cli.console import Console, ReadingShown
-from zlayout.errors import Diagnostic, NotApproved, SpecError
+from zlayout.errors import Diagnostic
 from zlayout.formats.base import Event, GroupFailed, Notice, Progress, Stage
 from zlayout.message_text import plural
 from zlayout.report.words import printable, size
 from zlayout.session.results import ApplyEvent, TableEvent
 from zlayout.session.session import Ui
 from zlayout.signals import signal_of
-from zlayout.spark.session import SparkRuntime, check_engine
+from zlayout.spark.session import SparkRuntime
 
 _STAGES = {
     Stage.STARTING_SPARK: "starting Spark",
@@ -86,62 +85,3 @@ class Terminal(Ui):
                 runtime.discard_log()
             self.name_log(runtime.log_path)
             raise
-
-
-class Asking(Terminal):
-    """Shows what a command will do and has done, as text and as JSON, and asks for approval in between.
-
-    command: Its name.
-    """
-
-    command: str
-
-    def __init__(self, console: Console, auto_approve: bool, dry_run: bool | None = None) -> None:
-        """Check that somebody can approve, before anything is read.
-
-        Args:
-            console: Where to write.
-            auto_approve: Whether nobody is asked.
-            dry_run: Whether nothing is written; None if the command has no such option.
-
-        Raises:
-            SpecError: ZL046, there is no terminal on which to ask.
-        """
-        super().__init__(console)
-        self._auto_approve, self._dry_run = auto_approve, dry_run
-        if not (auto_approve or dry_run or console.interactive):
-            raise SpecError.of(
-                "ZL046",
-                f"expected a terminal on which {self.command} can ask for approval, found none",
-                hint="use --auto-approve" if dry_run is None else "use --auto-approve, or --dry-run",
-            )
-
-    def text(self, planned: Any, done: Any) -> str:
-        """Return the text for people. done: None before the approval."""
-        raise NotImplementedError
-
-    def document(self, planned: Any, done: Any) -> Mapping[str, Any]:
-        """Return the JSON document. done: None for a dry run."""
-        raise NotImplementedError
-
-    def show(self, planned: Any, done: Any = None) -> None:
-        self.console.text(self.text(planned, done))
-        if done is not None:
-            self.console.document(self.document(planned, done))
-
-    def approve(self, question: str, planned: Any) -> None:
-        """Ask for approval, unless an option answers. Before the question, it is checked that Java and pyspark exist.
-
-        Raises:
-            NotApproved: Exit code 0 for a dry run, 1 if the answer is not yes.
-            EngineError: ZL301 to ZL303, Java or pyspark is missing.
-        """
-        if self._dry_run:
-            self.console.say("Dry run: nothing was written.")
-            self.console.document(self.document(planned, None))
-            raise NotApproved(0)
-        if not self._auto_approve:
-            check_engine()
-            if self.console.ask(f"\n{question} Only 'yes' is accepted: ") != "yes":
-                self.console.say("Not approved: nothing was written.")
-                raise NotApproved(1)

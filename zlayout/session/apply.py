@@ -12,11 +12,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from queue import Empty, SimpleQueue
 from random import uniform
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from zlayout.errors import CommitConflict, Refused
 from zlayout.formats.base import Backend, Commit, Event, Group, GroupFailed, Notice, Notify, Progress, Stage
@@ -364,8 +365,13 @@ def at_the_same_time(
         )
     run, starting = uuid.uuid4().hex, threading.Lock()
     workers = [WorkerRuntime(project, runtime, f"zlayout-{run}-{number}", starting) for number in range(threads)]
-    relay = _Relay(on_event)
+    asked: SimpleQueue[tuple[E, Future[None]]] = SimpleQueue()
     ended: list[BaseException] = []
+
+    def relay(event: E) -> None:
+        answer: Future[None] = Future()
+        asked.put((event, answer))
+        answer.result()
 
     def work_alone(worker: WorkerRuntime) -> None:
         try:
@@ -380,37 +386,21 @@ def at_the_same_time(
         for thread in running:
             thread.start()
         while any(thread.is_alive() for thread in running):
-            relay.serve(_POLL_SECONDS)
+            with suppress(Empty):
+                _answer(*asked.get(timeout=_POLL_SECONDS), on_event)
     finally:
         runtime.workers = ()
     for error in sorted(ended, key=lambda error: isinstance(error, KeyboardInterrupt)):
         raise error
 
 
-class _Relay(Generic[E]):
-    """Calls a function in the thread that calls `serve`. Other threads call the relay, and wait for the function."""
-
-    def __init__(self, function: Callable[[E], None]) -> None:
-        self._function = function
-        self._asked: SimpleQueue[tuple[E, Future[None]]] = SimpleQueue()
-
-    def __call__(self, event: E) -> None:
-        answer: Future[None] = Future()
-        self._asked.put((event, answer))
-        answer.result()
-
-    def serve(self, seconds: float) -> None:
-        """Call the function for the next event. seconds: How long to wait for an event."""
-        try:
-            event, answer = self._asked.get(timeout=seconds)
-        except Empty:
-            return
-        try:
-            self._function(event)
-        except BaseException as error:
-            answer.set_exception(error)
-        else:
-            answer.set_result(None)
+def _answer(event: E, answer: Future[None], on_event: Callable[[E], None]) -> None:
+    try:
+        on_event(event)
+    except BaseException as error:
+        answer.set_exception(error)
+    else:
+        answer.set_result(None)
 
 
 # The run: all tables of a plan, and new plans after conflicts.

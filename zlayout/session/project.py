@@ -35,29 +35,30 @@ def require_project(project: object) -> None:
 def require_number(name: str, value: object) -> None:
     """Raise SpecError ZL084 unless the argument `name` of the public API is a number of at least 0; infinity is one."""
     if not _as_float(value) >= 0:
-        message = f"expected a number of at least 0 for {name}, found {_found(value)}"
-        raise SpecError.of("ZL084", message, hint=f"use for example {name}=60")
+        raise _invalid(name, value, "a number of at least 0", 60)
 
 
 def require_positive(name: str, value: object) -> None:
     """Raise SpecError ZL084 unless the argument `name` of the public API is a finite number above 0."""
     if not 0 < _as_float(value) < math.inf:
-        message = f"expected a number above 0 for {name}, found {_found(value)}"
-        raise SpecError.of("ZL084", message, hint=f"use for example {name}=7")
+        raise _invalid(name, value, "a number above 0", 7)
 
 
 def require_count(name: str, value: object) -> None:
     """Raise SpecError ZL084 unless the argument `name` of the public API is an integer above 0."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
-        message = f"expected an integer above 0 for {name}, found {_found(value)}"
-        raise SpecError.of("ZL084", message, hint=f"use for example {name}=8")
+        raise _invalid(name, value, "an integer above 0", 8)
 
 
 def require_choice(name: str, value: object, choices: Iterable[str]) -> None:
     """Raise SpecError ZL084 unless the argument `name` of the public API is one of the given strings."""
     if value not in (known := tuple(choices)):
-        message = f"expected {' or '.join(known)} for {name}, found {_found(value)}"
-        raise SpecError.of("ZL084", message, hint=f"use for example {name}={known[0]!r}")
+        raise _invalid(name, value, " or ".join(known), known[0])
+
+
+def _invalid(name: str, value: object, expected: str, example: object) -> SpecError:
+    message = f"expected {expected} for {name}, found {_found(value)}"
+    return SpecError.of("ZL084", message, hint=f"use for example {name}={example!r}")
 
 
 def _as_float(value: object) -> float:

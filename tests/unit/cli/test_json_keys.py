@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from zlayout.cli.rollback import as_document
-from zlayout.cli.trial import drop_document, publish_document
+from zlayout.cli.changes import DropTerminal, PublishTerminal, RollbackTerminal
 from zlayout.formats.trial import Trial, TrialCommit
 from zlayout.formats.undo import FILES, Undo
 from zlayout.spec.model import TableName
@@ -24,9 +23,9 @@ def test_a_rollback_is_represented_without_its_files() -> None:
 @pytest.mark.parametrize(
     ("command", "keys"),
     [
-        ("rollback", as_document(UNDO, None).keys()),
-        ("publish", publish_document(TRIAL, "published").keys()),
-        ("drop-trial", drop_document(TRIAL, "dropped").keys()),
+        ("rollback", RollbackTerminal.document(UNDO, None).keys()),
+        ("publish", PublishTerminal.document(TRIAL, "published").keys()),
+        ("drop-trial", DropTerminal.document(TRIAL, "dropped").keys()),
     ],
 )
 def test_the_page_lists_every_key(command: str, keys: set[str]) -> None:
