@@ -174,13 +174,6 @@ def _state(applied: Applied) -> str:
 REFRESH_SECONDS = 0.5
 
 
-@dataclass(slots=True)
-class _Running:
-    number: int
-    started: float  # on the monotonic clock
-    current: Progress
-
-
 class ApplyProgress:
     """A context manager that passes the events of one apply to a view, and reads the progress of Spark in a thread."""
 
@@ -189,7 +182,8 @@ class ApplyProgress:
         self._runtime = runtime
         self._tables = tables
         self._numbers = count(1)  # in the order in which tables start, also of several threads
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, Moment] = {}
+        self._began: dict[str, float] = {}  # by table: on the monotonic clock
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -211,31 +205,33 @@ class ApplyProgress:
         match event:
             case TableStarted(table, run_id):
                 stage = Stage.STARTING if self._runtime.started else Stage.STARTING_SPARK
-                running = _Running(next(self._numbers), time.monotonic(), Progress(table, stage))
-                self._view.started(self._moment(running), run_id)
-                self._running[table] = running
+                moment = Moment(table, next(self._numbers), self._tables, stage_text(Progress(table, stage)))
+                self._began[table] = time.monotonic()
+                self._view.started(moment, run_id)
+                self._running[table] = moment
             case TableEvent(table, what):
                 self._view.happened(table, what)
             case TableFinished(applied):
                 ended = self._running.pop(applied.table, None)
-                self._view.finished(applied, time.monotonic() - ended.started if ended else 0.0)
+                self._view.finished(applied, self._seconds(applied.table) if ended else 0.0)
             case Progress(table) if table in self._running:
-                self._running[table].current = event
+                moment = replace(self._running[table], stage=stage_text(event), done=event.done, total=event.total)
+                self._running[table] = moment
 
     def _watch(self) -> None:
         while not self._stop.wait(REFRESH_SECONDS):
             running = list(self._running.values())
             # Spark does not report to which table a task belongs.
-            tasks = self._tasks(running[0].current) if len(running) == 1 else (0, 0)
+            done, total = self._tasks(running[0]) if len(running) == 1 else (0, 0)
             with suppress(ZlayoutError):  # the next event of the run raises it in the thread of the run
-                for table in running:
-                    self._view.moved(self._moment(table, *tasks))
+                for moment in running:
+                    seconds = self._seconds(moment.table)
+                    self._view.moved(replace(moment, done=done, total=total, seconds=seconds))
 
-    def _moment(self, running: _Running, done: int = 0, total: int = 0) -> Moment:
-        current, seconds = running.current, time.monotonic() - running.started
-        return Moment(current.table, running.number, self._tables, stage_text(current), done, total, seconds)
+    def _seconds(self, table: str) -> float:
+        return time.monotonic() - self._began[table]
 
-    def _tasks(self, current: Progress) -> tuple[int, int]:
+    def _tasks(self, current: Moment) -> tuple[int, int]:
         """Return the number of finished tasks and of all tasks of the running Spark stages; (0, 0) if unknown."""
         if current.total or not self._runtime.started:
             return current.done, current.total

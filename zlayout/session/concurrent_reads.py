@@ -58,30 +58,21 @@ def read_tables(
     late: Callable[[Item], Result],
     reading: Reading,
 ) -> list[Result]:
-    """Read the table of each item in threads, as `read_all` does."""
-    lanes = [table_of(item).catalog for item in items]
-    return read_all(lanes, lambda n: read(items[n]), lambda n: late(items[n]), reading)
-
-
-def read_all(
-    lanes: Sequence[str],
-    read: Callable[[int], Result],
-    late: Callable[[int], Result],
-    reading: Reading,
-) -> list[Result]:
-    """Read tables in threads.
+    """Read the table of each item in threads.
 
     Args:
-        lanes: The catalog of each table.
-        read: Reads the table with this number, in a thread. Its exceptions are raised in the calling thread.
+        items: What to read.
+        table_of: The table of an item.
+        read: Reads the table of an item, in a thread. Its exceptions are raised in the calling thread.
         late: Makes the result for a table that could not be read within the time limit. If no table of the same catalog
             was read since the start or the previous late table, its tables that wait for a thread are late too.
         reading: The limits.
 
     Returns:
-        The result of each table.
+        The result of each item.
     """
-    return _Run(lanes, read, late, reading).results()
+    lanes = [table_of(item).catalog for item in items]
+    return _Run(lanes, lambda n: read(items[n]), lambda n: late(items[n]), reading).results()
 
 
 def read_one(read: Callable[[], Result], table: TableName, timeout: float = TIMEOUT) -> Result:

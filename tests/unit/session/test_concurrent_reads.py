@@ -2,12 +2,20 @@
 
 import threading
 import time
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from zlayout.errors import TableError
-from zlayout.session.concurrent_reads import Reading, read_all, read_one
+from zlayout.session.concurrent_reads import Reading, read_one, read_tables
 from zlayout.spec.model import TableName
+
+
+def read_all(
+    catalogs: Sequence[str], read: Callable[[int], str], late: Callable[[int], str], reading: Reading
+) -> list[str]:
+    """Read one table of each of the given catalogs."""
+    return read_tables(range(len(catalogs)), lambda n: TableName(catalogs[n], ("db",), f"t{n}"), read, late, reading)
 
 
 def test_a_slow_table_does_not_condemn_a_catalog_that_answers() -> None:
