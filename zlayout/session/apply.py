@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from queue import Empty, SimpleQueue
 from random import uniform
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from zlayout.errors import CommitConflict, Refused
 from zlayout.formats.base import Backend, Commit, Event, Group, GroupFailed, Notice, Notify, Progress, Stage
@@ -33,6 +33,7 @@ from zlayout.session.results import (
     TableEvent,
     TableFinished,
     TableStarted,
+    Verify,
     new_run,
     recorded,
     reporting,
@@ -211,7 +212,6 @@ def _joined(works: list[Work]) -> Work | None:
 
 
 Announce = Callable[[str, Event], None]
-Verify = Literal["gate", "full"]
 
 
 def limit_of(planned: Planned, backend: Backend, applied: Applied, limit: TimeLimit, timeout: float) -> TableLimit:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from zlayout.errors import CommitUnknown, Diagnostic, EngineError, Refused, ZlayoutError
 from zlayout.formats.base import Commit, Event, GroupFailed, Notice, Progress
@@ -65,6 +66,7 @@ def drawn_again(before: Picture | None, again: Planned) -> tuple[Boxes | None, t
 
 # The exit code of a run that refused some tables and changed others.
 PARTLY_REFUSED = 4
+Verify = Literal["gate", "full"]
 
 
 @dataclass(slots=True)

@@ -34,7 +34,6 @@ from zlayout.planner.work import PlanOptions
 from zlayout.records.history import Command
 from zlayout.report import text
 from zlayout.report.phrases import drift_line
-from zlayout.session.apply import TimeLimit, Verify, carry_out, left_of_window
 from zlayout.session.concurrent_reads import PARALLELISM, TIMEOUT, Reading, read_table
 from zlayout.session.history import append_to_history, follow_publish, with_trends
 from zlayout.session.plan import ProjectPlan, plan_specs
@@ -56,6 +55,7 @@ from zlayout.session.results import (
     ApplyEvent,
     OnEvent,
     TableEvent,
+    Verify,
     exit_code,
     result_of,
     with_pictures,
@@ -63,23 +63,14 @@ from zlayout.session.results import (
 )
 from zlayout.session.rules import on_branch, selected_layouts
 from zlayout.session.sampling import SAMPLE_BYTES
-from zlayout.session.trial import (
-    PlannedTrial,
-    TrialReport,
-    incomplete,
-    measured,
-    plan_of_branch,
-    plan_trial,
-    readable,
-    trials_of,
-)
 from zlayout.signals import Handler, Interrupted, handled_signals
-from zlayout.spark.live import runtime_for
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import MAIN, Project, TableName, hot_after
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # `zlayout plan` does not load what only changes of tables need
     from pyspark.sql import SparkSession
+
+    from zlayout.session.trial import PlannedTrial, TrialReport
 
 OnProgress = Callable[[int, int], None]
 BRIEF_BYTES = 64 * 2**20  # a rewrite of fewer bytes ends before Java's optimising compiler makes it faster
@@ -237,6 +228,8 @@ class Session:
 
     def apply(self, source: PlanRequest | ProjectPlan, options: ApplyOptions = ApplyOptions()) -> Run:
         """Plan if the source is no plan, carry out the changes, observe the tables again, and append to the history."""
+        from zlayout.session.apply import TimeLimit, carry_out, left_of_window
+
         start, ui = time.monotonic(), self.ui
         if isinstance(source, ProjectPlan):
             plan = source
@@ -322,6 +315,8 @@ class Session:
         self.ui.show(trial, "published")
 
     def _publish(self, trial: Trial) -> None:
+        from zlayout.session.trial import trials_of
+
         main = trial.table.on("")
         with self._committing(main) as (runtime, interrupts):
             self._start(main, runtime, interrupts)
@@ -338,6 +333,8 @@ class Session:
         self.ui.show(trial, "dropped")
 
     def _drop(self, trial: Trial) -> None:
+        from zlayout.session.trial import trials_of
+
         with self._committing(trial.table) as (runtime, interrupts):
             self._start(trial.table.on(""), runtime, interrupts)
             trials_of(self.project, trial.table, runtime).drop(trial)
@@ -351,6 +348,8 @@ class Session:
         return report
 
     def _try(self, planned: PlannedTrial, options: ApplyOptions) -> TrialReport:
+        from zlayout.session.trial import incomplete, measured, plan_of_branch, readable, trials_of
+
         name, result = planned.name, None
         runtime = self._runtime([name])
         with runtime, self.ui.working(runtime):
@@ -403,6 +402,8 @@ class Session:
     def _runtime(self, tables: Iterable[TableName], *, brief: bool = False) -> SparkRuntime:
         if self.ui.owns_process:
             return SparkRuntime(self.project, brief=brief)
+        from zlayout.spark.live import runtime_for
+
         names = sorted({table.catalog for table in tables})
         return runtime_for(self.project, self._spark, [self.project.catalogs[name] for name in names])
 
@@ -720,6 +721,8 @@ def trial(
         CommitConflict: ZL320, the trial was replaced since it was planned.
         EngineError: Spark failed, or the rewrite is not complete. The trial remains, and `trial` can continue it.
     """
+    from zlayout.session.trial import plan_trial
+
     planned = plan_trial(project, table, branch=branch, workload=workload, timeout=timeout)
     return Session(project, Ui(on_event), spark).trial(planned, ignore_window=ignore_window)
 
