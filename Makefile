@@ -83,10 +83,10 @@ jars: setup  ## minutes: the jars of each package of versions.py with their sums
 COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
 	--python-version 3.11
 # What the action installs for all commands but apply. setuptools builds pyspark, which has no wheel.
-PLAN := --extra glue --extra hive --extra metrics --extra mysql --extra postgres --extra report --group setuptools
+PLAN := --extra glue --extra hive --extra metrics --extra mysql --extra postgres --extra report --extra sql --group setuptools
 
 lock: setup  ## new versions into requirements.lock and locks/
-	$(COMPILE) --extra spark --extra report --extra metrics --group dev --upgrade pyproject.toml \
+	$(COMPILE) --extra spark --extra report --extra metrics --extra sql --group dev --upgrade pyproject.toml \
 		-o requirements.lock
 	$(COMPILE) --constraints requirements.lock $(PLAN) --upgrade pyproject.toml -o locks/plan.txt
 	echo pyspark | $(COMPILE) --constraints requirements.lock --upgrade - -o locks/spark.txt

@@ -39,6 +39,7 @@ def test_the_metadata_names_licence_authors_and_extras(wheel: Path) -> None:
         "postgres",
         "report",
         "spark",
+        "sql",
     ]
     assert metadata["Description-Content-Type"] == "text/markdown"
 

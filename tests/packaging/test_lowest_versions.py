@@ -14,8 +14,8 @@ import pytest
 from support.environments import BIN, ROOT, environment, run
 
 ENGINES = ("pyspark", "py4j")
-EXTRAS = ("--extra", "report", "--extra", "metrics")
-TOOLS = ("pytest", "pytest-xdist", "hypothesis", "lxml", "markdown-it-py", "pandas", "thrift")
+EXTRAS = ("--extra", "report", "--extra", "metrics", "--extra", "sql")
+TOOLS = ("pytest", "pytest-xdist", "hypothesis", "lxml", "markdown-it-py", "moto", "pandas", "thrift")
 # What calls most of the dependencies; the others use numpy and Arrow as these do.
 DAILY = (*("spec", "workload", "formats", "report", "cli/test_commands.py", "cli/test_advise.py"),)
 OTHERS = ("predicate", "table", "curve", "planner", "rewrite", "session", "cli")
@@ -34,7 +34,8 @@ def test_unit_tests_pass_on_the_lowest_versions(tmp_path: Path, tests: Sequence[
     packages = next((tmp_path / "env/lib").iterdir()) / "site-packages"
     for engine in ENGINES:
         os.symlink(Path(sysconfig.get_path("purelib")) / engine, packages / engine)
-    command = [python, "-m", "pytest", "-n", "2", "-p", "no:cacheprovider", *(f"tests/unit/{name}" for name in tests)]
+    options = ["-n", "2", "-p", "no:cacheprovider", "-W", "ignore::DeprecationWarning:typer"]  # of the newest click
+    command = [python, "-m", "pytest", *options, *(f"tests/unit/{name}" for name in tests)]
     run(command, ROOT, PYTHONPATH=str(ROOT))
 
 

@@ -3,13 +3,14 @@
 `make matrix` runs all combinations and writes docs/support.md; `make matrix ONLY=spark-3.5` runs those whose name has
 this text in it, and keeps the results of the others; `ONLY="spark-3.5 capabilities"` runs one suite of them. Each
 combination gets its own jars, and its own pyspark in `build/matrix`, which precedes the one of the project on Python's
-path.
+path. It also resolves zlayout beside other tools (`support.platforms`).
 """
 
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter
+from support import platforms
 from support.ivy import jars_of
 from support.jars import S3_EXCLUDED
 from support.matrix_suites import FAST, SUITES
@@ -236,15 +238,22 @@ def stored() -> dict[str, Result]:
 def support_page() -> str:
     """Return docs/support.md as it follows from the stored results."""
     found = stored()
-    return page([(each, found.get(each.name)) for each in COMBINATIONS], SUITES)
+    return page([(each, found.get(each.name)) for each in COMBINATIONS], SUITES, platforms.section(platforms.stored()))
 
 
 def main(chosen: Sequence[str]) -> int:
     """Run the combinations whose names contain one of the given texts, all if there are none.
 
     A text that is the first word of a suite's name restricts the run to this suite, and the text "failed" to the tests
-    that failed before.
+    that failed before. The text "platforms" restricts the run to the resolution of other tools.
     """
+    page_file, fits = ROOT / "docs" / "support.md", True
+    if not chosen or "platforms" in chosen:
+        with tempfile.TemporaryDirectory() as folder:
+            fits = platforms.run(Path(folder))
+        page_file.write_text(support_page())
+    if list(chosen) == ["platforms"]:
+        return 0 if fits else 1
     words = {name.replace(",", "").split()[0]: name for name in SUITES}
     suites = [words[text] for text in chosen if text in words]
     texts, again = [text for text in chosen if text not in {*words, "failed"}], "failed" in chosen
@@ -256,8 +265,10 @@ def main(chosen: Sequence[str]) -> int:
                 combination, suites or SUITES, found.get(combination.name), again=again
             )
             RESULTS.write_bytes(TypeAdapter(dict[str, Result]).dump_json(found, indent=1) + b"\n")
-            (ROOT / "docs" / "support.md").write_text(support_page())
-    return 1 if any(outcome.failed for result in found.values() for outcome in result.suites.values()) else 0
+            page_file.write_text(support_page())
+    return (
+        1 if not fits or any(outcome.failed for result in found.values() for outcome in result.suites.values()) else 0
+    )
 
 
 if __name__ == "__main__":

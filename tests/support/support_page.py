@@ -68,12 +68,13 @@ The columns are the combinations of the first table, and each cell is the result
 - `-`: it was not run."""
 
 
-def page(results: Sequence[tuple[Combination, Result | None]], suites: Iterable[str]) -> str:
+def page(results: Sequence[tuple[Combination, Result | None]], suites: Iterable[str], platforms: Iterable[str]) -> str:
     """Return docs/support.md.
 
     Args:
         results: Each combination, with its result unless it was never run.
         suites: The names of the suites, in the order of the columns.
+        platforms: The lines on other tools, see `support.platforms`.
     """
     names = list(suites)
     numbers = range(1, len(results) + 1)
@@ -101,6 +102,7 @@ def page(results: Sequence[tuple[Combination, Result | None]], suites: Iterable[
             f"|---|{'---|' * len(numbers)}",
             *(f"| {name} | {' | '.join(_cell(result, name) for _, result in results)} |" for name in CAPABILITIES),
             "",
+            *platforms,
             "## Tests that failed",
             *(failed or ["None."]),
             "",

@@ -136,17 +136,19 @@ _CAUSES = tuple(
                 (r"No module named '?pymysql", "pymysql", "mysql"),
                 (r"glue support not installed|No module named '?boto3", "boto3", "glue"),
                 (r"hive support not installed|No module named '?thrift", "thrift", "hive"),
+                (r"SQLAlchemy support not installed|(No module named|from) '?sqlalchemy\b", "SQLAlchemy 2", "sql"),
             )
         ),
         (
             r"No module named '?(\w+)",
             r"the Python package \1 is missing",
-            "install it; zlayout has the extras glue, hive, mysql (mysql+pymysql:) and postgres (postgresql+psycopg2:)",
+            "install it; zlayout has the extras glue, hive, mysql (mysql+pymysql:), postgres (postgresql+psycopg2:) "
+            "and sql",
         ),
         (
             r"support not installed|NotInstalledError",
             "a Python package is missing",
-            "install the driver of the catalog: zlayout has the extras glue, hive, mysql and postgres",
+            "install the driver of the catalog: zlayout has the extras glue, hive, mysql, postgres and sql",
         ),
         (
             r"iceberg_tables\W+(does not|doesn't) exist|no such table: iceberg_tables",

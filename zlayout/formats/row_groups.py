@@ -6,7 +6,8 @@ turn, so that every part of a table that is clustered by time or partition is re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from decimal import Decimal
@@ -203,10 +204,15 @@ def _limits(statistics: pq.Statistics | None, type_: pa.DataType) -> tuple[Any, 
     if statistics is None or not statistics.has_min_max:
         return None, None
     try:
-        found = statistics.min, statistics.max
-        if pa.types.is_decimal(type_) and not all(isinstance(value, Decimal) for value in found):
-            return None, None  # an unscaled integer, whose scale is unknown
-        return pa.scalar(found[0], type_), pa.scalar(found[1], type_)
+        if statistics.physical_type in ("INT32", "INT64") and pa.types.is_decimal(type_):
+            if (logical := statistics.logical_type).type != "DECIMAL":
+                return None, None  # an integer, from before the type of the column was widened
+            scale = json.loads(logical.to_json())["scale"]  # Arrow before version 23 does not apply it
+            found: Iterable[Any] = (Decimal(raw).scaleb(-scale) for raw in (statistics.min_raw, statistics.max_raw))
+        else:
+            found = (statistics.min, statistics.max)
+        low, high = (pa.scalar(value, type_) for value in found)
+        return low, high
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         return None, None
 

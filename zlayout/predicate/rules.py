@@ -121,7 +121,9 @@ def condition(node: exp.Expr, name: Callable[[exp.Expr], str]) -> Converted:
     """
     if node.find(exp.Query):
         raise UnusableError(Reason.SUBQUERY)
-    if (node.this if isinstance(node, exp.Escape) else node).args.get("negate"):  # how sqlglot represents NOT LIKE
+    # NOT LIKE, as sqlglot represents it, and as it did before version 30.8
+    like = node.this if isinstance(node, exp.Escape | exp.Not) else node
+    if like.args.get("negate") or (isinstance(node, exp.Not) and isinstance(like, exp.Like | exp.Escape)):
         raise UnusableError(Reason.NEGATED)
     rules = _WorkloadRules(node, name)
     exact = isinstance(node, NEGATABLE)

@@ -106,7 +106,8 @@ def typed_cases() -> Iterator[tuple[str, str]]:
             sample = {key: data[key] for key in dict.fromkeys((name, names[number - 1], names[number - 3]))}
             built = build(sample, {name: 3.0}, "kd", 1000, 1 + 7 * number, number % 2 == 0, number % 3)
             edges = [values.to_pylist() for values in built.boundaries]
-            text = repr((edges, built.touched)) + of_tree(built.tree)
+            shown = repr((edges, built.touched)).replace("<UTC>", "zoneinfo.ZoneInfo(key='UTC')")  # Arrow with pytz
+            text = shown + of_tree(built.tree)
             yield f"{name}-{rows}", hashlib.sha256(text.encode()).hexdigest()[:24]
 
 

@@ -61,7 +61,8 @@ def test_timestamps_with_zone_keep_their_type() -> None:
 
 @pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()])
 def test_floats_null_then_values_then_nan_and_both_zeros_are_one(kind: pa.DataType) -> None:
-    values = pa.array([NAN, 0.0, -0.0, None, float("inf"), float("-inf"), -NAN, 1.5], kind)
+    numbers = pa.array([NAN, 0.0, -0.0, None, float("inf"), float("-inf"), -NAN, 1.5], pa.float32())
+    values = numbers.cast(kind)  # Arrow before version 21 makes no float16 from a float
     assert rank(values).ordinals.tolist() == [4, 1, 1, -1, 3, 0, 4, 2]
 
 

@@ -119,7 +119,7 @@ def test_texts_of_libraries(text: str, reason: str) -> None:
 
 @pytest.mark.parametrize(
     ("module", "extra"),
-    [("psycopg2", "postgres"), ("pymysql", "mysql"), ("boto3", "glue"), ("thrift", "hive")],
+    [("psycopg2", "postgres"), ("pymysql", "mysql"), ("boto3", "glue"), ("thrift", "hive"), ("sqlalchemy.orm", "sql")],
 )
 def test_a_missing_package_has_the_extra_that_installs_it(module: str, extra: str) -> None:
     cause = cause_of(ModuleNotFoundError(f"No module named '{module}'"))

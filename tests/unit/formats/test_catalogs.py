@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -34,6 +35,7 @@ def jdbc(uri: str) -> dict[str, str]:
 
 
 KEYS = ("uri", "jdbc.user", "jdbc.password")
+EVERY = TableName("ice", ("*",), "*")
 
 
 @pytest.mark.parametrize(
@@ -78,6 +80,15 @@ def test_a_database_in_any_folder_is_the_same_for_each_reader(tmp_path: Path, fo
     of_spark = jdbc(config.options["uri"])["uri"].removeprefix("jdbc:sqlite:")
     with closing(sqlite3.connect(of_spark, uri=True)) as database:  # SQLite decodes escapes after `file:` only
         assert database.execute("select table_name from iceberg_tables").fetchall() == [("t",)]
+
+
+def test_an_older_sqlalchemy_is_refused_with_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow before version 3.1 needs SQLAlchemy 1.4, so that the extra `sql` cannot be installed beside it."""
+    (tmp_path / "c.db").touch()
+    options = {"uri": f"sqlite:///{tmp_path}/c.db", "warehouse": str(tmp_path)}
+    monkeypatch.setitem(sys.modules, "sqlalchemy", ModuleType("sqlalchemy"))
+    with pytest.raises(TableError, match=r"ZL121 .* the Python package SQLAlchemy 2 is missing .*'zlayout\[sql\]'"):
+        list(list_tables(CatalogConfig("ice", "iceberg", "sql", options, Location("zlayout.yaml")), EVERY))
 
 
 def test_a_file_that_sqlalchemy_cannot_name_is_refused(config: CatalogConfig, monkeypatch: pytest.MonkeyPatch) -> None:

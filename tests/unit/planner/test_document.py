@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
+import pydantic
 import pytest
 from unit.planner.plans import DELTA, SPEC, File, state
 
@@ -13,6 +14,8 @@ from zlayout.planner.diff import decide
 from zlayout.planner.model import Plan
 from zlayout.planner.run_report import Boxes, Picture, ResultStatus, RunReport, TableResult
 from zlayout.spec.check import load_schema
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -46,6 +49,10 @@ def test_every_key_of_the_schema_is_described() -> None:
     assert all(node["additionalProperties"] is False for node in objects)
 
 
+@pytest.mark.skipif(
+    f"\npydantic=={pydantic.VERSION} " not in (ROOT / "requirements.lock").read_text(),
+    reason="other versions of pydantic write another schema for the same types",
+)
 def test_the_published_schema_is_the_one_of_the_code() -> None:
     assert load_schema("plan") == document.schema(), "run `make schemas`"
 

@@ -300,9 +300,12 @@ def _require_sqlite_file(catalog: CatalogConfig) -> None:
         message = f"catalog {catalog.name} has no database at {path}"
         hint = f"check catalogs.{catalog.name}.uri, or create the catalog first"
         raise TableError.of("ZL121", message, hint=hint, location=catalog.location)
-    import sqlalchemy
-
-    if (found := sqlalchemy.make_url(str(catalog.options["uri"])).database) != path:  # before version 2.1
+    try:
+        import sqlalchemy
+        from sqlalchemy import make_url
+    except ImportError as error:  # also version 1.4, as beside Airflow 2 and 3.0
+        raise _unreachable(catalog, error) from error
+    if (found := make_url(str(catalog.options["uri"])).database) != path:  # before version 2.1
         message = f"SQLAlchemy {sqlalchemy.__version__} cannot open {path}: it would open {found}"
         hint = "use SQLAlchemy 2.1 or newer, or a path without % and ?"
         raise TableError.of("ZL121", message, hint=hint, location=catalog.location)
