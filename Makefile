@@ -1,4 +1,4 @@
-# make demo needs Python 3.11 or newer, and Java 17 or newer. CONTRIBUTING.md lists what else make test needs.
+# make demo needs Python 3.11 or newer. CONTRIBUTING.md lists what else make test needs.
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
@@ -86,7 +86,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit
 PLAN := --extra glue --extra hive --extra metrics --extra mysql --extra postgres --extra report --extra sql --group setuptools
 
 lock: setup  ## new versions into requirements.lock and locks/
-	$(COMPILE) --extra spark --extra report --extra metrics --extra sql --group dev --upgrade pyproject.toml \
+	$(COMPILE) --extra local --extra metrics --group dev --upgrade pyproject.toml \
 		-o requirements.lock
 	$(COMPILE) --constraints requirements.lock $(PLAN) --upgrade pyproject.toml -o locks/plan.txt
 	echo pyspark | $(COMPILE) --constraints requirements.lock --upgrade - -o locks/spark.txt

