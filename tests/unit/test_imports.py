@@ -2,7 +2,10 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
+import pyarrow as pa
+from deltalake import write_deltalake
 from support.sources import PACKAGE
 
 
@@ -39,6 +42,17 @@ def test_validate_loads_no_engine() -> None:
     root = PACKAGE.parent
     loaded = _loaded_by(["validate", "--project", str(root)])
     assert loaded & {"pyspark", "pyiceberg", "deltalake", "pandas"} == set()
+
+
+def test_a_plan_without_queries_loads_no_parser_of_sql(tmp_path: Path) -> None:
+    where = tmp_path / "warehouse" / "db" / "t"
+    write_deltalake(str(where), pa.table({"a": [1, 2]}))
+    (tmp_path / "zlayout.yaml").write_text("version: 1\ncatalogs: {lake: {format: delta, warehouse: warehouse}}\n")
+    (tmp_path / "layouts").mkdir()
+    (tmp_path / "layouts" / "t.yaml").write_text("version: 1\ntable: lake.db.t\nzorder: {columns: [a]}\n")
+    loaded = _loaded_by(["plan", "--project", str(tmp_path)])
+    assert "deltalake" in loaded
+    assert loaded & {"sqlglot", "pyiceberg", "sqlalchemy", "pyspark", "pandas", "jinja2"} == set()
 
 
 def _loaded_by(*commands: list[str]) -> set[str]:

@@ -31,10 +31,22 @@ from zlayout.curve.layout import build_map, simulated_bounds
 from zlayout.curve.tree import Ranked, rank
 from zlayout.predicate.coercion import comparable, from_printed
 from zlayout.predicate.evaluate import answers, known
-from zlayout.predicate.model import And, Compare, In, IsNull, Leaf, Not, Or, Predicate, Value, columns, conjunction
+from zlayout.predicate.model import (
+    And,
+    Compare,
+    In,
+    IsNull,
+    Leaf,
+    Not,
+    Or,
+    Predicate,
+    Reason,
+    Value,
+    columns,
+    conjunction,
+)
 from zlayout.predicate.parse import to_sql
 from zlayout.predicate.prune import may_match
-from zlayout.predicate.rules import Reason
 from zlayout.spec.model import Layout, TableName
 from zlayout.table.location import canonical
 from zlayout.table.state import Column, ColumnBounds, Int32, Int64, TableState

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from enum import StrEnum
 from typing import Literal
 
 from zlayout.message_text import quote_value
@@ -330,3 +331,27 @@ def instant_or_none(text: str) -> datetime | None:
 def utc(value: datetime) -> datetime:
     """The same instant in UTC without a time zone, so that all timestamps can be compared."""
     return value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+
+
+class Reason(StrEnum):
+    """Why a condition cannot be used for skipping files."""
+
+    SUBQUERY = "a subquery"
+    TWO_COLUMNS = "compares columns (a join)"
+    EXPRESSION = "a function or arithmetic on a column"
+    NOT_CONSTANT = "a comparison with an expression that is not constant"
+    LEFT_OUT = "a value that the workload leaves out (`?`)"
+    NO_PREFIX = "a pattern that begins with a wildcard"
+    NEGATED = "a negation that min and max cannot decide"
+    NOT_SUPPORTED = "a condition that min and max cannot decide"
+    NO_OWNER = "a column whose table is unknown (qualify the column)"
+    SEVERAL_TABLES = "an OR over several tables"
+    OUTER_JOIN = "a condition that does not limit the table, because of an outer join"
+    AFTER_GROUPING = "a condition on groups or windows"
+    COMPUTED = "a condition on a computed column"
+    JOIN_FILTER = "a filter through a join, which limits the table only at run time"
+    LIMIT = "a LIMIT, after which engines stop reading"
+    TABLE_FUNCTION = "a condition on the rows of a table function"
+    NO_BOUNDS = "a column without min and max"
+    NOT_COMPARABLE = "a value that cannot be compared with the type of the column"
+    UNKNOWN_COLUMN = "a column that the table does not have"

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
-from enum import StrEnum
 from typing import Any
 
 from sqlglot import exp
@@ -27,6 +26,7 @@ from zlayout.predicate.model import (
     Operator,
     Or,
     Predicate,
+    Reason,
     RejectedError,
     TextOnly,
     Value,
@@ -57,31 +57,6 @@ from zlayout.predicate.sql_tree import (
 
 MAX_IN_VALUES = 10_000  # An IN with more values is an unused condition.
 _COMPARISONS: Comparisons = {**COMPARISONS, exp.NullSafeEQ: "="}
-
-
-class Reason(StrEnum):
-    """Why a condition cannot be used for skipping files."""
-
-    SUBQUERY = "a subquery"
-    TWO_COLUMNS = "compares columns (a join)"
-    EXPRESSION = "a function or arithmetic on a column"
-    NOT_CONSTANT = "a comparison with an expression that is not constant"
-    LEFT_OUT = "a value that the workload leaves out (`?`)"
-    NO_PREFIX = "a pattern that begins with a wildcard"
-    NEGATED = "a negation that min and max cannot decide"
-    NOT_SUPPORTED = "a condition that min and max cannot decide"
-    NO_OWNER = "a column whose table is unknown (qualify the column)"
-    SEVERAL_TABLES = "an OR over several tables"
-    OUTER_JOIN = "a condition that does not limit the table, because of an outer join"
-    AFTER_GROUPING = "a condition on groups or windows"
-    COMPUTED = "a condition on a computed column"
-    JOIN_FILTER = "a filter through a join, which limits the table only at run time"
-    LIMIT = "a LIMIT, after which engines stop reading"
-    TABLE_FUNCTION = "a condition on the rows of a table function"
-    NO_BOUNDS = "a column without min and max"
-    NOT_COMPARABLE = "a value that cannot be compared with the type of the column"
-    UNKNOWN_COLUMN = "a column that the table does not have"
-
 
 # Conditions that are equivalent to their predicates, so that the negations are equivalent, too.
 NEGATABLE = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.Is)

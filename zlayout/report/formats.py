@@ -9,17 +9,27 @@ from zlayout.errors import SpecError
 from zlayout.planner import document
 from zlayout.planner.model import Plan
 from zlayout.planner.run_report import RunReport
-from zlayout.report import github, html, junit, markdown, prometheus, sarif, text
+from zlayout.report import markdown, text
+
+
+def _render_of(name: str) -> Callable[[Plan | RunReport], str]:
+    """Return the function `render` of a module of this package, which is imported by the first call."""
+
+    def render(report: Plan | RunReport) -> str:
+        return str(import_module(f"zlayout.report.{name}").render(report))
+
+    return render
+
 
 REPORTERS: Mapping[str, Callable[[Plan | RunReport], str]] = {
     "text": text.render,
     "json": document.to_json,
     "markdown": markdown.render,
-    "github": github.render,
-    "sarif": sarif.render,
-    "junit": junit.render,
-    "html": html.render,
-    "prometheus": prometheus.render,
+    "github": _render_of("github"),
+    "sarif": _render_of("sarif"),
+    "junit": _render_of("junit"),
+    "html": _render_of("html"),
+    "prometheus": _render_of("prometheus"),
 }
 # The extra of zlayout that a format needs, and its packages.
 _EXTRAS = {"html": ("report", "jinja2"), "prometheus": ("metrics", "prometheus_client")}

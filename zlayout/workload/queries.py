@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 from sqlglot.optimizer.simplify import simplify
 
-from zlayout.predicate.model import Not, Or, Predicate, columns, conjunction, rejects_null, renamed
+from zlayout.predicate.model import Not, Or, Predicate, Reason, columns, conjunction, rejects_null, renamed
 from zlayout.predicate.parse import to_sql
-from zlayout.predicate.rules import NEGATABLE, Converted, Reason, UnusableError, condition
+from zlayout.predicate.rules import NEGATABLE, Converted, UnusableError, condition
 from zlayout.predicate.sql_tree import column_parts, is_column, operands
 from zlayout.workload.model import MAX_TEXT, Inverted, Query, Scan, UnreadableError, Unused
 
