@@ -300,5 +300,8 @@ def test_engine_native_is_refused_while_main_has_no_snapshot(iceberg: IcebergSub
     audit.append(iceberg.spark.range(10).selectExpr("cast(id as int) a", "cast(id as int) b"))
     assert iceberg.observe().version == -1
     spec = replace(spec_of(audit), layout=replace(LAYOUT, engine="native", curve="linear"))
+    plan = plan_table(spec, audit.backend, OPTIONS).decision.plan
+    assert plan.status is Status.REFUSED
+    assert "ZL229" in [d.code for d in plan.diagnostics]
     with pytest.raises(Refused, match=r"ZL229 .* while main has no snapshot"):
-        plan_and_apply(spec, audit.backend)
+        audit.run(layout=spec.layout)

@@ -68,6 +68,7 @@ from zlayout.planner.waiting import (
     rarely_read_groups,
     rarely_read_names,
     rarely_read_note,
+    refused_partitions,
 )
 from zlayout.planner.work import Capabilities, Decision
 from zlayout.planner.work import PlanOptions as PlanOptions
@@ -284,6 +285,7 @@ def _diagnostics(
         *indistinct_notes(spec, proposal.indistinct_anyway),
         *(external or adoption_notes(spec, selection)),
         *undone_notes(spec, state, selection),
+        *(refused_partitions(spec, state, selection.refused, "warning") if proposal.changes_something else ()),
         *hot_notes(spec, state, selection.hot),
         *reads_more(spec, columns),
         *((left_alone(spec),) if state.clustering and decays and not (selected or selection.left_out) else ()),
@@ -377,6 +379,14 @@ def _refusals(proposal: Proposal, notes: Sequence[Diagnostic], options: PlanOpti
         *(note for note in notes if note.severity == "refused"),
         *branch_refusals(spec, proposal.properties, change),
     ]
+    if change is not None and change.full_rewrite:
+        # data files store the values of former partition columns, except for those of times without a zone
+        kept = {"", *(field.source for field in partitioning(spec, state))}
+        moved = tuple(r for r in state.partition_refusals if r.zone or r.column in kept)
+        still = replace(state, partition_refusals=moved)
+        refusals += refused_partitions(spec, still, proposal.selection.every_group, "refused")
+    elif not proposal.changes_something:
+        refusals += refused_partitions(spec, state, proposal.selection.refused, "refused")
     if change is not None and change.full_rewrite and whole is not None and proposal.exceeds_budget:
         refusals.append(budget_too_small(spec, whole.budget, whole.bytes))
     return tuple(refusals)

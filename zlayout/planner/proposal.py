@@ -26,7 +26,7 @@ from zlayout.planner.partitions import OVERSIZED_ABOVE, SMALL_BELOW, Floats, par
 from zlayout.planner.ranges import rewrites_of, touched_ranges, unknown_ranges
 from zlayout.planner.select import SelectionInput
 from zlayout.planner.selection import FileSelection, SelectedFiles, moved_group, totals
-from zlayout.planner.waiting import marked, set_hot_aside
+from zlayout.planner.waiting import marked, set_hot_aside, set_refused_aside
 from zlayout.planner.work import PlanOptions, rewrite_group
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.digests import digests_of
@@ -106,6 +106,11 @@ class Proposal:
 
     @property
     def has_changes(self) -> bool:
+        return bool(self.changes_something or self.selection.refused)
+
+    @property
+    def changes_something(self) -> bool:
+        """Whether there are changes besides the rewrite of partitions that must not be rewritten."""
         groups = self.candidates or self.selection.left_out or self.selection.hot
         return bool(self.partitioning or self.clustering or self.properties or groups or self.exceeds_budget)
 
@@ -207,6 +212,7 @@ def select_files(
 
     def selected(max_bytes: int | None) -> FileSelection:
         found = ordered.select(SelectionInput(spec, state, fields, now, indistinct, max_bytes), waits)
+        found = set_refused_aside(spec, found, state)
         return set_hot_aside(found, state, hot_after, whole=spec.layout.engine != "zlayout")
 
     selection = selected(spec.max_group_size)

@@ -119,6 +119,7 @@ class FileSelection:
         adopted_partitions: The number of partitions that contain these files.
         left_out: The groups on which no budget is spent, because their rewrite gains nothing.
         hot: The groups of files that wait, because their partitions are hot.
+        refused: The groups of files that are not rewritten, because their partitions must not be.
         rarely_read: The groups of files that wait, because the workload rarely reads their partitions. They count as
             within tolerance: neither `decay` nor `every_group` contains them.
     """
@@ -132,6 +133,7 @@ class FileSelection:
     adopted_partitions: int = 0
     left_out: tuple[SelectedFiles, ...] = ()
     hot: tuple[SelectedFiles, ...] = ()
+    refused: tuple[SelectedFiles, ...] = ()
     rarely_read: tuple[SelectedFiles, ...] = ()
 
     @property

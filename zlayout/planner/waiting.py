@@ -15,14 +15,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from zlayout.errors import Diagnostic
-from zlayout.message_text import plural
+from zlayout.errors import Diagnostic, Severity
+from zlayout.message_text import first_of, plural
 from zlayout.planner.actions import Reason, RewriteGroup
 from zlayout.planner.model import HotGroups, RarelyReadGroups
 from zlayout.planner.partitions import Bools, partition_names, partition_text
 from zlayout.planner.selection import FileSelection, SelectedFiles, partitions_of, totals
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.state import FileTable, Partition, TableState, sums
+from zlayout.table.state import FileTable, Partition, PartitionRefusal, TableState, sums
 
 
 def set_hot_aside(selection: FileSelection, state: TableState, after: int | None, *, whole: bool) -> FileSelection:
@@ -47,6 +47,38 @@ def set_hot_aside(selection: FileSelection, state: TableState, after: int | None
         return selection
     kept, aside = (tuple(part for part, wait in parts if wait is now) for now in (False, True))
     return replace(selection, groups=kept, hot=aside)
+
+
+MAX_PARTITIONS_SHOWN = 3
+
+
+def set_refused_aside(spec: LayoutSpec, selection: FileSelection, state: TableState) -> FileSelection:
+    """Move the files of partitions that must not be rewritten from `groups` to `refused`."""
+    if not (refusals := refusals_of(spec, state)):
+        return selection
+    refused = np.logical_or.reduce([refusal.partitions for refusal in refusals])[state.files.partition]
+    parts = [part for group in selection.groups for part in _apart(group, refused, whole=False)]
+    kept, aside = (tuple(part for part, wait in parts if wait is now) for now in (False, True))
+    return replace(selection, groups=kept, refused=aside)
+
+
+def refusals_of(spec: LayoutSpec, state: TableState) -> list[PartitionRefusal]:
+    """Return the reasons not to rewrite some partitions that hold for the layout spec."""
+    return [refusal for refusal in state.partition_refusals if not (refusal.zone and spec.partition_timezone)]
+
+
+def refused_partitions(
+    spec: LayoutSpec, state: TableState, waiting: Sequence[SelectedFiles], severity: Severity
+) -> Iterator[Diagnostic]:
+    """Yield each reason not to rewrite partitions of the groups `waiting`."""
+    for refusal in refusals_of(spec, state) if waiting else ():
+        owner = state.files.partition[np.concatenate([group.files for group in waiting])]
+        if count := int(refusal.partitions[owner].sum()):
+            names = [partition_text(state.files.partitions[n]) for n in np.unique(owner[refusal.partitions[owner]])]
+            where = f" in {plural(len(names), 'partition')}" if state.partition_fields else ""
+            message = f"{plural(count, 'file')}{where} {'has' if count == 1 else 'have'} {refusal.found}"
+            detail = first_of(names, MAX_PARTITIONS_SHOWN)
+            yield Diagnostic(refusal.code, message, severity, refusal.hint, spec.location, detail)
 
 
 def _apart(group: SelectedFiles, hot: Bools, *, whole: bool) -> Iterator[tuple[SelectedFiles, bool]]:

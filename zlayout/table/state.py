@@ -267,6 +267,26 @@ def identity_columns(parts: Sequence[FileTable]) -> list[pa.Array]:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionRefusal:
+    """Why some partitions of a table must not be rewritten, although the others may be.
+
+    Attributes:
+        found: What their files have, for messages.
+        partitions: bool[P], these partitions.
+        column: The partition column whose values are the reason; empty if it is another one, which also holds if rows
+            are moved to another partitioning.
+        zone: Whether the reason is a time zone that is not known, which `partition_timezone` of the layout spec states.
+    """
+
+    code: str
+    found: str
+    hint: str
+    partitions: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+    column: str = ""
+    zone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TableState:
     """One observation of one table.
 
@@ -296,6 +316,7 @@ class TableState:
             unknown); int64[0] if no time is known.
         files_outside: The number of live files, including those with deletes, that are outside of `location`.
         estimated_deletes: Whether the number of deleted rows of any file is an estimate.
+        partition_refusals: The reasons why zlayout must not rewrite some partitions.
     """
 
     table: str
@@ -319,6 +340,7 @@ class TableState:
     last_written: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     files_outside: int = 0
     estimated_deletes: bool = False
+    partition_refusals: tuple[PartitionRefusal, ...] = ()
 
     def columns_of(self, names: Iterable[str]) -> tuple[Column, ...]:
         """The columns of these names. Raises KeyError for an unknown one; `zlayout.spec.semantics` finds it first."""

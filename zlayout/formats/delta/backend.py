@@ -138,10 +138,10 @@ class DeltaBackend:
 
     def partition_diagnostics(
         self,
-        fields: tuple[PartitionField, ...],  # noqa: ARG002
+        fields: tuple[PartitionField, ...],
         state: TableState,
     ) -> tuple[Diagnostic, ...]:
-        return tuple(partition_refusals(state))
+        return tuple(partition_refusals(fields, state))
 
     def execute(self, work: Work, notify: Notify) -> Iterator[Event]:
         """See `zlayout.formats.kernel.execute.execute`."""

@@ -27,6 +27,8 @@ from zlayout.formats.iceberg.read.history import last_run
 from zlayout.formats.iceberg.read.observe import NO_SNAPSHOT, observe
 from zlayout.formats.iceberg.read.schema import leaf_fields, mapped_names
 from zlayout.formats.iceberg.read.support import (
+    EMPTY_MAIN,
+    empty_main,
     has_names_in_two_cases,
     has_row_ids_in_orc,
     needs_row_reader,
@@ -156,10 +158,12 @@ class IcebergBackend:
         return sample_row_groups(source, files, chosen, wanted, max_bytes, seed)
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
-        """Return ZL401 for each layout setting that engine native does not support; ZL223 as `unordered_columns`."""
+        """Return ZL401 for each setting that engine native does not support; ZL223 as `unordered_columns`; ZL229."""
         from zlayout.formats.iceberg.write.native import unordered_columns
 
-        return self.unsupported_settings(layout, state) + tuple(unordered_columns(layout, state))
+        found = self.unsupported_settings(layout, state) + tuple(unordered_columns(layout, state))
+        # a table with files is then that of a branch
+        return (*found, empty_main(state.table)) if EMPTY_MAIN in state.features and len(state.files) else found
 
     def unsupported_settings(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:  # noqa: ARG002
         """See `zlayout.formats.kernel.execute.Steps`."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from zlayout.errors import Diagnostic, Refused
-from zlayout.table.state import TableState
+from zlayout.message_text import plural
+from zlayout.table.state import PartitionField, TableState
 
 # Table features whose rules Delta's transaction follows by itself when it replaces files by others with the same rows.
 # Any other feature may have rules that zlayout would violate, so a table with such a feature is refused.
@@ -112,8 +116,8 @@ def behind_catalog(version: int) -> Diagnostic:
     )
 
 
-def partition_refusals(state: TableState) -> Iterator[Diagnostic]:
-    """Yield the reasons why the partitioning of the table must not change, none if it may."""
+def partition_refusals(fields: Sequence[PartitionField], state: TableState) -> Iterator[Diagnostic]:
+    """Yield the reasons why the partitioning of the table must not change to these fields, none if it may."""
     enabled = {name for name, value in state.properties.items() if value.lower() == "true"}
     if CLUSTERING in state.features:
         yield _refused(
@@ -140,6 +144,19 @@ def partition_refusals(state: TableState) -> Iterator[Diagnostic]:
             f"partition_by cannot change while {compatible[0]} is true, because Delta does not allow it",
             "keep the partitioning, or copy the table into a new one",
         )
+
+    for name in (field.source for field in fields if field.source in state.files.bounds):
+        lower = state.files.bounds[name].lower
+        empty = pc.fill_null(pc.equal(lower, ""), False) if pa.types.is_string(lower.type) else pa.array([], pa.bool_())
+        # the row with the lower bound of a file without deleted rows is live
+        if count := int(empty.filter(pa.array(state.files.deleted[: len(empty)] == 0)).true_count):
+            have = "has" if count == 1 else "have"
+            yield _refused(
+                "ZL217",
+                f"{plural(count, 'file')} {have} an empty string in {name}, which Delta stores as null in a partition "
+                "column",
+                "keep the partitioning, or UPDATE these rows first",
+            )
 
 
 def _refused(code: str, message: str, hint: str) -> Diagnostic:

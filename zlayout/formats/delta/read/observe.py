@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -39,6 +39,7 @@ from zlayout.formats.delta.read.schema import (
 )
 from zlayout.formats.delta.read.tags import (
     PROVIDER,
+    VALUE,
     ZCUBE_COLUMNS,
     ZCUBE_ID,
     baselines,
@@ -62,7 +63,9 @@ from zlayout.table.state import (
     LayoutRecord,
     Partition,
     PartitionField,
+    PartitionRefusal,
     TableState,
+    counts,
     maxima,
     reserved_refusals,
 )
@@ -298,6 +301,90 @@ def _footer_rows(storage: pa_fs.FileSystem, name: str) -> int:
         return -1
 
 
+# Partition values that are not what deltalake returns for them, or that a rewrite would change.
+
+
+ZONE = r"(Z|[+-]\d{2}:?\d{2})$"
+WRITTEN_AS_NULL = ("", "__HIVE_DEFAULT_PARTITION__")
+
+
+def stored_values(adds: pa.Table, all_leaves: Sequence[Leaf], partition_columns: Collection[str]) -> list[Leaf]:
+    """Return the partition columns whose values must be read as the log stores them.
+
+    deltalake returns an empty string as null, and a timestamp without a time zone as one in UTC.
+    """
+    top = [leaf for leaf in all_leaves if len(leaf.path) == 1 and leaf.path[0] in partition_columns]
+    return [
+        leaf for leaf in top if has_zone(leaf.type) or (is_text(leaf.type) and _partition_value(adds, leaf).null_count)
+    ]
+
+
+def with_empty_strings(adds: pa.Table, annotations: pa.Table, stored: Sequence[Leaf]) -> pa.Table:
+    """Return the add actions with the strings in partition columns that deltalake returns as null."""
+    texts = [leaf for leaf in stored if is_text(leaf.type)]
+    if not texts:
+        return adds
+    column = adds["partition"].combine_chunks()
+    fields = [field.name for field in column.type]
+    values = [pc.struct_field(column, [name]) for name in fields]
+    for leaf in texts:
+        at, text = fields.index(leaf.path[0]), annotations[VALUE + leaf.physical[0]].combine_chunks()
+        values[at] = pc.coalesce(values[at], text.cast(values[at].type))
+    filled = pa.StructArray.from_arrays(values, fields)
+    return adds.set_column(adds.schema.get_field_index("partition"), "partition", filled)
+
+
+def value_refusals(annotations: pa.Table, stored: Sequence[Leaf], files: FileTable) -> Iterator[PartitionRefusal]:
+    """Yield ZL217 and ZL218 for partitions whose value a rewrite would change.
+
+    Args:
+        annotations: See `zlayout.formats.delta.read.tags.read_annotations`.
+        stored: The columns whose values it has.
+        files: The live files.
+    """
+    for leaf in stored:
+        values = annotations[VALUE + leaf.physical[0]].combine_chunks()
+        if is_text(leaf.type):
+            changed, refusal = pc.is_in(values, pa.array(WRITTEN_AS_NULL)), empty_string(leaf.path[0])
+        else:
+            without_zone = pc.invert(pc.match_substring_regex(values, ZONE))
+            changed, refusal = pc.and_(without_zone, pc.not_equal(values, "")), no_zone(leaf.path[0])
+        index = np.flatnonzero(pc.fill_null(changed, False).to_numpy(zero_copy_only=False))
+        if len(index):
+            yield replace(refusal, partitions=counts(files.partition[index], len(files.partitions)) > 0)
+
+
+def empty_string(column: str) -> PartitionRefusal:
+    found = f"an empty string in the partition column {column}, which Delta would store as null"
+    hint = f"UPDATE these rows, or exclude them by `where` of the layout: {column} != ''"
+    return PartitionRefusal("ZL217", found, hint, column=column)
+
+
+def no_zone(column: str) -> PartitionRefusal:
+    """Delta wrote these before version 3.3. A rewrite would read them in the session's zone and store the instant."""
+    found = (
+        f"a timestamp without a time zone in the partition column {column}, which readers in different time zones "
+        "interpret as different instants"
+    )
+    hint = (
+        "declare partition_timezone: UTC in the layout if their writer used UTC; else rewrite these partitions in the "
+        "time zone of their writer, with Delta 3.3 or later, which records UTC"
+    )
+    return PartitionRefusal("ZL218", found, hint, column=column, zone=True)
+
+
+def has_zone(type: pa.DataType) -> bool:
+    return pa.types.is_timestamp(type) and type.tz is not None
+
+
+def is_text(type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type) or pa.types.is_binary(type))
+
+
+def _partition_value(adds: pa.Table, leaf: Leaf) -> pa.Array:
+    return pc.struct_field(adds["partition"].combine_chunks(), [leaf.path[0]])
+
+
 # The table state.
 
 
@@ -339,16 +426,18 @@ def observe_delta(
         log_storage = log_files(opened.location, storage)
         metadata, protocol = delta.metadata(), delta.protocol()
         schema = json.loads(delta.schema().to_json())
+        all_leaves = leaves(schema)
         try:
             adds = pa.table(delta.get_add_actions(flatten=False))
             log = opened.log if opened.log is not None and at in opened.log.commits else LogFiles(log_storage)
             del delta, opened  # frees the copy of the live files
             adds = adds.take(pc.sort_indices(adds["path"])).combine_chunks()
-            annotations = read_annotations(log, at, adds["path"].combine_chunks())
+            stored = stored_values(adds, all_leaves, metadata.partition_columns)
+            names = [leaf.physical[0] for leaf in stored]
+            annotations = read_annotations(log, at, adds["path"].combine_chunks(), names)
             outside, *vectors = _outside(table, location, log, annotations, permitted)
         except (DeltaError, OSError, pa.ArrowException) as error:
             raise unreadable(table, location, error) from error
-    all_leaves = leaves(schema)
     properties = {str(k): str(v) for k, v in metadata.configuration.items()}
     features = owned_by | table_features(
         protocol.min_writer_version, protocol.reader_features, protocol.writer_features
@@ -360,6 +449,7 @@ def observe_delta(
     except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
         raise unreadable(table, location, error) from error
     records = clustering_records(annotations) if clustering else layout_records(annotations)
+    adds = with_empty_strings(adds, annotations, stored)
     files, notes = _files(adds, annotations, records, storage, fields, wanted, string_prefix(properties), outside.files)
     strays = counted((outside, *vectors), location, table.catalog)
     known = columns_of(
@@ -390,6 +480,7 @@ def observe_delta(
         clustering=clustering,
         last_written=_last_written(adds, files),
         files_outside=strays.number,
+        partition_refusals=tuple(value_refusals(annotations, stored, files)),
     )
 
 

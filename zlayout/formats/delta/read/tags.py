@@ -9,7 +9,7 @@ last add action of a path is valid) and "Checkpoints" (classic, multi-part, v2 w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -45,6 +45,8 @@ ZCUBE_ID = "ZCUBE_ID"
 ZCUBE_COLUMNS = "ZCUBE_ZORDER_BY"
 TAGS = (LAYOUT_ID, GROUP, LAYOUT, BASELINE, ZCUBE_ID, ZCUBE_COLUMNS)
 PROVIDER = "clusteringProvider"
+PARTITION_VALUES = "partitionValues"
+VALUE = f"{PARTITION_VALUES}."  # in ANNOTATION, before the name of a partition column
 
 _DELETION_VECTOR = pa.struct(
     {"storageType": pa.string(), "pathOrInlineDv": pa.string(), "offset": pa.int32(), "cardinality": pa.int64()}
@@ -70,18 +72,19 @@ ANNOTATION = pa.schema(
 _UUID_LENGTH = 20  # characters of the UUID in the name of a deletion vector, at the end of a path of storage type u
 
 
-def read_annotations(log: LogFiles, version: int, live: pa.Array) -> pa.Table:
+def read_annotations(log: LogFiles, version: int, live: pa.Array, values: Sequence[str] = ()) -> pa.Table:
     """Read the file tags and deletion vectors of the live files of a version. Also store the commits' heads in `log`.
 
     Args:
         live: string[files], the paths of its live files.
+        values: The physical names of the partition columns whose values are read as the log stores them.
 
     Returns:
-        A table with the schema ANNOTATION and one row per path of `live`, in the same order. A file tag or the
-        clustering provider is null if the file does not have it. version_key is the unique id of the deletion vector
-        (storage type, path, @offset), empty if the file has none. vector is the path of its file, with another name,
-        if this file is not directly in the location of the table, else null. deleted is the number of rows that the
-        deletion vector marks as deleted.
+        A table with the schema ANNOTATION, then a column of strings for each of `values`, and one row per path of
+        `live`, in the same order. A file tag or the clustering provider is null if the file does not have it.
+        version_key is the unique id of the deletion vector (storage type, path, @offset), empty if the file has none.
+        vector is the path of its file, with another name, if this file is not directly in the location of the table,
+        else null. deleted is the number of rows that the deletion vector marks as deleted.
 
     Raises:
         TableError: ZL113, if a commit is missing.
@@ -96,14 +99,14 @@ def read_annotations(log: LogFiles, version: int, live: pa.Array) -> pa.Table:
         return content
 
     if is_local(log.storage) and sum(log.sizes[name] for name in segment.commits) < MIN_BYTES_FOR_THREADS:
-        pieces = [table for name in segment.checkpoint for table in _checkpoint(log, name)]
-        pieces.append(_json_adds(b"\n".join([*map(read_commit, segment.commits)][::-1])))
+        pieces = [table for name in segment.checkpoint for table in _checkpoint(log, name, values)]
+        pieces.append(_json_adds(b"\n".join([*map(read_commit, segment.commits)][::-1]), values))
     else:
         with ThreadPoolExecutor(MAX_CONCURRENT_READS) as pool:
-            checkpoint = pool.map(lambda name: list(_checkpoint(log, name)), segment.checkpoint)
-            commits = pool.map(lambda name: _json_adds(read_commit(name)), segment.commits)
+            checkpoint = pool.map(lambda name: list(_checkpoint(log, name, values)), segment.checkpoint)
+            commits = pool.map(lambda name: _json_adds(read_commit(name), values), segment.commits)
             pieces = [*(table for tables in checkpoint for table in tables), *commits]
-    newest_first = pa.concat_tables([ANNOTATION.empty_table(), *reversed(pieces)])
+    newest_first = pa.concat_tables([_schema(values).empty_table(), *reversed(pieces)])
     paths = live.cast(pa.string())
     rows = pc.index_in(paths, value_set=newest_first["path"].combine_chunks())
     chosen = newest_first.take(rows).set_column(0, "path", paths)
@@ -113,53 +116,73 @@ def read_annotations(log: LogFiles, version: int, live: pa.Array) -> pa.Table:
     return chosen
 
 
-def _checkpoint(log: LogFiles, name: str) -> Iterator[pa.Table]:
+def _schema(values: Sequence[str]) -> pa.Schema:
+    return pa.schema([*ANNOTATION, *(pa.field(VALUE + name, pa.string()) for name in values)])
+
+
+def _checkpoint(log: LogFiles, name: str, values: Sequence[str]) -> Iterator[pa.Table]:
     if name.endswith(".json"):
         content = log.read(name)
-        yield _json_adds(content)
+        yield _json_adds(content, values)
         parts = json_sidecars(content)
     else:
         with log.parquet(name) as file:
-            yield _parquet_adds(file)
+            yield _parquet_adds(file, values)
             parts = parquet_sidecars(file)
     log.sidecars += parts
     for part in parts:
         with log.parquet(sidecar_name(part)) as file:
-            yield _parquet_adds(file)
+            yield _parquet_adds(file, values)
 
 
-def _parquet_adds(file: pq.ParquetFile) -> pa.Table:
+def _parquet_adds(file: pq.ParquetFile, values: Sequence[str]) -> pa.Table:
     if "add" not in file.schema_arrow.names:
-        return ANNOTATION.empty_table()
+        return _schema(values).empty_table()
     vector_fields = (f"add.deletionVector.{field.name}" for field in _DELETION_VECTOR)
     wanted = ["add.path", "add.tags", f"add.{PROVIDER}", *vector_fields]
+    wanted += [f"add.{PARTITION_VALUES}"] if values else []
     adds = file.read(columns=wanted)["add"].combine_chunks()
     adds = adds.filter(pc.is_valid(pc.struct_field(adds, "path")))
     fields = {field.name for field in adds.type}
-    if "tags" not in fields:
-        tags = [pa.nulls(len(adds), pa.string()) for _ in TAGS]
-    else:
-        tag_map = pc.struct_field(adds, "tags")
-        tags = [pc.map_lookup(tag_map, pa.scalar(name, tag_map.type.key_type), "first") for name in TAGS]
+    tags = _looked_up(adds, "tags", TAGS) if "tags" in fields else [pa.nulls(len(adds), pa.string()) for _ in TAGS]
     no_vectors = pa.nulls(len(adds), _DELETION_VECTOR)
     vector = pc.struct_field(adds, "deletionVector") if "deletionVector" in fields else no_vectors
     parts = [pc.struct_field(vector, field.name) for field in _DELETION_VECTOR]
     provider = pc.struct_field(adds, PROVIDER) if PROVIDER in fields else pa.nulls(len(adds), pa.string())
-    return _annotation(pc.struct_field(adds, "path"), tags, parts, provider)
+    raw = _looked_up(adds, PARTITION_VALUES, values) if values else []
+    return _annotation(pc.struct_field(adds, "path"), tags, parts, provider, values, raw)
 
 
-def _json_adds(content: bytes) -> pa.Table:
-    path, tags, vector, provider, *_ = read_actions(content, _ACTIONS)["add"].combine_chunks().flatten()
-    return _annotation(path, tags.flatten(), vector.flatten(), provider).filter(path.is_valid())
+def _looked_up(adds: pa.Array, field: str, names: Sequence[str]) -> list[pa.Array]:
+    found = pc.struct_field(adds, field)
+    return [pc.map_lookup(found, pa.scalar(name, found.type.key_type), "first") for name in names]
 
 
-def _annotation(path: pa.Array, tags: list[pa.Array], vector: list[pa.Array], provider: pa.Array) -> pa.Table:
-    """Return a table with the schema ANNOTATION. vector: the fields of _DELETION_VECTOR, in order."""
+def _json_adds(content: bytes, values: Sequence[str]) -> pa.Table:
+    actions = _ACTIONS
+    if values:
+        stored = pa.field(PARTITION_VALUES, pa.struct(dict.fromkeys(values, pa.string())))
+        actions = pa.schema([pa.field("add", pa.struct([*_ADD, stored])), pa.field("protocol", _PROTOCOL)])
+    path, tags, vector, provider, *_, last = read_actions(content, actions)["add"].combine_chunks().flatten()
+    raw = last.flatten() if values else []
+    return _annotation(path, tags.flatten(), vector.flatten(), provider, values, raw).filter(path.is_valid())
+
+
+def _annotation(
+    path: pa.Array,
+    tags: list[pa.Array],
+    vector: list[pa.Array],
+    provider: pa.Array,
+    values: Sequence[str],
+    raw: list[pa.Array],
+) -> pa.Table:
+    """Return what `read_annotations` returns. vector: the fields of _DELETION_VECTOR, in order. raw: of `values`."""
     *identifying, cardinality = vector
     strings = [column.cast(pa.string()) for column in (path, *tags)]
     strings += [vector_key(*identifying), _vector_path(*identifying[:2])]
     columns = [*strings, cardinality.cast(pa.int64()), provider.cast(pa.string())]
-    return pa.Table.from_arrays(columns, schema=ANNOTATION)
+    columns += [column.cast(pa.string()) for column in raw]
+    return pa.Table.from_arrays(columns, schema=_schema(values))
 
 
 def vector_key(storage: pa.Array, where: pa.Array, offset: pa.Array) -> pa.Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from pyspark.sql.types import BinaryType, StringType
 
 from zlayout.errors import Diagnostic, Refused
 from zlayout.formats.base import Commit, Notify, Progress, Stage, Work
+from zlayout.formats.delta.read.observe import WRITTEN_AS_NULL, ZONE, empty_string, has_zone, is_text, no_zone
 from zlayout.formats.delta.read.schema import leaves
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.outcome import Log, spark_errors
@@ -30,7 +31,7 @@ from zlayout.rewrite.gate import Gate, column
 from zlayout.spark.arrow import to_arrow
 from zlayout.spark.jvm import scala_items
 from zlayout.sql_text import quote_identifier
-from zlayout.table.state import TableState
+from zlayout.table.state import PartitionRefusal, TableState
 
 # Partition values that Delta would change when it writes them to the log, which are refused.
 #
@@ -38,39 +39,14 @@ from zlayout.table.state import TableState
 # converted to strings in the log after the gate.
 
 
-_ZONE = r"(Z|[+-]\d{2}:?\d{2})$"
-WRITTEN_AS_NULL = ("", "__HIVE_DEFAULT_PARTITION__")
-
-
-@dataclass(frozen=True, slots=True)
-class _Problem:
-    """A reason to refuse partition values. `found` and `hint` are templates that may contain {column}."""
-
-    code: str
-    found: str
-    hint: str
-
-
-_EMPTY = _Problem(
-    "ZL217",
-    "an empty string in the partition column {column}, which Delta would store as null",
-    "UPDATE these rows, or exclude them by `where` of the layout: {column} != ''",
-)
-# Delta wrote these before version 3.3. A rewrite would interpret them in the session's time zone and store the instant.
-_NO_ZONE = _Problem(
-    "ZL218",
-    "a timestamp without a time zone in the partition column {column}, which readers in different time zones interpret "
-    "as different instants",
-    "declare partition_timezone: UTC in the layout if their writer used UTC; else rewrite these partitions in the time "
-    "zone of their writer, with Delta 3.3 or later, which records UTC",
-)
-# Delta takes the value from the name of a folder, which has no time zone.
-_AMBIGUOUS_HOUR = _Problem(
-    "ZL218",
-    "a timestamp in the partition column {column} in an hour that the session's time zone skips or repeats, which "
-    "Delta would store as another instant",
-    "set spark.sql.session.timeZone in zlayout.yaml to UTC, or exclude these partitions by `where` of the layout",
-)
+def _ambiguous_hour(column: str) -> PartitionRefusal:
+    """Delta takes the value from the name of a folder, which has no time zone."""
+    found = (
+        f"a timestamp in the partition column {column} in an hour that the session's time zone skips or repeats, which "
+        "Delta would store as another instant"
+    )
+    hint = "set spark.sql.session.timeZone in zlayout.yaml to UTC, or exclude these partitions by `where` of the layout"
+    return PartitionRefusal("ZL218", found, hint)
 
 
 def refuse_changing_values(delta: DeltaJvm, work: Work) -> None:
@@ -83,16 +59,16 @@ def refuse_changing_values(delta: DeltaJvm, work: Work) -> None:
     with spark_errors(table, "checking its partition values"):
         snapshot = delta.snapshot()
         found = [
-            _refused(problem, table, column, len(paths))
-            for problem, column, condition in _conditions(delta, snapshot, work)
+            Diagnostic(p.code, f"{table}: {len(paths):,} files have {p.found}", "refused", p.hint)
+            for p, condition in _conditions(delta, snapshot, work)
             if (paths := _planned(work, to_arrow(delta.all_files(snapshot).where(condition).select("path"))["path"]))
         ]
     if found:
         raise Refused(*found)
 
 
-def _conditions(delta: DeltaJvm, snapshot: Any, work: Work) -> list[tuple[_Problem, str, Column]]:
-    """Return each problem with its column, and the condition that is true for AddFiles that have the problem."""
+def _conditions(delta: DeltaJvm, snapshot: Any, work: Work) -> list[tuple[PartitionRefusal, Column]]:
+    """Return each reason to refuse, and the condition that is true for AddFiles that have it."""
     # Data files store the values of former partition columns. `refuse_changing_strings` and reading the new files back
     # check the values of new ones.
     moves = work.partition_by is not None
@@ -102,14 +78,14 @@ def _conditions(delta: DeltaJvm, snapshot: Any, work: Work) -> list[tuple[_Probl
         if len(leaf.path) > 1 or leaf.path[0] not in partitioned_by:
             continue
         value = F.col("partitionValues").getItem(leaf.physical[0])
-        if (pa.types.is_string(leaf.type) or pa.types.is_binary(leaf.type)) and not moves:
-            conditions.append((_EMPTY, leaf.path[0], value.isin(*WRITTEN_AS_NULL)))
-        if pa.types.is_timestamp(leaf.type) and leaf.type.tz:
+        if is_text(leaf.type) and not moves:
+            conditions.append((empty_string(leaf.path[0]), value.isin(*WRITTEN_AS_NULL)))
+        if has_zone(leaf.type):
             if not work.partition_timezone:
-                conditions.append((_NO_ZONE, leaf.path[0], (value != "") & ~value.rlike(_ZONE)))
+                conditions.append((no_zone(leaf.path[0]), (value != "") & ~value.rlike(ZONE)))
             if not moves:
                 time = F.try_to_timestamp(value)  # null if the value is not a time
-                conditions.append((_AMBIGUOUS_HOUR, leaf.path[0], time.cast("string").cast("timestamp") != time))
+                conditions.append((_ambiguous_hour(leaf.path[0]), time.cast("string").cast("timestamp") != time))
     return conditions
 
 
@@ -119,11 +95,6 @@ def _planned(work: Work, paths: pa.ChunkedArray) -> list[str]:
         return found
     planned = set(planned_paths(work).to_pylist())
     return [path for path in found if path in planned]
-
-
-def _refused(problem: _Problem, table: str, column: str, files: int) -> Diagnostic:
-    found, hint = (text.format(column=column) for text in (problem.found, problem.hint))
-    return Diagnostic(problem.code, f"{table}: {files:,} files have {found}", "refused", hint)
 
 
 # The full rewrite.

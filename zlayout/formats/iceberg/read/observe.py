@@ -31,7 +31,7 @@ from zlayout.formats.iceberg.read.snapshots import (
     summary_of,
     written_by_others,
 )
-from zlayout.formats.iceberg.read.support import MetricsConfig, features, refusals, truncated_lengths
+from zlayout.formats.iceberg.read.support import EMPTY_MAIN, MetricsConfig, features, refusals, truncated_lengths
 from zlayout.planner.selection import in_effect, property_of
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.spec.renames import present_records
@@ -112,7 +112,7 @@ def observe_table(
         partition_fields=spec_fields(table.spec(), schema),
         spec_id=metadata.default_spec_id,
         properties=_properties(metadata, name, data),
-        features=features(metadata, data),
+        features=features(metadata, data) | ({EMPTY_MAIN} if metadata.current_snapshot_id is None else set()),
         refusals=(*refusals(metadata, data), *reserved_refusals(c.name for c in leaves), *outside.refusals),
         files=files,
         notes=notes,

@@ -128,6 +128,7 @@ def _members(*members: tuple[int, IcebergType]) -> Iterator[int]:
 
 
 _VARIANT = "variant"
+EMPTY_MAIN = "main-without-snapshot"
 # The types that Iceberg's Spark module (1.12 for Spark 4.1) reads. Spark knows few coordinate reference systems.
 _IN_SPARK = re.compile(
     r"boolean|int|long|float|double|decimal\(.*\)|date|timestamp|timestamptz|string|uuid|fixed\[.*\]|binary|variant|unknown|"
@@ -192,6 +193,11 @@ def needs_row_reader(state: TableState) -> bool:
     The vectorized reader (Iceberg 1.12) cannot read shredded variants, and variants in lists and maps.
     """
     return _VARIANT in state.features or has_row_ids_in_orc(state)
+
+
+def empty_main(table: str) -> Diagnostic:
+    message = f"{table}: rewrite_data_files does nothing while main has no snapshot, so engine native cannot be used"
+    return Diagnostic("ZL229", message, "refused", "use engine zlayout, or commit to main first")
 
 
 def has_names_in_two_cases(state: TableState) -> bool:

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from zlayout.errors import CommitConflict, Refused
 from zlayout.formats.base import Group, GroupFailed, Work
+from zlayout.formats.iceberg.read.support import empty_main
 from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
 from zlayout.formats.kernel.requirements import changed_files, paths_of, split_groups
 from zlayout.spark.jvm import JavaClasses
@@ -49,8 +50,7 @@ def require_native(jvm: IcebergJvm, name: TableName) -> None:
         message = f"{name}: rewrite_data_files of Iceberg {found} rewrites main only, so engine native cannot be used"
         raise Refused.of("ZL229", message, hint="use Iceberg 1.11 or newer, or engine zlayout")
     if name.branch and jvm.load(name).currentSnapshot() is None:
-        message = f"{name}: rewrite_data_files does nothing while main has no snapshot, so engine native cannot be used"
-        raise Refused.of("ZL229", message, hint="use engine zlayout, or commit to main first")
+        raise Refused(empty_main(str(name)))
 
 
 def tasks_of(jvm: IcebergJvm, table: Any, snapshot: int, paths: pa.Array) -> Any:
