@@ -1,11 +1,17 @@
 """What a plan promises, `apply` can do: what the metadata show to be impossible is refused in the plan."""
 
+import json
 from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Field, write_deltalake
+from deltalake.schema import PrimitiveType
+from deltalake.table import TableFeatures
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import Table
+from pyiceberg.types import LongType
 from pyspark.sql import SparkSession
 
 import zlayout
@@ -14,6 +20,7 @@ PROJECT = """\
 version: 1
 catalogs:
   lake: {format: delta, type: path, warehouse: ./delta}
+  ice: {format: iceberg, type: sql, uri: "sqlite:///ROOT/ice.db", warehouse: "file://ROOT/ice"}
 """
 LAYOUT = """\
 version: 1
@@ -26,7 +33,7 @@ files: {target_size: 1MiB}
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     (tmp_path / "layouts").mkdir()
-    (tmp_path / "zlayout.yaml").write_text(PROJECT)
+    (tmp_path / "zlayout.yaml").write_text(PROJECT.replace("ROOT", str(tmp_path)))
     (tmp_path / "layouts/t.yaml").write_text(LAYOUT)
     return tmp_path
 
@@ -93,3 +100,121 @@ def test_empty_strings_in_a_new_partition_column_are_refused_in_the_plan(root: P
     assert table.status is zlayout.Status.REFUSED
     assert codes(table) == [("ZL217", "refused")]
     assert "2 files have an empty string in p" in table.diagnostics[0].message
+
+
+# Tables that Delta and Iceberg do not rewrite themselves.
+
+
+PROPERTIES = {
+    "delta.constraints.positive": "a >= 0",
+    "delta.enableRowTracking": "true",
+    "delta.enableTypeWidening": "true",
+    "delta.enableInCommitTimestamps": "true",
+    "delta.checkpointPolicy": "v2",
+}
+
+
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_properties_without_their_table_feature_are_refused_in_the_plan(root: Path, name: str) -> None:
+    table = delta_table(root, [0, 1])
+    table.alter.set_table_properties({name: PROPERTIES[name]}, raise_if_not_exists=False)
+    (found,) = planned(root).document.tables
+    assert (found.status, codes(found)) == (zlayout.Status.REFUSED, [("ZL244", "refused")])
+
+
+def test_a_table_with_the_added_feature_is_rewritten(root: Path, spark: SparkSession) -> None:
+    table = delta_table(root, [0, 1])
+    table.alter.set_table_properties({"delta.constraints.positive": "a >= 0"}, raise_if_not_exists=False)
+    (found,) = planned(root).document.tables
+    assert "add_feature" in found.diagnostics[0].hint
+    table.alter.add_feature(TableFeatures.CheckConstraints, allow_protocol_versions_increase=True)
+    assert zlayout.apply(planned(root), spark=spark).results["lake.db.t"].files_removed == 3
+
+
+def test_rows_that_violate_a_constraint_are_refused_where_bounds_show_them(root: Path, spark: SparkSession) -> None:
+    table = delta_table(root, [-5, 1])
+    change_metadata(table, configuration={"delta.constraints.positive": "A >= 0"})
+    (found,) = planned(root).document.tables
+    assert (found.status, codes(found)) == (zlayout.Status.REFUSED, [("ZL245", "refused")])
+    assert "the CHECK constraint positive (A >= 0)" in found.diagnostics[0].message
+    change_metadata(table, configuration={"delta.constraints.positive": "length(b) > 1 or a >= 0"})
+    plan = planned(root)
+    assert plan.document.tables[0].status is zlayout.Status.CHANGES
+    (problem,) = zlayout.apply(plan, spark=spark).results["lake.db.t"].problems
+    assert problem.code == "ZL314"
+    assert "CHECK constraint positive ((length(b) > 1) OR (a >= 0)) violated by row with values:" in problem.detail
+    assert "a : -5" in problem.detail
+    assert problem.hint.startswith("correct these rows by UPDATE or DELETE, or drop the constraint")
+
+
+def test_nulls_in_a_column_that_must_not_be_null_are_refused_in_the_plan(root: Path) -> None:
+    table = delta_table(root, [1, None])
+    schema = json.loads(table.schema().to_json())
+    schema["fields"][0]["nullable"] = False
+    change_metadata(table, schemaString=json.dumps(schema))
+    (found,) = planned(root).document.tables
+    assert (found.status, codes(found)) == (zlayout.Status.REFUSED, [("ZL245", "refused")])
+    assert "3 files have null in the column a, which must not be null" in found.diagnostics[0].message
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_a_column_that_older_files_lack_is_refused_with_a_sample(root: Path, spark: SparkSession, kind: str) -> None:
+    if kind == "delta":
+        delta_table(root, [0, 1]).alter.add_columns([Field("c", PrimitiveType("long"), nullable=False)])
+    else:
+        with iceberg_table(root).update_schema(allow_incompatible_changes=True) as update:
+            update.add_column("c", LongType(), required=True)
+    (found,) = planned(root, sample=True).document.tables
+    assert found.status is zlayout.Status.REFUSED
+    assert ("ZL245", "refused") in codes(found)
+    assert "3 of 3 sampled files lack the column c, which must not be null" in found.diagnostics[0].message
+    if kind == "delta":  # the session has no such catalog of Iceberg
+        (problem,) = zlayout.apply(planned(root), spark=spark).results[found.table].problems
+        assert "c" in problem.detail
+        assert "must not be null" in problem.hint
+
+
+# Row counts that are wrong in the log.
+
+
+def test_wrong_row_counts_are_told_by_the_sample_and_by_the_gate(root: Path, spark: SparkSession) -> None:
+    table = delta_table(root, list(range(100)))
+    for log in sorted(Path(table.table_uri.removeprefix("file://"), "_delta_log").glob("*.json")):
+        log.write_text(log.read_text().replace('numRecords\\":100', 'numRecords\\":0'))
+    (found,) = planned(root, sample=True).document.tables
+    (warning,) = [d for d in found.diagnostics if d.code == "ZL448"]
+    assert warning.severity == "warning"
+    assert "3 of 3 sampled files have other numbers of rows" in warning.message
+    assert "100 instead of 0" in warning.message
+    (problem,) = zlayout.apply(planned(root), spark=spark).results["lake.db.t"].problems
+    assert problem.code == "ZL311"
+    assert problem.message == "lake.db.t: expected 0 live rows from the table's metadata, found 300"
+    assert "delete files" not in problem.hint
+    assert "OPTIMIZE" in problem.hint
+
+
+def delta_table(root: Path, values: list[int | None]) -> DeltaTable:
+    path = str(root / "delta/db/t")
+    for _ in range(3):
+        write_deltalake(path, pa.table({"a": pa.array(values, pa.int64()), "b": ["x"] * len(values)}), mode="append")
+    return DeltaTable(path)
+
+
+def iceberg_table(root: Path) -> Table:
+    (root / "layouts/t.yaml").write_text(LAYOUT.replace("lake.db.t", "ice.db.t"))
+    catalog = SqlCatalog("ice", uri=f"sqlite:///{root}/ice.db", warehouse=f"file://{root}/ice")
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", pa.schema([("a", pa.int64()), ("b", pa.string())]))
+    for at in range(3):
+        table.append(pa.table({"a": [at, at + 1], "b": ["x", "y"]}))
+    return table
+
+
+def change_metadata(table: DeltaTable, **changes: object) -> None:
+    """Commit other metadata, as a writer does that checks nothing."""
+    log = Path(table.table_uri.removeprefix("file://"), "_delta_log")
+    commits = sorted(log.glob("*.json"))
+    lines = [json.loads(line) for commit in commits for line in commit.read_text().splitlines()]
+    metadata = [line["metaData"] for line in lines if "metaData" in line][-1] | changes
+    actions = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 3}}, {"metaData": metadata}]
+    (log / f"{len(commits):020}.json").write_text("\n".join(map(json.dumps, actions)))

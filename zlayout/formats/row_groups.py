@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -38,11 +38,13 @@ class KeyFiles:
             of the file; None if the file does not have the column.
         constant: Returns the value of a column that a file does not contain, for example a partition value, given the
             dotted name of the column and the index of the file in the file table.
+        required: The names of columns that every file must have.
     """
 
     open: Callable[[str], pa.NativeFile]
     leaf: Callable[[str, pa.Schema], tuple[str, ...] | None]
     constant: Callable[[str, int], Any]
+    required: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +94,9 @@ def sample_row_groups(
             size = used // len(found)
         else:
             complete = next(turns, None) is None
-    footers = reader.footers(sorted({read.file for read in found}))
-    return _joined(found, columns, used, seed, footers, complete=complete)
+    opened = sorted({read.file for read in found})
+    sample = _joined(found, columns, used, seed, reader.footers(opened), complete=complete)
+    return replace(sample, lacking=reader.lacking(opened))
 
 
 def _strata(files: FileTable, chosen: Int64) -> list[Int64]:
@@ -151,6 +154,12 @@ class _Reader:
                     statistics.append(None if chunk is None else group.column(chunk).statistics)
         bounds = {column.name: _bounds(found[column.name], column.type) for column in self._columns}
         return RowGroups(np.array(file, np.int64), np.array(rows, np.int64), np.array(size, np.int64), bounds)
+
+    def lacking(self, files: Sequence[int]) -> dict[str, int]:
+        """Return the number of the files that lack each required column, if any does."""
+        schemas = [self._parquet(file).schema_arrow for file in files]
+        missing = {name: sum(self._source.leaf(name, s) is None for s in schemas) for name in self._source.required}
+        return {name: number for name, number in missing.items() if number}
 
     def _paths(self, parquet: pq.ParquetFile) -> dict[str, tuple[str, ...] | None]:
         return {c.name: self._source.leaf(c.name, parquet.schema_arrow) for c in self._columns}

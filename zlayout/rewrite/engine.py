@@ -376,11 +376,15 @@ def place(source: Source, layout: Layout, groups: Sequence[GroupTarget]) -> Plac
     """
     if refusals := reserved_refusals(source.frame.columns):
         raise Refused(*refusals)
-    index = index_files(source.frame.sparkSession, groups)
+    index = index_files(source.frame.sparkSession, groups, source.table)
     shards = tuple(build_shards(source, layout, groups, index))
     forest = build_forest([shard.map for shard in shards])
     gate = Gate(
-        source.frame, sum(g.rows for g in groups), partial(_grouped, source, index) if len(groups) > 1 else None
+        source.frame,
+        sum(g.rows for g in groups),
+        partial(_grouped, source, index) if len(groups) > 1 else None,
+        source.table,
+        has_deletes=source.has_deletes,
     )
     file_group = np.repeat([shard.group for shard in shards], [shard.map.files for shard in shards])
     not_sampled_group = np.arange(len(groups) if source.partition else 0)

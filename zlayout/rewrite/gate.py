@@ -38,7 +38,7 @@ from zlayout.spark.jvm import (
     wraparound,
 )
 from zlayout.sql_text import quote_identifier
-from zlayout.table.state import PREFIX
+from zlayout.table.state import PREFIX, WRONG_ROW_COUNTS
 
 ROW = f"{PREFIX}row"
 NUMBER = f"{PREFIX}number"
@@ -61,7 +61,13 @@ class Gate:
     """Watches one rewrite: `watch_source` before the shuffle, `watch_result` after it, `check` after the write."""
 
     def __init__(
-        self, source: DataFrame, expected_rows: int, grouped: Callable[[], tuple[DataFrame, Column]] | None = None
+        self,
+        source: DataFrame,
+        expected_rows: int,
+        grouped: Callable[[], tuple[DataFrame, Column]] | None = None,
+        table: str = "",
+        *,
+        has_deletes: bool = True,
     ) -> None:
         """Store the source.
 
@@ -70,7 +76,10 @@ class Gate:
             expected_rows: The number of live rows according to the metadata.
             grouped: A function that returns the source with additional columns, and the column with the number of a
                 row's group (int). None if there is one group.
+            table: The name of the table, for messages.
+            has_deletes: Whether files of the source have deletes, for hints.
         """
+        self._table, self._has_deletes = table, has_deletes
         self._source = source
         self._grouped = grouped
         self._expected_rows = expected_rows
@@ -116,18 +125,16 @@ class Gate:
         Raises:
             EngineError: ZL310 if the contents differ, ZL311 if the metadata has another number of rows; ZL312.
         """
-        before, after = _observed(self._before), _accumulated(self._after)
+        before, after = _observed(self._before, self._table), _accumulated(self._after)
         if before != after:
             # after the loss of an executor, Spark repeats tasks of the map stage, and their rows are counted twice
             before = self._count_again()
         if before != after:
-            raise _differs("the rewrite changed the rows", before, after)
+            raise _differs(_of(self._table, "the rewrite changed the rows"), before, after)
         if after.rows != self._expected_rows:
-            raise EngineError.of(
-                "ZL311",
-                f"expected {self._expected_rows} live rows from the table's metadata, found {after.rows}",
-                hint="check the table's delete files, then plan again; nothing was committed",
-            )
+            what = f"expected {self._expected_rows} live rows from the table's metadata, found {after.rows}"
+            hint = "check the table's delete files, then plan again" if self._has_deletes else WRONG_ROW_COUNTS
+            raise EngineError.of("ZL311", _of(self._table, what), hint=f"{hint}; nothing was committed")
         return after
 
     def verify(self, written: DataFrame) -> Content:
@@ -142,7 +149,7 @@ class Gate:
         found = content_of(written)
         # a writer may change the bytes of a NaN or a variant, but not the value
         if sent != found and content_of(_normalised(self._source)) != content_of(_normalised(written)):
-            raise _differs("the new files contain other rows", sent, found)
+            raise _differs(_of(self._table, "the new files contain other rows"), sent, found)
         return found
 
     def _count_again(self) -> Content:
@@ -165,20 +172,20 @@ def content_of(frame: DataFrame, columns: Sequence[str] | None = None, group: Co
     return _observed(seen)
 
 
-def require_rows(groups: Mapping[str, tuple[int, int]]) -> None:
+def require_rows(groups: Mapping[str, tuple[int, int]], table: str = "") -> None:
     """Check that the new files of each group have as many rows as the group has.
 
     Args:
         groups: The number of live rows of the group and the number of rows in its new files, by group id.
+        table: The name of the table, for messages.
 
     Raises:
         EngineError: ZL310, if the numbers of a group differ.
     """
     for group, (expected, found) in groups.items():
         if expected != found:
-            raise _differs(
-                f"the new files of group {group} contain other rows", Content(expected, 0), Content(found, 0)
-            )
+            what = _of(table, f"the new files of group {group} contain other rows")
+            raise _differs(what, Content(expected, 0), Content(found, 0))
 
 
 def column(name: str) -> Column:
@@ -261,7 +268,7 @@ def _accumulated(accumulator: Any) -> Content:
     return Content(accumulator.count(), accumulator.sum())
 
 
-def _observed(observation: Observation) -> Content:
+def _observed(observation: Observation, table: str = "") -> Content:
     """Return the content of an observation. Waits at most WAIT_SECONDS, because `Observation.get` may never return."""
     found: Future[Mapping[str, Any]] = Future()
 
@@ -277,10 +284,14 @@ def _observed(observation: Observation) -> Content:
     except TimeoutError as error:
         raise EngineError.of(
             "ZL312",
-            "Spark reported no row count for the rewrite",
+            _of(table, "Spark reported no row count for the rewrite"),
             hint="use engine: native, and report this error; nothing was committed",
         ) from error
     return Content(metrics.get("rows") or 0, metrics.get("hash") or 0)
+
+
+def _of(table: str, what: str) -> str:
+    return f"{table}: {what}" if table else what
 
 
 def _differs(what: str, expected: Content, found: Content) -> EngineError:

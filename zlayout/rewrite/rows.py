@@ -201,12 +201,16 @@ class Source:
         position: The index of a row in its file, a column that can be selected from `frame`.
         partition: The values of a row's output partition, with transforms applied. Empty if every group has one output
             partition.
+        table: The name of the table, for messages.
+        has_deletes: Whether files have deletes, for hints.
     """
 
     frame: DataFrame
     file: Column
     position: Column
     partition: tuple[Column, ...] = ()
+    table: str = ""
+    has_deletes: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,12 +248,13 @@ class FileIndex:
         return len(self.hash)
 
 
-def index_files(session: SparkSession, groups: Sequence[GroupTarget]) -> FileIndex:
-    """Build the index of the files of all groups. Raises EngineError ZL313 for a duplicate file."""
+def index_files(session: SparkSession, groups: Sequence[GroupTarget], name: str = "") -> FileIndex:
+    """Build the index of the files of all groups. Raises EngineError ZL313 for a duplicate file. name: of the table."""
     paths = pa.concat_arrays([pa.array(g.paths, pa.string()) for g in groups])
     group = np.repeat(np.arange(len(groups), dtype=np.int32), [len(g.paths) for g in groups])
     if len(pc.unique(paths)) != len(paths):
-        raise EngineError.of("ZL313", "duplicate file in the plan", hint="plan again")
+        message = f"{name}: duplicate file in the plan" if name else "duplicate file in the plan"
+        raise EngineError.of("ZL313", message, hint="plan again")
     by_path = pc.sort_indices(paths).to_numpy()
     ordinal = np.empty(len(paths), np.int32)
     ordinal[by_path] = np.arange(len(paths), dtype=np.int32)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
 
 from zlayout.errors import Diagnostic, TableError, first_line
 from zlayout.formats.base import Backend
 from zlayout.planner.bounds import needed_values, with_values
-from zlayout.planner.model import Status
+from zlayout.planner.model import READS_MORE, Status
 from zlayout.planner.notes import partitioning
 from zlayout.planner.sampled import columns_to_sample, files_to_sample, predictions, with_sample
 from zlayout.planner.work import Decision
 from zlayout.session.concurrent_reads import TIMEOUT, begin_read
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.key_sample import NotParquetError
-from zlayout.table.state import TableState
+from zlayout.table.key_sample import NotParquetError, RowGroupSample
+from zlayout.table.state import WRONG_ROW_COUNTS, TableState
 from zlayout.tuning import give_back_freed_memory
 
 # The limit on the size of the column chunks that are read for one sample, in bytes.
@@ -58,6 +61,9 @@ def sampled(
         chosen = files_to_sample(spec, state, groups)
         columns = columns_to_sample(spec, fields if moves else ())
         sample = backend.sample_keys(spec.table, state, chosen, columns, max_bytes, SEED)
+        decision = with_row_counts(spec, state, decision, sample)
+        if planning and sample.lacking:
+            return refused_by_sample(spec, decision, sample)
         if planning:
             decision = with_values(spec, state, decision, needed_values(state, plan, sample))
         return with_sample(spec, state, fields, decision, sample)
@@ -67,6 +73,42 @@ def sampled(
     except Exception as error:
         # A reader may raise anything, and a plan does not depend on its forecast.
         return _not_sampled(spec, decision, f"{type(error).__name__}: {first_line(error)}")
+
+
+def refused_by_sample(spec: LayoutSpec, decision: Decision, sample: RowGroupSample) -> Decision:
+    """Return the refusal of the table (ZL245), because sampled files lack columns that must not be null."""
+    found = [
+        Diagnostic(
+            "ZL245",
+            f"{number:,} of {sample.files:,} sampled files lack the column {name}, which must not be null",
+            "refused",
+            f"write its values by UPDATE or MERGE, or ALTER TABLE ... ALTER COLUMN {name} DROP NOT NULL; Spark cannot "
+            "read such files",
+            spec.location,
+        )
+        for name, number in sample.lacking.items()
+    ]
+    plan = decision.plan
+    kept = tuple(d for d in plan.diagnostics if d.code != READS_MORE)
+    plan = replace(plan, status=Status.REFUSED, columns=(), files_after=None, diagnostics=(*found, *kept))
+    return replace(decision, plan=plan, pinned={})
+
+
+def with_row_counts(spec: LayoutSpec, state: TableState, decision: Decision, sample: RowGroupSample) -> Decision:
+    """Return the decision with a warning (ZL448) if the metadata has other numbers of rows than the sampled files."""
+    footers = sample.footers
+    opened = np.unique(footers.file)
+    rows = np.bincount(footers.file, footers.rows, len(state.files))[opened].astype(np.int64)
+    listed = state.files.rows[opened]
+    wrong = opened[rows != listed]
+    if state.notes or not len(wrong):  # a note on the table state means that row counts are estimates
+        return decision
+    at = int(np.flatnonzero(rows != listed)[0])
+    message = (
+        f"{len(wrong):,} of {len(opened):,} sampled files have other numbers of rows than the metadata of the table "
+        f"states, for example {rows[at]:,} instead of {listed[at]:,}; a rewrite of such files is refused (ZL311)"
+    )
+    return decision.noting(Diagnostic("ZL448", message, "warning", WRONG_ROW_COUNTS, spec.location))
 
 
 def _not_sampled(spec: LayoutSpec, decision: Decision, reason: str, hint: str = CHECK_ACCESS) -> Decision:

@@ -286,6 +286,20 @@ class PartitionRefusal:
     zone: bool = False
 
 
+# What helps if the metadata of a table has wrong numbers of rows.
+WRONG_ROW_COUNTS = (
+    "compare the footers of the files with the metadata; rewrite the files by the format's own command, OPTIMIZE or "
+    "rewrite_data_files, which writes the numbers anew"
+)
+
+
+def null_values(column: str) -> PartitionRefusal:
+    """Return ZL245 for files with nulls in a column that must not have any."""
+    found = f"null in the column {column}, which must not be null"
+    hint = f"replace the nulls by UPDATE, or ALTER TABLE ... ALTER COLUMN {column} DROP NOT NULL"
+    return PartitionRefusal("ZL245", found, hint)
+
+
 @dataclass(frozen=True, slots=True)
 class TableState:
     """One observation of one table.
@@ -317,6 +331,7 @@ class TableState:
         files_outside: The number of live files, including those with deletes, that are outside of `location`.
         estimated_deletes: Whether the number of deleted rows of any file is an estimate.
         partition_refusals: The reasons why zlayout must not rewrite some partitions.
+        required: The names of the top-level columns that every file must have, because they must not be null.
     """
 
     table: str
@@ -341,6 +356,7 @@ class TableState:
     files_outside: int = 0
     estimated_deletes: bool = False
     partition_refusals: tuple[PartitionRefusal, ...] = ()
+    required: tuple[str, ...] = ()
 
     def columns_of(self, names: Iterable[str]) -> tuple[Column, ...]:
         """The columns of these names. Raises KeyError for an unknown one; `zlayout.spec.semantics` finds it first."""

@@ -153,7 +153,7 @@ class IcebergBackend:
             return values.get(column, leaves[column].initial_default)
 
         ids = {leaf: field.field_id for leaf, field in leaves.items()}
-        source = KeyFiles(open_file, by_field_id(ids, mapped_names(loaded) or ids), constant)
+        source = KeyFiles(open_file, by_field_id(ids, mapped_names(loaded) or ids), constant, state.required)
         wanted = [column for column in state.columns if column.name in columns]
         return sample_row_groups(source, files, chosen, wanted, max_bytes, seed)
 

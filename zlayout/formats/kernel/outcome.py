@@ -192,8 +192,10 @@ def _lost(doing: str, error: Exception) -> EngineError:
 
 
 def _first_line(text: object) -> str:
-    lines = (line.strip() for line in str(text).splitlines())
-    return next((line for line in lines if line), "no message")[:MAX_LINE_CHARACTERS]
+    """Return the first line that is not blank. A line that ends with a colon is followed by the lines of its list."""
+    lines = [line.strip() for line in str(text).splitlines() if line.strip()] or ["no message"]
+    listed = [line.removeprefix("- ") for line in lines[1:] if line.startswith("- ")] if lines[0].endswith(":") else []
+    return f"{lines[0]} {', '.join(listed)}".strip()[:MAX_LINE_CHARACTERS]
 
 
 NOT_YET = "the table does not have the commit yet"

@@ -50,6 +50,19 @@ CLUSTERING = "clustering"
 
 _ICEBERG_COMPAT = tuple(f"delta.enableIcebergCompatV{version}" for version in (1, 2, 3))
 
+# The properties that need a table feature in the protocol. Delta refuses to rewrite a table without it. Other writers
+# set such a property alone.
+_NEEDED_BY = {
+    "delta.enableRowTracking": "rowTracking",
+    "delta.enableInCommitTimestamps": "inCommitTimestamp",
+    "delta.enableTypeWidening": "typeWidening",
+    "delta.enableChangeDataFeed": "changeDataFeed",
+    "delta.enableDeletionVectors": "deletionVectors",
+    "delta.enableIcebergCompatV1": "icebergCompatV1",
+    "delta.enableIcebergCompatV2": "icebergCompatV2",
+}
+CONSTRAINT = "delta.constraints."
+
 # Table features that writer versions below 7 imply. Writer version 7 and reader version 3 list features by name.
 _IMPLIED = (
     (2, ("appendOnly", "invariants")),
@@ -84,6 +97,22 @@ def refusals(features: frozenset[str], properties: Mapping[str, str]) -> Iterato
             f"the table has features that this version of zlayout does not support: {', '.join(unknown)}",
             "run ALTER TABLE ... DROP FEATURE, or use a version of zlayout that supports them",
         )
+
+    if missing := sorted(_needed(properties) - {name.removesuffix("-preview") for name in features}):
+        yield _refused(
+            "ZL244",
+            f"Delta refuses to rewrite the table, because its properties need {', '.join(missing)} in its protocol",
+            "add the features with the program that set the properties (delta-rs: DeltaTable.alter.add_feature), or "
+            "remove the properties with it",
+        )
+
+
+def _needed(properties: Mapping[str, str]) -> set[str]:
+    found = {_NEEDED_BY[name] for name, value in properties.items() if name in _NEEDED_BY and value.lower() == "true"}
+    found |= {"checkConstraints" for name in properties if name.startswith(CONSTRAINT)}
+    found |= {"v2Checkpoint"} if properties.get("delta.checkpointPolicy", "").lower() == "v2" else set()
+    found |= {"columnMapping"} if properties.get("delta.columnMapping.mode", "none").lower() != "none" else set()
+    return found
 
 
 def catalog_owned(features: frozenset[str], properties: Mapping[str, str]) -> frozenset[str]:

@@ -22,8 +22,15 @@ import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 from numpy.typing import NDArray
 
-from zlayout.errors import Diagnostic, Refused, TableError
-from zlayout.formats.delta.read.features import CLUSTERING, behind_catalog, catalog_owned, refusals, table_features
+from zlayout.errors import Diagnostic, Location, Refused, SpecError, TableError
+from zlayout.formats.delta.read.features import (
+    CLUSTERING,
+    CONSTRAINT,
+    behind_catalog,
+    catalog_owned,
+    refusals,
+    table_features,
+)
 from zlayout.formats.delta.read.history import commit_infos, external
 from zlayout.formats.delta.read.log import LOG, SIDECARS, LogFiles, local_path, log_files, table_files
 from zlayout.formats.delta.read.opening import open_table, unreadable
@@ -47,6 +54,10 @@ from zlayout.formats.delta.read.tags import (
     layout_records,
     read_annotations,
 )
+from zlayout.predicate.model import columns as predicate_columns
+from zlayout.predicate.model import renamed
+from zlayout.predicate.parse import parse_where
+from zlayout.predicate.prune import may_match
 from zlayout.spec.model import CLUSTERED_BY, TableName
 from zlayout.spec.renames import present_records
 from zlayout.table.external import ExternalRewrite, Ordering
@@ -67,6 +78,7 @@ from zlayout.table.state import (
     TableState,
     counts,
     maxima,
+    null_values,
     reserved_refusals,
 )
 
@@ -354,6 +366,47 @@ def value_refusals(annotations: pa.Table, stored: Sequence[Leaf], files: FileTab
             yield replace(refusal, partitions=counts(files.partition[index], len(files.partitions)) > 0)
 
 
+def null_refusals(adds: pa.Table, required: Sequence[Leaf], files: FileTable) -> Iterator[PartitionRefusal]:
+    """Yield ZL245 for columns that must not be null, of which files have more nulls than deleted rows."""
+    for leaf in required:
+        nulls = pc.fill_null(_statistic(adds, "null_count", leaf.physical, pa.int64()), 0).to_numpy()
+        if len(index := np.flatnonzero(nulls > files.deleted)):
+            of = counts(files.partition[index], len(files.partitions)) > 0
+            yield replace(null_values(leaf.name), partitions=of)
+
+
+def constraint_refusals(
+    adds: pa.Table, all_leaves: Sequence[Leaf], properties: Mapping[str, str], files: FileTable
+) -> Iterator[PartitionRefusal]:
+    """Yield ZL245 for CHECK constraints of one column that a bound of a file violates, so that a row of it does.
+
+    A constraint that zlayout cannot evaluate is not considered. Without deleted rows, a bound is the value of a row,
+    unless it is truncated or rounded.
+    """
+    names = {leaf.name.lower(): leaf for leaf in all_leaves}
+    for name, text in properties.items():
+        if not name.startswith(CONSTRAINT):
+            continue
+        with suppress(SpecError):
+            condition = parse_where(text, Location(""))
+            if len(used := predicate_columns(condition)) != 1 or (leaf := names.get(min(used).lower())) is None:
+                continue
+            condition = renamed(condition, {min(used): leaf.name})
+            if not (pa.types.is_integer(leaf.type) or pa.types.is_date(leaf.type) or pa.types.is_decimal(leaf.type)):
+                continue
+            broken = np.zeros(len(files), bool)
+            for side in ("min", "max"):
+                value = _statistic(adds, side, leaf.physical, leaf.type)
+                exact = ColumnBounds(value, value, np.zeros(len(files), np.int64), np.zeros(len(files), bool))
+                holds = may_match(condition, {leaf.name: exact}, files.rows)
+                broken |= ~holds & value.is_valid().to_numpy(zero_copy_only=False)
+            if len(index := np.flatnonzero(broken & (files.deleted == 0))):
+                found = f"rows that violate the CHECK constraint {name.removeprefix(CONSTRAINT)} ({text})"
+                hint = "correct the rows by UPDATE or DELETE, or drop the constraint"
+                of = counts(files.partition[index], len(files.partitions)) > 0
+                yield PartitionRefusal("ZL245", found, hint, of)
+
+
 def empty_string(column: str) -> PartitionRefusal:
     found = f"an empty string in the partition column {column}, which Delta would store as null"
     hint = f"UPDATE these rows, or exclude them by `where` of the layout: {column} != ''"
@@ -450,6 +503,8 @@ def observe_delta(
         raise unreadable(table, location, error) from error
     records = clustering_records(annotations) if clustering else layout_records(annotations)
     adds = with_empty_strings(adds, annotations, stored)
+    must = {field["name"] for field in schema["fields"] if not field["nullable"]} - set(metadata.partition_columns)
+    required = [leaf for leaf in all_leaves if leaf.path[0] in must and len(leaf.path) == 1]
     files, notes = _files(adds, annotations, records, storage, fields, wanted, string_prefix(properties), outside.files)
     strays = counted((outside, *vectors), location, table.catalog)
     known = columns_of(
@@ -480,7 +535,12 @@ def observe_delta(
         clustering=clustering,
         last_written=_last_written(adds, files),
         files_outside=strays.number,
-        partition_refusals=tuple(value_refusals(annotations, stored, files)),
+        partition_refusals=(
+            *value_refusals(annotations, stored, files),
+            *null_refusals(adds, required, files),
+            *constraint_refusals(adds, all_leaves, properties, files),
+        ),
+        required=tuple(leaf.name for leaf in required),
     )
 
 

@@ -239,5 +239,5 @@ def sample_delta(
         return values.get(column)
 
     wanted = [column for column in state.columns if column.name in columns]
-    source = KeyFiles(open_file, by_name(physical), constant)
+    source = KeyFiles(open_file, by_name(physical), constant, state.required)
     return sample_row_groups(source, files, chosen, wanted, max_bytes, seed)

@@ -615,9 +615,11 @@ def write_groups(
     Returns:
         The groups with their new files, and notes for the user.
     """
-    frame = delta.data_frame(snapshot, files.adds)
+    frame, table = delta.data_frame(snapshot, files.adds), str(work.table)
     origin = metadata_column(frame)
-    source = Source(frame, origin.getField("file_path"), origin.getField("row_index"))
+    deletes = any(bool(group.files.deleted.any()) for group in groups)
+    paths, positions_in = origin.getField("file_path"), origin.getField("row_index")
+    source = Source(frame, paths, positions_in, table=table, has_deletes=deletes)
     with rewrite_conf(delta.spark):
         targets = _targets(delta, groups, source if state.notes else None)
         placed = place(source, work.layout, targets)
@@ -629,7 +631,8 @@ def write_groups(
         if work.verify == "full" or _records_other_values(delta, files, groups, new, owner, state):
             placed.gate.verify(delta.read_back(snapshot, new.handles, files.adds[0]))
     added = new.split(owner, len(groups))
-    require_rows({t.id: (t.rows, int(of_group.rows.sum())) for t, of_group in zip(targets, added, strict=True)})
+    counts = {t.id: (t.rows, int(of_group.rows.sum())) for t, of_group in zip(targets, added, strict=True)}
+    require_rows(counts, table)
     written = _written(delta, snapshot, work, groups, new, owner)
     baselines = [baseline_of(measured, work.layout) for measured in written]
     handles = tagged(delta, new.handles, work, groups, owner, baselines)

@@ -26,8 +26,17 @@ _COMMIT_CONF = {
 }
 
 _CONSTRAINT_HINT = (
-    "if a generated column depends on the time zone, set spark.sql.session.timeZone in zlayout.yaml to the time zone "
+    "correct these rows by UPDATE or DELETE, or drop the constraint; if it depends on the time zone, set "
+    "spark.sql.session.timeZone in zlayout.yaml to the time zone of the table's writers"
+)
+_GENERATED_HINT = (
+    "if the generated column depends on the time zone, set spark.sql.session.timeZone in zlayout.yaml to the time zone "
     "of the table's writers; if not, correct the rows or the constraint"
+)
+_NULL_HINT = "replace the nulls by UPDATE, or ALTER TABLE ... ALTER COLUMN ... DROP NOT NULL"
+_MISSING_HINT = (
+    "older files lack the column, which must not be null: write its values by UPDATE or MERGE, or ALTER TABLE ... "
+    "ALTER COLUMN ... DROP NOT NULL"
 )
 _ANSI_HINT = (
     "if a generated column or a constraint raises this error, and the writers of the table do not use the ANSI mode, "
@@ -64,7 +73,10 @@ FAILURES = Failures(
     # If the Python package `delta` is imported, pyspark raises its exceptions, all of which are conflicts.
     python_conflicts="delta.exceptions",
     hints={
+        "CHECK constraint Generated Column": _GENERATED_HINT,
         "DELTA_VIOLATE_CONSTRAINT": _CONSTRAINT_HINT,
+        "DELTA_NOT_NULL_CONSTRAINT_VIOLATED": _NULL_HINT,
+        "Required column is missing in data file": _MISSING_HINT,
         # Other writers accept such names, and Delta checks them in each change of the metadata.
         "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES": _NAMES_HINT,
         **dict.fromkeys(_ANSI_ERRORS, _ANSI_HINT),

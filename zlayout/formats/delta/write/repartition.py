@@ -150,7 +150,8 @@ def _write(
     with rewrite_conf(delta.spark):
         source = delta.data_frame(snapshot, adds)
         # a note on the table state means that row counts are estimates
-        gate = Gate(source, source.count() if state.notes else int(state.files.live_rows.sum()))
+        rows_now = source.count() if state.notes else int(state.files.live_rows.sum())
+        gate = Gate(source, rows_now, table=state.table, has_deletes=bool(state.files.deleted.any()))
         frame = gate.watch_source(source)
         placed = frame.repartition(*map(column, columns)) if columns else frame
         added = delta.write_files(transaction, gate.watch_result(placed))

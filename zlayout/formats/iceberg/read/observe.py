@@ -120,6 +120,11 @@ def observe_table(
         rewrites=external_rewrites_of(metadata, snapshot, known=bool(recorded.listed(state) - of_others)),
         last_written=written_by_others(data, metadata, state),
         files_outside=outside.number,
+        required=tuple(
+            field.name
+            for field in schema.fields
+            if field.required and field.field_type.is_primitive and field.initial_default is None
+        ),
         estimated_deletes=bool(deletes.estimated.any()),
     )
 

@@ -144,14 +144,17 @@ def write_groups(pinned: Staged, work: Work) -> tuple[list[Rewritten], tuple[Dia
     groups = work.groups
     with java_errors(f"rewriting {work.table}"), rewrite_conf(pinned.jvm.session):
         frame = pinned.frame
-        source = Source(frame, F.col("_file"), F.col("_pos"), _output_partition(pinned, work))
+        deletes = any(bool(group.files.deleted.any()) for group in groups)
+        partition = _output_partition(pinned, work)
+        source = Source(frame, F.col("_file"), F.col("_pos"), partition, str(work.table), deletes)
         targets = _targets(pinned, groups, work.layout.target_size)
         placed = place(source, work.layout, targets)
         pinned.write(placed.frame)
         placed.gate.check()
         numbers, new = pinned.new_files()
         files = new.split(placed.group_of.astype(np.int64)[numbers], len(groups))
-        require_rows({t.id: (t.rows, int(added.rows.sum())) for t, added in zip(targets, files, strict=True)})
+        counts = {t.id: (t.rows, int(added.rows.sum())) for t, added in zip(targets, files, strict=True)}
+        require_rows(counts, str(work.table))
         if work.verify == "full":
             with pinned.written(new) as written:
                 placed.gate.verify(written)

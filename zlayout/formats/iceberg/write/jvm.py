@@ -53,6 +53,8 @@ FAILURES = Failures(
     hints={
         "token has expired": "the credentials expired during the rewrite: configure the catalog to return an endpoint "
         "that renews them, or set a smaller files.max_group_size",
+        "Missing required field": "older files lack the column, which must not be null: write its values by UPDATE or "
+        "MERGE, or ALTER TABLE ... ALTER COLUMN ... DROP NOT NULL",
         "No FileSystem for scheme": "declare the storage of the table in warehouse or storage of its catalog, so that "
         "Spark gets the jars; with spark-submit, name the jars",
     },
