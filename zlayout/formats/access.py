@@ -255,6 +255,21 @@ def explained(error: BaseException, hint: str) -> Cause:
     return cause_of(error) or Cause(first_line(error), hint)
 
 
+_EMPTY_PART = re.compile(r"Empty path component in path (\S+)")  # of pyarrow
+
+
+def unaddressable(error: BaseException) -> Cause | None:
+    """Return which key of an object store pyarrow cannot address, and why; None if the error is another one."""
+    found = next((found for e in _chain(error) if (found := _EMPTY_PART.search(str(e)))), None)
+    if found is None:
+        return None
+    return Cause(
+        f"its key {found[1]} has an empty part between two slashes, which pyarrow cannot address",
+        "write the table to a location without `//`, for example by CREATE TABLE AS with the engine that wrote it; "
+        "Athena, Glue and S3 Tables write such keys below a location that ends in a slash",
+    )
+
+
 def _chain(error: BaseException) -> Iterator[BaseException]:
     at: BaseException | None = error
     for _ in range(MAX_CAUSES):

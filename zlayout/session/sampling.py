@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from zlayout.errors import Diagnostic, TableError, first_line
+from zlayout.formats.access import unaddressable
 from zlayout.formats.base import Backend
 from zlayout.planner.bounds import needed_values, with_values
 from zlayout.planner.model import READS_MORE, Status
@@ -72,6 +73,8 @@ def sampled(
         return _not_sampled(spec, decision, str(error), hint)
     except Exception as error:
         # A reader may raise anything, and a plan does not depend on its forecast.
+        if (cause := unaddressable(error)) is not None:
+            return _not_sampled(spec, decision, f"a data file cannot be read: {cause.reason}", cause.hint)
         return _not_sampled(spec, decision, f"{type(error).__name__}: {first_line(error)}")
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from pyarrow.fs import AwsStandardS3RetryStrategy, FileSelector
 
 from zlayout.errors import Location, TableError, ZlayoutError, first_line
-from zlayout.formats.access import cause_of, explained, limit_responses, store_of
+from zlayout.formats.access import Cause, cause_of, explained, limit_responses, store_of, unaddressable
 from zlayout.formats.base import Listed
 from zlayout.formats.iceberg.read.server import Declared, require_location
 from zlayout.formats.iceberg.read.unread_types import CATALOG
@@ -90,6 +90,10 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
         hint = "restore the file, or register the table again with its last metadata file"
         raise TableError.of("ZL123", message, hint=hint) from error
     except (ValueError, KeyError, ValidationError) as error:
+        if (cause := unaddressable(error)) is not None:
+            raise TableError.of(
+                "ZL129", f"metadata of {name} cannot be read: {cause.reason}", hint=cause.hint
+            ) from error
         message = f"the metadata of {name} cannot be read: {first_line(error)}"
         hint = "check that the table has Iceberg format version 1, 2 or 3, and restore its metadata if it is damaged"
         raise TableError.of("ZL123", message, hint=hint) from error
@@ -216,12 +220,16 @@ def _declared(catalog: CatalogConfig, properties: Mapping[str, str]) -> Declared
 
 @contextmanager
 def readable_metadata(table: Table, name: TableName) -> Iterator[None]:
-    """Translate the errors that the block raises while it reads manifests to TableError ZL125, ZL127 or ZL128."""
+    """Translate the errors that the block raises while it reads manifests to TableError ZL125, ZL127 to ZL129."""
     try:
         yield
     except ZlayoutError:
         raise
     except Exception as error:
+        if (cause := unaddressable(error)) is not None:
+            raise TableError.of(
+                "ZL129", f"metadata of {name} cannot be read: {cause.reason}", hint=cause.hint
+            ) from error
         if cause_of(error) is not None:
             if _is_signed(table):
                 raise _only_signed(name, error) from error
@@ -229,6 +237,10 @@ def readable_metadata(table: Table, name: TableName) -> Iterator[None]:
         message = f"a manifest of {name} cannot be read: {first_line(error)}"
         hint = "run again, because the snapshot may have expired during the read; check access to the metadata"
         raise TableError.of("ZL125", message, hint=hint) from error
+
+
+def _unaddressable(name: TableName, cause: Cause) -> ZlayoutError:
+    return TableError.of("ZL129", f"metadata of {name} cannot be read: {cause.reason}", hint=cause.hint)
 
 
 def _unreachable(catalog: CatalogConfig, error: Exception) -> ZlayoutError:
