@@ -34,14 +34,18 @@ if TYPE_CHECKING:  # the alias makes a name public for type checkers
     from zlayout.formats.base import GroupFailed as GroupFailed
     from zlayout.formats.base import Notice as Notice
     from zlayout.formats.base import Progress as Progress
+    from zlayout.formats.base import Stage as Stage
     from zlayout.formats.trial import Trial as Trial
     from zlayout.formats.undo import Undo as Undo
+    from zlayout.planner.actions import Reason as Reason
+    from zlayout.planner.actions import RewriteGroup as RewriteGroup
     from zlayout.planner.model import Plan as Plan
     from zlayout.planner.model import Status as Status
     from zlayout.planner.model import TablePlan as TablePlan
     from zlayout.planner.run_report import ResultStatus as ResultStatus
     from zlayout.planner.run_report import RunReport as RunReport
     from zlayout.planner.run_report import TableResult as TableResult
+    from zlayout.planner.work import PlanOptions as PlanOptions
     from zlayout.session.advise import SampleStarted as SampleStarted
     from zlayout.session.advise import StudyOptions as StudyOptions
     from zlayout.session.advise import advise as advise
@@ -56,6 +60,7 @@ if TYPE_CHECKING:  # the alias makes a name public for type checkers
     from zlayout.session.plan import ProjectPlan as ProjectPlan
     from zlayout.session.plan_file import write_plan as write_plan
     from zlayout.session.project import load_project as load_project
+    from zlayout.session.results import Applied as Applied
     from zlayout.session.results import ApplyEvent as ApplyEvent
     from zlayout.session.results import TableEvent as TableEvent
     from zlayout.session.results import TableFinished as TableFinished
@@ -77,6 +82,7 @@ if TYPE_CHECKING:  # the alias makes a name public for type checkers
     from zlayout.session.trial import plan_drop_trial as plan_drop_trial
     from zlayout.session.trial import plan_publish as plan_publish
     from zlayout.session.trial import plan_trial as plan_trial
+    from zlayout.spark.configuration import spark_conf as spark_conf
     from zlayout.spec.model import Layout as Layout
     from zlayout.spec.model import LayoutSpec as LayoutSpec
     from zlayout.spec.model import Project as Project
@@ -86,7 +92,7 @@ __version__ = "0.2.0"
 _NAMES = {
     "zlayout.advisor.model": "Study",
     "zlayout.session.advise": "SampleStarted StudyOptions advise",
-    "zlayout.session.results": "ApplyEvent TableEvent TableFinished TableStarted",
+    "zlayout.session.results": "Applied ApplyEvent TableEvent TableFinished TableStarted",
     "zlayout.session.plan": "ProjectPlan",
     "zlayout.session.history": "TableHistory history",
     "zlayout.session.import_": "ImportedLayout ImportedWorkload import_layout import_workload",
@@ -101,11 +107,14 @@ _NAMES = {
     "zlayout.errors": (
         "CommitConflict CommitUnknown Diagnostic EngineError Location Refused SpecError TableError ZlayoutError"
     ),
-    "zlayout.formats.base": "Commit GroupFailed Notice Progress",
+    "zlayout.formats.base": "Commit GroupFailed Notice Progress Stage",
     "zlayout.formats.trial": "Trial",
     "zlayout.formats.undo": "Undo",
+    "zlayout.planner.actions": "Reason RewriteGroup",
     "zlayout.planner.model": "Plan Status TablePlan",
     "zlayout.planner.run_report": "ResultStatus RunReport TableResult",
+    "zlayout.planner.work": "PlanOptions",
+    "zlayout.spark.configuration": "spark_conf",
     "zlayout.spec.model": "Layout LayoutSpec Project",
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -131,6 +131,17 @@ def test_both_formats_are_applied_and_nothing_is_left_behind(live: SparkSession,
     mine.unpersist()
 
 
+def test_pysparks_active_session_is_still_that_of_the_caller(
+    live: SparkSession, tables: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pyspark stores it beside that of the JVM, and `createDataFrame` of a rewrite changes it."""
+    monkeypatch.setattr(SparkSession, "_activeSession", live)
+    zlayout.apply(zlayout.plan(tables), live)
+    active = SparkSession.getActiveSession()
+    assert active is live
+    assert active.conf.get(TIME_ZONE) == "Asia/Tokyo"
+
+
 def test_the_session_reads_and_deletes_afterwards(live: SparkSession, tables: Project) -> None:
     """Iceberg's catalog caches tables: without a refresh, the session would go on with the old files."""
     (ice,) = (s.table for s in tables.layouts if s.table.catalog == "ice")

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from annotated_types import Len
 
-from zlayout.errors import Diagnostic
+from zlayout.errors import Diagnostic, ZlayoutError
 from zlayout.planner.actions import Count, Histogram
 from zlayout.planner.model import Plan, TablePlan
 
@@ -182,6 +182,9 @@ class RunReport:
         trends: The trend of each table, by table name; only of tables with history records. Not in plan documents.
         drift: Whether this is a report of `drift`, which states how tables differ from their specs and not what apply
             would do. Not in plan documents.
+        after: The plan that was made of each table after the run, by table name; only of tables for which the run got
+            that far. Not in plan documents.
+        errors: The exception that ended the work on a table, by table name. Not in plan documents.
     """
 
     plan: Plan
@@ -189,6 +192,8 @@ class RunReport:
     pictures: Mapping[str, Picture] = field(default_factory=dict)
     trends: Mapping[str, Trend] = field(default_factory=dict)
     drift: bool = False
+    after: Mapping[str, TablePlan] = field(default_factory=dict)
+    errors: Mapping[str, ZlayoutError] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         outcomes = Counter(result.outcome.value for result in self.results.values())
@@ -212,8 +217,15 @@ class RunReport:
         found = {}
         for table in filter(self.is_open, self.plan.tables):
             result = self.results.get(table.table)
-            found[table.table] = table.diagnostics if result is None else result.problems
+            problems = table.diagnostics if result is None else result.problems
+            found[table.table] = problems or (_changed(table.table),)
         return found
+
+
+def _changed(table: str) -> Diagnostic:
+    """Return the problem of a table for which all that was planned is done, and which is not as declared."""
+    message = f"{table}: the table needs other changes than were planned, because it changed since the plan"
+    return Diagnostic("ZL320", message, hint="plan and apply again; `RunReport.after` has the plan after the run")
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,9 @@ def with_results(shown: Plan | RunReport, done: Sequence[Applied]) -> RunReport:
     """Add the results of the tables that `apply` began or deferred. Tables with a picture are drawn again."""
     report = RunReport.of(shown)
     results = {applied.table: _drawn(report.pictures.get(applied.table), applied) for applied in done}
-    return replace(report, results=results)
+    after = {applied.table: applied.after for applied in done if applied.after is not None}
+    errors = {applied.table: applied.error for applied in done if applied.error is not None}
+    return replace(report, results=results, after=after, errors=errors)
 
 
 def _drawn(before: Picture | None, applied: Applied) -> TableResult:
@@ -213,8 +215,8 @@ def _problems(applied: Applied) -> tuple[Diagnostic, ...]:
     problems = list(applied.error.diagnostics) if applied.error else []
     if not _result_status(applied).succeeded:
         problems += [d for failure in applied.failures for d in failure.error.diagnostics]
-    if applied.after is not None and applied.after.status is Status.ERROR:
-        problems += applied.after.diagnostics  # why the table could not be read again
+    if applied.after is not None and applied.after.status in (Status.ERROR, Status.REFUSED):
+        problems += applied.after.diagnostics  # why the table could not be read again, or must not be changed further
     return tuple(dict.fromkeys(problems))  # each attempt may have failed for the same reason
 
 

@@ -97,6 +97,28 @@ def project_conf(project: Project, *, submitted: bool) -> dict[str, str]:
     return conf | dict(project.spark.conf) | SQL_CONF
 
 
+def spark_conf(project: Project) -> dict[str, str]:
+    """Return the Spark settings that a session needs to be given to `apply`, `advise` or `trial` as `spark=`.
+
+    They may contain credentials of catalogs. Settings that zlayout needs for itself are not among them: it sets them in
+    a clone of the session.
+
+    Args:
+        project: The project.
+
+    Returns:
+        The extensions, the catalogs and their object stores, `spark.conf` of the project, and `spark.jars.packages` for
+        the installed pyspark.
+
+    Raises:
+        EngineError: ZL306, if pyspark is not installed or has no jars of the formats.
+    """
+    conf = {k: v for k, v in project_conf(project, submitted=True).items() if k not in SESSION_CONF}
+    for name in ("spark.scheduler.mode", "spark.ui.enabled", "spark.ui.showConsoleProgress"):
+        conf.pop(name, None)
+    return conf | dict(project.spark.conf) | {"spark.jars.packages": ",".join(packages(project.catalogs.values()))}
+
+
 def packages(catalogs: Iterable[CatalogConfig]) -> tuple[str, ...]:
     """Return the Maven packages for these catalogs.
 

@@ -52,6 +52,7 @@ class LiveRuntime(SparkRuntime):
         super().__init__(project)
         self._given = session
         self._active: Any = None
+        self._of_pyspark: tuple[Any, Any] = (None, None)
         self._persisted: frozenset[int] = frozenset()
         self._changed: set[TableName] = set()
 
@@ -59,6 +60,7 @@ class LiveRuntime(SparkRuntime):
         """Remember the active session of this thread, which `stop` restores."""
         active = self._sessions().getActiveSession()
         self._active = active.get() if active.isDefined() else None
+        self._of_pyspark = _class_attributes()
         return self
 
     def require(self, catalogs: Iterable[CatalogConfig]) -> None:
@@ -93,6 +95,8 @@ class LiveRuntime(SparkRuntime):
         clone, self._session = self._session, None
         with suppress(OSError, Py4JError):  # if the JVM has died, there is nothing to remove
             self._activate(self._active)
+            # pyspark sets them to the clone, for example in `createDataFrame`, and returns it as the active session
+            _class_attributes(self._of_pyspark)
             remove_listeners(clone)
             for number, cached in _persistent(clone):
                 if number not in self._persisted and str(cached.name()).startswith(_DELTA_STATE):
@@ -136,6 +140,16 @@ class LiveRuntime(SparkRuntime):
 
     def _sessions(self) -> Any:
         return java_sessions(jvm_of(self._given))
+
+
+def _class_attributes(restored: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
+    """Return the sessions that pyspark stores beside those of the JVM. restored: what to store there first."""
+    from pyspark.sql import SparkSession
+
+    sessions: Any = SparkSession
+    if restored is not None:
+        sessions._activeSession, sessions._instantiatedSession = restored
+    return sessions._activeSession, sessions._instantiatedSession
 
 
 def clone_of(session: SparkSession) -> SparkSession:
@@ -210,7 +224,9 @@ def _problems(session: SparkSession, catalog: CatalogConfig) -> Iterator[Diagnos
         return
     prefix = f"{_CATALOG}.{catalog.name}"
     if session.conf.get(prefix, None) is None:
-        yield _missing(prefix, wanted[prefix], f"set {', '.join(wanted)} to the values in zlayout.yaml")
+        shown = (f"{prefix}.{part}" for part in ("type", "catalog-impl", "warehouse", "uri"))
+        values = ", ".join(f"{key}={wanted[key]}" for key in shown if key in wanted)
+        yield _missing(prefix, wanted[prefix], f"set it and {values}; zlayout.spark_conf(project) returns all settings")
         return
     names_class = session.conf.get(f"{prefix}.catalog-impl", None) is not None  # instead of a type
     compared = ("warehouse", "uri") if names_class else ("type", "warehouse", "uri")

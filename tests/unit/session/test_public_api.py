@@ -40,6 +40,7 @@ FUNCTIONS = {
     "publish",
     "rollback",
     "read_plan",
+    "spark_conf",
     "trial",
     "write_plan",
     "z_ranges",
