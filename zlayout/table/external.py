@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from zlayout.errors import Diagnostic
+
 MAX_HISTORY_TEXT = 100  # characters of an operation or an engine in the history of a table
 MAX_MILLISECONDS = 253_402_300_799_000  # the end of the year 9999
 
@@ -52,6 +54,12 @@ def external_rewrites(newest_first: Iterable[ExternalRewrite]) -> tuple[External
         known = found.get(key, replace(one, operation=key[0], engine=key[1], commits=0))
         found[key] = replace(known, commits=known.commits + one.commits)
     return tuple(found.values())
+
+
+def maintained_by(service: str, switch_off: str) -> Diagnostic:
+    """Return ZL433: a service rewrites files of the table by itself. switch_off: what disables it, imperative."""
+    message = f"{service} rewrites files of the table too, and may undo its layout"
+    return Diagnostic("ZL433", message, "warning", f"{switch_off}, or remove the layout of the table")
 
 
 def instant_of_milliseconds(value: object) -> datetime | None:

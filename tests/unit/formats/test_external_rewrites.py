@@ -99,6 +99,17 @@ def test_z_order_by_delta_rs_is_named(delta: Path) -> None:
     assert messages(plan, "ZL408") == []
 
 
+@pytest.mark.parametrize(("value", "warned"), [("true", True), ("auto", True), ("false", False), (None, False)])
+def test_auto_compaction_is_a_warning_that_says_how_to_disable_it(
+    tmp_path: Path, value: str | None, warned: bool
+) -> None:
+    configuration = {} if value is None else {"delta.autoOptimize.autoCompact": value}
+    write_deltalake(tmp_path / "t", rows(0), configuration=configuration)
+    found = [d for d in planned(delta_logs.observe(tmp_path / "t", "a")).diagnostics if d.code == "ZL433"]
+    assert [d.severity for d in found] == ["warning"] * warned
+    assert all("SET TBLPROPERTIES ('delta.autoOptimize.autoCompact' = 'false')" in (d.hint or "") for d in found)
+
+
 def test_what_happened_before_the_last_rewrite_by_zlayout_is_not_blamed(delta: Path) -> None:
     DeltaTable(delta).optimize.z_order(["b"])
     zlayout_commit(delta)
@@ -179,6 +190,17 @@ def test_an_iceberg_rewrite_is_named(tmp_path: Path, properties: dict[str, str],
     assert rewrite.version in {s.snapshot_id for s in table.metadata.snapshots}
     (message,) = messages(planned(state, format="iceberg"))
     assert f"{rewrite.operation} at version {rewrite.version} ({engine or 'unknown engine'}, 20" in message
+
+
+@pytest.mark.parametrize(("location", "warned"), [("s3://1f--table-s3", True), ("s3://my--table-s3-a/t", False)])
+def test_the_compaction_of_s3_tables_is_a_warning(tmp_path: Path, location: str, warned: bool) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/wh")
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", rows(0).schema)
+    table.metadata = table.metadata.model_copy(update={"location": location})
+    found = [note for note in observe_table(table, NAME, ["a"]).notes if note.code == "ZL433"]
+    assert [note.severity for note in found] == ["warning"] * warned
+    assert all("aws s3tables put-table-maintenance-configuration" in note.hint for note in found)
 
 
 def test_what_was_rewritten_before_a_branch_of_zlayout_is_no_rewrite_of_main(tmp_path: Path) -> None:

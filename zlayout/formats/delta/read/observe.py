@@ -60,7 +60,7 @@ from zlayout.predicate.parse import parse_where
 from zlayout.predicate.prune import may_match
 from zlayout.spec.model import CLUSTERED_BY, TableName
 from zlayout.spec.renames import present_records
-from zlayout.table.external import ExternalRewrite, Ordering
+from zlayout.table.external import ExternalRewrite, Ordering, maintained_by
 from zlayout.table.order import distinct_rows
 from zlayout.table.outside import Outside, counted, files_text, find_outside, is_below, is_plain
 from zlayout.table.outside import refusal as outside_refusal
@@ -441,6 +441,7 @@ def _partition_value(adds: pa.Table, leaf: Leaf) -> pa.Array:
 # The table state.
 
 
+AUTO_COMPACTION = "delta.autoOptimize.autoCompact"
 # The number of commits that are searched for rewrites by other writers, if no file has a layout record.
 MAX_COMMITS_SEARCHED = 1000
 # The same number, if some of the files have a layout record.
@@ -513,6 +514,9 @@ def observe_delta(
     files = replace(files, layouts=present_records(files.layouts, known))
     if catalog_owned(features, properties):
         notes = (*notes, behind_catalog(at))
+    if properties.get(AUTO_COMPACTION, "false").lower() not in ("false", "disabled"):
+        off = f"ALTER TABLE ... SET TBLPROPERTIES ('{AUTO_COMPACTION}' = 'false')"
+        notes = (*notes, maintained_by(f"auto compaction ({AUTO_COMPACTION})", f"run {off}"))
     oldest = pc.min(adds["modification_time"]).as_py()
     ordering, rewrites = _external(log, at, files, all_leaves, oldest)
     return TableState(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,7 @@ from zlayout.planner.selection import in_effect, property_of
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.spec.renames import present_records
 from zlayout.table.baseline import Baseline
-from zlayout.table.external import Ordering
+from zlayout.table.external import Ordering, maintained_by
 from zlayout.table.state import (
     Column,
     ColumnBounds,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.sorting import SortOrder
 
+_S3_TABLES = re.compile(r"s3a?://[^/]+--table-s3(/|$)")  # the bucket of one table of Amazon S3 Tables
 NO_SNAPSHOT = -1
 
 
@@ -95,6 +97,9 @@ def observe_table(
         wanted = {c.name: schema.find_field(c.name).field_id for c in leaves if c.name in needed and c.orderable}
         data = read_live(manifests, table.io, list(wanted.values()))
     state, notes = _read_state(metadata.properties)
+    if _S3_TABLES.match(metadata.location):
+        off = "disable icebergCompaction with `aws s3tables put-table-maintenance-configuration`"
+        notes = (*notes, maintained_by("the compaction of Amazon S3 Tables", off))
     summaries = [(s.snapshot_id, summary_of(s)) for s in metadata.snapshots]
     state = recorded.from_summaries(state, summaries, recorded.undone(metadata.properties))
     of_others = {s.snapshot_id for s in metadata.snapshots} - {s.snapshot_id for s in ancestors(metadata, snapshot)}
