@@ -98,8 +98,8 @@ def run_by_day(
 def _require_nothing_to_do(spec: LayoutSpec, backend: DeltaBackend) -> None:
     """Raise RuntimeError if a new plan has changes."""
     (planned,) = plan_tables([spec], {spec.table.catalog: backend})
-    if planned.decision.plan.status != "unchanged":
-        raise RuntimeError(f"the plan after apply is not empty: {planned.decision.plan}")
+    if planned.plan.status != "unchanged":
+        raise RuntimeError(f"the plan after apply is not empty: {planned.plan}")
 
 
 def _with_days(rows: pa.Table, days: Int64) -> pa.Table:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -18,12 +19,15 @@ from pathlib import Path
 from types import MethodType
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
 import numpy as np
 import pyarrow as pa
 from peak import peak_mb
+from support.builders import make_work
 
 from zlayout.errors import Location
-from zlayout.formats.base import Group, Work
+from zlayout.formats.base import Group
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.delta.read.log import table_files
 from zlayout.formats.delta.write import commit
@@ -33,8 +37,6 @@ from zlayout.formats.delta.write.outcome import Log
 from zlayout.formats.delta.write.source_files import pinned_files
 from zlayout.formats.kernel.commits import Rewritten
 from zlayout.formats.kernel.measured import Measurement, baseline_of
-from zlayout.planner.actions import Reason
-from zlayout.planner.work import rewrite_group
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Layout, Project, SparkConfig, TableName, ZorderColumn
 
@@ -63,8 +65,7 @@ def _measured(runtime: SparkRuntime, backend: DeltaBackend, path: Path, files: i
     name = TableName("lake", ("db",), "t")
     state = backend.observe(name, ("a", "b"))
     group = Group("g", state.files, files)
-    rewrite = rewrite_group("g", state.files, files, Reason.NOT_LAID_OUT)
-    work = Work(name, LAYOUT, "run", (rewrite,), (), {"g": state.files}, (), covers_table=True)
+    work = make_work(LAYOUT, name, groups=(group,), version=state.version, covers_table=True)
     delta = DeltaJvm(runtime.session, str(path))
     storage = table_files(str(path), {})
     snapshot, new = delta.snapshot(), _links(path, original, "part-{:05}-new.parquet", files)

@@ -6,6 +6,7 @@ baseline of the group, the check that the files exist, the commit.
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
 import uuid
@@ -13,19 +14,20 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
 import numpy as np
 from commit import LAYOUT, ROWS_PER_FILE, commit_result, count_calls, link_all
+from support.builders import make_work
 
 from zlayout.errors import Location
-from zlayout.formats.base import Group, Work
+from zlayout.formats.base import Group
 from zlayout.formats.iceberg.backend import IcebergBackend
 from zlayout.formats.iceberg.write.commit import Committer, written_files
 from zlayout.formats.iceberg.write.jvm import IcebergJvm
 from zlayout.formats.iceberg.write.staging import staged
 from zlayout.formats.kernel.commits import Rewritten
 from zlayout.formats.kernel.measured import Measurement
-from zlayout.planner.actions import Reason, VersionIs
-from zlayout.planner.work import rewrite_group
 from zlayout.spark.jvm import java_object
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
@@ -91,8 +93,7 @@ def _measured(runtime: SparkRuntime, backend: IcebergBackend, catalog: CatalogCo
     new = copies.of(task.file(), table.spec(), _links(task.file().location(), files))
     state = backend.observe(name, ("a", "b"))
     group = Group("g", state.files, files)
-    rewrite = rewrite_group("g", state.files, files, Reason.NOT_LAID_OUT)
-    work = Work(name, LAYOUT, "run", (rewrite,), (VersionIs(state.version),), {"g": state.files}, (), covers_table=True)
+    work = make_work(LAYOUT, name, groups=(group,), version=state.version, covers_table=True)
     with count_calls(runtime) as calls:
         began, cpu = time.perf_counter(), time.process_time()
         with staged(jvm, jvm.load(name), work) as pinned:

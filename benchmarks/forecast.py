@@ -176,16 +176,16 @@ def measure(format: str, name: str, shape: Shape, backend: Backend, table: Table
     spec = LayoutSpec(table, layout, PLACE, partition_by=shape.partition_by)
     options = PlanOptions(allow_full_rewrite=True)
     planned = plan_table(spec, backend, options)
-    forecast = sampled(spec, planned.state, planned.decision, backend, SAMPLE_BYTES).plan
+    forecast = sampled(planned, backend, SAMPLE_BYTES).plan
     for diagnostic in forecast.diagnostics:
         print(f"    {diagnostic}", flush=True)
     applied = new_run(planned)
     apply_table(planned, backend, options, applied, lambda _event: None, lambda _table, _event: None)
     if applied.error is not None:
         raise applied.error
-    after = plan_table(spec, backend, options).decision.plan
+    after = plan_table(spec, backend, options).plan
     cells = []
-    for before, then, now in zip(planned.decision.plan.columns, forecast.columns, after.columns, strict=True):
+    for before, then, now in zip(planned.plan.columns, forecast.columns, after.columns, strict=True):
         files = forecast.files_after.predicted if forecast.files_after else None
         touched = (then.predicted, before.low, before.high, now.touched, then.floor)
         cell = Cell(name, format, now.column, *touched, files, after.files, before.touched)

@@ -19,13 +19,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import numpy as np
 from peak import peak_mb
+from support.builders import make_work
 from support.cluster import Cluster, standalone_cluster
 
 from zlayout.errors import Location
-from zlayout.formats.base import Work
+from zlayout.formats.base import Group
 from zlayout.formats.delta.backend import DeltaBackend
-from zlayout.planner.actions import Reason, VersionIs
-from zlayout.planner.work import rewrite_group
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Layout, Project, SparkConfig, TableName, ZorderColumn
 
@@ -82,9 +81,8 @@ def _rewrite(
     frame.write.format("delta").save(str(path))
     name = TableName("lake", ("db",), table)
     state = backend.observe(name, ("a", "b"))
-    rewrite = rewrite_group("g", state.files, files, Reason.NOT_LAID_OUT)
-    requirements = (VersionIs(state.version),)
-    work = Work(name, LAYOUT, "run", (rewrite,), requirements, {"g": state.files}, (), covers_table=True)
+    group = Group("g", state.files, files)
+    work = make_work(LAYOUT, name, groups=(group,), version=state.version, covers_table=True)
     before, load = _stages(session), round(os.getloadavg()[0] / (os.cpu_count() or 1), 1)
     began = time.perf_counter()
     (done,) = backend.execute(work, lambda _: None)

@@ -20,7 +20,7 @@ from zlayout.planner import document
 from zlayout.planner.diff import PlanOptions
 from zlayout.planner.model import TablePlan
 from zlayout.predicate.model import Compare
-from zlayout.session.plan import Planned, as_plan, plan_table
+from zlayout.session.plan import PlannedTable, as_plan, plan_table
 from zlayout.session.plan_file import check_saved
 from zlayout.session.results import Applied
 from zlayout.session.sampling import SAMPLE_BYTES, sampled
@@ -69,12 +69,12 @@ class Contract:
         layout = make_layout(*columns, curve=arena.curve, target_size=size, engine=arena.engine)
         return make_spec(layout, arena.table, **changes)
 
-    def plan(self, arena: Arena, spec: LayoutSpec) -> Planned:
+    def plan(self, arena: Arena, spec: LayoutSpec) -> PlannedTable:
         return plan_table(spec, arena.backend, OPTIONS)
 
-    def apply(self, arena: Arena, planned: Planned) -> Applied:
+    def apply(self, arena: Arena, planned: PlannedTable) -> Applied:
         """A table that cannot be read has a plan without work: it must not pass for one that needs none."""
-        assert planned.decision.plan.status != "error", planned.decision.plan.diagnostics
+        assert planned.plan.status != "error", planned.plan.diagnostics
         applied = apply_planned(planned, arena.backend)
         if applied.error is not None:
             raise applied.error
@@ -96,13 +96,13 @@ class Contract:
         arena.create(make_rows(self.rows), self.files)
         spec = self.spec(arena)
         before = self.plan(arena, spec)
-        assert before.decision.plan.status == "changes"
+        assert before.plan.status == "changes"
         applied = self.apply(arena, before)
         assert [c.kind for c in applied.commits if c.kind == "rewrite"]
         after = self.plan(arena, spec)
-        assert after.decision.plan.status == "unchanged"
+        assert after.plan.status == "unchanged"
         assert _sorted(arena.rows()) == _sorted(make_rows(self.rows))
-        pairs = list(zip(before.decision.plan.columns, after.decision.plan.columns, strict=True))
+        pairs = list(zip(before.plan.columns, after.plan.columns, strict=True))
         for old, new in pairs[:1] if arena.curve == "linear" else pairs:  # which orders by its first column alone
             assert new.touched < 0.8 * old.touched, new.column
 
@@ -115,7 +115,7 @@ class Contract:
         spec = self.spec(arena)
         spec = replace(spec, layout=replace(spec.layout, curve="workload", cuts=(Compare("a", "<=", value),)))
         self.apply(arena, self.plan(arena, spec))
-        assert self.plan(arena, spec).decision.plan.status == "unchanged"
+        assert self.plan(arena, spec).plan.status == "unchanged"
         assert _sorted(arena.rows()) == _sorted(rows)
         bounds = arena.backend.observe(arena.table, ("a",)).files.bounds["a"]
         pairs = zip(bounds.lower.to_pylist(), bounds.upper.to_pylist(), strict=True)
@@ -139,18 +139,18 @@ class Contract:
         arena.create(make_rows(self.rows), self.files)
         spec = self.spec(arena)
         before = self.plan(arena, spec)
-        decision = sampled(spec, before.state, before.decision, arena.backend, SAMPLE_BYTES)
+        decision = sampled(before, arena.backend, SAMPLE_BYTES)
         self.apply(arena, before)
         after = self.plan(arena, spec)
         if not arena.backend.capabilities.can_predict(spec.layout, after.state):
-            assert decision == before.decision
+            assert decision is before
             return
-        assert decision.plan.diagnostics == before.decision.plan.diagnostics
+        assert decision.plan.diagnostics == before.plan.diagnostics
         assert (decision.plan.sample.rows, decision.plan.sample.files) == (self.rows, self.files)
         assert decision.plan.sample.bytes_read > 0
-        assert decision.pinned == before.decision.pinned
+        assert decision.pinned == before.pinned
         within = 0.3 if spec.layout.engine == "native" else 0.1
-        for then, now in zip(decision.plan.columns, after.decision.plan.columns, strict=True):
+        for then, now in zip(decision.plan.columns, after.plan.columns, strict=True):
             close = pytest.approx(now.touched, rel=within, abs=0.3)
             assert then.predicted == close, (then.column, then.predicted, now.touched)
             assert then.floor is not None
@@ -167,7 +167,7 @@ class Contract:
         arena.backend.roll_back(shown, "undo-1", {}, lambda _: None)
         assert _identities(arena) == old
         again = self.plan(arena, spec)
-        assert again.decision.plan.actions == before.decision.plan.actions
+        assert again.plan.actions == before.plan.actions
         with pytest.raises(Refused) as refused:
             arena.backend.undo(arena.table, None)
         assert [d.code for d in refused.value.diagnostics] == ["ZL231"]
@@ -182,11 +182,9 @@ class Contract:
         self.apply(arena, self.plan(arena, self.spec(arena, ("a",))))
         wanted = self.spec(arena, ("a", "b"))
         planned = self.plan(arena, wanted)
-        assert [(d.key, d.before, d.after) for d in planned.decision.plan.drift] == [
-            ("zorder.columns", ["a"], ["a", "b"])
-        ]
+        assert [(d.key, d.before, d.after) for d in planned.plan.drift] == [("zorder.columns", ["a"], ["a", "b"])]
         self.apply(arena, planned)
-        assert self.plan(arena, wanted).decision.plan.status == "unchanged"
+        assert self.plan(arena, wanted).plan.status == "unchanged"
 
     def test_few_new_rows_are_tolerated_and_many_are_not(self, arena: Arena) -> None:
         arena.create(make_rows(self.rows), self.files)
@@ -194,13 +192,13 @@ class Contract:
         spec = replace(spec, tolerance=replace(spec.tolerance, small_files=0.5, touched=3.0))
         self.apply(arena, self.plan(arena, spec))
         arena.append(make_rows(self.rows // 20, start=self.rows, seed=2))
-        assert self.plan(arena, spec).decision.plan.status == "unchanged"
+        assert self.plan(arena, spec).plan.status == "unchanged"
         arena.append(make_rows(self.rows, start=2 * self.rows, seed=3), files=4)
         planned = self.plan(arena, spec)
-        assert planned.decision.plan.status == "changes"
-        assert [d.measure for d in planned.decision.plan.decay if d.exceeded][:1] == ["unclustered"]
+        assert planned.plan.status == "changes"
+        assert [d.measure for d in planned.plan.decay if d.exceeded][:1] == ["unclustered"]
         self.apply(arena, planned)
-        assert self.plan(arena, spec).decision.plan.status == "unchanged"
+        assert self.plan(arena, spec).plan.status == "unchanged"
         assert len(arena.rows()) == 2 * self.rows + self.rows // 20
 
     def test_only_partitions_in_scope_are_rewritten(self, arena: Arena) -> None:
@@ -208,13 +206,13 @@ class Contract:
         spec = self.spec(arena, where=Compare("region", "=", "west"))
         before = _paths_by_region(arena)
         planned = self.plan(arena, spec)
-        assert {g.partition for g in planned.decision.plan.groups} == {"region=west"}
+        assert {g.partition for g in planned.plan.groups} == {"region=west"}
         self.apply(arena, planned)
         after = _paths_by_region(arena)
         assert after["east"] == before["east"]
         assert after["north"] == before["north"]
         assert not after["west"] & before["west"]
-        assert self.plan(arena, spec).decision.plan.status == "unchanged"
+        assert self.plan(arena, spec).plan.status == "unchanged"
         assert _sorted(arena.rows()) == _sorted(make_rows(self.rows))
 
     def test_deleted_rows_stay_deleted(self, arena: Arena) -> None:
@@ -222,14 +220,14 @@ class Contract:
         arena.delete_below(self.rows // 2)
         spec = self.spec(arena)
         self.apply(arena, self.plan(arena, spec))
-        assert self.plan(arena, spec).decision.plan.status == "unchanged"
+        assert self.plan(arena, spec).plan.status == "unchanged"
         assert _sorted(arena.rows()) == _sorted(make_rows(self.rows).slice(self.rows // 2))
 
     def test_unknown_column_is_an_error_with_its_place(self, arena: Arena) -> None:
         arena.create(make_rows(100), 2)
         version = arena.backend.observe(arena.table, ()).version
         planned = self.plan(arena, self.spec(arena, ("aa",)))
-        plan = planned.decision.plan
+        plan = planned.plan
         assert plan.status == "error"
         assert any("'aa'" in d.message for d in plan.diagnostics if d.severity == "error")
         assert arena.backend.observe(arena.table, ()).version == version
@@ -255,16 +253,16 @@ class Contract:
 
     def test_empty_table_and_single_file_have_nothing_to_do(self, arena: Arena) -> None:
         arena.create(make_rows(0), 1)
-        assert self.plan(arena, self.spec(arena)).decision.plan.status == "unchanged"
+        assert self.plan(arena, self.spec(arena)).plan.status == "unchanged"
         arena.append(make_rows(10))
-        assert self.plan(arena, self.spec(arena)).decision.plan.status == "unchanged"
+        assert self.plan(arena, self.spec(arena)).plan.status == "unchanged"
 
     def test_partitions_that_others_wrote_to_wait_and_the_own_files_count_for_none(self, arena: Arena) -> None:
         arena.create(make_rows(300), 2, ("region",))
         spec = self.spec(arena, ("a",))
         now = int(time.time() * 1000)
         assert (abs(arena.backend.observe(arena.table, ()).last_written - now) < 600_000).all()
-        waits = plan_table(spec, arena.backend, PlanOptions(hot_after=now - 600_000)).decision.plan
+        waits = plan_table(spec, arena.backend, PlanOptions(hot_after=now - 600_000)).plan
         assert (waits.status, waits.actions) == ("changes", ())
         assert waits.hot.partitions == waits.hot.groups == 3
         self.apply(arena, plan_table(spec, arena.backend, PlanOptions(hot_after=now + 600_000)))
@@ -279,16 +277,16 @@ class Contract:
         spec = self.spec(arena, partition_by=(PartitionField("region"),))
         options = PlanOptions(allow_full_rewrite=True)
         if not arena.backend.capabilities.partition_evolution:
-            assert self.plan(arena, spec).decision.plan.status == "refused"
+            assert self.plan(arena, spec).plan.status == "refused"
         planned = plan_table(spec, arena.backend, options)
-        assert planned.decision.plan.status == "changes"
+        assert planned.plan.status == "changes"
         self.apply(arena, planned)
-        assert self.plan(arena, spec).decision.plan.status == "unchanged"
+        assert self.plan(arena, spec).plan.status == "unchanged"
         assert set(_paths_by_region(arena)) == {"east", "north", "west"}
         assert _sorted(arena.rows()) == _sorted(make_rows(self.rows))
 
 
-def _saved(planned: Planned) -> TablePlan:
+def _saved(planned: PlannedTable) -> TablePlan:
     """The plan of one table after a trip through the plan file."""
     return document.from_json(document.to_json(as_plan([planned])), "plan.json").plan.tables[0]
 

@@ -21,7 +21,7 @@ from zlayout.formats.base import Backend
 from zlayout.planner.work import PlanOptions
 from zlayout.predicate.model import Compare
 from zlayout.session.concurrent_reads import Reading
-from zlayout.session.plan import Planned, plan_table, plan_tables
+from zlayout.session.plan import PlannedTable, plan_table, plan_tables
 from zlayout.session.results import Applied
 from zlayout.spec.model import TableName, Tolerance, ZorderColumn
 from zlayout.table.state import PartitionField
@@ -202,7 +202,7 @@ class Reconciler(RuleBasedStateMachine):
         options = replace(OPTIONS, max_rewrite_bytes=budget)
         spec = replace(self.spec, workload=(self.workload,) if ranked_by_queries else ())
         (planned,) = plan_tables([spec], {spec.table.catalog: self.subject.backend}, options, Reading())
-        if planned.decision.plan.status == "refused":
+        if planned.plan.status == "refused":
             return
         applied = self.run(planned, options)
         assert sum(c.bytes_removed for c in applied.commits if c.kind == "rewrite") <= budget
@@ -228,11 +228,11 @@ class Reconciler(RuleBasedStateMachine):
             self.apply()
             self.folder.cleanup()
 
-    def plan(self) -> Planned:
+    def plan(self) -> PlannedTable:
         return plan_table(self.spec, self.subject.backend, OPTIONS)
 
-    def run(self, planned: Planned, options: PlanOptions) -> Applied:
-        assert planned.decision.plan.status in ("changes", "unchanged"), planned.decision.plan.diagnostics
+    def run(self, planned: PlannedTable, options: PlanOptions) -> Applied:
+        assert planned.plan.status in ("changes", "unchanged"), planned.plan.diagnostics
         applied = apply_planned(planned, self.subject.backend, options)
         if applied.error is not None:
             raise applied.error

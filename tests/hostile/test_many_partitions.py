@@ -13,7 +13,7 @@ from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable, StoredFile
 from support.projects import LAYOUT, write_project
 
-from zlayout.formats.base import Commit, GroupFailed, Notify, Work
+from zlayout.formats.base import Commit, GroupFailed, Notify, PlannedTable
 from zlayout.planner import document
 from zlayout.table.state import LayoutRecord, Partition, PartitionField
 
@@ -28,7 +28,7 @@ class OneCommit(MemoryBackend):
         super().__init__(MemoryCatalog({"db.orders": table}))
         self.table = table
 
-    def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:  # noqa: ARG002
+    def execute(self, work: PlannedTable, notify: Notify) -> Iterator[Commit | GroupFailed]:  # noqa: ARG002
         record = LayoutRecord(work.layout.layout_id, work.layout.settings())
         old, new = [], []
         for group in work.groups:

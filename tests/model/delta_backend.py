@@ -27,7 +27,7 @@ from model.rows import Row
 from model.schedule import OK, learned, step
 
 from zlayout.errors import EngineError, Location
-from zlayout.formats.base import Work
+from zlayout.formats.base import PlannedTable
 from zlayout.formats.delta import backend as product
 from zlayout.formats.delta.read.features import refusals
 from zlayout.formats.delta.read.history import COMMIT_MARKER, RUN
@@ -122,7 +122,7 @@ class StandIn:
 class ModelDelta(product.DeltaBackend):
     """One client with its own session; satisfies `zlayout.formats.base.Backend`."""
 
-    def __init__(self, table: DeltaTable, works: dict[int, Work], states: dict[int, TableState]) -> None:
+    def __init__(self, table: DeltaTable, works: dict[int, PlannedTable], states: dict[int, TableState]) -> None:
         """works, states: by log id, from which they follow."""
         conf = Conf()
         session = SimpleNamespace(table=table, conf=conf, _jsparkSession=SimpleNamespace(conf=lambda: conf))
@@ -148,7 +148,7 @@ class ModelDelta(product.DeltaBackend):
     def _storage(self, table: TableName, location: str) -> Any:  # noqa: ARG002
         return self.table
 
-    def plan(self, run_id: str) -> Work:
+    def plan(self, run_id: str) -> PlannedTable:
         """What to rewrite: all files that are not laid out yet."""
         step("plan")
         if self.table.log_id not in self._works:
@@ -183,7 +183,7 @@ def write_groups(
     transaction: object,  # noqa: ARG001
     files: source_files.PinnedFiles,
     groups: Sequence[Any],
-    work: Work,
+    work: PlannedTable,
 ) -> tuple[list[Rewritten], tuple[()]]:
     """Stands in for `commit.write_groups`: the Spark job and the gate."""
     source = {group.id: live_rows(delta, delta.select(files.adds, files.of(group))) for group in groups}

@@ -22,7 +22,7 @@ from model.reports import RunCommit
 from model.rows import Row
 from model.schedule import OK, learned, step
 
-from zlayout.formats.base import Work
+from zlayout.formats.base import PlannedTable
 from zlayout.formats.iceberg import backend as product
 from zlayout.formats.iceberg.read import history, manifests
 from zlayout.formats.iceberg.read import state_property as recorded
@@ -39,7 +39,7 @@ JVM = SimpleNamespace(iceberg=SimpleNamespace(TableMetadataParser=METADATA))
 class ModelIceberg(product.IcebergBackend):
     """One client with its own session; satisfies `zlayout.formats.base.Backend`."""
 
-    def __init__(self, table: IcebergTable, works: dict[int, Work], states: dict[int, TableState]) -> None:
+    def __init__(self, table: IcebergTable, works: dict[int, PlannedTable], states: dict[int, TableState]) -> None:
         """works, states: by log id, from which they follow."""
         self.session = SimpleNamespace(table=table, name="")
         super().__init__(cast(Any, table), cast(Any, SimpleNamespace(session=self.session)))
@@ -53,13 +53,14 @@ class ModelIceberg(product.IcebergBackend):
             self._states[base.log_id] = _state(base)
         return self._states[base.log_id]
 
-    def plan(self, run_id: str) -> Work:
+    def plan(self, run_id: str) -> PlannedTable:
         """What to rewrite: all files that are not laid out yet."""
         step("plan")
         self.session.name = run_id
         if self.table.log_id not in self._works:
             self._works[self.table.log_id] = work_of(self.observe(NAME, COLUMNS))
-        return replace(self._works[self.table.log_id], run_id=run_id, table=NAME.on(self.table.branch))
+        work = self._works[self.table.log_id]
+        return replace(work, run_id=run_id, spec=replace(work.spec, table=NAME.on(self.table.branch)))
 
 
 def laid_out(base: Metadata) -> set[str]:
@@ -99,7 +100,7 @@ def is_exact(pinned: staging.Staged) -> bool:
     return pinned.exact_deletes()
 
 
-def write_groups(pinned: staging.Staged, work: Work) -> tuple[list[Rewritten], tuple[()]]:
+def write_groups(pinned: staging.Staged, work: PlannedTable) -> tuple[list[Rewritten], tuple[()]]:
     """Stands in for `commit.write_groups`: the Spark job and the gate."""
     client = cast(StandIn, pinned.jvm)
     source = {g.id: live_rows(pinned.tasks_of([g])) for g in work.groups}
@@ -166,7 +167,7 @@ def stand_in() -> Iterator[None]:
         yield
 
 
-def commits_of(table: IcebergTable, run_id: str, work: Work | None) -> list[RunCommit]:
+def commits_of(table: IcebergTable, run_id: str, work: PlannedTable | None) -> list[RunCommit]:
     """The commits of a run as a fresh reader finds them in the snapshots."""
     groups = work.groups if work else ()
     return [

@@ -17,7 +17,7 @@ from zlayout.formats.delta import backend
 from zlayout.formats.delta.read.observe import LIQUID
 from zlayout.formats.delta.read.tags import ZCUBE_ID
 from zlayout.formats.delta.write import commit, outcome
-from zlayout.planner.work import Work
+from zlayout.planner.work import PlannedTable
 
 real_replacing, real_tagged = delta_backend.StandIn.replacing, commit.tagged
 
@@ -79,7 +79,9 @@ MUTANTS = (
         "refuses neither a clustered table nor one that was clustered after the plan",
         AGAIN,
         {"rewritten though clustered", "not refused"},
-        patched((backend, "clustering_refusals", lambda *_: ()), (Work, "require_clustering", lambda *_, **__: None)),
+        patched(
+            (backend, "clustering_refusals", lambda *_: ()), (PlannedTable, "require_clustering", lambda *_, **__: None)
+        ),
     ),
     Mutant(
         "clustering-removed",

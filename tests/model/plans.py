@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from support.builders import make_file_table, make_layout, make_state, make_work
 
-from zlayout.formats.base import Group, Work
+from zlayout.formats.base import Group, PlannedTable
 from zlayout.spec.model import TableName
 from zlayout.table.state import LayoutRecord, TableState
 
@@ -40,7 +40,7 @@ def state_of(
     return make_state(files, table=str(NAME), format="model", table_id="model", version=version)
 
 
-def work_of(state: TableState) -> Work:
+def work_of(state: TableState) -> PlannedTable:
     """Two groups, each of half of the files; one where there is one file only."""
     files = state.files
     wanted = [

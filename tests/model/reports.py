@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from model.schedule import Violation
 
 from zlayout.errors import CommitUnknown, ZlayoutError
-from zlayout.formats.base import Backend, Commit, GroupFailed, Work
+from zlayout.formats.base import Backend, Commit, GroupFailed, PlannedTable
 
 
 class RunCommit(NamedTuple):
@@ -19,7 +19,7 @@ class RunCommit(NamedTuple):
 
 
 class Planner(Backend, Protocol):
-    def plan(self, run_id: str) -> Work: ...
+    def plan(self, run_id: str) -> PlannedTable: ...
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class Report:
     """ended: the rewriter lived to say how it went."""
 
     run_id: str
-    work: Work | None = None
+    work: PlannedTable | None = None
     commits: list[Commit] = field(default_factory=list)
     failures: list[GroupFailed] = field(default_factory=list)
     error: ZlayoutError | None = None

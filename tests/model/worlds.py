@@ -22,7 +22,7 @@ from model.iceberg_catalog import IcebergTable
 from model.reports import Planner, Report, RunCommit
 from model.schedule import Explored, Intern, Process, Run, Violation, explore
 
-from zlayout.formats.base import Work
+from zlayout.formats.base import PlannedTable
 from zlayout.formats.delta.read.tags import LAYOUT_ID
 from zlayout.table.state import TableState
 
@@ -206,7 +206,7 @@ class Memory:
     table: Any = None
     known: dict[int, Any] = field(default_factory=dict)
     states: dict[int, TableState] = field(default_factory=dict)
-    works: dict[int, Work] = field(default_factory=dict)
+    works: dict[int, PlannedTable] = field(default_factory=dict)
     converging: set[int] = field(default_factory=set)
 
 

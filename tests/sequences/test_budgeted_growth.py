@@ -56,7 +56,7 @@ class Grown:
         """Plan and apply; return the bytes written."""
         options = PlanOptions(max_rewrite_bytes=budget)
         (planned,) = plan_tables([self.spec], {"mem": self.backend}, options, Reading())
-        if planned.decision.plan.status != "changes":
+        if planned.plan.status != "changes":
             return 0
         applied = apply_planned(planned, self.backend, options)
         assert applied.error is None

@@ -92,12 +92,12 @@ class MemoryReconciler(Reconciler):
     def rename(self) -> None:
         """The plan is the same while the key columns have other names, in the table and in the layout."""
         assert isinstance(self.subject, MemorySubject)
-        before = self.plan().decision.plan
+        before = self.plan().plan
         names = {"a": "c", "b": "d"}
         self.subject.stored.rename(names)
         columns = tuple(replace(c, name=names[c.name]) for c in self.spec.layout.columns)
         renamed = replace(self.spec, layout=replace(self.spec.layout, columns=columns))
-        after = plan_table(renamed, self.subject.backend, OPTIONS).decision.plan
+        after = plan_table(renamed, self.subject.backend, OPTIONS).plan
         assert (after.status, len(after.groups)) == (before.status, len(before.groups))
         assert [(d.measure, d.value) for d in after.decay] == [(d.measure, d.value) for d in before.decay]
         assert [d.key for d in after.drift] == [d.key for d in before.drift]

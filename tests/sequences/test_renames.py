@@ -42,18 +42,18 @@ def test_names_come_and_go_and_one_apply_is_enough(seed: int) -> None:
                 old, new = keys[0], str(random.choice(free))
                 stored.rename({old: new})
                 keys[0] = new
-                assert plan_table(spec_by(*keys), backend, PlanOptions()).decision.plan.status == "unchanged"
+                assert plan_table(spec_by(*keys), backend, PlanOptions()).plan.status == "unchanged"
             case 1:  # a swap that the layout does not follow
                 first, second = keys[0], "other"
                 stored.rename({first: second, second: first})
-                plan = plan_table(spec_by(*keys), backend, PlanOptions()).decision.plan
+                plan = plan_table(spec_by(*keys), backend, PlanOptions()).plan
                 assert (plan.status, [d.key for d in plan.drift]) == ("changes", ["zorder.columns"])
             case 2:  # and one that it follows by what is a swap of the layout, too
                 first, second = keys[0], "other"
                 stored.rename({first: "x", second: first})
                 stored.rename({"x": second})
                 swapped = replace(spec_by(second, *keys[1:]))
-                assert plan_table(swapped, backend, PlanOptions()).decision.plan.status == "unchanged"
+                assert plan_table(swapped, backend, PlanOptions()).plan.status == "unchanged"
                 stored.rename({first: second, second: first})
             case _:
                 names = tuple(stored.current.schema.names)

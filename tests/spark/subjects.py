@@ -11,7 +11,7 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from support.builders import make_layout, make_work
 
-from zlayout.formats.base import Backend, Commit, Group, GroupFailed, Notify, Work
+from zlayout.formats.base import Backend, Commit, Group, GroupFailed, Notify, PlannedTable
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.iceberg.backend import IcebergBackend
 from zlayout.formats.iceberg.write.commit import Committer, write_groups
@@ -71,7 +71,7 @@ class SparkSubject:
         files: int | None = None,
         partitions: Iterable[int] | None = None,
         **changes: Any,
-    ) -> Work:
+    ) -> PlannedTable:
         """All files of the state (default: the present one) or of some of its partitions, one group for each.
 
         files: that each group becomes, `self.files` by default. changes: any other arguments of `make_work`.
@@ -90,7 +90,7 @@ class SparkSubject:
         }
         return make_work(layout or self.layout, self.name, **(settings | changes))
 
-    def execute(self, work: Work, notify: Notify = lambda _: None) -> Iterator[Commit | GroupFailed]:
+    def execute(self, work: PlannedTable, notify: Notify = lambda _: None) -> Iterator[Commit | GroupFailed]:
         return self.backend.execute(work, notify)
 
     def run(self, state: TableState | None = None, layout: Layout | None = None, **changes: Any) -> list[Any]:

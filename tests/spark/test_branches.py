@@ -72,15 +72,15 @@ def test_a_branch_is_laid_out_and_main_is_not_touched(main: IcebergSubject) -> N
         assert (commit.version, commit.rows) == (after.version, len(rows))
         assert audit.rows() == rows
         assert set(after.files.layout) == {0}
-        assert planned.decision.plan.branch == "audit"
-        assert planned.decision.plan.table == f"{main.name}@audit"
-        assert planned.decision.plan.version == planned.state.version != main.observe().version  # type: ignore[union-attr]
+        assert planned.plan.branch == "audit"
+        assert planned.plan.table == f"{main.name}@audit"
+        assert planned.plan.version == planned.state.version != main.observe().version  # type: ignore[union-attr]
         # the second plan is empty, and the work of the branch is not that of main
         made = snapshots(main)
         _, again = plan_and_apply(spec_of(audit), audit.backend)
         assert (again.commits, snapshots(main)) == ([], made)
         of_main = plan_table(spec_of(main), main.backend, OPTIONS)
-        assert of_main.decision.plan.status is Status.CHANGES
+        assert of_main.plan.status is Status.CHANGES
         assert of_main.state is not None
         assert main.backend.last_run(main.name, of_main.state) is None
         run = audit.backend.last_run(audit.name, after)
@@ -97,19 +97,19 @@ def test_records_of_branches_and_of_main_live_side_by_side(main: IcebergSubject)
     made = {first.commits[0].version, second.commits[0].version}
     assert state_property.listed(state) == made
     assert {snapshot for entry in state.values() for snapshot, _ in entry.baselines} == made
-    assert plan_table(spec_of(audit), audit.backend, OPTIONS).decision.plan.status is Status.UNCHANGED
+    assert plan_table(spec_of(audit), audit.backend, OPTIONS).plan.status is Status.UNCHANGED
     # a rollback on main returns to its own records, and those of the branch stay
     back = main.backend.undo(main.name, None)
     assert back.run_id == second.run_id
     main.backend.roll_back(back, "back", {}, lambda _: None)
-    assert plan_table(spec_of(main), main.backend, OPTIONS).decision.plan.status is Status.CHANGES
-    assert plan_table(spec_of(audit), audit.backend, OPTIONS).decision.plan.status is Status.UNCHANGED
+    assert plan_table(spec_of(main), main.backend, OPTIONS).plan.status is Status.CHANGES
+    assert plan_table(spec_of(audit), audit.backend, OPTIONS).plan.status is Status.UNCHANGED
     kept = state_property.parse(main.java_table().properties()[state_property.PROPERTY])
     assert {snapshot for entry in kept.values() for snapshot, _ in entry.baselines} == {first.commits[0].version}
     # when the branch is published, main is laid out without a rewrite
     main.sql(f"call ice.system.fast_forward('{main.identifier}', 'main', 'audit')")
     published = plan_table(spec_of(main), main.backend, OPTIONS)
-    assert published.decision.plan.status is Status.UNCHANGED
+    assert published.plan.status is Status.UNCHANGED
     assert (published.state.version, len(published.state.files.baselines)) == (first.commits[0].version, 1)
 
 
@@ -118,9 +118,9 @@ def test_a_rollback_of_main_keeps_the_records_of_a_branch_made_after_the_run(ice
     plan_and_apply(spec_of(iceberg), iceberg.backend)
     iceberg.sql(f"alter table {iceberg} create branch kept")
     iceberg.backend.roll_back(iceberg.backend.undo(iceberg.name, None), "back", {}, lambda _: None)
-    assert plan_table(spec_of(iceberg), iceberg.backend, OPTIONS).decision.plan.status is Status.CHANGES
+    assert plan_table(spec_of(iceberg), iceberg.backend, OPTIONS).plan.status is Status.CHANGES
     kept = iceberg.on("kept")
-    assert plan_table(spec_of(kept), kept.backend, OPTIONS).decision.plan.status is Status.UNCHANGED
+    assert plan_table(spec_of(kept), kept.backend, OPTIONS).plan.status is Status.UNCHANGED
 
 
 def test_concurrent_changes_of_the_branch_conflict_and_those_of_main_do_not(main: IcebergSubject) -> None:
@@ -216,7 +216,7 @@ def test_settings_of_the_whole_table_are_refused_on_a_branch(main: IcebergSubjec
     audit = main.on("audit")
     main.sql(f"alter table {main} set tblproperties ('write.metadata.metrics.column.a' = 'none')")
     with unchanged(main):
-        plan = plan_table(spec_of(audit), audit.backend, OPTIONS).decision.plan
+        plan = plan_table(spec_of(audit), audit.backend, OPTIONS).plan
         assert plan.status is Status.REFUSED
         (refusal,) = [d for d in plan.diagnostics if d.severity == "refused"]
         assert refusal.code == "ZL239"
@@ -236,7 +236,7 @@ def test_engine_native_rewrites_a_branch(main: IcebergSubject, curve: str) -> No
         assert [c.kind for c in applied.commits] == ["rewrite", "record"]
         assert applied.commits[0].version == audit.observe().version
         assert audit.rows() == rows
-        assert plan_table(spec, audit.backend, OPTIONS).decision.plan.status is Status.UNCHANGED
+        assert plan_table(spec, audit.backend, OPTIONS).plan.status is Status.UNCHANGED
 
 
 @pytest.mark.long
@@ -253,7 +253,7 @@ def test_row_ids_and_partitions_of_a_branch_are_kept(iceberg: IcebergSubject) ->
     # a column that is added later is seen on the branch, as on main
     iceberg.sql(f"alter table {iceberg} add column c int")
     assert audit.observe().column("c") is not None
-    assert plan_table(spec_of(audit), audit.backend, OPTIONS).decision.plan.status is Status.UNCHANGED
+    assert plan_table(spec_of(audit), audit.backend, OPTIONS).plan.status is Status.UNCHANGED
 
 
 @pytest.mark.long
@@ -264,7 +264,7 @@ def test_a_branch_with_several_partition_specs_is_accepted_on_its_own(main: Iceb
     with unchanged(main):
         plan_and_apply(spec_of(audit), audit.backend)
         assert audit.rows() == rows
-        assert plan_table(spec_of(audit), audit.backend, OPTIONS).decision.plan.status is Status.UNCHANGED
+        assert plan_table(spec_of(audit), audit.backend, OPTIONS).plan.status is Status.UNCHANGED
         properties = main.java_table().properties()
         assert properties["zlayout.accepted.audit"]
         assert "zlayout.accepted" not in properties
@@ -300,7 +300,7 @@ def test_engine_native_is_refused_while_main_has_no_snapshot(iceberg: IcebergSub
     audit.append(iceberg.spark.range(10).selectExpr("cast(id as int) a", "cast(id as int) b"))
     assert iceberg.observe().version == -1
     spec = replace(spec_of(audit), layout=replace(LAYOUT, engine="native", curve="linear"))
-    plan = plan_table(spec, audit.backend, OPTIONS).decision.plan
+    plan = plan_table(spec, audit.backend, OPTIONS).plan
     assert plan.status is Status.REFUSED
     assert "ZL229" in [d.code for d in plan.diagnostics]
     with pytest.raises(Refused, match=r"ZL229 .* while main has no snapshot"):

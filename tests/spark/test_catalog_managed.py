@@ -84,13 +84,13 @@ def test_the_newest_published_version_is_measured_and_the_table_is_refused_by_na
     managed.append()
     assert (managed.published(), managed.staged()) == ([f"{0:020}.json"], [f"{n:020}" for n in (1, 2)])
     spec = make_spec(make_layout("a", target_size=1 << 20), managed.table)
-    plan = plan_table(spec, managed.backend, PlanOptions()).decision.plan
+    plan = plan_table(spec, managed.backend, PlanOptions()).plan
     assert (plan.status, plan.files, [d.code for d in plan.diagnostics]) == ("unchanged", 0, ["ZL418"])
     managed.append()
     managed.append()
     assert (len(managed.published()), managed.staged()[-1]) == (4, f"{4:020}")
     planned = plan_table(spec, managed.backend, PlanOptions())
-    plan = planned.decision.plan
+    plan = planned.plan
     assert (plan.status, plan.files, plan.rows) == ("refused", 6, 3 * ROWS)
     assert {d.code for d in plan.diagnostics} >= {"ZL212", "ZL418"}
     assert "measured at version 3, the newest one in the log" in str(plan.diagnostics)
@@ -98,7 +98,7 @@ def test_the_newest_published_version_is_measured_and_the_table_is_refused_by_na
     assert columns.lower.null_count == 0
     log = sorted((managed.path / "_delta_log").rglob("*"))
     with pytest.raises(Refused, match="ZL212"):
-        list(managed.backend.execute(planned.decision.work(spec, "r"), lambda _: None))
+        list(managed.backend.execute(replace(planned, run_id="r"), lambda _: None))
     with pytest.raises(Refused, match="ZL212"):
         managed.backend.undo(managed.table, None)
     assert planned.state is not None
@@ -118,8 +118,8 @@ def test_delta_gives_no_transaction_by_location_if_the_refusal_were_missing(
     ordinary.append()
     spec = make_spec(make_layout("a", target_size=1 << 20), ordinary.table)
     planned = plan_table(spec, managed.backend, PlanOptions())
-    assert planned.decision.plan.status == "changes"
-    work = replace(planned.decision.work(spec, "r"), table=managed.table)
+    assert planned.plan.status == "changes"
+    work = replace(planned, run_id="r", spec=replace(spec, table=managed.table))
     before = managed.published(), managed.staged()
     state = replace(planned.state, location=str(managed.path)) if planned.state else None
     monkeypatch.setattr(DeltaBackend, "checked", lambda *_: state)

@@ -37,13 +37,13 @@ def test_plan_apply_empty_plan_and_conflict(
     arena.create(make_rows(contract.rows), contract.files)
     spec = contract.spec(arena)
     planned = contract.plan(arena, spec)
-    assert planned.decision.plan.status == "changes"
+    assert planned.plan.status == "changes"
     if isinstance(arena, NamedDeltaArena):
-        assert planned.decision.plan.storage_location == arena.path
+        assert planned.plan.storage_location == arena.path
 
     applied = contract.apply(arena, planned)
     assert [each.kind for each in applied.commits if each.kind == "rewrite"]
-    assert contract.plan(arena, spec).decision.plan.status == "unchanged"
+    assert contract.plan(arena, spec).plan.status == "unchanged"
     assert arena.rows().sort_by("id").equals(make_rows(contract.rows))
 
     location = arena.backend.observe(arena.table, ()).location

@@ -15,7 +15,7 @@ from zlayout.formats.delta.write.outcome import Log
 from zlayout.planner.actions import ChangeClustering, PropertyChange, PropertyReason, Reason, SetProperties
 from zlayout.planner.work import PlanOptions
 from zlayout.session.import_ import layout_from
-from zlayout.session.plan import Planned, plan_table
+from zlayout.session.plan import PlannedTable, plan_table
 from zlayout.session.results import result_of
 from zlayout.session.sampling import SAMPLE_BYTES, sampled
 from zlayout.spec.model import CLUSTERED_BY, Layout, LayoutSpec, Tolerance
@@ -49,20 +49,20 @@ def spec_of(table: DeltaSubject, layout: Layout = LAYOUT, **changes: Any) -> Lay
     return make_spec(layout, table.name, **changes)
 
 
-def planned(table: DeltaSubject, spec: LayoutSpec | None = None) -> Planned:
+def planned(table: DeltaSubject, spec: LayoutSpec | None = None) -> PlannedTable:
     return plan_table(spec or spec_of(table), table.backend, PlanOptions())
 
 
-def codes(plan: Planned) -> list[str]:
-    return [diagnostic.code for diagnostic in plan.decision.plan.diagnostics]
+def codes(plan: PlannedTable) -> list[str]:
+    return [diagnostic.code for diagnostic in plan.plan.diagnostics]
 
 
-def carried_out(table: DeltaSubject, plan: Planned) -> list[Commit]:
+def carried_out(table: DeltaSubject, plan: PlannedTable) -> list[Commit]:
     """Apply a plan, and check that exactly the planned files were replaced, by files with the same rows."""
     before, rows = set(table.observe().files.path.to_pylist()), table.rows()
-    outcomes = list(table.execute(plan.decision.work(plan.spec, f"run-{table.name.name}-{len(table.history())}")))
+    outcomes = list(table.execute(replace(plan, run_id=f"run-{table.name.name}-{len(table.history())}")))
     replaced = before - set(table.observe().files.path.to_pylist())
-    pinned = [path for group in plan.decision.groups for path in group.files.path.to_pylist()]
+    pinned = [path for group in plan.groups for path in group.files.path.to_pylist()]
     assert replaced == set(pinned)
     assert table.rows() == rows
     return [outcome for outcome in outcomes if isinstance(outcome, Commit)]
@@ -70,19 +70,19 @@ def carried_out(table: DeltaSubject, plan: Planned) -> list[Commit]:
 
 def test_a_clustered_table_is_laid_out_by_its_own_optimize(clustered: DeltaSubject) -> None:
     plan = planned(clustered)
-    assert [group.reason for group in plan.decision.plan.groups] == [Reason.NOT_LAID_OUT]
+    assert [group.reason for group in plan.plan.groups] == [Reason.NOT_LAID_OUT]
     assert codes(plan) == []
     (commit,) = carried_out(clustered, plan)
-    assert (commit.files_removed, commit.groups) == (6, tuple(g.id for g in plan.decision.groups))
+    assert (commit.files_removed, commit.groups) == (6, tuple(g.id for g in plan.groups))
     state = clustered.observe()
     assert (state.clustering, state.files.layout.tolist()) == (("a", "b"), [0] * len(state.files))
     assert state.files.layouts[0].settings == {CLUSTERED_BY: ["a", "b"]}
-    assert planned(clustered).decision.plan.status == "unchanged"
+    assert planned(clustered).plan.status == "unchanged"
     grow(clustered, 2)
     applied = apply_planned(planned(clustered), clustered.backend)
     assert (applied.exit_code, result_of(applied).rollback) == (0, "")
     other_order = replace(LAYOUT, columns=LAYOUT.columns[::-1])
-    assert planned(clustered, spec_of(clustered, other_order)).decision.plan.status == "unchanged"
+    assert planned(clustered, spec_of(clustered, other_order)).plan.status == "unchanged"
     text = layout_from(replace(clustered.project, layouts=()), clustered.name, clustered.backend, ()).text
     assert "engine: native" in text
     assert "columns: [a, b]" in text
@@ -95,7 +95,7 @@ def test_a_sample_predicts_what_optimize_leaves(table: DeltaSubject, columns: tu
     spec = spec_of(table, make_layout(*columns, curve="hilbert", target_size=8_000, engine="native"))
     for _ in range(2):  # the second time, the ZCube is clustered again with the new files
         plan = planned(table, spec)
-        decision = sampled(spec, plan.state, plan.decision, table.backend, SAMPLE_BYTES)
+        decision = sampled(plan, table.backend, SAMPLE_BYTES)
         predicted = [column.predicted for column in decision.plan.columns]
         carried_out(table, plan)
         files = table.observe(*columns).files
@@ -117,10 +117,10 @@ def test_the_planned_files_are_those_that_optimize_takes(
     for files in (1, 5, 2, 9):
         grow(clustered, files)
         plan = planned(clustered, spec)
-        assert plan.decision.plan.groups, "the new files are more than the tolerance"
+        assert plan.plan.groups, "the new files are more than the tolerance"
         carried_out(clustered, plan)
-        sizes.append(plan.decision.plan.groups[0].files)
-        again = planned(clustered, spec).decision.plan
+        sizes.append(plan.plan.groups[0].files)
+        again = planned(clustered, spec).plan
         assert (again.status, again.groups) == ("unchanged", ())
     cubes = set(clustered.observe().files.group.tolist())
     assert len(cubes) > 2
@@ -132,14 +132,14 @@ def test_declared_columns_are_altered_and_all_files_clustered_again(clustered: D
     grow(clustered, 1)
     spec = spec_of(clustered, make_layout("b", curve="hilbert", target_size=8_000, engine="native"))
     plan = planned(clustered, spec)
-    change, *groups = plan.decision.plan.actions
+    change, *groups = plan.plan.actions
     assert isinstance(change, ChangeClustering)
     assert (change.before, change.after) == (("a", "b"), ("b",))
     assert [group.reason for group in groups] == [Reason.LAYOUT_CHANGED]
     settings, _ = carried_out(clustered, plan)
     assert settings.kind == "settings"
     assert clustered.sql(f"describe detail {clustered}").first()["clusteringColumns"] == ["b"]
-    assert planned(clustered, spec).decision.plan.status == "unchanged"
+    assert planned(clustered, spec).plan.status == "unchanged"
     assert {row.operation for row in clustered.history().values()} >= {"CLUSTER BY", "OPTIMIZE"}
 
 
@@ -184,7 +184,7 @@ def test_columns_that_change_while_optimize_runs_are_reported(
 
     monkeypatch.setattr(Log, "run", and_alter)
     rows = clustered.rows()
-    *_, failure = clustered.execute(plan.decision.work(plan.spec, "run"))
+    *_, failure = clustered.execute(replace(plan, run_id="run"))
     assert isinstance(failure, GroupFailed)
     assert "were changed while OPTIMIZE ran" in str(failure.error)
     assert clustered.rows() == rows
@@ -199,11 +199,11 @@ def test_what_clustering_excludes_is_refused_by_name(clustered: DeltaSubject) ->
     }
     clustered.sql(f"alter table {clustered} add columns (c int, d int)")
     for text, spec in refused.items():
-        found = planned(clustered, spec).decision.plan
+        found = planned(clustered, spec).plan
         assert found.status == "refused"
         assert [text in d.message for d in found.diagnostics if d.code == "ZL211"] == [True]
     partitioned = replace(native, partition_by=(PartitionField("c"),))
-    found = plan_table(partitioned, clustered.backend, PlanOptions(allow_full_rewrite=True)).decision.plan
+    found = plan_table(partitioned, clustered.backend, PlanOptions(allow_full_rewrite=True)).plan
     assert "partition_by cannot change" in str(found.diagnostics)
     with pytest.raises(Refused, match=r"ZL211 .*rollback"):
         clustered.backend.undo(clustered.name, None)
@@ -214,7 +214,7 @@ def test_deleted_rows_that_optimize_keeps_are_no_endless_plan(clustered: DeltaSu
     clustered.sql(f"alter table {clustered} set tblproperties ('delta.enableDeletionVectors' = 'true')")
     clustered.sql(f"delete from {clustered} where id % 3 = 0")
     plan = planned(clustered)
-    assert plan.decision.plan.groups == ()
+    assert plan.plan.groups == ()
     assert "ZL409" in codes(plan)
 
 
@@ -236,7 +236,7 @@ def test_names_and_clustering_are_found_after_renames_and_in_checkpoints(table: 
     assert table.observe().clustering == ("s.`x.y`", "c")
     renamed = spec_of(table, replace(layout, columns=make_layout("s.`x.y`", "c").columns))
     carried_out(table, planned(table, renamed))
-    assert planned(table, renamed).decision.plan.status == "unchanged"
+    assert planned(table, renamed).plan.status == "unchanged"
 
 
 def test_a_table_after_cluster_by_none_is_laid_out_by_engine_zlayout(clustered: DeltaSubject) -> None:
@@ -244,16 +244,16 @@ def test_a_table_after_cluster_by_none_is_laid_out_by_engine_zlayout(clustered: 
     clustered.sql(f"alter table {clustered} cluster by none")
     grow(clustered, 6)
     assert clustered.observe().clustering == ()
-    assert "excludes OPTIMIZE ZORDER BY" in str(planned(clustered).decision.plan.diagnostics)
+    assert "excludes OPTIMIZE ZORDER BY" in str(planned(clustered).plan.diagnostics)
     spec = spec_of(clustered, make_layout("a", "b", target_size=8_000))
     carried_out(clustered, planned(clustered, spec))
-    assert planned(clustered, spec).decision.plan.status == "unchanged"
+    assert planned(clustered, spec).plan.status == "unchanged"
     rows = clustered.rows()
     clustered.sql(f"alter table {clustered} cluster by (a)")
     clustered.sql(f"optimize {clustered}")
     assert clustered.rows() == rows
     by_a = spec_of(clustered, make_layout("a", target_size=8_000, engine="native"))
-    assert planned(clustered, by_a).decision.plan.status == "unchanged"
+    assert planned(clustered, by_a).plan.status == "unchanged"
 
 
 def test_a_column_that_cannot_cluster_is_an_error_of_delta_and_changes_nothing(clustered: DeltaSubject) -> None:
@@ -263,9 +263,9 @@ def test_a_column_that_cannot_cluster_is_an_error_of_delta_and_changes_nothing(c
     with pytest.raises(EngineError, match=r"ZL314 .*changing the clustering columns"):
         carried_out(clustered, plan)
     assert clustered.observe().version == version
-    work = plan.decision.work(plan.spec, "run")
+    work = replace(plan, run_id="run")
     note = PropertyChange("note", None, "x", PropertyReason.NO_STATISTICS, "flag")
     with pytest.raises(EngineError, match=r"ZL314 .*changing the clustering columns"):
-        list(clustered.execute(replace(work, actions=(SetProperties((note,)), *work.actions))))
+        list(clustered.execute(work.with_actions(SetProperties((note,)), *work.plan.actions)))
     assert clustered.history()[version + 1].operation == "SET TBLPROPERTIES"
     assert clustered.observe().version == version + 1

@@ -24,7 +24,7 @@ def append(table: SparkSubject, first: int, rows: int) -> None:
 
 
 def plan(table: SparkSubject, *columns: str) -> TablePlan:
-    return plan_table(spec_of(table, *columns), table.backend, PlanOptions()).decision.plan
+    return plan_table(spec_of(table, *columns), table.backend, PlanOptions()).plan
 
 
 def check_renames(table: SparkSubject) -> None:
@@ -68,7 +68,7 @@ def test_a_writer_of_the_old_spec_is_one_move_each_time(iceberg: IcebergSubject)
         late = table.spark.range(first, first + 200, 1, 1).selectExpr("cast(id as int) id", *keys)
         late.writeTo(str(table.name)).option("output-spec-id", "0").append()
         planned, applied = plan_and_apply(spec, table.backend)
-        found = [(g.files, g.reason) for g in planned.decision.plan.groups]
+        found = [(g.files, g.reason) for g in planned.plan.groups]
         assert found == [(1, Reason.PARTITIONING_CHANGED)]
         assert applied.after.status == "unchanged"
         properties = table.backend.observe(table.name, ()).properties

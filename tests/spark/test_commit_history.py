@@ -1,7 +1,6 @@
 """What other tools read of a rewrite: operation metrics and commit properties."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ PROPERTIES = {"team": "data", "git_commit": 'quote \' and "✓"'}
 
 def audited(table: Any, engine: str = "zlayout", files: int = 2) -> list[Any]:
     layout = make_layout("a", "b", engine=engine, curve="zorder" if engine == "native" else "kd")
-    work = replace(table.work(layout=layout, files=files), commit_properties=PROPERTIES)
+    work = table.work(layout=layout, files=files, commit_properties=PROPERTIES)
     return [event for event in table.execute(work) if event.kind == "rewrite"]
 
 

@@ -13,7 +13,7 @@ from support.builders import make_layout, make_spec
 from zlayout.formats.base import GroupFailed
 from zlayout.planner.actions import Reason
 from zlayout.planner.work import PlanOptions
-from zlayout.session.plan import Planned
+from zlayout.session.plan import PlannedTable
 from zlayout.session.results import Applied
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import PartitionField
@@ -29,7 +29,7 @@ def spec_of(arena: SparkArena, share: float = 0.4, **changes: object) -> LayoutS
     return make_spec(make_layout(target_size=size, curve="linear", engine=arena.engine), arena.table, **changes)
 
 
-def plan(arena: SparkArena, spec: LayoutSpec) -> Planned:
+def plan(arena: SparkArena, spec: LayoutSpec) -> PlannedTable:
     return Contract().plan(arena, spec)
 
 
@@ -55,7 +55,7 @@ both_formats = pytest.mark.parametrize("arena", [(kind, "zlayout", "linear") for
 def test_small_files_and_deletes_are_packed_once(arena: SparkArena) -> None:
     arena.create(make_rows(ROWS), FILES)
     spec = spec_of(arena)
-    decision = plan(arena, spec).decision
+    decision = plan(arena, spec)
     assert [g.reason for g in decision.plan.groups] == [Reason.SMALL_FILES]
     assert decision.plan.columns == ()
     done = apply(arena, spec)
@@ -67,7 +67,7 @@ def test_small_files_and_deletes_are_packed_once(arena: SparkArena) -> None:
 
     large = paths(arena)
     arena.append(make_rows(20, start=ROWS))
-    assert plan(arena, spec).decision.plan.status == "unchanged", "one straggler rewrites nothing"
+    assert plan(arena, spec).plan.status == "unchanged", "one straggler rewrites nothing"
     arena.append(make_rows(20, start=ROWS + 20))
     arena.append(make_rows(20, start=ROWS + 40))
     apply(arena, spec)
@@ -80,9 +80,9 @@ def test_files_with_many_deleted_rows_are_rewritten_alone(arena: SparkArena) -> 
     arena.create(make_rows(ROWS), 4)
     spec = spec_of(arena, 0.25)
     kept = paths(arena)
-    assert plan(arena, spec).decision.plan.status == "unchanged"
+    assert plan(arena, spec).plan.status == "unchanged"
     arena.delete_below(ROWS // 5)
-    decision = plan(arena, spec).decision
+    decision = plan(arena, spec)
     assert {g.reason for g in decision.plan.groups} == {Reason.DELETED_ROWS}
     apply(arena, spec)
     assert arena.backend.observe(arena.table, ()).files.deleted.sum() == 0
@@ -119,7 +119,7 @@ def test_a_layout_that_ordered_the_table_is_left_as_it_is(arena: SparkArena) -> 
     ordered = Contract().spec(arena)
     Contract().apply(arena, Contract().plan(arena, replace(ordered, layout=replace(ordered.layout, curve="kd"))))
     spec = replace(ordered, layout=make_layout(target_size=ordered.layout.target_size, curve="linear"))
-    assert plan(arena, spec).decision.plan.status == "unchanged"
+    assert plan(arena, spec).plan.status == "unchanged"
 
 
 @both_formats
@@ -131,10 +131,10 @@ def test_a_changed_partitioning_moves_the_rows(arena: SparkArena) -> None:
     found = arena.backend.observe(arena.table, ()).files
     assert sorted(p.values for p in found.partitions) == [("east",), ("north",), ("west",)]
     assert by_id(arena).select(["id", "a", "b", "region"]) == make_rows(ROWS)
-    assert plan(arena, spec).decision.plan.status == "unchanged"
+    assert plan(arena, spec).plan.status == "unchanged"
 
 
-def _allowing(arena: SparkArena, spec: LayoutSpec) -> Planned:
+def _allowing(arena: SparkArena, spec: LayoutSpec) -> PlannedTable:
     from zlayout.session.plan import plan_table
 
     return plan_table(spec, arena.backend, PlanOptions(allow_full_rewrite=True))
@@ -153,7 +153,7 @@ def test_rows_deleted_before_the_commit_stay_deleted(arena: SparkArena, monkeypa
     assert len(left) < ROWS
     expected = make_rows(ROWS)
     assert left == expected.filter(pc.is_in(expected["id"], left["id"]))
-    assert plan(arena, spec).decision.plan.status == "unchanged"
+    assert plan(arena, spec).plan.status == "unchanged"
 
 
 @both_formats
@@ -167,7 +167,7 @@ def test_a_budget_packs_a_part_and_the_next_run_the_rest(arena: SparkArena) -> N
     size = arena.backend.observe(arena.table, ()).files.bytes
     budget = int(size.sum() // 2)
     part = plan_table(spec, arena.backend, PlanOptions(max_rewrite_bytes=budget))
-    assert 0 < part.decision.plan.rewrite_bytes <= budget
+    assert 0 < part.plan.rewrite_bytes <= budget
     done = apply_planned(part, arena.backend)
     assert done.error is None
     assert by_id(arena) == make_rows(ROWS)

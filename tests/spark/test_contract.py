@@ -31,6 +31,6 @@ def test_iceberg_adds_declared_partition_fields_behind_those_it_has(arena: Icebe
     contract.apply(arena, contract.plan(arena, spec))
     assert arena.backend.observe(arena.table, ()).partition_fields == (region, bucket)
     after = contract.plan(arena, spec)
-    assert after.decision.plan.status == "unchanged"
+    assert after.plan.status == "unchanged"
     assert contract.apply(arena, after).commits == []
     assert arena.rows().num_rows == contract.rows

@@ -1,7 +1,5 @@
 """Keys that agree in more characters than the formats keep in a bound: one apply makes them worth skipping by."""
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -52,7 +50,7 @@ def test_one_apply_makes_bounds_distinct(arena: SparkArena) -> None:
     assert _queried(arena, before.state) == [FILES] * 3
 
     name, value = PROPERTY[before.state.format]
-    plan = before.decision.plan
+    plan = before.plan
     assert [(p.name, p.before, p.after) for p in plan.properties] == [(name, None, value)]
     assert "ZL406" in _codes(plan)
 
@@ -61,10 +59,10 @@ def test_one_apply_makes_bounds_distinct(arena: SparkArena) -> None:
     assert after.state.properties[name] == value
     url = after.state.column("url")
     assert url.bound_length == 256
-    assert after.decision.plan.status == "unchanged"
-    assert _codes(after.decision.plan) == set()
+    assert after.plan.status == "unchanged"
+    assert _codes(after.plan) == set()
     assert _queried(arena, after.state) == [1, 1, 1]
-    (column,) = after.decision.plan.columns
+    (column,) = after.plan.columns
     assert column.truncated == 0
     assert column.touched == pytest.approx(column.floor, rel=0.05)
 
@@ -79,17 +77,17 @@ def test_a_sample_makes_bounds_as_long_as_they_need_to_be(arena: SparkArena) -> 
     arena.create(ROWS, FILES)
     spec = contract.spec(arena, ("url",))
     before = contract.plan(arena, spec)
-    decision = sampled(spec, before.state, before.decision, arena.backend, SAMPLE_BYTES, planning=True)
+    decision = sampled(before, arena.backend, SAMPLE_BYTES, planning=True)
     (change,) = decision.plan.properties
     name, value = PROPERTY[before.state.format]
     assert (change.name, change.after) == (name, value.replace("256", "112"))  # 84 characters differ, and a margin
-    contract.apply(arena, replace(before, decision=decision))
+    contract.apply(arena, decision)
     after = contract.plan(arena, spec)
     assert after.state.properties[name] == change.after
-    assert after.decision.plan.status == "unchanged"
+    assert after.plan.status == "unchanged"
     assert _queried(arena, after.state) == [1, 1, 1]
     arena.append(urls(4000, start=4000), FILES)
-    assert contract.plan(arena, spec).decision.plan.properties == ()
+    assert contract.plan(arena, spec).plan.properties == ()
 
 
 def test_identical_beginnings_of_a_thousand_characters_end_in_an_empty_plan(arena: SparkArena) -> None:
@@ -99,8 +97,8 @@ def test_identical_beginnings_of_a_thousand_characters_end_in_an_empty_plan(aren
     spec = contract.spec(arena, ("url",))
     contract.apply(arena, contract.plan(arena, spec))
     after = contract.plan(arena, spec)
-    assert after.decision.plan.status == "unchanged"
-    assert _codes(after.decision.plan) == {"ZL406"}
+    assert after.plan.status == "unchanged"
+    assert _codes(after.plan) == {"ZL406"}
     assert _queried(arena, after.state, long)[0] == len(after.state.files)
     assert contract.apply(arena, after).commits == []
 
@@ -111,17 +109,17 @@ def test_a_laid_out_table_is_rewritten_once_for_its_bounds(arena: SparkArena) ->
     arena.create(ROWS, FILES)
     spec = contract.spec(arena, ("url",))
     first = contract.plan(arena, spec)
-    plan = first.decision.plan
-    short = replace(first, decision=replace(first.decision, plan=replace(plan, actions=plan.groups)))
+    plan = first.plan
+    short = first.with_actions(*plan.groups)
     contract.apply(arena, short)
     cut = contract.plan(arena, spec)
     assert _queried(arena, cut.state) == [len(cut.state.files)] * 3
-    assert {g.reason for g in cut.decision.plan.groups} == {Reason.BOUNDS_TRUNCATED}
-    assert len(cut.decision.plan.properties) == 1
+    assert {g.reason for g in cut.plan.groups} == {Reason.BOUNDS_TRUNCATED}
+    assert len(cut.plan.properties) == 1
     contract.apply(arena, cut)
     done = contract.plan(arena, spec)
     assert done.state is not None
-    assert done.decision.plan.status == "unchanged"
+    assert done.plan.status == "unchanged"
     assert _queried(arena, done.state) == [1, 1, 1]
 
 

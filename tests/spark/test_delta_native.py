@@ -16,7 +16,7 @@ from spark.subjects import DeltaSubject
 from support.builders import make_layout, make_spec
 
 from zlayout.errors import CommitConflict, EngineError, Refused
-from zlayout.formats.base import Commit, GroupFailed, Stage, Work
+from zlayout.formats.base import Commit, GroupFailed, PlannedTable, Stage
 from zlayout.formats.delta.write import optimize as native
 from zlayout.formats.delta.write import repartition
 from zlayout.formats.delta.write.jvm import DeltaJvm
@@ -46,7 +46,7 @@ def grid(table: DeltaSubject, count: int = 4000) -> None:
 
 
 @pytest.fixture
-def optimized(table: DeltaSubject) -> tuple[list[Any], TableState, Work]:
+def optimized(table: DeltaSubject) -> tuple[list[Any], TableState, PlannedTable]:
     """The outcomes of one run on a table with every feature that must survive, the state before it, and its work."""
     table.sql(f"create table {table} (id bigint, a int, b int, p int) using delta tblproperties({MAPPED})")
     grid(table)
@@ -321,5 +321,5 @@ def test_a_table_that_must_not_be_repartitioned_is_refused(table: DeltaSubject) 
     with pytest.raises(Refused, match=r"ZL214 .*delta\.appendOnly"):
         table.run(state, partition_by=(PartitionField("a"),))
     spec = make_spec(replace(LAYOUT, columns=(ZorderColumn("b"),)), table.name, partition_by=(PartitionField("a"),))
-    plan = plan_table(spec, table.backend, PlanOptions(allow_full_rewrite=True)).decision.plan
+    plan = plan_table(spec, table.backend, PlanOptions(allow_full_rewrite=True)).plan
     assert (plan.status, [(d.code, d.location) for d in plan.diagnostics]) == ("refused", [("ZL214", spec.location)])

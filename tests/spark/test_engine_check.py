@@ -21,7 +21,7 @@ from zlayout.rewrite import engine
 from zlayout.rewrite import engine as self_test
 from zlayout.rewrite.engine import by_hash, to_partitions
 from zlayout.session.apply import apply_table
-from zlayout.session.plan import Planned, plan_table
+from zlayout.session.plan import PlannedTable, plan_table
 from zlayout.session.results import Applied, new_run
 from zlayout.spark import versions
 from zlayout.spark.arrow import to_arrow
@@ -42,7 +42,7 @@ def older(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(self_test, "failed_self_test", lambda _: "7 of 600 rows are in other files than expected")
 
 
-def _apply(arena: SparkArena, planned: Planned) -> tuple[Applied, list[str]]:
+def _apply(arena: SparkArena, planned: PlannedTable) -> tuple[Applied, list[str]]:
     applied = new_run(planned)
     announced: list[str] = []
     apply_table(
@@ -114,7 +114,7 @@ def test_native_does_the_work_of_zlayout_and_the_next_plan_is_empty(arena: Spark
     # engine native records in a commit of its own, engine zlayout in the commit of the rewrite
     assert [c.kind for c in applied.commits] == ["rewrite", "record"]
     after = contract.plan(arena, spec)
-    assert after.decision.plan.status == "unchanged"
+    assert after.plan.status == "unchanged"
     assert after.state is not None
     assert {r.layout_id for r in after.state.files.layouts} == {spec.layout.layout_id}
     assert arena.rows().sort_by("id").combine_chunks() == ROWS
@@ -178,9 +178,9 @@ def test_work_on_part_of_a_partition_is_refused_not_widened(arena: SparkArena, o
     contract = Contract()
     arena.create(ROWS, contract.files)
     planned = contract.plan(arena, contract.spec(arena))
-    work = planned.decision.work(planned.spec, "run")
+    work = replace(planned, run_id="run")
     group = work.groups[0]
-    some = replace(work, pinned={group.id: group.files.take([0, 1, 2])}, covers_table=False)
+    some = replace(work, pinned={group.id: group.files.take([0, 1, 2])})
     version = arena.backend.observe(arena.table, ()).version
     with pytest.raises(
         Refused, match=r"ZL2(16|24).* 5 files in them are not part of this work.*cannot run in this session"

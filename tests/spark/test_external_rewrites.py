@@ -42,9 +42,9 @@ def test_spark_s_own_rewrite_is_named_and_zlayout_s_is_not(arena: SparkArena) ->
     expected = "OPTIMIZE ZORDER BY (id)" if arena.format == "delta" else "replace (a rewrite of data files)"
     assert rewrite.operation == expected
     assert "spark" in rewrite.engine.lower()
-    (note,) = (d for d in after.decision.plan.diagnostics if d.code == "ZL431")
+    (note,) = (d for d in after.plan.diagnostics if d.code == "ZL431")
     assert note.message.startswith(
         f"since the last rewrite by zlayout, files were rewritten by {expected} at version {rewrite.version} ("
     )
     contract.apply(arena, after)
-    assert contract.plan(arena, spec).decision.plan.status == "unchanged"
+    assert contract.plan(arena, spec).plan.status == "unchanged"

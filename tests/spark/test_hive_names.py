@@ -86,4 +86,4 @@ def test_tables_of_spark_are_planned_and_applied_by_name(
         applied = apply_planned(plan_table(spec, backend, OPTIONS), backend)
         assert applied.error is None
         assert [commit.kind for commit in applied.commits] == ["rewrite"]
-        assert plan_table(spec, backend, OPTIONS).decision.plan.status == "unchanged"
+        assert plan_table(spec, backend, OPTIONS).plan.status == "unchanged"

@@ -54,7 +54,7 @@ def delete_equal(table: IcebergSubject, gone: list[int], spec_id: int = 0, parti
 def apply(table: IcebergSubject) -> tuple[TablePlan, TablePlan]:
     """The plan, and the plan after it was applied."""
     planned, applied = plan_and_apply(make_spec(table.layout, table.name), table.backend, verify="full")
-    return planned.decision.plan, applied.after
+    return planned.plan, applied.after
 
 
 @pytest.mark.parametrize("version", [2, 3])

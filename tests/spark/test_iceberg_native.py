@@ -15,7 +15,7 @@ from zlayout.formats.base import Commit, GroupFailed
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.write import native
 from zlayout.formats.iceberg.write.settings import change_settings
-from zlayout.planner.work import Group, Work
+from zlayout.planner.work import Group, PlannedTable
 from zlayout.spec.layouts import parse_partition_key
 from zlayout.spec.model import Layout
 from zlayout.table.digests import digests_of
@@ -34,7 +34,7 @@ def table(iceberg: IcebergSubject) -> IcebergSubject:
     return replace(iceberg, layout=layout("a", "b"))
 
 
-def run(table: IcebergSubject, work: Work) -> list[Any]:
+def run(table: IcebergSubject, work: PlannedTable) -> list[Any]:
     """Carry out the work, of which no group may fail, and return all commits."""
     done = list(table.execute(work))
     assert [item for item in done if isinstance(item, GroupFailed)] == []

@@ -28,10 +28,10 @@ def test_delta(delta: DeltaSubject, engine: str) -> None:
     rows, before = table.rows("id, a, b, p"), sorted(decoy.rglob("*"))
     spec = make_spec(replace(LAYOUT, curve="zorder", engine=engine), table.name)
     planned, applied = plan_and_apply(spec, table.backend, verify="full")
-    assert (planned.decision.plan.rows, applied.after.status) == (len(rows), "unchanged")
+    assert (planned.plan.rows, applied.after.status) == (len(rows), "unchanged")
     assert table.rows("id, a, b, p") == rows
     assert all((table.path / unquote(file)).exists() for file in table.observe().files.path.to_pylist())
-    decision = sampled(spec, planned.state, planned.decision, table.backend, SAMPLE_BYTES)
+    decision = sampled(planned, table.backend, SAMPLE_BYTES)
     assert "ZL410" not in [d.code for d in decision.plan.diagnostics]
     undo = table.backend.undo(table.name, None)
     table.backend.roll_back(undo, "undo", {}, lambda _: None)
@@ -56,8 +56,8 @@ def test_iceberg(iceberg: IcebergSubject, engine: str) -> None:
     planned, applied = plan_and_apply(spec, table.backend, verify="full")
     state = table.observe("a")
     assert "a%20b" in state.location
-    assert (planned.decision.plan.rows, applied.after.status) == (1200, "unchanged")
-    decision = sampled(spec, planned.state, planned.decision, table.backend, SAMPLE_BYTES)
+    assert (planned.plan.rows, applied.after.status) == (1200, "unchanged")
+    decision = sampled(planned, table.backend, SAMPLE_BYTES)
     assert "ZL410" not in [d.code for d in decision.plan.diagnostics]
     assert spark.table(quoted).count() == 1200
     assert unreferenced(table.project.catalogs[table.name.catalog], table.name) == []

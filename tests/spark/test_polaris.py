@@ -104,7 +104,7 @@ def test_a_rewrite_that_polaris_undoes_is_planned_again(arena: IcebergArena, pol
     spec = contract.spec(arena, ("a",), partition_by=REGION)
     contract.apply(arena, contract.plan(arena, spec))
     arena.append(make_rows(contract.rows, start=contract.rows), 4)
-    waiting = contract.plan(arena, spec).decision.plan
+    waiting = contract.plan(arena, spec).plan
     before = arena.backend.observe(arena.table, ())
     assert before.properties[accepted.PROPERTY] == accepted.acceptance(spec)
     paths = before.files.path.to_pylist()
@@ -114,7 +114,7 @@ def test_a_rewrite_that_polaris_undoes_is_planned_again(arena: IcebergArena, pol
 
     contract.apply(arena, contract.plan(arena, spec))
     undone = arena.backend.observe(arena.table, ())
-    assert contract.plan(arena, spec).decision.plan.status == "unchanged"
+    assert contract.plan(arena, spec).plan.status == "unchanged"
     polaris.commit(jvm.load(arena.table).operations(), request)
 
     arena.sql(f"REFRESH TABLE {arena}")
@@ -124,8 +124,8 @@ def test_a_rewrite_that_polaris_undoes_is_planned_again(arena: IcebergArena, pol
     assert accepted.PROPERTY in jvm.load(arena.table).properties()
     assert after.properties[accepted.PROPERTY] == ""
     planned = contract.plan(arena, spec)
-    assert planned.decision.plan.status == waiting.status == "changes"
-    assert planned.decision.plan.decay
+    assert planned.plan.status == waiting.status == "changes"
+    assert planned.plan.decay
     contract.apply(arena, planned)
-    assert contract.plan(arena, spec).decision.plan.status == "unchanged"
+    assert contract.plan(arena, spec).plan.status == "unchanged"
     assert sorted(arena.rows()["id"].to_pylist()) == kept

@@ -9,7 +9,7 @@ from spark.arenas import DeltaArena, IcebergArena, SparkArena
 
 from zlayout.planner import document
 from zlayout.planner.work import PlanOptions
-from zlayout.session.plan import Planned, as_plan, plan_tables
+from zlayout.session.plan import PlannedTable, as_plan, plan_tables
 from zlayout.session.plan_file import check_saved
 from zlayout.spec.model import Tolerance
 
@@ -28,7 +28,7 @@ def test_partitions_that_no_query_reads_wait_and_the_next_plan_is_empty(arena: S
     def ask(region: str) -> None:
         workload.write_text(f"SELECT * FROM {arena.table.name} WHERE region = '{region}' AND a = 500;\n")
 
-    def planned() -> Planned:
+    def planned() -> PlannedTable:
         (found,) = plan_tables([spec], {spec.table.catalog: arena.backend})
         return found
 
@@ -48,12 +48,12 @@ def test_partitions_that_no_query_reads_wait_and_the_next_plan_is_empty(arena: S
     assert sum(c.files_removed for c in applied.commits) == saved.groups[0].files
     assert applied.exit_code == 0
     ask("north")
-    after = planned().decision.plan
+    after = planned().plan
     assert (after.status, after.rarely_read) == ("unchanged", saved.rarely_read)
     expected = pa.concat_tables([make_rows(contract.rows), appended])
     assert arena.rows().sort_by("id").equals(expected.combine_chunks())
 
     ask("west")
     contract.apply(arena, planned())
-    after = planned().decision.plan
+    after = planned().plan
     assert (after.status, after.rarely_read.partition_numbers) == ("unchanged", (1,))

@@ -26,7 +26,7 @@ from zlayout.errors import TableError
 from zlayout.formats.iceberg.backend import IcebergBackend
 from zlayout.formats.iceberg.write.staging import Staged
 from zlayout.planner.work import PlanOptions
-from zlayout.session.plan import Planned, plan_table
+from zlayout.session.plan import PlannedTable, plan_table
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.client_options import spark_catalog_conf
 from zlayout.spec.load import load_project
@@ -49,7 +49,7 @@ class Access:
     spark: SparkSession
 
     @property
-    def planned(self) -> Planned:
+    def planned(self) -> PlannedTable:
         spec = make_spec(make_layout("a", "b", target_size=16 * 1024), self.table)
         return plan_table(spec, self.backend, OPTIONS)
 
@@ -111,7 +111,7 @@ def test_tokens_and_credentials_that_end_during_a_rewrite_are_renewed(
     with access_to(rest, s3, runtime, tmp_path, monkeypatch, "vending", seconds=SECONDS) as access:
         fill(access)
         planned = access.planned
-        assert planned.decision.plan.status == "changes"
+        assert planned.plan.status == "changes"
         asked = len(access.vending.asked)
         with monkeypatch.context() as patched:
             expired = expire_during_the_rewrite(access, patched)
@@ -121,7 +121,7 @@ def test_tokens_and_credentials_that_end_during_a_rewrite_are_renewed(
         assert [commit.kind for commit in applied.commits] == ["rewrite"]
         during = access.vending.asked[asked:]
         assert f"GET /v1/{PREFIX}/namespaces/of_vending/tables/t/credentials" in during
-        assert access.planned.decision.plan.status == "unchanged"
+        assert access.planned.plan.status == "unchanged"
         assert unreferenced(access.catalog, access.table) == []
         assert access.ids() == list(range(ROWS))
 
@@ -189,5 +189,5 @@ def test_credentials_that_nothing_renews_fail_before_the_commit(
         assert (diagnostic.code, applied.commits) == ("ZL314", [])
         assert "the credentials expired" in diagnostic.hint
         assert apply_planned(access.planned, access.backend, OPTIONS).error is None
-        assert access.planned.decision.plan.status == "unchanged"
+        assert access.planned.plan.status == "unchanged"
         assert access.ids() == list(range(ROWS))

@@ -55,7 +55,7 @@ def live(table: DeltaSubject) -> dict[str, Any]:
 
 def planned(spec: LayoutSpec, table: SparkSubject) -> Any:
     """What a plan states about the table, without the version that it was made from."""
-    plan = plan_table(spec, table.backend, PlanOptions()).decision.plan
+    plan = plan_table(spec, table.backend, PlanOptions()).plan
     return plan.status, plan.actions, plan.columns, plan.diagnostics, plan.size_histogram
 
 

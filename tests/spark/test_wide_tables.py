@@ -35,7 +35,7 @@ def test_a_key_far_behind_gets_statistics(arena: SparkArena) -> None:
     before = contract.plan(arena, spec)
     key = before.state.column(KEY)
     assert not key.stats
-    (change,) = before.decision.plan.properties
+    (change,) = before.plan.properties
     if before.state.format == "delta":
         # 32 columns have statistics, one of which is a boolean without min and max
         listed = ["`id`", *(f"`c{at}`" for at in range(30)), f"`{KEY}`"]
@@ -43,7 +43,7 @@ def test_a_key_far_behind_gets_statistics(arena: SparkArena) -> None:
     contract.apply(arena, before)
 
     after = contract.plan(arena, spec)
-    assert after.decision.plan.status == "unchanged"
+    assert after.plan.status == "unchanged"
     names = (KEY, "c0", "c29", "c30", "c119", "c121")
     state = arena.backend.observe(arena.table, names)
     bounded = {name for name in names if state.files.bounds[name].lower.null_count < len(state.files)}

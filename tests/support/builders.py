@@ -18,7 +18,8 @@ from zlayout.planner.actions import (
     SetProperties,
     VersionIs,
 )
-from zlayout.planner.work import Group, Work, rewrite_group
+from zlayout.planner.model import Status, TablePlan
+from zlayout.planner.work import Group, PlannedTable, rewrite_group
 from zlayout.predicate.model import Compare
 from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
 from zlayout.table.partition import Partition, PartitionField
@@ -140,7 +141,8 @@ def make_work(
     run_id: str = "run",
     verify: Literal["gate", "full"] = "gate",
     partition_timezone: str = "",
-) -> Work:
+    commit_properties: Mapping[str, str] = {},
+) -> PlannedTable:
     """Return a work with the actions that do this. requirements: besides the version that was planned from."""
     actions: list[Action] = []
     if properties:
@@ -152,15 +154,21 @@ def make_work(
         after = tuple(map(str, partition_by))
         actions.append(ChangePartitioning(before=(), after=after, full_rewrite=False, location=None))
     actions += [rewrite_group(g.id, g.files, g.target_files, Reason.NOT_LAID_OUT) for g in groups]
-    return Work(
-        table=table,
-        layout=layout,
-        run_id=run_id,
+    spec = make_spec(
+        layout,
+        table,
+        partition_by=partition_by,
+        partition_timezone=partition_timezone,
+        commit_properties=commit_properties,
+    )
+    plan = TablePlan(
+        str(table),
+        "delta",
+        spec.location,
+        Status.CHANGES,
         actions=tuple(actions),
         requirements=(VersionIs(version), *requirements),
-        pinned={group.id: group.files for group in groups},
-        declared=partition_by or (),
-        covers_table=covers_table,
-        verify=verify,
-        partition_timezone=partition_timezone,
+        files=sum(len(group.files) for group in groups) + (not covers_table),
     )
+    pinned = {group.id: group.files for group in groups}
+    return PlannedTable(spec, None, plan, pinned, run_id=run_id, verify=verify)

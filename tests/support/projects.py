@@ -14,7 +14,7 @@ from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
 
 from zlayout.cli.main import run
-from zlayout.formats.base import Commit, GroupFailed, Notify, Work
+from zlayout.formats.base import Commit, GroupFailed, Notify, PlannedTable
 
 PROJECT = """\
 version: 1
@@ -73,7 +73,7 @@ class Scripted(MemoryBackend):
         self.breaks: Exception | None = None
         self.meanwhile = lambda: None
 
-    def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
+    def execute(self, work: PlannedTable, notify: Notify) -> Iterator[Commit | GroupFailed]:
         if self.breaks is not None:
             self.meanwhile()
             raise self.breaks

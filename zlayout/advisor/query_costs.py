@@ -23,7 +23,7 @@ from zlayout.planner.notes import partitioning
 from zlayout.planner.partitions import Floats
 from zlayout.planner.sampled import DRAWS, min_error_of, rewrite_of
 from zlayout.planner.simulation import MAX_ROWS, resample, simulate_files, together, weights_of
-from zlayout.planner.work import Capabilities, Decision
+from zlayout.planner.work import Capabilities, PlannedTable
 from zlayout.spec.layouts import DEFAULT_CURVE
 from zlayout.spec.model import CLUSTERING_CURVE, CURVES, Layout, LayoutSpec, Prices
 from zlayout.spec.semantics import check
@@ -176,7 +176,7 @@ class After:
 
 
 def after(
-    spec: LayoutSpec, state: TableState, decision: Decision, queries: Sequence[TableQuery], sample: RowGroupSample
+    spec: LayoutSpec, state: TableState, decision: PlannedTable, queries: Sequence[TableQuery], sample: RowGroupSample
 ) -> After | None:
     """Forecast the cost after a rewrite without a partitioning change.
 

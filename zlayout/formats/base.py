@@ -17,7 +17,7 @@ from zlayout.formats.undo import Undo
 from zlayout.planner.model import QueryCost
 from zlayout.planner.work import Capabilities as Capabilities
 from zlayout.planner.work import Group as Group
-from zlayout.planner.work import Work as Work
+from zlayout.planner.work import PlannedTable as PlannedTable
 from zlayout.reading import parse_json
 from zlayout.spec.model import Layout, TableName
 from zlayout.table.baseline import SIGNIFICANT_DIGITS
@@ -375,7 +375,7 @@ class Backend(Protocol):
         """Return the reasons why the table cannot change to this partitioning, empty if it can."""
         ...
 
-    def execute(self, work: Work, notify: Notify) -> Iterator[Event]:
+    def execute(self, work: PlannedTable, notify: Notify) -> Iterator[Event]:
         """Carry out the work order.
 
         Args:

@@ -23,7 +23,7 @@ from zlayout.message_text import plural
 from zlayout.planner.actions import PropertyChange, PropertyIs, PropertyReason, Reason, SetProperties, TruncatedBounds
 from zlayout.planner.model import TablePlan
 from zlayout.planner.notes import truncation_notes
-from zlayout.planner.work import Decision
+from zlayout.planner.work import PlannedTable
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.order import common_length, distinct_rows
@@ -262,19 +262,19 @@ def needed_values(state: TableState, plan: TablePlan, sample: RowGroupSample) ->
     return found
 
 
-def with_values(spec: LayoutSpec, state: TableState, decision: Decision, values: Mapping[str, str | None]) -> Decision:
-    """Return the decision with other values of properties that set a bound length. None removes the property."""
-    plan = decision.plan
+def with_values(table: PlannedTable, state: TableState, values: Mapping[str, str | None]) -> PlannedTable:
+    """Return the table with other values of properties that set a bound length. None removes the property."""
+    spec, plan = table.spec, table.plan
     old = {p.name: p.after for p in plan.properties if length_in(p.after)}
     changed = {name: value for name, value in values.items() if name in old and value != old[name]}
     if not changed:
-        return decision
+        return table
     properties = [
         replace(p, after=value) for p in plan.properties if (value := changed.get(p.name, p.after)) is not None
     ]
     dropped = {name for name, value in changed.items() if value is None}
     others = (action for action in plan.actions if not isinstance(action, SetProperties))
-    outdated = {*truncation_notes(spec, state, decision.truncated, plan.properties)}
+    outdated = {*truncation_notes(spec, state, table.truncated, plan.properties)}
     outdated |= {*growth_notes(spec, state, plan.properties)}
     revised = replace(
         plan,
@@ -282,11 +282,11 @@ def with_values(spec: LayoutSpec, state: TableState, decision: Decision, values:
         requirements=tuple(r for r in plan.requirements if not (isinstance(r, PropertyIs) and r.name in dropped)),
         diagnostics=(
             *(diagnostic for diagnostic in plan.diagnostics if diagnostic not in outdated),
-            *truncation_notes(spec, state, decision.truncated, properties),
+            *truncation_notes(spec, state, table.truncated, properties),
             *growth_notes(spec, state, properties),
         ),
     )
-    return replace(decision, plan=revised)
+    return replace(table, plan=revised)
 
 
 def saved_values(saved: TablePlan, again: TablePlan) -> dict[str, str | None]:

@@ -66,11 +66,10 @@ from zlayout.planner.waiting import (
     hot_notes,
     lengthens_later,
     rarely_read_groups,
-    rarely_read_names,
     rarely_read_note,
     refused_partitions,
 )
-from zlayout.planner.work import Capabilities, Decision
+from zlayout.planner.work import Capabilities, PlannedTable
 from zlayout.planner.work import PlanOptions as PlanOptions
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import check
@@ -140,8 +139,8 @@ def _steps(ends: pa.Array) -> float:
 # The plan of one table, from its proposal and the chosen candidates.
 
 
-def assemble(proposal: Proposal, choice: Choice) -> Decision:
-    """Return the decision that carries out the chosen candidates. It has pinned files only if its status is CHANGES."""
+def assemble(proposal: Proposal, choice: Choice) -> PlannedTable:
+    """Return the plan that rewrites the chosen candidates. It has pinned files only if its status is CHANGES."""
     spec, state, selection = proposal.spec, proposal.state, proposal.selection
     kept = [proposal.candidates[n] for n in choice.candidates]
     left_over = _left_over(proposal, choice)
@@ -182,14 +181,8 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
             *((rarely_read_note(spec, waiting),) if waiting else ()),
         ),
     )
-    ids = tuple(column.id for column in state.columns_of(spec.column_names))
-    return Decision(
-        plan,
-        pinned={c.action.id: c.files for c in kept} if status is Status.CHANGES else {},
-        column_ids=ids if all(ids) else (),
-        rarely_read=rarely_read_names(selection, state.files),
-        truncated=truncated,
-    )
+    pinned = {c.action.id: c.files for c in kept} if status is Status.CHANGES else {}
+    return PlannedTable(spec, state, plan, pinned, truncated)
 
 
 def describe(spec: LayoutSpec, state: TableState, status: Status) -> TablePlan:
@@ -302,7 +295,7 @@ def decide(
     capabilities: Capabilities,
     notes: tuple[Diagnostic, ...] = (),
     options: PlanOptions = PlanOptions(),
-) -> Decision:
+) -> PlannedTable:
     """Decide which changes lay out one table as declared.
 
     Args:
@@ -321,15 +314,15 @@ def propose(
     capabilities: Capabilities,
     notes: tuple[Diagnostic, ...] = (),
     options: PlanOptions = PlanOptions(),
-) -> Proposal | Decision:
+) -> Proposal | PlannedTable:
     """Find all changes that could be made to one table. The arguments are those of `decide`.
 
     Returns:
-        The proposal; or a decision with the status ERROR if the spec is not valid for the table.
+        The proposal; or a plan with the status ERROR if the spec is not valid for the table.
     """
     checked = check(spec, state)
     if any(d.severity == "error" for d in checked):
-        return Decision(replace(describe(spec, state, Status.ERROR), diagnostics=checked))
+        return PlannedTable(spec, state, replace(describe(spec, state, Status.ERROR), diagnostics=checked))
     change = compare_partitioning(spec, state, capabilities)
     now = forecast.measure(state.files, spec)
     selection, whole = select_files(spec, state, change, now, options)
@@ -359,15 +352,15 @@ def propose(
     return replace(proposal, refusals=_refusals(proposal, notes, options)) if proposal.has_changes else proposal
 
 
-def settle(proposals: Sequence[Proposal | Decision], budget: int | None) -> tuple[Decision, ...]:
-    """Spend the budget on all tables together, and return a decision for each table, in order.
+def settle(proposals: Sequence[Proposal | PlannedTable], budget: int | None) -> tuple[PlannedTable, ...]:
+    """Spend the budget on all tables together, and return the plan of each table, in order.
 
     Args:
         proposals: What `propose` returned for each table.
         budget: The limit on rewritten bytes; None for no limit.
     """
     choices = iter(choose([p for p in proposals if isinstance(p, Proposal)], budget))
-    return tuple(p if isinstance(p, Decision) else assemble(p, next(choices)) for p in proposals)
+    return tuple(p if isinstance(p, PlannedTable) else assemble(p, next(choices)) for p in proposals)
 
 
 def _refusals(proposal: Proposal, notes: Sequence[Diagnostic], options: PlanOptions) -> tuple[Diagnostic, ...]:

@@ -40,7 +40,7 @@ def draw(
         groups: The groups that the plan rewrites.
         predictable: Whether the files after the rewrite can be drawn: the engine orders by the declared curve, and the
             partitioning does not change.
-        after: `Decision.after`, the files after the rewrite as a sample predicts them; None without a sample.
+        after: `PlannedTable.after`, the files after the rewrite as a sample predicts them; None without a sample.
     """
     files = state.files
     rewritten = pc.is_in(files.identity(), identities([g.files for g in groups])).to_numpy(zero_copy_only=False)

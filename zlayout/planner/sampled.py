@@ -22,7 +22,7 @@ from zlayout.planner.partitions import SMALL_BELOW, Bools, Index
 from zlayout.planner.ranges import stays_unbounded
 from zlayout.planner.selection import first_column_rank
 from zlayout.planner.simulation import MAX_GROUPS, Column, Rewrite, Simulation, errors_of, simulate, together
-from zlayout.planner.work import Decision, Group
+from zlayout.planner.work import Group, PlannedTable
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.key_sample import RowGroups, RowGroupSample
 from zlayout.table.metrics import layout_metrics, reach
@@ -56,8 +56,12 @@ def columns_to_sample(spec: LayoutSpec, fields: Sequence[PartitionField]) -> tup
 
 
 def with_sample(
-    spec: LayoutSpec, state: TableState, fields: tuple[PartitionField, ...], decision: Decision, sample: RowGroupSample
-) -> Decision:
+    spec: LayoutSpec,
+    state: TableState,
+    fields: tuple[PartitionField, ...],
+    decision: PlannedTable,
+    sample: RowGroupSample,
+) -> PlannedTable:
     """Return the decision with a forecast from the sample.
 
     Args:
@@ -105,7 +109,7 @@ def _files_to_draw(spec: LayoutSpec, rewrite: Rewrite, found: Simulation) -> Fil
 def rewrite_of(
     spec: LayoutSpec,
     state: TableState,
-    decision: Decision,
+    decision: PlannedTable,
     names: Sequence[str],
     fields: tuple[PartitionField, ...],
     sample: RowGroupSample,

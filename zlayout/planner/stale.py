@@ -30,7 +30,7 @@ from zlayout.planner.actions import (
     violated,
 )
 from zlayout.planner.model import TablePlan
-from zlayout.planner.work import Decision
+from zlayout.planner.work import PlannedTable
 from zlayout.spec.model import MAIN, LayoutSpec
 from zlayout.table.state import FileTable, TableState, identities
 
@@ -46,15 +46,12 @@ _CHANGED = {
 }
 
 
-def staleness(
-    saved: TablePlan, spec: LayoutSpec, again: Decision, now: TableState, mode: Staleness
-) -> tuple[Diagnostic, ...]:
+def staleness(saved: TablePlan, again: PlannedTable, now: TableState, mode: Staleness) -> tuple[Diagnostic, ...]:
     """Return the reasons why a saved plan is stale.
 
     Args:
         saved: The plan from the file.
-        spec: The present layout spec.
-        again: The decision made again with the present layout spec, from the table version of the saved plan.
+        again: The plan made again with the present layout spec, from the table version of the saved plan.
         now: The present table.
         mode: `compatible` accepts appends since the plan, `strict` does not. Neither of them accepts another layout,
             schema or partitioning, or a change of the pinned files.
@@ -62,6 +59,7 @@ def staleness(
     Returns:
         One ZL203 per reason; empty if the plan is not stale.
     """
+    spec = again.spec
     if saved.version is None:
         return (_refusal(spec, "expected a version_is requirement, found none", "run `zlayout plan` again"),)
     observed = _observed(spec, now, again, mode)
@@ -87,7 +85,7 @@ def staleness(
     return tuple(_refusal(spec, reason, "run `zlayout plan` again and review it") for reason in reasons)
 
 
-def _observed(spec: LayoutSpec, now: TableState, again: Decision, mode: Staleness) -> Observed:
+def _observed(spec: LayoutSpec, now: TableState, again: PlannedTable, mode: Staleness) -> Observed:
     return Observed(
         table_id=now.table_id,
         location=now.location,

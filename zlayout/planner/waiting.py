@@ -21,6 +21,7 @@ from zlayout.planner.actions import Reason, RewriteGroup
 from zlayout.planner.model import HotGroups, RarelyReadGroups
 from zlayout.planner.partitions import Bools, partition_names, partition_text
 from zlayout.planner.selection import FileSelection, SelectedFiles, partitions_of, totals
+from zlayout.planner.work import PlannedTable
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import FileTable, Partition, PartitionRefusal, TableState, sums
 
@@ -189,9 +190,17 @@ def rarely_read_groups(selection: FileSelection, state: TableState) -> RarelyRea
     return RarelyReadGroups(len(numbers), *totals(waiting, files), tuple(numbers))
 
 
-def rarely_read_names(selection: FileSelection, files: FileTable) -> frozenset[str | int]:
-    """Return the names of the rarely read partitions that wait, see `Decision.rarely_read`."""
-    return frozenset(partition_text(files.partitions[g.partition_in(files)]) for g in selection.rarely_read)
+def rarely_read_names(table: PlannedTable) -> frozenset[str | int]:
+    """Return the names of the partitions that wait because they are rarely read.
+
+    Later plans of the same run get them in `PlanOptions.rarely_read`, so that the same partitions wait. Their numbers
+    may differ then.
+    """
+    waiting = table.plan.rarely_read
+    if waiting is None or table.state is None:
+        return frozenset()
+    names, numbers = partition_names(table.state.files.partitions)
+    return frozenset(name for name, n in zip(names, numbers.tolist(), strict=True) if n in waiting.partition_numbers)
 
 
 def rarely_read_note(spec: LayoutSpec, waiting: RarelyReadGroups) -> Diagnostic:

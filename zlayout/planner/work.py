@@ -1,4 +1,4 @@
-"""What the planner gives to a backend: the decision for one table, and the work order that carries it out (`Work`)."""
+"""What the planner gives to a backend: a table with its plan (`PlannedTable`)."""
 
 from __future__ import annotations
 
@@ -12,23 +12,20 @@ from zlayout.errors import CommitConflict, Diagnostic
 from zlayout.planner.actions import (
     Action,
     ChangeClustering,
-    ChangePartitioning,
     Observed,
     PartitioningIs,
     PropertyIs,
     Reason,
     Requirement,
     RewriteGroup,
-    SetProperties,
     TableIs,
     TruncatedBounds,
-    VersionIs,
     parts_of,
     planned_clustering,
     same_subject,
     violated,
 )
-from zlayout.planner.model import QueryCost, TablePlan
+from zlayout.planner.model import TablePlan
 from zlayout.planner.partitions import partition_text
 from zlayout.planner.selection import acceptance
 from zlayout.spec.model import CLUSTERING_CURVE, Layout, LayoutSpec, TableName
@@ -80,88 +77,116 @@ def rewrite_group(
     )
 
 
-def pinned_groups(rewrites: Iterable[RewriteGroup], pinned: Mapping[str, FileTable]) -> tuple[Group, ...]:
-    """Return those of the groups whose files are pinned, in the same order."""
-    return tuple(Group(r.id, pinned[r.id], r.target_files) for r in rewrites if r.id in pinned)
-
-
 @dataclass(frozen=True, slots=True)
-class Work:
-    """The actions of a plan for one table, with everything that a backend needs to carry them out.
+class PlannedTable:
+    """The plan of one table, with what is known only while zlayout runs and is no part of the plan document.
+
+    A backend carries it out. The app divides it into parts, which have some of its actions.
 
     Attributes:
-        table: The name of the table, with its branch.
-        layout: The declared layout, with column ids if the table has them.
-        run_id: The run id, which is stored with each commit.
-        actions: The actions of the plan, in the order in which they are carried out.
-        requirements: The requirements of the plan.
-        pinned: The files of each `RewriteGroup`, by group id.
-        declared: The declared partition fields, which a `ChangePartitioning` changes to.
-        covers_table: Whether the groups contain all files of the table, and no `where` is declared.
+        spec: The layout spec, with the column names of the table.
+        state: The observed table; None if it could not be read.
+        plan: The plan.
+        pinned: The files of each `RewriteGroup`, by group id; empty unless the status of the plan is `changes`.
+        truncated: The columns whose bounds the properties of the plan make longer.
+        after: The files of the partition that a picture shows, as a simulation on a sample predicts them after the
+            rewrite; None without a sample, or if some of them could not be simulated. They have bounds of only the
+            columns of the picture.
+        run_id: The run id, which is stored with each commit; empty until the plan is carried out.
         verify: `full` if the written files are read back before the commit.
         predictions: Returns the predicted touched after the whole plan, by z-order column; without columns that have
             none. It may wait for a sample of the rows.
-        accepts: The acceptance to store after all groups are committed (see `zlayout.planner.selection`); empty if the
-            plan leaves groups for a later run.
-        commit_properties: `commit.properties` of the project, which are stored with each commit for audits.
-        query_cost: The predicted cost of a query of the workload after the whole plan; None if there is none.
-        partition_timezone: The time zone of timestamps that partition values store without one; empty if it is not
-            declared.
+        completes: Whether nothing of the plan is left after these actions.
     """
 
-    table: TableName
-    layout: Layout
-    run_id: str
-    actions: tuple[Action, ...]
-    requirements: tuple[Requirement, ...]
-    pinned: Mapping[str, FileTable]
-    declared: tuple[PartitionField, ...]
-    covers_table: bool
+    spec: LayoutSpec
+    state: TableState | None
+    plan: TablePlan
+    pinned: Mapping[str, FileTable] = field(default_factory=dict)
+    truncated: tuple[TruncatedBounds, ...] = ()
+    after: FileTable | None = None
+    run_id: str = ""
     verify: Literal["gate", "full"] = "gate"
     predictions: Callable[[], Mapping[str, float]] = dict
-    accepts: str = ""
-    commit_properties: Mapping[str, str] = field(default_factory=dict)
-    query_cost: QueryCost | None = None
-    partition_timezone: str = ""
+    completes: bool = True
+
+    @property
+    def table(self) -> TableName:
+        """The name of the table, with its branch."""
+        return self.spec.table
+
+    @property
+    def identity(self) -> tuple[str, str] | None:
+        """The id and the location of the table; None if it could not be read. A copy has another location."""
+        return None if self.state is None else (self.state.table_id, self.state.location)
+
+    @property
+    def layout(self) -> Layout:
+        """The declared layout, with column ids if the table has them."""
+        layout = self.spec.layout
+        ids = [] if self.state is None else [column.id for column in self.state.columns_of(self.spec.column_names)]
+        return layout.identified(ids) if ids and all(ids) else layout
 
     @property
     def properties(self) -> tuple[tuple[str, str], ...]:
         """Names and values of the table properties to set."""
-        return tuple((p.name, p.after) for a in self.actions if isinstance(a, SetProperties) for p in a.changes)
+        return tuple((change.name, change.after) for change in self.plan.properties)
 
     @property
     def partition_by(self) -> tuple[PartitionField, ...] | None:
         """The partitioning to change to; None if it does not change."""
-        return self.declared if any(isinstance(a, ChangePartitioning) for a in self.actions) else None
+        return None if self.plan.partitioning is None else self.spec.partition_by or ()
 
     @property
     def cluster_by(self) -> tuple[str, ...] | None:
         """The clustering columns to change to; None if they do not change."""
-        return next((action.after for action in self.actions if isinstance(action, ChangeClustering)), None)
-
-    @property
-    def rewrites(self) -> tuple[RewriteGroup, ...]:
-        """The actions that rewrite groups."""
-        return tuple(action for action in self.actions if isinstance(action, RewriteGroup))
+        return next((action.after for action in self.plan.actions if isinstance(action, ChangeClustering)), None)
 
     @property
     def groups(self) -> tuple[Group, ...]:
         """The groups to rewrite with their files. They are computed at each access."""
-        return pinned_groups(self.rewrites, self.pinned)
+        pinned = self.pinned
+        return tuple(Group(r.id, pinned[r.id], r.target_files) for r in self.plan.groups if r.id in pinned)
+
+    @property
+    def covers_table(self) -> bool:
+        """Whether the groups contain all files of the table, and no `where` is declared.
+
+        If so, engine native rewrites the table without a filter, including files that were added after the plan. If the
+        spec has `where`, such files may be out of scope.
+        """
+        return self.spec.where is None and sum(len(group.files) for group in self.groups) == self.plan.files
+
+    @property
+    def accepts(self) -> str:
+        """The acceptance to store after all groups are committed (see `zlayout.planner.selection`).
+
+        It is empty if the plan leaves groups for a later run.
+        """
+        return acceptance(self.spec) if self.completes and self.plan.is_whole else ""
 
     @property
     def version(self) -> int:
         """The version that was planned from; -1 for a table without a snapshot."""
-        return next((r.version for r in self.requirements if isinstance(r, VersionIs)), -1)
+        return -1 if self.plan.version is None else self.plan.version
 
     @property
     def table_id(self) -> str | None:
         """The id of the table that was planned; None if the plan does not state one."""
-        return next((r.table_id for r in self.requirements if isinstance(r, TableIs)), None)
+        return next((r.table_id for r in self.plan.requirements if isinstance(r, TableIs)), None)
 
-    def with_rewrites(self, rewrites: Iterable[RewriteGroup]) -> Work:
-        """Return this work order with these groups to rewrite in place of its own. Its other actions stay."""
-        return replace(self, actions=(*(a for a in self.actions if not isinstance(a, RewriteGroup)), *rewrites))
+    def with_rewrites(self, rewrites: Iterable[RewriteGroup]) -> PlannedTable:
+        """Return this table with these groups to rewrite in place of its own. Its other actions stay."""
+        others = (action for action in self.plan.actions if not isinstance(action, RewriteGroup))
+        return self.with_actions(*others, *rewrites)
+
+    def with_actions(self, *actions: Action) -> PlannedTable:
+        """Return this table with these actions in place of its own."""
+        return replace(self, plan=replace(self.plan, actions=actions))
+
+    def noting(self, *diagnostics: Diagnostic) -> PlannedTable:
+        """Return this table with more diagnostics in its plan."""
+        return replace(self, plan=replace(self.plan, diagnostics=(*self.plan.diagnostics, *diagnostics)))
 
     def require_planned(
         self,
@@ -169,9 +194,9 @@ class Work:
         partition_by: Sequence[PartitionField],
         clustering: tuple[str, ...] | None = None,
     ) -> None:
-        """Check that the settings which this work order changes are as planned, and the clustering columns too.
+        """Check that the settings which the plan changes are as planned, and the clustering columns too.
 
-        A setting that already has the value that this work order sets is accepted.
+        A setting that already has the value that the plan sets is accepted.
 
         Args:
             properties: The present table properties.
@@ -186,7 +211,7 @@ class Work:
         reached: list[Requirement] = [PropertyIs(*pair) for pair in self.properties]
         if self.partition_by is not None:
             reached.append(PartitioningIs(tuple(map(str, self.partition_by))))
-        broken = violated(self.requirements, observed, reached)
+        broken = violated(self.plan.requirements, observed, reached)
         if found := [_found(requirement, observed) for requirement in broken if _concerns(requirement, reached)]:
             message = f"{self.table} {' and '.join(found)} since the plan"
             raise CommitConflict.of("ZL320", message, hint="nothing was written; plan again")
@@ -194,7 +219,7 @@ class Work:
     def require_clustering(self, has: tuple[str, ...] | None, *, altered: bool = False) -> None:
         """Check that the clustering columns are as planned.
 
-        They must be as planned even if this work order does not change them, because OPTIMIZE clusters by the columns
+        They must be as planned even if the plan does not change them, because OPTIMIZE clusters by the columns
         that the table has.
 
         Args:
@@ -205,14 +230,14 @@ class Work:
         Raises:
             CommitConflict: ZL320, if another writer changed them.
         """
-        planned = planned_clustering(self.requirements).columns
+        planned = planned_clustering(self.plan.requirements).columns
         after = planned if self.cluster_by is None else self.cluster_by
         if (has or ()) not in ((after,) if altered else (planned, after)):
             message = f"{self.table} is clustered by {', '.join(has or ()) or 'nothing'} since the plan"
             raise CommitConflict.of("ZL320", message, hint="no file was rewritten; plan again")
 
-    def in_parts(self, max_bytes: int | None) -> tuple[Work, ...]:
-        """Divide the work order into parts, each of which is rewritten and committed before the next one begins.
+    def in_parts(self, max_bytes: int | None) -> tuple[PlannedTable, ...]:
+        """Divide the plan into parts, each of which is rewritten and committed before the next one begins.
 
         If a part fails, the commits of the parts before it stay. The first part also has the actions that rewrite no
         group. Only the last part stores the acceptance.
@@ -220,13 +245,12 @@ class Work:
         Args:
             max_bytes: The maximum size of a part; None for no limit. A larger group is a part of its own.
         """
-        parts = parts_of(self.rewrites, max_bytes)
+        parts = parts_of(self.plan.groups, max_bytes)
         if len(parts) < 2:
             return (self,)
-        first, *others = parts
-        whole = replace(self, covers_table=False, accepts="")
-        works = [whole.with_rewrites(first), *(replace(whole, actions=tuple(part)) for part in others)]
-        return (*works[:-1], replace(works[-1], accepts=self.accepts))
+        first, *others, last = parts
+        begin = replace(self, completes=False)
+        return (begin.with_rewrites(first), *(begin.with_actions(*part) for part in others), self.with_actions(*last))
 
 
 def _concerns(requirement: Requirement, reached: Iterable[Requirement]) -> bool:
@@ -265,9 +289,6 @@ class Capabilities:
         return layout.engine == "zlayout" or layout.curve == "linear" or self.native_by_rank
 
 
-# The decision, and the limits on what a plan may do.
-
-
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
     """Limits on what a plan may do.
@@ -290,69 +311,3 @@ class PlanOptions:
     hot_after: int | None = None
     rarely_read: frozenset[str | int] = frozenset()
     include_rarely_read: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The plan of one table with the pinned files of its actions.
-
-    Attributes:
-        plan: The plan of the table.
-        pinned: The files of each `RewriteGroup`, by group id; empty unless the status of the plan is `changes`.
-        column_ids: The column id of each z-order column, see `Column`; empty if one of them has none.
-        after: The files of the partition that a picture shows, as a simulation on a sample predicts them after the
-            rewrite; None without a sample, or if some of them could not be simulated. They have bounds of only the
-            columns of the picture.
-        rarely_read: The names of the partitions that wait because they are rarely read. Later plans of the same run get
-            them in `PlanOptions.rarely_read`, so that the same partitions wait.
-        truncated: The columns whose bounds the properties of the plan make longer.
-    """
-
-    plan: TablePlan
-    pinned: Mapping[str, FileTable] = field(default_factory=dict)
-    column_ids: tuple[str, ...] = ()
-    after: FileTable | None = None
-    rarely_read: frozenset[str | int] = frozenset()
-    truncated: tuple[TruncatedBounds, ...] = ()
-
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """The groups to rewrite with their pinned files."""
-        return pinned_groups(self.plan.groups, self.pinned)
-
-    def noting(self, diagnostic: Diagnostic) -> Decision:
-        """Return the decision with one more diagnostic in its plan."""
-        plan = self.plan
-        return replace(self, plan=replace(plan, diagnostics=(*plan.diagnostics, diagnostic)))
-
-    def work(
-        self,
-        spec: LayoutSpec,
-        run_id: str,
-        verify: Literal["gate", "full"] = "gate",
-        predictions: Callable[[], Mapping[str, float]] = dict,
-    ) -> Work:
-        """Return the work order that carries out the decision.
-
-        Args:
-            spec: The layout spec of the table.
-            run_id, verify, predictions: See `Work`.
-        """
-        return Work(
-            table=spec.table,
-            layout=spec.layout.identified(self.column_ids) if self.column_ids else spec.layout,
-            run_id=run_id,
-            actions=self.plan.actions,
-            requirements=self.plan.requirements,
-            pinned=self.pinned,
-            declared=spec.partition_by or (),
-            # If this is true, engine native rewrites the table without a filter, including files that were added after
-            # the plan. If the spec has `where`, such files may be out of scope.
-            covers_table=spec.where is None and sum(map(len, self.pinned.values())) == self.plan.files,
-            verify=verify,
-            predictions=predictions,
-            accepts=acceptance(spec) if self.plan.is_whole else "",
-            commit_properties=spec.commit_properties,
-            partition_timezone=spec.partition_timezone,
-            query_cost=self.plan.workload.predicted if self.plan.workload else None,
-        )

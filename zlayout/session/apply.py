@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from zlayout.errors import CommitConflict, Refused
 from zlayout.formats.base import Backend, Commit, Event, Group, GroupFailed, Notice, Notify, Progress, Stage
-from zlayout.planner.actions import Action, Reason
+from zlayout.planner.actions import Reason
 from zlayout.planner.model import Status, TablePlan
-from zlayout.planner.work import PlanOptions, Work
+from zlayout.planner.waiting import rarely_read_names
+from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.session.concurrent_reads import TIMEOUT, read_one
-from zlayout.session.plan import Planned, ProjectPlan, backends_of, plan_table_in_time
+from zlayout.session.plan import ProjectPlan, backends_of, plan_table_in_time
 from zlayout.session.results import (
     Applied,
     ApplyEvent,
@@ -157,7 +158,9 @@ class TableLimit:
         rate = self.per_second
         return self.run.left > (size / rate if rate else 0)
 
-    def next_part(self, work: Work, max_bytes: int | None, *, begun: bool) -> tuple[Work | None, Work | None]:
+    def next_part(
+        self, work: PlannedTable, max_bytes: int | None, *, begun: bool
+    ) -> tuple[PlannedTable | None, PlannedTable | None]:
         """Divide a work order into the part to carry out now and the rest.
 
         Groups whose bounds must become longer are carried out together or not at all, because a later run would not
@@ -174,7 +177,7 @@ class TableLimit:
         if not self.run.is_set:
             first, *others = work.in_parts(max_bytes)
             return first, _joined(others)
-        together = any(rewrite.reason is Reason.BOUNDS_TRUNCATED for rewrite in work.rewrites)
+        together = any(rewrite.reason is Reason.BOUNDS_TRUNCATED for rewrite in work.plan.groups)
         first, *others = work.in_parts(max_bytes if together else _smaller(max_bytes, self._room()))
         if not (together and begun) and not self.allows(_bytes(work if together else first)):
             return None, work
@@ -198,14 +201,13 @@ def _smaller(one: int | None, other: int | None) -> int | None:
     return min((size for size in (one, other) if size is not None), default=None)
 
 
-def _bytes(work: Work) -> int:
-    return sum(rewrite.bytes for rewrite in work.rewrites)
+def _bytes(work: PlannedTable) -> int:
+    return sum(rewrite.bytes for rewrite in work.plan.groups)
 
 
-def _joined(works: list[Work]) -> Work | None:
+def _joined(works: list[PlannedTable]) -> PlannedTable | None:
     """The acceptance is that of the last part."""
-    actions: tuple[Action, ...] = tuple(action for work in works for action in work.actions)
-    return replace(works[-1], actions=actions) if works else None
+    return works[-1].with_actions(*(action for work in works for action in work.plan.actions)) if works else None
 
 
 # The work order of one table, which is carried out in parts.
@@ -214,7 +216,7 @@ def _joined(works: list[Work]) -> Work | None:
 Announce = Callable[[str, Event], None]
 
 
-def limit_of(planned: Planned, backend: Backend, applied: Applied, limit: TimeLimit, timeout: float) -> TableLimit:
+def limit_of(planned: PlannedTable, backend: Backend, applied: Applied, limit: TimeLimit, timeout: float) -> TableLimit:
     """Return the time limit for one table.
 
     If it leaves no time for any part of the work, `applied.begun` and `applied.deferred` are set. timeout: The limit on
@@ -223,13 +225,12 @@ def limit_of(planned: Planned, backend: Backend, applied: Applied, limit: TimeLi
     if not limit.is_set:
         return limit.of_table()
     of_table = limit.of_table(_stored_rate(planned, backend, timeout))
-    work = planned.decision.work(planned.spec, applied.run_id)
-    if of_table.next_part(work, planned.spec.commit_bytes, begun=False)[0] is None:
-        applied.begun, applied.deferred = False, work.rewrites
+    if of_table.next_part(planned, planned.spec.commit_bytes, begun=False)[0] is None:
+        applied.begun, applied.deferred = False, planned.plan.groups
     return of_table
 
 
-def _stored_rate(planned: Planned, backend: Backend, timeout: float) -> float | None:
+def _stored_rate(planned: PlannedTable, backend: Backend, timeout: float) -> float | None:
     spec, state = planned.spec, planned.state
     if state is None:
         return None
@@ -240,16 +241,16 @@ def _stored_rate(planned: Planned, backend: Backend, timeout: float) -> float | 
     return run.bytes_per_second if run else None
 
 
-def forgets(before: Planned, failed: frozenset[str], after: Planned) -> bool:
+def forgets(before: PlannedTable, failed: frozenset[str], after: PlannedTable) -> bool:
     """Return whether a failed group needs longer bounds, and one of its live files is in no group of the new plan.
 
     `Applied.forgotten` states how that happens.
     """
-    indistinct = {g.id for g in before.decision.plan.groups if g.reason is Reason.BOUNDS_TRUNCATED} & failed
+    indistinct = {g.id for g in before.plan.groups if g.reason is Reason.BOUNDS_TRUNCATED} & failed
     if not indistinct or after.state is None:
         return False
-    left = set(after.state.files.path.to_pylist()) - _paths(after.decision.groups)
-    return not left.isdisjoint(_paths(group for group in before.decision.groups if group.id in indistinct))
+    left = set(after.state.files.path.to_pylist()) - _paths(after.groups)
+    return not left.isdisjoint(_paths(group for group in before.groups if group.id in indistinct))
 
 
 def _paths(groups: Iterable[Group]) -> set[str]:
@@ -257,7 +258,7 @@ def _paths(groups: Iterable[Group]) -> set[str]:
 
 
 def execute(
-    planned: Planned,
+    planned: PlannedTable,
     backend: Backend,
     applied: Applied,
     notify: Notify,
@@ -271,7 +272,7 @@ def execute(
         The ids of the groups that failed; and the conflict, if one concerns the whole table, such as a changed
         partitioning, else None. After such a conflict no further group is carried out.
     """
-    whole = planned.decision.work(planned.spec, applied.run_id, verify, applied.predictions)
+    whole = replace(planned, run_id=applied.run_id, verify=verify, predictions=applied.predictions)
     failed: frozenset[str] = frozenset()
     applied.deferred = ()
     give_back_freed_memory()  # the JVM of Spark needs the memory
@@ -280,20 +281,20 @@ def execute(
         limit.progressed(progress)
         notify(progress)
 
-    rest: Work | None = whole
+    rest: PlannedTable | None = whole
     while rest is not None:
         part, rest = limit.next_part(rest, planned.spec.commit_bytes, begun=rest is not whole)
         if part is None:
-            applied.deferred = rest.rewrites if rest else ()
+            applied.deferred = rest.plan.groups if rest else ()
             break
         # No acceptance is stored if groups of an earlier part failed.
-        events = backend.execute(replace(part, accepts="") if failed else part, progressed)
+        events = backend.execute(replace(part, completes=False) if failed else part, progressed)
         try:
             for event in events:
                 failed |= _recorded(event, applied, announce, limit)
         except CommitConflict as conflict:
             done = {group for commit in applied.commits for group in commit.groups}
-            left = tuple(r.id for work in (part, rest) if work for r in work.rewrites if r.id not in done)
+            left = tuple(r.id for work in (part, rest) if work for r in work.plan.groups if r.id not in done)
             return failed | _recorded(GroupFailed(left, conflict), applied, announce, limit), conflict
     return failed, None
 
@@ -324,9 +325,9 @@ E = TypeVar("E")
 _POLL_SECONDS = 0.2
 
 
-def by_gain(tables: Iterable[Planned]) -> list[Planned]:
+def by_gain(tables: Iterable[PlannedTable]) -> list[PlannedTable]:
     """Sort tables by what `apply` may gain per rewritten byte, the largest gain first."""
-    return sorted(tables, key=lambda planned: (-gain(planned.decision.plan), planned.decision.plan.table))
+    return sorted(tables, key=lambda planned: (-gain(planned.plan), planned.plan.table))
 
 
 def gain(plan: TablePlan) -> float:
@@ -430,7 +431,7 @@ def carry_out(
     Returns:
         One entry for each table that was begun or deferred; and whether the run was interrupted.
     """
-    changing = by_gain([p for p in plan.planned if p.decision.plan.status is Status.CHANGES])
+    changing = by_gain([p for p in plan.planned if p.plan.status is Status.CHANGES])
     left, done = iter(changing), list[Applied]()  # threads take from one iterator, each table once
 
     def carry_out_next(runtime: SparkRuntime, on_event: OnEvent) -> None:
@@ -464,7 +465,7 @@ def carry_out(
 
 
 def _carry_out_one(
-    planned: Planned,
+    planned: PlannedTable,
     plan: ProjectPlan,
     runtime: SparkRuntime,
     backend: Backend,
@@ -498,7 +499,7 @@ def _carry_out_one(
 
 
 def apply_table(
-    planned: Planned,
+    planned: PlannedTable,
     backend: Backend,
     options: PlanOptions,
     applied: Applied,
@@ -522,11 +523,11 @@ def apply_table(
     """
     current, limit = planned, limit or TimeLimit().of_table()
     # A partition that waited when the plan was made also waits in the plans of this run.
-    options = replace(options, rarely_read=planned.decision.rarely_read)
-    if hot := planned.decision.plan.hot:
+    options = replace(options, rarely_read=rarely_read_names(planned))
+    if hot := planned.plan.hot:
         options = replace(options, hot_after=hot.after)
     with recorded(applied, planned):
-        applied.predictions = begin_predictions(planned.spec, planned.state, planned.decision, backend, timeout)
+        applied.predictions = begin_predictions(planned, backend, timeout)
         for attempt in range(attempts):
             is_last = attempt + 1 == attempts
             notify(Progress(applied.table, Stage.STARTING))
@@ -539,17 +540,17 @@ def apply_table(
             after = plan_table_in_time(planned.spec, backend, replace(options, max_rewrite_bytes=None), timeout)
             if conflict and after.identity != planned.identity:  # the name leads to another table now
                 raise conflict
-            applied.after, applied.again = after.decision.plan, after
+            applied.after, applied.again = after.plan, after
             applied.forgotten |= forgets(current, failed, after)
             if not failed and not conflict:
-                applied.within_budget = planned.decision.plan.left_over is not None
+                applied.within_budget = planned.plan.left_over is not None
                 break
             if is_last:
                 break
             if options.max_rewrite_bytes is not None:
-                size = sum(int(g.files.bytes.sum()) for g in current.decision.groups if g.id in failed)
+                size = sum(int(g.files.bytes.sum()) for g in current.groups if g.id in failed)
                 size = size or options.max_rewrite_bytes
                 after = plan_table_in_time(planned.spec, backend, replace(options, max_rewrite_bytes=size), timeout)
-            if after.decision.plan.status in (Status.REFUSED, Status.ERROR):
+            if after.plan.status in (Status.REFUSED, Status.ERROR):
                 break
             current = after

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from zlayout.errors import Diagnostic, SpecError, TableError, first_line
 from zlayout.planner.run_report import RunReport, Trend
+from zlayout.planner.work import PlannedTable
 from zlayout.records.history import Command, Record, records_of
 from zlayout.records.trend import MAX_RECORDS, Growth, growths, touched_trend
 from zlayout.session.project import known_table, layout_of, require_count
-from zlayout.session.proposing import Planned
 from zlayout.session.rules import require_branches, table_on
 from zlayout.spec.model import Project, TableName
 
@@ -73,7 +73,7 @@ def history(project: Project, table: str, *, limit: int = 30, branch: str | None
 
 
 def append_to_history(
-    project: Project, planned: Iterable[Planned], report: RunReport, command: Command
+    project: Project, planned: Iterable[PlannedTable], report: RunReport, command: Command
 ) -> tuple[Diagnostic, ...]:
     """Append one record per table to the history, if the project has one.
 

@@ -12,17 +12,17 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 import zlayout
-from zlayout.errors import SpecError, TableError
+from zlayout.errors import SpecError, TableError, ZlayoutError
 from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for
 from zlayout.planner.diff import settle
 from zlayout.planner.model import Plan, TablePlan
-from zlayout.planner.work import PlanOptions
+from zlayout.planner.proposal import Proposal
+from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.report import text
 from zlayout.report.phrases import last_line
 from zlayout.session.concurrent_reads import TIMEOUT, Reading, no_answer, read_one, read_tables
-from zlayout.session.proposing import Observed, observe_and_propose, unreadable
-from zlayout.session.proposing import Planned as Planned
+from zlayout.session.proposing import observe_and_propose, unreadable
 from zlayout.session.rules import Declared
 from zlayout.session.sampling import sampled, sampled_late
 from zlayout.session.workloads import with_rarely_read, with_workloads, with_worth
@@ -111,7 +111,7 @@ class ProjectPlan:
     document: Plan
     project: Project
     options: PlanOptions
-    planned: tuple[Planned, ...]
+    planned: tuple[PlannedTable, ...]
     seconds: float
     reviewed: bool = False
     timeout: float = TIMEOUT
@@ -153,7 +153,7 @@ def plan_specs(
     if workloads:
         planned = with_workloads(planned, project, backends, options.sample_bytes, reading)
     failed = (
-        Planned(spec, None, unreadable(spec, backends[spec.table.catalog], declared.errors[spec.table]))
+        unreadable(spec, backends[spec.table.catalog], declared.errors[spec.table])
         for spec in declared.layouts
         if spec.table in declared.errors
     )
@@ -175,59 +175,57 @@ def plan_tables(
     reading: Reading = Reading(),
     *,
     workloads: bool = True,
-) -> tuple[Planned, ...]:
+) -> tuple[PlannedTable, ...]:
     """Plan each table, in the order of `specs`. The budget is spent on all of them together.
 
     If two specs declare one table under two names, both plans have the status ERROR, and no part of the budget.
     workloads: Whether the workloads decide which decayed partitions wait.
     """
 
-    def read(spec: LayoutSpec) -> Observed:
+    def read(spec: LayoutSpec) -> Proposal | PlannedTable:
         return observe_and_propose(spec, backends[spec.table.catalog], options)
 
-    def late(spec: LayoutSpec) -> Observed:
-        error = no_answer(spec.table, reading.timeout, spec.location)
-        return spec, None, unreadable(spec, backends[spec.table.catalog], error)
+    def late(spec: LayoutSpec) -> PlannedTable:
+        return failed(spec, no_answer(spec.table, reading.timeout, spec.location))
+
+    def failed(spec: LayoutSpec, error: ZlayoutError) -> PlannedTable:
+        return unreadable(spec, backends[spec.table.catalog], error)
 
     found = read_tables(specs, lambda spec: spec.table, read, late, reading)
-    specs = [spec for spec, _, _ in found]
-    shared = shared_tables([(spec, state) for spec, state, _ in found])
-    failed = {n: unreadable(specs[n], backends[specs[n].table.catalog], e) for n, e in shared.items()}
-    budget, proposals = options.max_rewrite_bytes, [failed.get(n, made) for n, (_, _, made) in enumerate(found)]
+    shared = shared_tables([(made.spec, made.state) for made in found])
+    proposals = [failed(made.spec, shared[n]) if n in shared else made for n, made in enumerate(found)]
     if workloads:
         proposals = with_rarely_read(proposals, backends, options, reading)
-    decisions = settle(with_worth(proposals, backends, budget, reading), budget)
-    planned = tuple(Planned(s, None if n in failed else at, decisions[n]) for n, (s, at, _) in enumerate(found))
+    budget = options.max_rewrite_bytes
+    planned = settle(with_worth(proposals, backends, budget, reading), budget)
     return _sampled(planned, backends, options.sample_bytes, reading) if options.sample_bytes else planned
 
 
 def _sampled(
-    planned: Sequence[Planned], backends: Mapping[str, Backend], max_bytes: int, reading: Reading
-) -> tuple[Planned, ...]:
-    def sample(one: Planned) -> Planned:
-        backend = backends[one.spec.table.catalog]
-        return replace(one, decision=sampled(one.spec, one.state, one.decision, backend, max_bytes, planning=True))
+    planned: Sequence[PlannedTable], backends: Mapping[str, Backend], max_bytes: int, reading: Reading
+) -> tuple[PlannedTable, ...]:
+    def sample(one: PlannedTable) -> PlannedTable:
+        return sampled(one, backends[one.table.catalog], max_bytes, planning=True)
 
-    def late(one: Planned) -> Planned:
-        return replace(one, decision=sampled_late(one.spec, one.decision, reading.timeout))
+    def late(one: PlannedTable) -> PlannedTable:
+        return sampled_late(one, reading.timeout)
 
-    return tuple(read_tables(planned, lambda one: one.spec.table, sample, late, reading))
+    return tuple(read_tables(planned, lambda one: one.table, sample, late, reading))
 
 
-def plan_table(spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None) -> Planned:
+def plan_table(spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None) -> PlannedTable:
     """Plan one table, at the given version or the present one. A budget is spent on this table alone."""
-    spec, state, proposal = observe_and_propose(spec, backend, options, version)
-    return Planned(spec, state, settle([proposal], options.max_rewrite_bytes)[0])
+    return settle([observe_and_propose(spec, backend, options, version)], options.max_rewrite_bytes)[0]
 
 
-def plan_table_in_time(spec: LayoutSpec, backend: Backend, options: PlanOptions, timeout: float) -> Planned:
+def plan_table_in_time(spec: LayoutSpec, backend: Backend, options: PlanOptions, timeout: float) -> PlannedTable:
     """As `plan_table`, but with the status ERROR (ZL105) if the table cannot be read within `timeout` seconds."""
     try:
         return read_one(lambda: plan_table(spec, backend, options), spec.table, timeout)
     except TableError as error:
-        return Planned(spec, None, unreadable(spec, backend, error))
+        return unreadable(spec, backend, error)
 
 
-def as_plan(planned: Sequence[Planned]) -> Plan:
+def as_plan(planned: Sequence[PlannedTable]) -> Plan:
     """Combine the plans of many tables to one plan, sorted by table name."""
-    return Plan(zlayout.__version__, tuple(sorted((p.decision.plan for p in planned), key=lambda t: t.table)))
+    return Plan(zlayout.__version__, tuple(sorted((p.plan for p in planned), key=lambda t: t.table)))

@@ -16,10 +16,10 @@ from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.run_report import RunReport
 from zlayout.planner.stale import Staleness, staleness
-from zlayout.planner.work import Decision, PlanOptions
+from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.session.concurrent_reads import Reading
 from zlayout.session.files import write_result
-from zlayout.session.plan import Planned, ProjectPlan, backends_of, plan_specs, plan_table
+from zlayout.session.plan import ProjectPlan, backends_of, plan_specs, plan_table
 from zlayout.session.project import is_name, named_layouts, select_layouts
 from zlayout.session.proposing import observe_and_propose
 from zlayout.session.results import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
@@ -79,7 +79,7 @@ def review(
     )
     names = {str(spec.table) for spec in on_branch(project, replace(known, layouts=selected), branch).layouts}
     failed = [t for t in saved.with_status(Status.ERROR, Status.REFUSED) if t.table in names]
-    tables = (*sorted((p.decision.plan for p in checked), key=lambda t: t.table), *failed)
+    tables = (*sorted((p.plan for p in checked), key=lambda t: t.table), *failed)
     return replace(plan, document=replace(plan.document, tables=tables), planned=checked, reviewed=True)
 
 
@@ -95,18 +95,22 @@ def _known_layouts(project: Project, names: Iterable[str], exclude: str | Iterab
     return layouts_of_tables(project, [*own.values(), *by_rules], reading)
 
 
-def _checked(saved: TablePlan, planned: Planned, backend: Backend, options: PlanOptions, stale: Staleness) -> Planned:
+def _checked(
+    saved: TablePlan, planned: PlannedTable, backend: Backend, options: PlanOptions, stale: Staleness
+) -> PlannedTable:
     try:
         checked = check_saved(saved, planned, backend, options, stale)
-        reviewed = replace(checked.decision.plan, workload=saved.workload)
-        return replace(checked, decision=replace(checked.decision, plan=reviewed))
+        reviewed = replace(checked.plan, workload=saved.workload)
+        return replace(checked, plan=reviewed)
     except (Refused, TableError) as error:
         status = Status.REFUSED if isinstance(error, Refused) else Status.ERROR
-        stopped = replace(planned.decision.plan, status=status, diagnostics=error.diagnostics)
-        return replace(planned, decision=Decision(stopped))
+        stopped = replace(planned.plan, status=status, diagnostics=error.diagnostics)
+        return PlannedTable(planned.spec, planned.state, stopped)
 
 
-def check_saved(saved: TablePlan, planned: Planned, backend: Backend, options: PlanOptions, mode: Staleness) -> Planned:
+def check_saved(
+    saved: TablePlan, planned: PlannedTable, backend: Backend, options: PlanOptions, mode: Staleness
+) -> PlannedTable:
     """Make the decision of a saved plan again, from the version that was planned.
 
     Raises:
@@ -114,18 +118,18 @@ def check_saved(saved: TablePlan, planned: Planned, backend: Backend, options: P
         TableError: The table cannot be read, or the spec no longer fits it.
     """
     if planned.state is None:
-        refused = planned.decision.plan.status is Status.REFUSED
-        raise (Refused if refused else TableError)(*planned.decision.plan.diagnostics)
+        refused = planned.plan.status is Status.REFUSED
+        raise (Refused if refused else TableError)(*planned.plan.diagnostics)
     version = saved.version
     again = planned
     waiting = saved.rarely_read.partition_numbers if saved.rarely_read else ()
     options = replace(options, hot_after=saved.hot.after if saved.hot else None, rarely_read=frozenset(waiting))
     if saved.left_over is not None:
         options = replace(options, max_rewrite_bytes=saved.left_over.budget)
-        _, state, proposal = observe_and_propose(planned.spec, backend, options, version)
-        if isinstance(proposal, Proposal):
-            proposal = assemble(proposal, choose_saved(proposal, {group.id for group in saved.groups}))
-        again = Planned(planned.spec, state, proposal)
+        made = observe_and_propose(planned.spec, backend, options, version)
+        if isinstance(made, Proposal):
+            made = assemble(made, choose_saved(made, {group.id for group in saved.groups}))
+        again = made
     elif version is not None and (saved.hot or waiting or version != planned.state.version):
         again = plan_table(planned.spec, backend, options, version)
     if again.state is None:
@@ -135,10 +139,10 @@ def check_saved(saved: TablePlan, planned: Planned, backend: Backend, options: P
             hint="run `zlayout plan` again and review it",
             location=planned.spec.location,
         )
-    if again.decision.plan.status is Status.ERROR:
-        raise TableError(*again.decision.plan.diagnostics)
-    if lengths := saved_values(saved, again.decision.plan):
-        again = replace(again, decision=with_values(planned.spec, again.state, again.decision, lengths))
-    if reasons := staleness(saved, planned.spec, again.decision, planned.state, mode):
+    if again.plan.status is Status.ERROR:
+        raise TableError(*again.plan.diagnostics)
+    if lengths := saved_values(saved, again.plan):
+        again = with_values(again, again.state, lengths)
+    if reasons := staleness(saved, again, planned.state, mode):
         raise Refused(*reasons)
     return again

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import Lock
 
 from zlayout.errors import Refused, ZlayoutError
@@ -12,29 +12,11 @@ from zlayout.planner.diff import propose
 from zlayout.planner.model import Status, TablePlan
 from zlayout.planner.notes import partitioning
 from zlayout.planner.proposal import Proposal
-from zlayout.planner.work import Decision, PlanOptions
+from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.session.concurrent_reads import cannot_read
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.renames import in_case_of
 from zlayout.table.state import TableState
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """One table: its spec, the observed state (None if it could not be read), and the decision."""
-
-    spec: LayoutSpec
-    state: TableState | None
-    decision: Decision
-
-    @property
-    def identity(self) -> tuple[str, str] | None:
-        """The id and the location of the table; None if it could not be read. A copy has another location."""
-        return None if self.state is None else (self.state.table_id, self.state.location)
-
-
-# The spec with the column names of the table, the state (None if it could not be read), and the changes.
-Observed = tuple[LayoutSpec, TableState | None, Proposal | Decision]
 
 # Only one thread at a time finds the changes of a table with at most this number of files. That takes milliseconds, in
 # which numpy and Arrow release the interpreter lock so often that several threads take longer than one.
@@ -44,15 +26,15 @@ _IN_TURN = Lock()
 
 def observe_and_propose(
     spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None
-) -> Observed:
+) -> Proposal | PlannedTable:
     """Observe one table, at the given version or the present one, and find all changes that could be made to it."""
     try:
         spec, state = _observed(spec, backend, version)
-        return spec, state, proposed(spec, state, backend, options)
+        return proposed(spec, state, backend, options)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
-        return spec, None, unreadable(spec, backend, error)
+        return unreadable(spec, backend, error)
 
 
 def _observed(spec: LayoutSpec, backend: Backend, version: int | None) -> tuple[LayoutSpec, TableState]:
@@ -69,7 +51,7 @@ def _measured(spec: LayoutSpec) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*spec.column_names, *(field.source for field in spec.partition_by or ()))))
 
 
-def proposed(spec: LayoutSpec, state: TableState, backend: Backend, options: PlanOptions) -> Proposal | Decision:
+def proposed(spec: LayoutSpec, state: TableState, backend: Backend, options: PlanOptions) -> Proposal | PlannedTable:
     """Find all changes that could be made to one table. spec: The spec with the column names of the table."""
     notes = backend.native_diagnostics(spec.layout, state) if spec.layout.engine == "native" else ()
     if (fields := partitioning(spec, state)) != state.partition_fields:
@@ -79,8 +61,8 @@ def proposed(spec: LayoutSpec, state: TableState, backend: Backend, options: Pla
         return propose(spec, state, backend.capabilities, notes, options)
 
 
-def unreadable(spec: LayoutSpec, backend: Backend, error: BaseException) -> Decision:
-    """Return the decision about a table that cannot be read, so that the error does not stop the other tables.
+def unreadable(spec: LayoutSpec, backend: Backend, error: BaseException) -> PlannedTable:
+    """Return a table that cannot be read with the error as its plan, so that the error does not stop the other tables.
 
     error: Any exception of the library of a format. Libraries in Rust raise PanicException, which is not an Exception.
     """
@@ -95,4 +77,4 @@ def unreadable(spec: LayoutSpec, backend: Backend, error: BaseException) -> Deci
         diagnostics=known.diagnostics,
         rule=spec.rule,
     )
-    return Decision(plan)
+    return PlannedTable(spec, None, plan)

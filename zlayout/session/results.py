@@ -14,7 +14,7 @@ from zlayout.planner.actions import RewriteGroup
 from zlayout.planner.drawing import boxes_of, draw, strip
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.run_report import Boxes, MeasuredColumn, Picture, ResultStatus, RunReport, StripBin, TableResult
-from zlayout.session.proposing import Planned
+from zlayout.planner.work import PlannedTable
 
 # The pictures of a report, drawn from observed tables.
 
@@ -25,34 +25,33 @@ MAX_PICTURES = 50
 MAX_FILES_DRAWN_IN_PLAN_FILE = 200_000
 
 
-def with_pictures(plan: Plan, planned: Sequence[Planned], max_files: int | None = None) -> RunReport:
+def with_pictures(plan: Plan, planned: Sequence[PlannedTable], max_files: int | None = None) -> RunReport:
     """Draw at most MAX_PICTURES tables: those with most bytes to rewrite, then those with most files.
 
     max_files: Tables with more files are not drawn; None for no limit.
     """
     drawn = [p for p in planned if p.spec.layout.orders]
-    readable = {p.decision.plan.table: p for p in drawn if p.state is not None and len(p.state.files)}
+    readable = {p.plan.table: p for p in drawn if p.state is not None and len(p.state.files)}
     if max_files is not None:
-        readable = {name: p for name, p in readable.items() if p.decision.plan.files <= max_files}
+        readable = {name: p for name, p in readable.items() if p.plan.files <= max_files}
     tables = (t for t in plan.tables if t.table in readable and t.status is not Status.ERROR)
     order = sorted(tables, key=lambda t: (-t.rewrite_bytes, -t.files))
     return RunReport(plan, pictures={t.table: _picture_of(t, readable[t.table]) for t in order[:MAX_PICTURES]})
 
 
-def _picture_of(table: TablePlan, planned: Planned) -> Picture:
+def _picture_of(table: TablePlan, planned: PlannedTable) -> Picture:
     assert planned.state is not None
     known = any(c.predicted is not None or c.high is not None for c in table.columns)
     predictable = known and table.partitioning is None
-    decision = planned.decision
-    return draw(planned.spec, planned.state, decision.groups, predictable=predictable, after=decision.after)
+    return draw(planned.spec, planned.state, planned.groups, predictable=predictable, after=planned.after)
 
 
-def drawn_again(before: Picture | None, again: Planned) -> tuple[Boxes | None, tuple[StripBin, ...]]:
+def drawn_again(before: Picture | None, again: PlannedTable) -> tuple[Boxes | None, tuple[StripBin, ...]]:
     """Draw the boxes and the strip of a table again after its run, for the same partition as before.
 
     Nothing is drawn if there was no picture before, or if the spec no longer fits the table.
     """
-    if before is None or again.decision.plan.status is Status.ERROR:
+    if before is None or again.plan.status is Status.ERROR:
         return None, ()
     if again.state is None or not len(again.state.files):
         return None, ()
@@ -99,7 +98,7 @@ class Applied:
     notices: list[Notice] = field(default_factory=list)
     error: ZlayoutError | None = None
     after: TablePlan | None = None
-    again: Planned | None = None
+    again: PlannedTable | None = None
     within_budget: bool = False
     interrupted: bool = False
     forgotten: bool = False
@@ -232,9 +231,9 @@ def exit_code(plan: Plan, done: Sequence[Applied]) -> int:
     return 1 if codes else 0
 
 
-def new_run(planned: Planned) -> Applied:
+def new_run(planned: PlannedTable) -> Applied:
     """Return the record of one table with a new run id."""
-    repartitions = planned.decision.plan.partitioning is not None
+    repartitions = planned.plan.partitioning is not None
     return Applied(str(planned.spec.table), uuid.uuid4().hex, planned.spec.table.branch, repartitions=repartitions)
 
 
@@ -275,7 +274,7 @@ OnEvent = Callable[[ApplyEvent], None]
 
 
 @contextmanager
-def recorded(applied: Applied, planned: Planned) -> Iterator[None]:
+def recorded(applied: Applied, planned: PlannedTable) -> Iterator[None]:
     """Store an exception of the block in `applied`, so that the commits of all tables are reported in any case."""
     try:
         yield
@@ -285,7 +284,7 @@ def recorded(applied: Applied, planned: Planned) -> Iterator[None]:
         applied.error = applied.error or _unexpected(error, applied, planned)
 
 
-def reporting(on_event: OnEvent, applied: Applied, planned: Planned) -> OnEvent:
+def reporting(on_event: OnEvent, applied: Applied, planned: PlannedTable) -> OnEvent:
     """Return a function that calls `on_event`, and converts its unexpected exceptions to EngineError ZL307.
 
     Without this, they would be treated as errors of Spark.
@@ -302,7 +301,7 @@ def reporting(on_event: OnEvent, applied: Applied, planned: Planned) -> OnEvent:
     return report
 
 
-def _unexpected(error: Exception, applied: Applied, planned: Planned) -> ZlayoutError:
+def _unexpected(error: Exception, applied: Applied, planned: PlannedTable) -> ZlayoutError:
     return EngineError.of(
         "ZL307",
         f"{applied.table}: unexpected {type(error).__name__}: {error}",

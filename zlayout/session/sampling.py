@@ -14,9 +14,8 @@ from zlayout.planner.bounds import needed_values, with_values
 from zlayout.planner.model import READS_MORE, Status
 from zlayout.planner.notes import partitioning
 from zlayout.planner.sampled import columns_to_sample, files_to_sample, predictions, with_sample
-from zlayout.planner.work import Decision
+from zlayout.planner.work import PlannedTable
 from zlayout.session.concurrent_reads import TIMEOUT, begin_read
-from zlayout.spec.model import LayoutSpec
 from zlayout.table.key_sample import NotParquetError, RowGroupSample
 from zlayout.table.state import WRONG_ROW_COUNTS, TableState
 from zlayout.tuning import give_back_freed_memory
@@ -27,58 +26,49 @@ SEED = 1
 CHECK_ACCESS = "check the access to the data files; the plan has the ranges that metadata guarantees"
 
 
-def sampled(
-    spec: LayoutSpec,
-    state: TableState | None,
-    decision: Decision,
-    backend: Backend,
-    max_bytes: int,
-    *,
-    planning: bool = False,
-) -> Decision:
-    """Return the decision with predictions from a sample.
+def sampled(table: PlannedTable, backend: Backend, max_bytes: int, *, planning: bool = False) -> PlannedTable:
+    """Return the table with predictions from a sample.
 
     It is returned unchanged if nothing is rewritten, if the rewrite cannot be predicted, or if the plan has a sample
     already. A failure does not stop the plan: it gets a warning (ZL410), and keeps the ranges from metadata.
 
     Args:
-        state: The observed table; None if it could not be read.
-        decision: The decision without a sample.
+        table: The table without a sample.
+        backend: The backend of its catalog.
         max_bytes: The limit on the size of the column chunks that are read; 0 for no sample.
         planning: Whether the sample may also determine the bound length of string columns. This changes the plan, so it
             is not allowed after the plan was shown.
     """
-    plan = decision.plan
+    spec, state, plan, groups = table.spec, table.state, table.plan, table.groups
     if not max_bytes or state is None or plan.status is not Status.CHANGES or plan.sample is not None:
-        return decision
-    groups = decision.groups
+        return table
     if not groups or not spec.layout.orders:  # without an order there is nothing to forecast
-        return decision
+        return table
     if not backend.capabilities.can_predict(spec.layout, state):
-        return decision
+        return table
     fields = partitioning(spec, state)
     moves = any(state.files.partitions[n].fields != fields for g in groups for n in set(g.files.partition.tolist()))
     try:
         chosen = files_to_sample(spec, state, groups)
         columns = columns_to_sample(spec, fields if moves else ())
         sample = backend.sample_keys(spec.table, state, chosen, columns, max_bytes, SEED)
-        decision = with_row_counts(spec, state, decision, sample)
+        table = with_row_counts(table, state, sample)
         if planning and sample.lacking:
-            return refused_by_sample(spec, decision, sample)
+            return refused_by_sample(table, sample)
         if planning:
-            decision = with_values(spec, state, decision, needed_values(state, plan, sample))
-        return with_sample(spec, state, fields, decision, sample)
+            table = with_values(table, state, needed_values(state, plan, sample))
+        return with_sample(spec, state, fields, table, sample)
     except NotParquetError as error:
         hint = "nothing to do; the plan has the ranges that metadata guarantees"
-        return _not_sampled(spec, decision, str(error), hint)
+        return _not_sampled(table, str(error), hint)
     except Exception as error:
         # A reader may raise anything, and a plan does not depend on its forecast.
         if (cause := unaddressable(error)) is not None:
-            return _not_sampled(spec, decision, f"a data file cannot be read: {cause.reason}", cause.hint)
-        return _not_sampled(spec, decision, f"{type(error).__name__}: {first_line(error)}")
+            return _not_sampled(table, f"a data file cannot be read: {cause.reason}", cause.hint)
+        return _not_sampled(table, f"{type(error).__name__}: {first_line(error)}")
 
 
-def refused_by_sample(spec: LayoutSpec, decision: Decision, sample: RowGroupSample) -> Decision:
+def refused_by_sample(table: PlannedTable, sample: RowGroupSample) -> PlannedTable:
     """Return the refusal of the table (ZL245), because sampled files lack columns that must not be null."""
     found = [
         Diagnostic(
@@ -87,46 +77,46 @@ def refused_by_sample(spec: LayoutSpec, decision: Decision, sample: RowGroupSamp
             "refused",
             f"write its values by UPDATE or MERGE, or ALTER TABLE ... ALTER COLUMN {name} DROP NOT NULL; Spark cannot "
             "read such files",
-            spec.location,
+            table.spec.location,
         )
         for name, number in sample.lacking.items()
     ]
-    plan = decision.plan
+    plan = table.plan
     kept = tuple(d for d in plan.diagnostics if d.code != READS_MORE)
     plan = replace(plan, status=Status.REFUSED, columns=(), files_after=None, diagnostics=(*found, *kept))
-    return replace(decision, plan=plan, pinned={})
+    return replace(table, plan=plan, pinned={})
 
 
-def with_row_counts(spec: LayoutSpec, state: TableState, decision: Decision, sample: RowGroupSample) -> Decision:
-    """Return the decision with a warning (ZL448) if the metadata has other numbers of rows than the sampled files."""
+def with_row_counts(table: PlannedTable, state: TableState, sample: RowGroupSample) -> PlannedTable:
+    """Return the table with a warning (ZL448) if the metadata has other numbers of rows than the sampled files."""
     footers = sample.footers
     opened = np.unique(footers.file)
     rows = np.bincount(footers.file, footers.rows, len(state.files))[opened].astype(np.int64)
     listed = state.files.rows[opened]
     wrong = opened[rows != listed]
     if state.notes or not len(wrong):  # a note on the table state means that row counts are estimates
-        return decision
+        return table
     at = int(np.flatnonzero(rows != listed)[0])
     message = (
         f"{len(wrong):,} of {len(opened):,} sampled files have other numbers of rows than the metadata of the table "
         f"states, for example {rows[at]:,} instead of {listed[at]:,}; a rewrite of such files is refused (ZL311)"
     )
-    return decision.noting(Diagnostic("ZL448", message, "warning", WRONG_ROW_COUNTS, spec.location))
+    return table.noting(Diagnostic("ZL448", message, "warning", WRONG_ROW_COUNTS, table.spec.location))
 
 
-def _not_sampled(spec: LayoutSpec, decision: Decision, reason: str, hint: str = CHECK_ACCESS) -> Decision:
+def _not_sampled(table: PlannedTable, reason: str, hint: str = CHECK_ACCESS) -> PlannedTable:
     warning = Diagnostic(
         "ZL410",
         f"the rows could not be sampled: {reason}",
         "warning",
         hint,
-        spec.location,
+        table.spec.location,
     )
-    return decision.noting(warning)
+    return table.noting(warning)
 
 
 def begin_predictions(
-    spec: LayoutSpec, state: TableState | None, decision: Decision, backend: Backend, timeout: float = TIMEOUT
+    table: PlannedTable, backend: Backend, timeout: float = TIMEOUT
 ) -> Callable[[], Mapping[str, float]]:
     """Begin to sample the rows in a thread, and return a function that waits for the predictions of touched.
 
@@ -137,23 +127,23 @@ def begin_predictions(
 
     def predict() -> Mapping[str, float]:
         try:
-            return predictions(sampled(spec, state, decision, backend, SAMPLE_BYTES).plan)
+            return predictions(sampled(table, backend, SAMPLE_BYTES).plan)
         except BaseException:  # also PanicException of Rust: the caller waits with written files, or to report commits
-            return predictions(decision.plan)
+            return predictions(table.plan)
         finally:
             give_back_freed_memory()  # the JVM of Spark needs the memory
 
-    begun = begin_read(predict, spec.table, timeout)
+    begun = begin_read(predict, table.table, timeout)
 
     def predicted() -> Mapping[str, float]:
         try:
             return begun()
         except TableError:
-            return predictions(decision.plan)
+            return predictions(table.plan)
 
     return predicted
 
 
-def sampled_late(spec: LayoutSpec, decision: Decision, timeout: float) -> Decision:
-    """Return the decision with a warning (ZL410) that the data files could not be read within `timeout` seconds."""
-    return _not_sampled(spec, decision, f"no answer within {timeout:g} s")
+def sampled_late(table: PlannedTable, timeout: float) -> PlannedTable:
+    """Return the table with a warning (ZL410) that the data files could not be read within `timeout` seconds."""
+    return _not_sampled(table, f"no answer within {timeout:g} s")

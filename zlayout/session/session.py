@@ -247,7 +247,7 @@ class Session:
             raise
         window = None if options.ignore_window else left_of_window(self.project.maintenance)
         limit = TimeLimit.of(options.max_minutes, start, window)
-        changed = [one.spec.table for one in plan.planned if one.decision.plan.status is Status.CHANGES]
+        changed = [one.spec.table for one in plan.planned if one.plan.status is Status.CHANGES]
         runtime = self._runtime(changed, brief=summary(whole.tables).rewrite_bytes <= BRIEF_BYTES)
 
         def stop() -> None:

@@ -20,11 +20,11 @@ from zlayout.message_text import plural, quote_value
 from zlayout.planner.diff import propose, settle
 from zlayout.planner.model import QueryCost, Status
 from zlayout.planner.run_report import TableResult
-from zlayout.planner.work import PlanOptions
+from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.predicate.model import Predicate, columns
 from zlayout.predicate.parse import quote_column, to_sql
 from zlayout.session.concurrent_reads import TIMEOUT, Reading, read_one, read_table
-from zlayout.session.plan import Planned, ProjectPlan, as_plan, plan_specs
+from zlayout.session.plan import ProjectPlan, as_plan, plan_specs
 from zlayout.session.project import known_table
 from zlayout.session.rules import Declared, layouts_of_tables, on_branch, table_on
 from zlayout.session.sampling import SAMPLE_BYTES
@@ -427,7 +427,9 @@ def measured(planned: PlannedTrial, spec: LayoutSpec, runtime: SparkRuntime, res
     )
 
 
-def _expected(main: Planned, workload: Workload, project: Project, backend: Backend, timeout: float) -> Expected | None:
+def _expected(
+    main: PlannedTable, workload: Workload, project: Project, backend: Backend, timeout: float
+) -> Expected | None:
     table = main.spec.table
     try:
         return read_one(lambda: expected(main, workload, project, backend, SAMPLE_BYTES), table, timeout)
@@ -443,19 +445,19 @@ def plan_of_branch(project: Project, name: TableName, spec: LayoutSpec, timeout:
     return plan_specs(project, directed, PlanOptions(), Reading(timeout=timeout), workloads=False)
 
 
-def _plan_from(name: TableName, own: ProjectPlan, main: Planned) -> ProjectPlan:
+def _plan_from(name: TableName, own: ProjectPlan, main: PlannedTable) -> ProjectPlan:
     """Plan a trial that does not exist yet. The document is made from `main`, because only that has forecasts."""
     assert main.state is not None
     spec = replace(main.spec, table=name)
     capabilities = backend_for(own.project.catalogs[name.catalog], SparkRuntime(own.project)).capabilities
-    planned = Planned(spec, main.state, settle([propose(spec, main.state, capabilities, (), own.options)], None)[0])
-    shown = replace(main, decision=replace(main.decision, plan=replace(main.decision.plan, table=str(name))))
+    (planned,) = settle([propose(spec, main.state, capabilities, (), own.options)], None)
+    shown = replace(main, plan=replace(main.plan, table=str(name)))
     return replace(own, document=as_plan((shown,)), planned=(planned,))
 
 
-def readable(planned: Planned) -> TableState:
+def readable(planned: PlannedTable) -> TableState:
     """Return the observed state. Raises Refused or TableError if the table is refused or cannot be planned."""
-    status, found = planned.decision.plan.status, planned.decision.plan.diagnostics
+    status, found = planned.plan.status, planned.plan.diagnostics
     if status is Status.REFUSED:
         raise Refused(*([d for d in found if d.severity == "refused"] or found))
     if planned.state is None or status is Status.ERROR:

@@ -28,10 +28,10 @@ from zlayout.planner.partitions import partition_names, partition_text
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.sampled import columns_to_sample, files_to_sample
 from zlayout.planner.waiting import least_read, may_wait, unread_notes
-from zlayout.planner.work import Decision, PlanOptions
+from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.report.words import printable, share, size
 from zlayout.session.concurrent_reads import Reading, no_answer, read_tables
-from zlayout.session.proposing import Planned, proposed, unreadable
+from zlayout.session.proposing import proposed, unreadable
 from zlayout.session.sampling import SEED
 from zlayout.spec.model import LayoutSpec, Project, TableName
 from zlayout.table.key_sample import RowGroupSample
@@ -40,8 +40,8 @@ from zlayout.workload import Query, Workload, read_workload
 
 
 def with_workloads(
-    planned: Sequence[Planned], project: Project, backends: Mapping[str, Backend], max_bytes: int, reading: Reading
-) -> tuple[Planned, ...]:
+    planned: Sequence[PlannedTable], project: Project, backends: Mapping[str, Backend], max_bytes: int, reading: Reading
+) -> tuple[PlannedTable, ...]:
     """Return the plans with the cost of the queries on each table. Raises the errors of `read_workload`.
 
     A table keeps its plan if no query can skip its files. It gets a warning (ZL414) if its files cannot be read.
@@ -54,21 +54,19 @@ def with_workloads(
             that only the present cost is known.
         reading: The limits on reading the tables.
     """
-    known = [
-        p for p in planned if p.spec.workload and p.state is not None and p.decision.plan.status is not Status.ERROR
-    ]
+    known = [p for p in planned if p.spec.workload and p.state is not None and p.plan.status is not Status.ERROR]
     workloads = Workloads([(p.spec, p.state) for p in known])
     # Not in a thread, because an invalid file stops the plan.
     read = {p.spec.table: workloads.of(p.spec) for p in known}
 
-    def forecast(one: Planned) -> Planned:
+    def forecast(one: PlannedTable) -> PlannedTable:
         try:
             return _with_workload(one, read[one.spec.table], project, backends[one.spec.table.catalog], max_bytes)
         except Exception as error:
             # A reader may raise anything, and a plan does not depend on its forecast.
             return _unknown(one, f"{type(error).__name__}: {first_line(error)}")
 
-    def late(one: Planned) -> Planned:
+    def late(one: PlannedTable) -> PlannedTable:
         return _unknown(one, f"no answer within {reading.timeout:g} s")
 
     found = read_tables(known, lambda one: one.spec.table, forecast, late, reading)
@@ -222,18 +220,17 @@ class Expected:
     notes: tuple[Diagnostic, ...]
 
 
-def _with_workload(planned: Planned, workload: Workload, project: Project, backend: Backend, max_bytes: int) -> Planned:
+def _with_workload(
+    planned: PlannedTable, workload: Workload, project: Project, backend: Backend, max_bytes: int
+) -> PlannedTable:
     found = expected(planned, workload, project, backend, max_bytes)
     if found is None:
         return planned
-    decision = with_forecast(planned, found.forecast).decision
-    for note in found.notes:
-        decision = decision.noting(note)
-    return replace(planned, decision=decision)
+    return with_forecast(planned, found.forecast).noting(*found.notes)
 
 
 def expected(
-    planned: Planned, workload: Workload, project: Project, backend: Backend, max_bytes: int
+    planned: PlannedTable, workload: Workload, project: Project, backend: Backend, max_bytes: int
 ) -> Expected | None:
     """Forecast what the queries of a workload open; None if no query can skip files, or the table has none.
 
@@ -248,7 +245,7 @@ def expected(
     now = query_costs.mean(present)
     sources = tuple(os.path.relpath(path, project.root).replace(os.sep, "/") for path in spec.workload)
     forecast = WorkloadForecast(sources, len(found.queries), found.share, now)
-    groups, status = planned.decision.groups, planned.decision.plan.status
+    groups, status = planned.groups, planned.plan.status
     then: Costs | None = None
     if not groups and status is not Status.REFUSED:
         forecast, then = replace(forecast, predicted=now, low=now, high=now), present
@@ -256,19 +253,19 @@ def expected(
         forecast, then = _sampled(planned, found, forecast, then, backend, max_bytes)
     forecast = replace(forecast, groups=query_costs.query_groups(found.queries, present, then))
     if groups and forecast.predicted is not None:
-        size_of_rewrite = planned.decision.plan.rewrite_bytes
+        size_of_rewrite = planned.plan.rewrite_bytes
         run = backend.last_run(spec.table, state)
         rate = run.bytes_per_second if run else None
         per_day = query_costs.executions_per_day(found.queries)
         pay = query_costs.payback(forecast, size_of_rewrite, per_day, rate, project.prices)
         forecast = replace(forecast, payback=pay)
     reads = {} if found.unknown else found.executions()
-    notes = tuple(unread_notes(spec, planned.decision.plan.groups, reads))
+    notes = tuple(unread_notes(spec, planned.plan.groups, reads))
     return Expected(found.queries, present, then, forecast, notes)
 
 
 def _sampled(
-    planned: Planned,
+    planned: PlannedTable,
     found: TableQueries,
     forecast: WorkloadForecast,
     then: Costs | None,
@@ -276,15 +273,15 @@ def _sampled(
     max_bytes: int,
 ) -> tuple[WorkloadForecast, Costs | None]:
     """Return the forecast, and what each query opens after apply: `then` if no rewrite can be simulated."""
-    spec, decision = planned.spec, planned.decision
+    spec, groups = planned.spec, planned.groups
     every = range(len(found.state.files))
-    chosen = files_to_sample(spec, found.state, decision.groups)
+    chosen = files_to_sample(spec, found.state, groups)
     moves = partitioning(spec, found.state) != found.state.partition_fields
     whole = found.sample(spec, backend, every, max_bytes)
     predictable = spec.layout.orders and not moves and backend.capabilities.can_predict(spec.layout, found.state)
-    if decision.groups and predictable:
+    if groups and predictable:
         part = whole if len(chosen) == len(every) else found.sample(spec, backend, chosen.tolist(), max_bytes)
-        if (after := query_costs.after(spec, found.state, decision, found.queries, part)) is not None:
+        if (after := query_costs.after(spec, found.state, planned, found.queries, part)) is not None:
             forecast = replace(forecast, predicted=after.predicted, low=after.low, high=after.high)
             then = after.each
     highest = forecast.predicted or forecast.now
@@ -294,7 +291,7 @@ def _sampled(
     return replace(forecast, floor=floor, better=better), then
 
 
-def _unknown(planned: Planned, reason: str) -> Planned:
+def _unknown(planned: PlannedTable, reason: str) -> PlannedTable:
     warning = Diagnostic(
         "ZL414",
         f"what the workload opens could not be computed: {reason}",
@@ -302,15 +299,13 @@ def _unknown(planned: Planned, reason: str) -> Planned:
         "check the access to the metadata and the data files of the table; the plan itself is complete",
         planned.spec.location,
     )
-    return replace(planned, decision=planned.decision.noting(warning))
+    return planned.noting(warning)
 
 
-def with_forecast(planned: Planned, forecast: WorkloadForecast) -> Planned:
+def with_forecast(planned: PlannedTable, forecast: WorkloadForecast) -> PlannedTable:
     """Return the plan with a forecast, and with the warning ZL446 if another layout is better."""
-    decision = replace(planned.decision, plan=replace(planned.decision.plan, workload=forecast))
-    if forecast.better is not None:
-        decision = decision.noting(_no_longer_fits(planned.spec, forecast.better))
-    return replace(planned, decision=decision)
+    found = replace(planned, plan=replace(planned.plan, workload=forecast))
+    return found if forecast.better is None else found.noting(_no_longer_fits(planned.spec, forecast.better))
 
 
 def _no_longer_fits(spec: LayoutSpec, better: BetterLayout) -> Diagnostic:
@@ -327,7 +322,7 @@ def _no_longer_fits(spec: LayoutSpec, better: BetterLayout) -> Diagnostic:
 # The choice of rewrites by the queries of workloads: the decayed partitions that wait, and what a budget prefers.
 
 
-Made = Proposal | Decision
+Made = Proposal | PlannedTable
 ROUNDING = 1e-9  # the tolerance, as a share, for rounding errors in sums of executions
 
 
@@ -378,7 +373,7 @@ def with_rarely_read(
         except BaseException as error:
             return unreadable(proposal.spec, backend, error)
 
-    def late(proposal: Proposal) -> Decision:
+    def late(proposal: Proposal) -> PlannedTable:
         spec = proposal.spec
         error = no_answer(spec.table, reading.timeout, spec.location)
         return unreadable(spec, backends[spec.table.catalog], error)

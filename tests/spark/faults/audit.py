@@ -42,7 +42,7 @@ def audit(table: Table, rows: Rows, row_ids: Mapping[int, int | None]) -> None:
 
 def converge(table: Table) -> None:
     """At most one more apply, and nothing is left to do."""
-    if plan_table(table.spec, table.backend, OPTIONS).decision.plan.status == "unchanged":
+    if plan_table(table.spec, table.backend, OPTIONS).plan.status == "unchanged":
         return
     again = run(table)
     assert again.error is None, again.error

@@ -76,7 +76,7 @@ def run_with(
 ) -> Applied:
     """Plan and apply, with `action` at the point, which must be reached."""
     planned = plan_table(table.spec, table.backend, OPTIONS)
-    assert planned.decision.plan.status == "changes", planned.decision.plan.diagnostics
+    assert planned.plan.status == "changes", planned.plan.diagnostics
     applied = new_run(planned)
     with patch.context() as during:
         pause = Pause(point, action, during)

@@ -76,6 +76,6 @@ def test_a_killed_rollback_undoes_the_whole_run_or_nothing(
         assert set(project.files(table)) == before
         assert project.rows(table).equals(ROWS)
         assert all(path.exists() for path in before | after), "nothing was deleted"
-        planned = plan_table(spec, backend, PlanOptions()).decision.plan
+        planned = plan_table(spec, backend, PlanOptions()).plan
         assert (planned.status, len(planned.groups)) == ("changes", 2)
         assert project.version(table) == version

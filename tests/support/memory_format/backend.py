@@ -18,12 +18,12 @@ from zlayout.formats.base import (
     Group,
     GroupFailed,
     Notify,
+    PlannedTable,
     Progress,
     RunColumn,
     RunMetrics,
     SampleSource,
     Stage,
-    Work,
 )
 from zlayout.formats.undo import Undo
 from zlayout.planner import selection as accepted
@@ -130,7 +130,7 @@ class MemoryBackend:
     ) -> tuple[Diagnostic, ...]:
         return ()
 
-    def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
+    def execute(self, work: PlannedTable, notify: Notify) -> Iterator[Commit | GroupFailed]:
         table = self._catalog.load(work.table.identifier)
         pinned = table.current
         keys, groups = [column.name for column in work.layout.columns], work.groups
@@ -161,7 +161,9 @@ def _sources_of_moves(version: Version) -> list[str]:
     return [field.source for field in version.fields] if old else []
 
 
-def _rewrite(table: MemoryTable, pinned: Version, work: Work, group: Group, properties: Mapping[str, str]) -> Commit:
+def _rewrite(
+    table: MemoryTable, pinned: Version, work: PlannedTable, group: Group, properties: Mapping[str, str]
+) -> Commit:
     layout = work.layout
     paths = group.files.path.to_pylist()
     read = [pinned.files[path] for path in paths if path in pinned.files]

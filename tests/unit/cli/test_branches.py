@@ -15,7 +15,7 @@ from support.projects import Cli
 from zlayout.formats.base import Backend, Commit
 from zlayout.planner.model import Status
 from zlayout.planner.work import PlanOptions
-from zlayout.session.plan import Planned
+from zlayout.session.plan import PlannedTable
 from zlayout.session.results import Applied
 
 PROJECT = """\
@@ -130,10 +130,10 @@ def test_settings_of_the_table_are_refused_on_a_branch(cli: Cli) -> None:
 def test_a_plan_file_is_for_one_branch_as_it_was(table: Table, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     applied: list[tuple[str, int]] = []
 
-    def succeed(planned: Planned, _backend: Backend, _options: PlanOptions, run: Applied, *_: object) -> None:
+    def succeed(planned: PlannedTable, _backend: Backend, _options: PlanOptions, run: Applied, *_: object) -> None:
         applied.append((run.table, planned.state.version))
         run.commits.append(Commit("rewrite", 9))
-        run.after = replace(planned.decision.plan, status=Status.UNCHANGED)
+        run.after = replace(planned.plan, status=Status.UNCHANGED)
 
     monkeypatch.setattr("zlayout.session.apply.apply_table", succeed)
     out = cli("plan", "ice.db.t", "--branch", "audit", "--out", "p.json").err

@@ -1,20 +1,19 @@
 """What apply says of how the work is done."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
+from support.builders import make_layout, make_spec
 
 from zlayout.cli.apply import Lines
 from zlayout.cli.console import Console
 from zlayout.cli.terminal import describe
 from zlayout.errors import Diagnostic, Location
 from zlayout.formats.base import Commit, Event, Notice
-from zlayout.planner.model import TablePlan
-from zlayout.planner.work import PlanOptions
+from zlayout.planner.model import Status, TablePlan
+from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.session.apply import apply_table
 from zlayout.session.results import new_run
-from zlayout.spec.model import TableName
 
 NOTICE = Notice(Diagnostic("ZL407", "engine native does it\x1b[2J", "warning", "take Spark 4.1.4"))
 
@@ -36,33 +35,13 @@ def test_a_notice_is_kept_and_announced_once_though_the_work_is_planned_again(mo
             yield Commit("rewrite", 1)
             yield NOTICE
 
-    @dataclass(frozen=True)
-    class Work:
-        predicted: object = ()
-
-        def in_parts(self, _: object) -> tuple[object, ...]:
-            return (self,)
-
-    class Decision:
-        plan = TablePlan("lake.db.t", "delta", Location("t.yaml"), "unchanged")
-        rarely_read: frozenset[str] = frozenset()
-
-        def work(self, *_: object) -> Work:
-            return Work()
-
-    class Planned:
-        class spec:
-            table = TableName("lake", ("db",), "t")
-            commit_bytes = None
-
-        state = None
-        decision = Decision()
-
-    monkeypatch.setattr("zlayout.session.apply.plan_table_in_time", lambda *_: Planned())
+    plan = TablePlan("lake.db.t", "delta", Location("t.yaml"), Status.UNCHANGED)
+    planned = PlannedTable(make_spec(make_layout("a")), None, plan)
+    monkeypatch.setattr("zlayout.session.apply.plan_table_in_time", lambda *_: planned)
     announced: list[Event] = []
-    applied = new_run(Planned())  # type: ignore[arg-type]
+    applied = new_run(planned)
     apply_table(
-        Planned(),  # type: ignore[arg-type]
+        planned,
         Backend(),  # type: ignore[arg-type]
         PlanOptions(),
         applied,

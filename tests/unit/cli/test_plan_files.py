@@ -15,7 +15,7 @@ from zlayout.cli.main import run
 from zlayout.formats.base import Backend, Commit
 from zlayout.planner.model import Status
 from zlayout.planner.work import PlanOptions
-from zlayout.session.plan import Planned
+from zlayout.session.plan import PlannedTable
 from zlayout.session.results import Applied
 
 ORDERS = Path("tables") / "db" / "orders"
@@ -78,10 +78,10 @@ class TestPlanFiles:
         assert run(["plan", "--out", "plan.json"]) == code
         applied: list[str] = []
 
-        def succeed(planned: Planned, _backend: Backend, _options: PlanOptions, run: Applied, *_: object) -> None:
+        def succeed(planned: PlannedTable, _backend: Backend, _options: PlanOptions, run: Applied, *_: object) -> None:
             applied.append(run.table)
             run.commits.append(Commit("rewrite", 9))
-            run.after = replace(planned.decision.plan, status=Status.UNCHANGED)
+            run.after = replace(planned.plan, status=Status.UNCHANGED)
 
         monkeypatch.setattr("zlayout.session.apply.apply_table", succeed)
         capsys.readouterr()

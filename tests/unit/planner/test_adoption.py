@@ -10,7 +10,7 @@ from unit.planner.plans import DELTA, KIND, SPEC, TARGET, File, state
 
 from zlayout.curve.layout import build
 from zlayout.planner.diff import decide
-from zlayout.planner.work import Decision, PlanOptions
+from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import Column, FileTable, TableState
 
@@ -19,11 +19,11 @@ def in_order(files: int, region: str = "east", **more: int) -> list[File]:
     return [File(10 * n, 10 * n + 9, region, **more) for n in range(files)]
 
 
-def codes(decision: Decision) -> list[str]:
+def codes(decision: PlannedTable) -> list[str]:
     return [d.code for d in decision.plan.diagnostics]
 
 
-def chosen(decision: Decision) -> list[str]:
+def chosen(decision: PlannedTable) -> list[str]:
     return [path for group in decision.groups for path in group.files.path.to_pylist()]
 
 

@@ -18,7 +18,7 @@ from zlayout.planner import document
 from zlayout.planner.diff import decide
 from zlayout.planner.work import PlanOptions
 from zlayout.report.formats import REPORTERS
-from zlayout.session.plan import Planned, as_plan
+from zlayout.session.plan import as_plan
 from zlayout.session.results import with_pictures
 from zlayout.spec.model import LayoutSpec, Tolerance, ZorderColumn
 from zlayout.table.state import Column, ColumnBounds, LayoutRecord, PartitionField, TableState
@@ -123,7 +123,7 @@ def plan_save_draw_and_report(data: st.DataObject) -> None:
         assert column.predicted is None
         if column.low is not None and column.high is not None:
             assert 0 <= column.low <= column.high < math.inf
-    planned = (Planned(spec, observed, decision),)
+    planned = (decision,)
     plan = with_pictures(as_plan(planned), planned)
     assert document.from_json(document.to_json(plan), "plan.json") == plan
     data.draw(st.sampled_from(list(REPORTERS.values())))(plan)

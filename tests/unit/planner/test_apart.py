@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 
-from zlayout.planner.diff import Decision, decide
+from zlayout.planner.diff import PlannedTable, decide
 from zlayout.table.state import FileTable
 
 REGIONS = ("a", "b", "c", "d")
@@ -87,7 +87,7 @@ def check(regions: tuple[list[File], ...], touched: float, random: Random) -> No
             assert getattr(both.plan.columns[0], end) == pytest.approx(total)
 
 
-def bounds_of(decision: Decision) -> list[list[object]]:
+def bounds_of(decision: PlannedTable) -> list[list[object]]:
     """Return the partition, bounds, rows and laid-out group of the files of each group."""
     return sorted(
         [group.files.partitions[group.files.partition[0]].values, sorted(zip(*values_of(group.files), strict=True))]

@@ -8,7 +8,7 @@ import pytest
 from support.builders import layout_record, make_bounds, make_file_table, make_layout, make_spec, make_state
 from unit.planner.plans import DELTA, TARGET
 
-from zlayout.planner.diff import Decision, decide
+from zlayout.planner.diff import PlannedTable, decide
 from zlayout.planner.model import Status
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.baseline import Baseline
@@ -45,11 +45,11 @@ def observed(files: FileTable) -> TableState:
     return make_state(files, columns=tuple(Column(name, KIND, True) for name in files.bounds))
 
 
-def decision(files: FileTable, columns: tuple[str, ...] = PAIR) -> Decision:
+def decision(files: FileTable, columns: tuple[str, ...] = PAIR) -> PlannedTable:
     return decide(spec_of(*columns), observed(files), DELTA)
 
 
-def touched_exceeds(decision: Decision) -> bool:
+def touched_exceeds(decision: PlannedTable) -> bool:
     return [d.measure for d in decision.plan.decay if d.exceeded] == ["touched"]
 
 

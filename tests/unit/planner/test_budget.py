@@ -12,7 +12,7 @@ from zlayout.planner.budget import choose, choose_saved
 from zlayout.planner.diff import assemble, decide, propose, settle
 from zlayout.planner.model import RankedBy
 from zlayout.planner.proposal import Proposal, Worth
-from zlayout.planner.work import Decision, PlanOptions
+from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import PartitionField, TableState
 
@@ -26,11 +26,11 @@ def proposed(budget: int, observed: TableState, spec: LayoutSpec = SPEC) -> Prop
     return proposal
 
 
-def within(budget: int, observed: TableState, spec: LayoutSpec = SPEC) -> Decision:
+def within(budget: int, observed: TableState, spec: LayoutSpec = SPEC) -> PlannedTable:
     return decide(spec, observed, DELTA, options=PlanOptions(max_rewrite_bytes=budget))
 
 
-def partitions(decision: Decision) -> list[str]:
+def partitions(decision: PlannedTable) -> list[str]:
     return [g.partition for g in decision.plan.groups]
 
 
@@ -78,10 +78,10 @@ def test_a_full_rewrite_that_another_table_leaves_no_budget_for_is_left_over_who
     anew = propose(spec, state(*EAST[:2], *WEST[:2]), DELTA, options=options)
     left, done = settle([anew, proposed(5 * TARGET, state(*WEST))], 5 * TARGET)
     assert partitions(done) == ["region=west"]
-    assert (left.groups, left.work(spec, "run").partition_by, left.plan.partitioning) == ((), None, None)
+    assert (left.groups, left.partition_by, left.plan.partitioning) == ((), None, None)
     assert left.plan.left_over.files == 4
     (alone,) = settle([anew], 5 * TARGET)
-    assert (alone.work(spec, "run").partition_by, len(alone.groups)) == ((), 1)
+    assert (alone.partition_by, len(alone.groups)) == ((), 1)
 
 
 def test_new_files_too_many_for_the_budget_are_laid_out_in_part_neighbours_together() -> None:
@@ -147,7 +147,7 @@ def test_a_partition_larger_than_a_group_may_be_is_laid_out_in_parts() -> None:
     assert [g.files.path.to_pylist() for g in decision.groups] == [
         [f"f{n}" for n in part] for part in (range(4), range(4, 8), range(8, 10))
     ]
-    works = decision.work(spec, "run").in_parts(spec.max_group_size)
+    works = decision.in_parts(spec.max_group_size)
     assert [len(w.groups) for w in works] == [1, 1, 1]
     assert not any(w.covers_table for w in works)
 

@@ -150,9 +150,9 @@ def test_a_plan_is_stale_once_the_clustering_columns_have_changed(
 ) -> None:
     table = state(File(), File(), columns=then)
     again = decide(SPEC, table, DELTA)
-    found = staleness(again.plan, SPEC, again, replace(table, clustering=now), "compatible")
+    found = staleness(again.plan, again, replace(table, clustering=now), "compatible")
     assert ["clustering columns changed" in reason.message for reason in found] == [True] * stale
-    work = again.work(SPEC, "run")
+    work = again
     with pytest.raises(CommitConflict, match=r"ZL320 .* is clustered by") if stale else nullcontext():
         work.require_planned(table.properties, table.partition_fields, now)
 
@@ -173,7 +173,7 @@ def test_optimize_runs_only_with_the_planned_clustering_columns(
     has: tuple[str, ...] | None, altered: bool, accepted: bool
 ) -> None:
     """The plan changes the columns from (a) to (a, b)."""
-    work = decide(SPEC, state(*[File(0, 1)] * 3, columns=("a",)), DELTA).work(SPEC, "run")
+    work = decide(SPEC, state(*[File(0, 1)] * 3, columns=("a",)), DELTA)
     with nullcontext() if accepted else pytest.raises(CommitConflict, match=r"ZL320 .* is clustered by"):
         work.require_clustering(has, altered=altered)
 

@@ -27,7 +27,7 @@ from zlayout.planner.actions import (
     TableIs,
     VersionIs,
 )
-from zlayout.planner.diff import Decision, PlanOptions, decide
+from zlayout.planner.diff import PlannedTable, PlanOptions, decide
 from zlayout.planner.model import Plan, TablePlan
 from zlayout.planner.work import Capabilities
 from zlayout.predicate.model import Compare
@@ -41,7 +41,7 @@ from zlayout.table.state import Column, ColumnBounds, Partition, PartitionField,
 ICEBERG = replace(DELTA, format="iceberg", partition_evolution=True)
 
 
-def reasons(decision: Decision) -> dict[str, Reason]:
+def reasons(decision: PlannedTable) -> dict[str, Reason]:
     return {g.partition: g.reason for g in decision.plan.groups}
 
 
@@ -76,7 +76,7 @@ def test_a_plan_is_its_actions_in_order_and_what_they_require() -> None:
         PropertyIs("stats.a", "none"),
         FilesAre(group.id, digest),
     )
-    assert decision.work(spec, "run").partition_by == (PartitionField("b"),)
+    assert decision.partition_by == (PartitionField("b"),)
     assert [len(g.files) for g in decision.groups] == [3]
 
 
@@ -222,8 +222,8 @@ def test_files_of_an_older_partitioning_are_one_group_on_iceberg() -> None:
     decision = decide(spec, state(File(0, 4), done(5, 9, "west")), ICEBERG)
     assert decision.plan.status == "changes"
     assert [len(g.files) for g in decision.groups] == [2]
-    assert decision.work(spec, "run").partition_by == (PartitionField("b"),)
-    assert decision.work(spec, "run").covers_table
+    assert decision.partition_by == (PartitionField("b"),)
+    assert decision.covers_table
 
 
 def test_files_of_an_older_partitioning_that_nobody_laid_out_are_a_first_layout() -> None:
@@ -307,15 +307,15 @@ def test_a_column_that_never_has_bounds_touches_every_file_before_and_after() ->
 
 def test_a_work_order_says_whether_it_covers_the_table() -> None:
     decision = decide(SPEC, state(File(0, 9), File(0, 9), done(0, 4, "west")), DELTA)
-    assert not decision.work(SPEC, "run").covers_table
-    assert decision.work(SPEC, "run").layout is LAYOUT
+    assert not decision.covers_table
+    assert decision.layout is LAYOUT
 
 
 def test_a_work_order_with_where_never_covers_the_table() -> None:
     spec = replace(SPEC, where=Compare("region", "=", "east"))
     decision = decide(spec, state(File(0, 9), File(0, 9)), DELTA)
     assert len(decision.groups[0].files) == decision.plan.files
-    assert not decision.work(spec, "run").covers_table
+    assert not decision.covers_table
 
 
 def test_group_ids_do_not_depend_on_the_order_of_files() -> None:

@@ -16,7 +16,7 @@ from zlayout.planner.model import Plan
 from zlayout.planner.run_report import SCALE, Boxes
 from zlayout.planner.work import Group
 from zlayout.report.redact import without_values
-from zlayout.session.plan import Planned, as_plan
+from zlayout.session.plan import as_plan
 from zlayout.session.results import MAX_PICTURES, drawn_again, with_pictures
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import ColumnBounds, TableState
@@ -157,7 +157,7 @@ def test_pictures_are_for_the_tables_with_most_to_rewrite_and_survive_the_plan_f
     for n in range(MAX_PICTURES + 2):
         spec = replace(SPEC, table=replace(SPEC.table, name=f"t{n:03}"))
         given = flat_state(*(File(0, 9) for _ in range(n + 2)))
-        planned.append(Planned(spec, given, decide(spec, given, DELTA)))
+        planned.append(decide(spec, given, DELTA))
     report = with_pictures(as_plan(planned), planned)
     bare = {t.table for t in report.plan.tables} - set(report.pictures)
     assert bare == {"lake.db.t000", "lake.db.t001"}
@@ -170,19 +170,19 @@ def test_pictures_are_for_the_tables_with_most_to_rewrite_and_survive_the_plan_f
 
 def test_a_table_that_the_spec_does_not_fit_any_more_is_not_drawn_again() -> None:
     given = state(File(0, 9, "a"), File(0, 9, "b"))
-    planned = Planned(SPEC, given, decide(SPEC, given, DELTA))
+    planned = decide(SPEC, given, DELTA)
     (before,) = with_pictures(as_plan([planned]), [planned]).pictures.values()
     assert all(drawn_again(before, planned))
     column_gone = replace(given, columns=given.columns[1:], files=replace(given.files, bounds={}))
-    again = Planned(SPEC, column_gone, decide(SPEC, column_gone, DELTA))
-    assert again.decision.plan.status == "error"
+    again = decide(SPEC, column_gone, DELTA)
+    assert again.plan.status == "error"
     assert drawn_again(before, again) == (None, ())
 
 
 def test_a_partition_has_one_number_in_groups_pictures_and_strips() -> None:
     names = ["p10", "p2", "p1", "p3"]  # the order of the metadata; in the order of names p2 is the third
     observed = state(*(File(0, 9, name) for name in names), *(File(0, 9, "p2") for _ in range(3)), File(0, 9, "p3"))
-    planned = Planned(SPEC, observed, decide(SPEC, observed, DELTA))
+    planned = decide(SPEC, observed, DELTA)
     shown = without_values(with_pictures(as_plan([planned]), [planned]))
     groups, picture = shown.plan.tables[0].groups, shown.pictures[shown.plan.tables[0].table]
     assert {g.partition: g.files for g in groups} == {"partition 3": 4, "partition 4": 2}
@@ -192,5 +192,5 @@ def test_a_partition_has_one_number_in_groups_pictures_and_strips() -> None:
 
 def test_an_empty_table_has_no_picture() -> None:
     given = flat_state()
-    planned = Planned(SPEC, given, decide(SPEC, given, DELTA))
-    assert with_pictures(Plan("0", (planned.decision.plan,)), [planned]).pictures == {}
+    planned = decide(SPEC, given, DELTA)
+    assert with_pictures(Plan("0", (planned.plan,)), [planned]).pictures == {}

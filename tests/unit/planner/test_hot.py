@@ -9,7 +9,7 @@ from zlayout.planner.actions import Reason
 from zlayout.planner.diff import decide
 from zlayout.planner.selection import FileSelection, SelectedFiles
 from zlayout.planner.waiting import set_hot_aside
-from zlayout.planner.work import Capabilities, Decision, PlanOptions
+from zlayout.planner.work import Capabilities, PlannedTable, PlanOptions
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import PartitionField, TableState, maxima
 
@@ -28,12 +28,12 @@ def planned(
     spec: LayoutSpec = SPEC,
     budget: int | None = None,
     capabilities: Capabilities = DELTA,
-) -> Decision:
+) -> PlannedTable:
     options = PlanOptions(allow_full_rewrite=True, max_rewrite_bytes=budget, hot_after=after)
     return decide(spec, observed, capabilities, options=options)
 
 
-def regions(decision: Decision) -> list[str]:
+def regions(decision: PlannedTable) -> list[str]:
     return [group.partition for group in decision.plan.groups]
 
 
@@ -43,7 +43,7 @@ def test_a_partition_that_was_written_later_waits_and_the_plan_says_so() -> None
     hot = decision.plan.hot
     assert (hot.after, hot.partitions, hot.groups, hot.files, hot.bytes) == (100, 1, 1, 3, 3 * TARGET)
     assert not decision.plan.is_whole
-    assert decision.work(SPEC, "run").accepts == ""
+    assert decision.accepts == ""
 
 
 def test_without_the_option_or_without_known_times_nothing_waits() -> None:

@@ -10,7 +10,7 @@ from support.forecasts import around
 from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 
 from zlayout.planner.actions import Reason
-from zlayout.planner.diff import Decision, decide
+from zlayout.planner.diff import PlannedTable, decide
 from zlayout.spec.model import ZorderColumn
 from zlayout.table.state import ColumnBounds, LayoutRecord
 
@@ -24,7 +24,7 @@ def base(count: int, **more: Any) -> list[File]:
     return [done(10 * n, 10 * n + 9, **more) for n in range(count)]
 
 
-def chosen(decision: Decision) -> list[str]:
+def chosen(decision: PlannedTable) -> list[str]:
     return [path for group in decision.groups for path in group.files.path.to_pylist()]
 
 

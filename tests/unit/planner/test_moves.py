@@ -17,7 +17,7 @@ from unit.planner.plans import DELTA, KIND, TARGET
 from zlayout.planner.actions import Reason
 from zlayout.planner.diff import decide
 from zlayout.planner.selection import PROPERTY, acceptance, in_effect, is_accepted, stored
-from zlayout.planner.work import Decision, PlanOptions
+from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.spec.model import Tolerance
 from zlayout.table.state import Column, Partition, PartitionField, TableState
 
@@ -51,7 +51,7 @@ def table(days: int, files: int, stragglers: Sequence[tuple[int, int, int, int]]
     return make_state(made, format="iceberg", columns=columns, partition_fields=(DAY,), spec_id=1)
 
 
-def groups(decision: Decision) -> list[list[str]]:
+def groups(decision: PlannedTable) -> list[list[str]]:
     return [group.files.path.to_pylist() for group in decision.groups]
 
 
@@ -69,7 +69,7 @@ def test_stragglers_are_moved_in_groups_of_limited_size() -> None:
     limited = replace(SPEC, max_group_size=4 * TARGET)
     decision = decide(limited, table(5, 20, stragglers), ICEBERG)
     assert groups(decision) == [[f"f{100 + n}" for n in part] for part in (range(4), range(4, 8), range(8, 10))]
-    assert [len(work.groups) for work in decision.work(limited, "run").in_parts(limited.max_group_size)] == [1, 1, 1]
+    assert [len(work.groups) for work in decision.in_parts(limited.max_group_size)] == [1, 1, 1]
 
 
 def test_a_budget_moves_what_it_allows() -> None:
@@ -167,12 +167,12 @@ def test_a_writer_that_goes_on_is_one_move_each_time() -> None:
     for _ in range(3):
         stored.append(rows(200), 1, spec_id=0)
         planned, applied = plan_and_apply(spec, backend)
-        assert [(g.files, g.reason) for g in planned.decision.plan.groups] == [(1, Reason.PARTITIONING_CHANGED)]
+        assert [(g.files, g.reason) for g in planned.plan.groups] == [(1, Reason.PARTITIONING_CHANGED)]
         assert applied.after.status == "unchanged"
     # The fourth would be one layer too many: it is merged with those before it, and the laid-out files are left alone.
     stored.append(rows(200), 1, spec_id=0)
     planned, applied = plan_and_apply(spec, backend)
-    assert [g.files for g in planned.decision.plan.groups] == [1 + 3 * 3]
+    assert [g.files for g in planned.plan.groups] == [1 + 3 * 3]
     assert applied.after.status == "unchanged"
     assert len(stored.rows()) == 12_800
 
@@ -233,10 +233,10 @@ def test_what_a_complete_run_left_is_accepted_until_the_settings_change() -> Non
 def test_only_a_complete_run_accepts_and_only_in_its_last_part() -> None:
     stragglers = [(10 * n, 10 * n + 9, 0, 4) for n in range(10)]
     limited = replace(SPEC, max_group_size=4 * TARGET)
-    whole = decide(limited, table(5, 20, stragglers), ICEBERG).work(limited, "run")
+    whole = decide(limited, table(5, 20, stragglers), ICEBERG)
     assert [work.accepts for work in whole.in_parts(limited.max_group_size)] == ["", "", acceptance(limited)]
     options = PlanOptions(max_rewrite_bytes=5 * TARGET)
-    assert decide(SPEC, table(5, 20, stragglers), ICEBERG, options=options).work(SPEC, "run").accepts == ""
+    assert decide(SPEC, table(5, 20, stragglers), ICEBERG, options=options).accepts == ""
 
 
 def test_an_acceptance_ends_with_the_files_of_its_last_commit() -> None:

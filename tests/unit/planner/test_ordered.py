@@ -7,7 +7,7 @@ from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 from zlayout.planner.diff import decide, propose
 from zlayout.planner.ordered import differences
 from zlayout.planner.proposal import Proposal
-from zlayout.planner.work import Decision, PlanOptions
+from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.spec.model import ZorderColumn
 from zlayout.table.external import Ordering
 from zlayout.table.state import TableState
@@ -24,7 +24,7 @@ def by_others(*files: File, ordering: Ordering = BY_A) -> TableState:
     return replace(plain, files=replace(plain.files, layouts=()), ordering=ordering)
 
 
-def drift(decision: Decision) -> list[tuple[str, object, object]]:
+def drift(decision: PlannedTable) -> list[tuple[str, object, object]]:
     return [(d.key, d.before, d.after) for d in decision.plan.drift]
 
 

@@ -11,7 +11,7 @@ from support.builders import layout_record, make_file_table, make_layout, make_s
 from unit.planner.plans import DELTA, OLD, TARGET, File, state
 
 from zlayout.planner.actions import Reason
-from zlayout.planner.diff import Decision, PlanOptions, decide
+from zlayout.planner.diff import PlannedTable, PlanOptions, decide
 from zlayout.planner.model import Measure, Status
 from zlayout.planner.work import Capabilities
 from zlayout.spec.model import LayoutSpec, Tolerance
@@ -32,11 +32,11 @@ def observed(*files: File) -> TableState:
     return replace(found, files=replace(found.files, layouts=(layout_record(LAYOUT), OLD)))
 
 
-def plan(*files: File, spec: LayoutSpec = SPEC, budget: int | None = None) -> Decision:
+def plan(*files: File, spec: LayoutSpec = SPEC, budget: int | None = None) -> PlannedTable:
     return decide(spec, observed(*files), DELTA, options=PlanOptions(max_rewrite_bytes=budget))
 
 
-def chosen(decision: Decision) -> list[list[str]]:
+def chosen(decision: PlannedTable) -> list[list[str]]:
     return [group.files.path.to_pylist() for group in decision.groups]
 
 
@@ -177,7 +177,7 @@ def test_the_plan_after_a_rewrite_is_empty(files: list[File], limit: int | None,
     assert not decision.groups
 
 
-def _rewritten(decision: Decision, files: FileTable, compression: float, turn: int) -> FileTable:
+def _rewritten(decision: PlannedTable, files: FileTable, compression: float, turn: int) -> FileTable:
     """Return the files after the groups were rewritten by this layout."""
     gone = {path for group in decision.groups for path in group.files.path.to_pylist()}
     kept = files.take(np.array([n for n, p in enumerate(files.path.to_pylist()) if p not in gone], np.int64))

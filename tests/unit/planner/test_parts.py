@@ -45,8 +45,8 @@ def test_partitions_are_committed_after_each_256_gib(
     layout = make_layout("a", target_size=25 * GIB, engine=engine, curve="kd" if engine == "zlayout" else "zorder")
     spec = replace(make_spec(layout), max_group_size=max_group_size)
     decision = decide(spec, big_table(), DELTA)
-    works = decision.work(spec, "run").in_parts(spec.commit_bytes)
+    works = decision.in_parts(spec.commit_bytes)
     assert [len(work.groups) for work in works] == parts
     assert [work.accepts for work in works] == ["" for _ in parts[1:]] + [acceptance(spec)]
-    assert [group for work in works for group in work.rewrites] == list(decision.plan.groups)
+    assert [group for work in works for group in work.plan.groups] == list(decision.plan.groups)
     assert rewrite_text(decision.plan).endswith(f"files{commits}")

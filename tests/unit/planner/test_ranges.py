@@ -11,7 +11,7 @@ from support.builders import make_bounds, make_file_table, make_layout, make_spe
 
 from zlayout.planner.diff import decide, max_partitions
 from zlayout.planner.model import TablePlan
-from zlayout.planner.work import Capabilities, Decision
+from zlayout.planner.work import Capabilities, PlannedTable
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import Column, ColumnBounds
 
@@ -40,7 +40,7 @@ def plan(
 
     files = make_file_table([ROWS] * FILES, bounds={"a": bounds(*WIDE, 0), "b": bounds(*b, nulls)})
     kinds = [Column(name, kind or pa.int64(), True, distinct=(distinct or {}).get(name)) for name in ("a", "b")]
-    decision: Decision = decide(make_spec(layout), make_state(files, columns=tuple(kinds)), DELTA)
+    decision: PlannedTable = decide(make_spec(layout), make_state(files, columns=tuple(kinds)), DELTA)
     return decision.plan
 
 

@@ -9,8 +9,8 @@ from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 from zlayout.planner.actions import Reason
 from zlayout.planner.diff import decide
 from zlayout.planner.model import Measure
-from zlayout.planner.waiting import least_read, unread_notes
-from zlayout.planner.work import Decision, PlanOptions
+from zlayout.planner.waiting import least_read, rarely_read_names, unread_notes
+from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.spec.model import LayoutSpec, Tolerance
 from zlayout.table.state import TableState
 
@@ -30,12 +30,12 @@ def planned(
     spec: LayoutSpec = WAITING,
     budget: int | None = None,
     hot_after: int | None = None,
-) -> Decision:
+) -> PlannedTable:
     options = PlanOptions(max_rewrite_bytes=budget, hot_after=hot_after, rarely_read=rarely)
     return decide(spec, observed, DELTA, options=options)
 
 
-def regions(decision: Decision) -> list[str]:
+def regions(decision: PlannedTable) -> list[str]:
     return [group.partition for group in decision.plan.groups]
 
 
@@ -45,7 +45,7 @@ def test_a_decayed_partition_waits_and_the_plan_says_so() -> None:
     waiting = decision.plan.rarely_read
     assert (waiting.partitions, waiting.groups, waiting.partition_numbers) == (1, 1, (2,))
     assert (waiting.files, waiting.bytes) == (8, 8 * TARGET)
-    assert decision.rarely_read == RARELY
+    assert rarely_read_names(decision) == RARELY
     assert [d.code for d in decision.plan.diagnostics] == ["ZL416"]
     assert decision.plan.diagnostics[0].message == (
         "decay of 1 partition is tolerated: 8 files of 8,000 bytes wait, because the queries of the workload "
@@ -76,7 +76,7 @@ def test_what_a_run_left_is_not_accepted_while_partitions_wait() -> None:
     """They would count as settled, and would not be found when queries read them."""
     decision = planned(state(*decayed("east"), *decayed("west")))
     assert not decision.plan.is_whole
-    assert decision.work(WAITING, "run").accepts == ""
+    assert decision.accepts == ""
     assert planned(state(*decayed("east"))).plan.is_whole
 
 

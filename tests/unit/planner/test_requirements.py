@@ -87,7 +87,7 @@ def test_a_saved_plan_without_a_requirement_is_refused(kind: type[Requirement]) 
     decision = decide(SPEC, THEN, DELTA)
     kept = tuple(r for r in decision.plan.requirements if not isinstance(r, kind))
     assert len(kept) < len(decision.plan.requirements)
-    (refusal,) = staleness(replace(decision.plan, requirements=kept), SPEC, decision, THEN, "compatible")
+    (refusal,) = staleness(replace(decision.plan, requirements=kept), decision, THEN, "compatible")
     assert (refusal.code, refusal.severity) == ("ZL203", "refused")
 
 
@@ -107,7 +107,7 @@ def test_a_saved_plan_with_a_violated_requirement_is_refused(changed: Requiremen
     decision = decide(SPEC, THEN, DELTA)
     others = tuple(r for r in decision.plan.requirements if r.kind != changed.kind)
     saved = replace(decision.plan, requirements=(*others, changed))
-    (refusal,) = staleness(saved, SPEC, decision, THEN, "compatible")
+    (refusal,) = staleness(saved, decision, THEN, "compatible")
     assert (refusal.code, refusal.severity) == ("ZL203", "refused")
 
 

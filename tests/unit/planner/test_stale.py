@@ -21,7 +21,7 @@ APPENDED = state(File(0, 9), File(0, 9), File(5, 6), version=8)
 
 def reasons(now: TableState, mode: Staleness = "compatible", spec: LayoutSpec = SPEC) -> list[str]:
     saved = decide(SPEC, THEN, DELTA).plan
-    return [d.message.partition("stale: ")[2] for d in staleness(saved, spec, decide(spec, THEN, DELTA), now, mode)]
+    return [d.message.partition("stale: ")[2] for d in staleness(saved, decide(spec, THEN, DELTA), now, mode)]
 
 
 def test_appends_are_fine_unless_strict() -> None:
@@ -35,9 +35,9 @@ def test_a_plan_is_for_one_branch() -> None:
     assert reasons(THEN, spec=audit) == ["it is for branch main, and this run is for audit"]
     saved = decide(audit, THEN, DELTA).plan
     assert (saved.table, saved.branch) == (f"{SPEC.table}@audit", "audit")
-    assert staleness(saved, audit, decide(audit, THEN, DELTA), THEN, "strict") == ()
+    assert staleness(saved, decide(audit, THEN, DELTA), THEN, "strict") == ()
     for other, name in ((SPEC, "main"), (dev, "dev")):
-        (found,) = staleness(saved, other, decide(other, THEN, DELTA), THEN, "compatible")
+        (found,) = staleness(saved, decide(other, THEN, DELTA), THEN, "compatible")
         assert found.message.endswith(f"it is for branch audit, and this run is for {name}")
 
 
@@ -73,7 +73,7 @@ def test_other_files_than_the_spec_selects_are_refused() -> None:
         saved,
         requirements=tuple(replace(r, digest="0" * 64) if isinstance(r, FilesAre) else r for r in saved.requirements),
     )
-    (refusal,) = staleness(forged, SPEC, decide(SPEC, THEN, DELTA), THEN, "compatible")
+    (refusal,) = staleness(forged, decide(SPEC, THEN, DELTA), THEN, "compatible")
     assert (refusal.code, refusal.severity) == ("ZL203", "refused")
     assert "selects other files now" in refusal.message
 
@@ -84,13 +84,13 @@ def test_properties_must_be_as_they_were() -> None:
     again = decide(SPEC, then, DELTA)
     assert again.plan.properties == (PropertyChange("stats.a", None, "full", PropertyReason.NO_STATISTICS, "a"),)
     now = replace(then, properties={"stats.a": "counts"})
-    (refusal,) = staleness(again.plan, SPEC, again, now, "compatible")
+    (refusal,) = staleness(again.plan, again, now, "compatible")
     assert "properties changed: stats.a" in refusal.message
 
 
 def test_a_plan_without_a_version_is_refused() -> None:
     saved = replace(decide(SPEC, THEN, DELTA).plan, requirements=())
-    (refusal,) = staleness(saved, SPEC, decide(SPEC, THEN, DELTA), THEN, "compatible")
+    (refusal,) = staleness(saved, decide(SPEC, THEN, DELTA), THEN, "compatible")
     assert "expected a version_is requirement" in refusal.message
 
 
@@ -102,7 +102,7 @@ def test_a_partitioning_is_the_same_on_another_line_or_from_another_folder() -> 
     assert isinstance(change, ChangePartitioning)
     assert all(isinstance(group, RewriteGroup) for group in groups)
     elsewhere = replace(saved, actions=(replace(change, location=Location("../layouts/t.yaml", 9)), *groups))
-    assert staleness(elsewhere, spec, again, THEN, "compatible") == ()
+    assert staleness(elsewhere, again, THEN, "compatible") == ()
     other = replace(saved, actions=(replace(change, after=("a",)), *groups))
-    (refusal,) = staleness(other, spec, again, THEN, "compatible")
+    (refusal,) = staleness(other, again, THEN, "compatible")
     assert "the plan would change other settings now" in refusal.message

@@ -11,7 +11,7 @@ from unit.planner.plans import DELTA, LAYOUT, SPEC, TARGET, File, state
 from zlayout.planner.actions import PropertyReason, Reason
 from zlayout.planner.bounds import examine, indistinct_partitions, with_values
 from zlayout.planner.budget import choose_saved
-from zlayout.planner.diff import Decision, assemble, decide, propose, settle
+from zlayout.planner.diff import PlannedTable, assemble, decide, propose, settle
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.work import PlanOptions
 from zlayout.report.words import property_reason
@@ -65,7 +65,7 @@ def shuffled_files(values: list[str], files: int = 8) -> list[tuple[str, str]]:
     return [(min(part), max(part)) for part in ([values[i] for i in p] for p in np.array_split(order, files))]
 
 
-def outcome(decision: Decision) -> tuple[str, list[tuple[str, str]], set[str], list[str]]:
+def outcome(decision: PlannedTable) -> tuple[str, list[tuple[str, str]], set[str], list[str]]:
     plan = decision.plan
     properties = [(p.name, p.after) for p in plan.properties]
     return plan.status, properties, {g.reason for g in plan.groups}, [d.code for d in plan.diagnostics]
@@ -100,7 +100,7 @@ def test_the_first_apply_lengthens_bounds_and_says_why() -> None:
     (note,) = decision.plan.diagnostics
     assert note.severity == "note"
     assert note.hint == "apply sets prefix to 256"
-    assert decision.work(SPEC, "run").properties == (("prefix", "256"),)
+    assert decision.properties == (("prefix", "256"),)
 
 
 def test_the_notes_state_the_length_that_a_sample_needs() -> None:
@@ -111,7 +111,7 @@ def test_the_notes_state_the_length_that_a_sample_needs() -> None:
         (None, [], []),
         ("256", [("prefix", "256")], ["apply sets prefix to 256"]),
     ):
-        plan = with_values(SPEC, observed, decision, {"prefix": needed}).plan
+        plan = with_values(decision, observed, {"prefix": needed}).plan
         assert [(p.name, p.after) for p in plan.properties] == properties
         assert [d.hint for d in plan.diagnostics if d.code == "ZL406"] == hints
 

@@ -14,12 +14,12 @@ from support.memory_format.store import MemoryCatalog, MemoryTable
 from support.runs import apply_planned
 
 from zlayout.errors import CommitConflict, Location, Refused, TableError
-from zlayout.formats.base import Commit, GroupFailed, Notify, Work
+from zlayout.formats.base import Commit, GroupFailed, Notify, PlannedTable
 from zlayout.planner import document
 from zlayout.planner.actions import PropertyChange, PropertyIs, PropertyReason, Reason, SetProperties
-from zlayout.planner.diff import Decision, PlanOptions
+from zlayout.planner.diff import PlanOptions
 from zlayout.planner.model import Plan, Status, TablePlan
-from zlayout.session.plan import Planned, as_plan, plan_table
+from zlayout.session.plan import as_plan, plan_table
 from zlayout.session.plan_file import check_saved
 from zlayout.session.results import Applied, exit_code, result_of
 from zlayout.spec.model import TableName, ZorderColumn
@@ -41,7 +41,7 @@ class Disturbed(MemoryBackend):
         super().__init__(MemoryCatalog({"db.t": table}))
         self.table, self.conflicts, self.breaks, self.runs, self.refuses = table, conflicts, breaks, 0, refuses
 
-    def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
+    def execute(self, work: PlannedTable, notify: Notify) -> Iterator[Commit | GroupFailed]:
         self.runs += 1
         if self.breaks is not None:
             raise self.breaks
@@ -75,7 +75,7 @@ def run(backend: Disturbed, attempts: int = 3) -> Applied:
 
 def test_a_rewrite_has_the_declared_time_zone_of_partition_values(table: MemoryTable) -> None:
     planned = plan_table(replace(SPEC, partition_timezone="UTC"), Disturbed(table), OPTIONS)
-    assert planned.decision.work(planned.spec, "run").partition_timezone == "UTC"
+    assert planned.spec.partition_timezone == "UTC"
 
 
 def test_a_conflict_is_planned_again_and_then_done(table: MemoryTable) -> None:
@@ -140,7 +140,7 @@ class Silent(Disturbed):
 
     release = threading.Event()
 
-    def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
+    def execute(self, work: PlannedTable, notify: Notify) -> Iterator[Commit | GroupFailed]:
         yield from super().execute(work, notify)
         self.runs = -1
 
@@ -170,11 +170,11 @@ def test_settings_of_a_saved_plan_must_still_be_the_ones_to_make(table: MemoryTa
     backend = Disturbed(table)
     planned = plan_table(SPEC, backend, OPTIONS)
     change = SetProperties((PropertyChange("p", None, "full", PropertyReason.NO_STATISTICS, "a"),))
-    plan = planned.decision.plan
+    plan = planned.plan
     saved = replace(plan, actions=(change, *plan.actions), requirements=(*plan.requirements, PropertyIs("p", None)))
     with pytest.raises(Refused, match="plan would change other settings now"):
         check_saved(saved, planned, backend, OPTIONS, "compatible")
-    again = Planned(planned.spec, planned.state, Decision(saved, planned.decision.pinned))
+    again = replace(planned, plan=saved)
     assert check_saved(saved, again, backend, OPTIONS, "compatible") is again
     assert planned.state is not None
     elsewhere = replace(again, state=replace(planned.state, properties={"p": "counts"}))
@@ -184,7 +184,7 @@ def test_settings_of_a_saved_plan_must_still_be_the_ones_to_make(table: MemoryTa
 
 def test_a_saved_plan_whose_spec_does_not_fit_the_table_any_more_says_why(table: MemoryTable) -> None:
     backend = Disturbed(table)
-    saved = plan_table(SPEC, backend, OPTIONS).decision.plan
+    saved = plan_table(SPEC, backend, OPTIONS).plan
     spec = replace(SPEC, layout=replace(SPEC.layout, columns=(ZorderColumn("gone"),)))
     with pytest.raises(TableError, match="ZL012 unknown column 'gone'"):
         check_saved(saved, plan_table(spec, backend, OPTIONS), backend, OPTIONS, "compatible")
@@ -225,7 +225,7 @@ def test_a_saved_plan_with_hot_partitions_is_carried_out_and_they_wait() -> None
     applied = apply_planned(checked, backend, attempts=1)
     assert [c.files_removed for c in applied.commits] == [4]
     assert (result_of(applied).outcome, applied.exit_code) == ("hot", 0)
-    assert plan_table(SPEC, backend, OPTIONS).decision.plan.status == "changes"
+    assert plan_table(SPEC, backend, OPTIONS).plan.status == "changes"
 
 
 def test_a_conflict_under_a_budget_is_planned_again_within_it(table: MemoryTable) -> None:
@@ -242,7 +242,7 @@ def test_what_no_longer_fits_the_budget_after_a_conflict_is_a_failure(table: Mem
     class Merged(Disturbed):
         """Another tool makes of the files that are being rewritten one that is larger than all that may be."""
 
-        def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:  # noqa: ARG002
+        def execute(self, work: PlannedTable, notify: Notify) -> Iterator[Commit | GroupFailed]:  # noqa: ARG002
             self.runs += 1
             self.table.compact()
             yield GroupFailed(tuple(g.id for g in work.groups), CommitConflict.of("ZL321", "someone was faster"))
@@ -261,21 +261,21 @@ def test_a_group_that_a_conflict_leaves_with_short_bounds_is_a_failure(table: Me
     """Unless its files have another reason, so that the plan after the conflict takes them."""
 
     class Conflicting(Disturbed):
-        def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
+        def execute(self, work: PlannedTable, notify: Notify) -> Iterator[Commit | GroupFailed]:
             self.runs += 1
             if self.runs == 1:
                 yield GroupFailed(tuple(g.id for g in work.groups), CommitConflict.of("ZL321", "someone was faster"))
             else:
                 yield from super().execute(work, notify)
 
-    first = plan_table(SPEC, Disturbed(table), OPTIONS).decision
+    first = plan_table(SPEC, Disturbed(table), OPTIONS)
     if not found_again:
         run(Disturbed(table))
     backend = Conflicting(table)
     now = plan_table(SPEC, backend, OPTIONS)
     plan = replace(first.plan, actions=tuple(replace(g, reason=Reason.BOUNDS_TRUNCATED) for g in first.plan.groups))
     indistinct = replace(first, plan=plan, pinned={first.groups[0].id: now.state.files})
-    applied = apply_planned(replace(now, decision=indistinct), backend)
+    applied = apply_planned(replace(now, plan=indistinct.plan, pinned=indistinct.pinned), backend)
     assert (len(applied.commits), applied.exit_code) == ((1, 0) if found_again else (0, 1))
     assert result_of(applied).outcome == ("as_declared" if found_again else "not_yet")
     assert [d.code for d in result_of(applied).problems] == ([] if found_again else ["ZL321"])

@@ -93,7 +93,7 @@ def test_the_table_that_gains_most_per_byte_comes_first(tables: Scripted) -> Non
     order: list[str] = []
     runtime = SparkRuntime(Project(Path(), {}, SparkConfig(), ()))
     plan = zlayout.plan(zlayout.load_project(Path()))
-    gains = {p.decision.plan.table: gain(p.decision.plan) for p in plan.planned}
+    gains = {p.plan.table: gain(p.plan) for p in plan.planned}
     carry_out(plan, runtime, lambda event: order.append(event.table) if isinstance(event, TableFinished) else None)
     assert order == sorted(gains, key=lambda name: (-gains[name], name))
     assert gains["lake.db.three"] != gains["lake.db.two"] == gains["lake.db.orders"]

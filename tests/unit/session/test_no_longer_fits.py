@@ -49,7 +49,7 @@ def declare(columns: str) -> None:
 
 def lay_out(backend: MemoryBackend) -> None:
     one = zlayout.plan(zlayout.load_project()).planned[0]
-    list(backend.execute(one.decision.work(one.spec, "run"), lambda _: None))
+    list(backend.execute(one, lambda _: None))
 
 
 def planned(*, sample: bool = True) -> TablePlan:

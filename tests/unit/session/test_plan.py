@@ -15,7 +15,7 @@ from support.memory_format.store import MemoryCatalog, MemoryTable
 from zlayout.errors import Location
 from zlayout.planner.diff import propose
 from zlayout.planner.proposal import Proposal
-from zlayout.planner.work import Decision
+from zlayout.planner.work import PlannedTable
 from zlayout.session import proposing as app
 from zlayout.session.concurrent_reads import Reading
 from zlayout.session.plan import as_plan, plan_tables
@@ -52,7 +52,7 @@ class Watched(MemoryBackend):
 def test_tables_are_read_side_by_side_as_many_as_allowed() -> None:
     backend = Watched(together=2)
     planned = plan_tables(SPECS, {"mem": backend}, reading=Reading(2))
-    assert [p.decision.plan.status for p in planned] == ["changes"] * 4
+    assert [p.plan.status for p in planned] == ["changes"] * 4
     assert backend.most == 2
     assert [p.spec for p in planned] == SPECS
 
@@ -64,7 +64,7 @@ def test_changes_to_small_tables_are_found_in_turn(
     """Each of the four tables has four files."""
     both, active, most = threading.Barrier(together), 0, 0
 
-    def watched(*arguments: Any) -> Proposal | Decision:
+    def watched(*arguments: Any) -> Proposal | PlannedTable:
         nonlocal active, most
         active += 1
         most = max(most, active)
@@ -77,7 +77,7 @@ def test_changes_to_small_tables_are_found_in_turn(
     monkeypatch.setattr(app, "MAX_FILES_IN_TURN", max_files_in_turn)
     planned = plan_tables(SPECS, {"mem": Watched(together=2)}, reading=Reading(2))
     assert most == together
-    assert [p.decision.plan.status for p in planned] == ["changes"] * 4
+    assert [p.plan.status for p in planned] == ["changes"] * 4
 
 
 def test_one_at_a_time() -> None:
@@ -101,4 +101,4 @@ def test_a_broken_table_stops_no_other(error: Exception) -> None:
 def test_a_table_that_is_not_there_is_named() -> None:
     missing = replace(SPECS[0], table=TableName("mem", ("db",), "t9"))
     (planned,) = plan_tables([missing], {"mem": Watched(1)})
-    assert [d.code for d in planned.decision.plan.diagnostics] == ["ZL102"]
+    assert [d.code for d in planned.plan.diagnostics] == ["ZL102"]

@@ -15,7 +15,7 @@ from support.runs import apply_planned
 
 import zlayout
 from zlayout.errors import CommitConflict
-from zlayout.formats.base import Commit, GroupFailed, Notify, Work
+from zlayout.formats.base import Commit, GroupFailed, Notify, PlannedTable
 from zlayout.planner.model import TablePlan
 from zlayout.planner.work import PlanOptions
 from zlayout.session.concurrent_reads import Reading
@@ -47,7 +47,7 @@ class Memory(MemoryBackend):
         for region in REGIONS:
             self.table.append(rows_of(region, seed=9).slice(0, 400))
 
-    def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
+    def execute(self, work: PlannedTable, notify: Notify) -> Iterator[Commit | GroupFailed]:
         if self.conflicts:
             self.conflicts -= 1
             self.append()
@@ -276,7 +276,7 @@ def test_a_saved_plan_is_stale_if_a_pinned_file_changes(backend: Memory) -> None
     backend.table.compact()
     (now,) = plan_tables(zlayout.load_project().layouts, {"lake": backend}, workloads=False)
     with pytest.raises(zlayout.Refused, match="stale"):
-        check_saved(one.decision.plan, now, backend, PlanOptions(), "compatible")
+        check_saved(one.plan, now, backend, PlanOptions(), "compatible")
 
 
 def test_what_is_planned_again_after_a_conflict_lets_the_same_partitions_wait(backend: Memory) -> None:
@@ -315,7 +315,7 @@ def test_a_table_that_does_not_answer_in_time_is_not_planned(backend: Memory, mo
 
     monkeypatch.setattr(backend, "observe", slow)
     (one,) = plan_tables(zlayout.load_project().layouts, {"lake": backend}, reading=Reading(timeout=0.2))
-    assert [d.code for d in one.decision.plan.diagnostics] == ["ZL105"]
+    assert [d.code for d in one.plan.diagnostics] == ["ZL105"]
 
 
 @pytest.mark.usefixtures("backend")

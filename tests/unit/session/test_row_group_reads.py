@@ -60,7 +60,7 @@ def plan(tmp_path: Path, max_bytes: int = SAMPLE_BYTES) -> TablePlan:
     backend = DeltaBackend(catalog, SparkRuntime(Project(tmp_path, {"lake": catalog}, SparkConfig(), ())))
     spec = make_spec(make_layout(*COLUMNS, target_size=2**18))
     found = plan_table(spec, backend, PlanOptions())
-    return sampled(spec, found.state, found.decision, backend, max_bytes).plan
+    return sampled(found, backend, max_bytes).plan
 
 
 def row_groups(where: Path) -> Iterator[tuple[pa.Table, float]]:

@@ -97,7 +97,7 @@ def test_the_budget_is_not_spent_on_them() -> None:
     size = int(backend.observe(specs[2].table, ()).files.bytes.sum())
     planned = plan_tables(specs, {"mem": backend}, PlanOptions(max_rewrite_bytes=size))
     assert [t.status for t in as_plan(planned).tables] == ["error", "error", "changes"]
-    assert planned[2].decision.plan.left_over is None
+    assert planned[2].plan.left_over is None
     assert planned[0].state is None
 
 

@@ -1,7 +1,5 @@
 """The picture of a plan with a sample: it shows the files from which the forecast is computed."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from unit.session.test_sampling import SHAPES, Table
@@ -28,11 +26,11 @@ def test_the_drawn_files_are_those_that_the_rewrite_writes(shape: str) -> None:
     assert decision.after is not None
     names = ("a", "b")
     drawn = [m.touched for m in layout_metrics(decision.after, names)]
-    (picture,) = with_pictures(Plan("0.1.0", (decision.plan,)), [replace(planned, decision=decision)]).pictures.values()
+    (picture,) = with_pictures(Plan("0.1.0", (decision.plan,)), [decision]).pictures.values()
     measured = [c.touched for c in table.apply(planned)]
     assert drawn == pytest.approx(measured, rel=0.15, abs=0.4)
     again = table.plan()
-    (after,) = with_pictures(Plan("0.1.0", (again.decision.plan,)), [again]).pictures.values()
+    (after,) = with_pictures(Plan("0.1.0", (again.plan,)), [again]).pictures.values()
     assert picture.sampled
     assert picture.after.files == after.before.files
     assert _area(picture.after) == pytest.approx(_area(after.before), rel=0.15)
@@ -40,6 +38,6 @@ def test_the_drawn_files_are_those_that_the_rewrite_writes(shape: str) -> None:
 
 def test_without_a_sample_and_after_a_partitioning_change_no_files_are_drawn() -> None:
     table = Table(SHAPES["uniform"])
-    assert table.plan().decision.after is None
+    assert table.plan().after is None
     moved = Table(SHAPES["three values"], ("b",), partition_by=(PartitionField("a", "identity"),))
     assert moved.sampled(moved.plan()).after is None

@@ -15,9 +15,9 @@ from support.memory_format.store import MemoryCatalog, MemoryTable
 from zlayout.planner.model import BytesRead, ColumnForecast, FilesAfter, Plan
 from zlayout.planner.partitions import Floats
 from zlayout.planner.simulation import Rewrite, Simulation, simulate
-from zlayout.planner.work import Decision, PlanOptions
+from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.report.text import render
-from zlayout.session.plan import Planned, plan_table, plan_tables
+from zlayout.session.plan import plan_table, plan_tables
 from zlayout.session.sampling import SAMPLE_BYTES, begin_predictions, sampled
 from zlayout.spec.model import LayoutSpec, TableName
 from zlayout.table.key_sample import NotParquetError, RowGroupSample
@@ -58,15 +58,15 @@ class Table:
         layout = make_layout(*(keys or columns), target_size=rows.nbytes // 40)
         self.spec: LayoutSpec = make_spec(layout, NAME, **settings)
 
-    def plan(self) -> Planned:
+    def plan(self) -> PlannedTable:
         return plan_table(self.spec, self.backend, PlanOptions())
 
-    def sampled(self, planned: Planned, max_bytes: int = SAMPLE_BYTES) -> Decision:
-        return sampled(planned.spec, planned.state, planned.decision, self.backend, max_bytes)
+    def sampled(self, planned: PlannedTable, max_bytes: int = SAMPLE_BYTES) -> PlannedTable:
+        return sampled(planned, self.backend, max_bytes)
 
-    def apply(self, planned: Planned) -> tuple[ColumnForecast, ...]:
-        list(self.backend.execute(planned.decision.work(self.spec, "run"), lambda _: None))
-        return self.plan().decision.plan.columns
+    def apply(self, planned: PlannedTable) -> tuple[ColumnForecast, ...]:
+        list(self.backend.execute(replace(planned, run_id="run"), lambda _: None))
+        return self.plan().plan.columns
 
 
 def _bytes_are_as_predicted(before: BytesRead, then: BytesRead, now: BytesRead, file: int) -> None:
@@ -83,7 +83,7 @@ def test_predicted_is_measured_afterwards_for_every_shape(shape: str) -> None:
     planned = table.plan()
     forecast = table.sampled(planned).plan
     measured = table.apply(planned)
-    for before, then, now in zip(planned.decision.plan.columns, forecast.columns, measured, strict=True):
+    for before, then, now in zip(planned.plan.columns, forecast.columns, measured, strict=True):
         assert then.predicted == pytest.approx(now.touched, rel=0.1, abs=0.3)
         assert before.predicted is None
         assert before.low is not None
@@ -92,7 +92,7 @@ def test_predicted_is_measured_afterwards_for_every_shape(shape: str) -> None:
         assert before.low <= now.touched <= before.high + 1e-9
         assert then.floor is not None
         assert then.floor <= now.touched + 1e-9
-    assert forecast.files_after.predicted == table.plan().decision.plan.files
+    assert forecast.files_after.predicted == table.plan().plan.files
 
 
 def test_part_of_the_row_groups_gives_a_wider_range() -> None:
@@ -188,7 +188,7 @@ def test_deleted_rows_count_by_the_share_of_live_rows() -> None:
     planned = table.plan()
     forecast = table.sampled(planned).plan
     measured = table.apply(planned)
-    assert forecast.files_after.predicted == table.plan().decision.plan.files == 20
+    assert forecast.files_after.predicted == table.plan().plan.files == 20
     for then, now in zip(forecast.columns, measured, strict=True):
         assert then.predicted == pytest.approx(now.touched, rel=0.1, abs=0.3)
 
@@ -204,8 +204,8 @@ def test_a_failure_to_sample_is_a_warning() -> None:
     decision = table.sampled(planned)
     assert [d.code for d in decision.plan.diagnostics] == ["ZL410"]
     assert "OSError: no access" in decision.plan.diagnostics[0].message
-    assert decision.plan.columns == planned.decision.plan.columns
-    assert decision.pinned == planned.decision.pinned
+    assert decision.plan.columns == planned.plan.columns
+    assert decision.pinned == planned.pinned
 
 
 def test_files_without_row_groups_are_a_warning_that_asks_for_nothing() -> None:
@@ -225,7 +225,7 @@ def test_nothing_to_rewrite_needs_no_sample() -> None:
     table = Table(SHAPES["uniform"])
     table.apply(table.plan())
     planned = table.plan()
-    assert table.sampled(planned) is planned.decision
+    assert table.sampled(planned) is planned
     assert table.sampled(Table(SHAPES["uniform"]).plan(), 0).plan.sample is None
 
 
@@ -234,9 +234,9 @@ def test_partition_by_counts_the_files_of_every_partition() -> None:
     table.spec = replace(table.spec, partition_by=(table.memory.current.fields or _fields("region")))
     planned = table.plan()
     forecast = table.sampled(planned).plan
-    assert planned.decision.plan.files_after.predicted is None
+    assert planned.plan.files_after.predicted is None
     measured = table.apply(planned)
-    assert forecast.files_after.predicted == table.plan().decision.plan.files == 40
+    assert forecast.files_after.predicted == table.plan().plan.files == 40
     assert forecast.columns[0].predicted == pytest.approx(measured[0].touched, abs=0.3)
     assert [d.code for d in forecast.diagnostics if d.code == "ZL412"] == []
     assert forecast.columns[0].floor == pytest.approx(8)  # one file in each of the eight partitions
@@ -250,7 +250,7 @@ def test_rows_without_a_partition_value_have_a_partition_of_their_own(names: tup
     planned = table.plan()
     forecast = table.sampled(planned).plan
     measured = table.apply(planned)
-    assert forecast.files_after.predicted == table.plan().decision.plan.files
+    assert forecast.files_after.predicted == table.plan().plan.files
     assert forecast.columns[0].floor == pytest.approx(4 ** len(names) / len(names))
     assert forecast.columns[0].predicted == pytest.approx(measured[0].touched, abs=0.3)
 
@@ -290,7 +290,7 @@ def test_partitions_smaller_than_half_of_the_target_are_a_warning() -> None:
     assert [d.code for d in forecast.diagnostics if d.severity == "warning"] == ["ZL412"]
     assert "about 120 partitions" in forecast.diagnostics[-1].message
     table.apply(planned)
-    assert forecast.files_after.predicted == table.plan().decision.plan.files == 120
+    assert forecast.files_after.predicted == table.plan().plan.files == 120
 
 
 def _fields(*names: str) -> tuple[Any, ...]:
@@ -308,7 +308,7 @@ def test_predictions_do_not_wait_for_files_that_do_not_answer() -> None:
         raise OSError("late")
 
     table.backend.sample_keys = wait  # type: ignore[method-assign]
-    begun = begin_predictions(planned.spec, planned.state, planned.decision, table.backend, timeout=0.05)
+    begun = begin_predictions(planned, table.backend, timeout=0.05)
     assert begun() == {}
 
 
@@ -325,7 +325,7 @@ def test_predictions_survive_a_panic_of_the_reader() -> None:
         raise PanicException
 
     table.backend.sample_keys = panic  # type: ignore[method-assign]
-    assert begin_predictions(planned.spec, planned.state, planned.decision, table.backend)() == {}
+    assert begin_predictions(planned, table.backend)() == {}
 
 
 def test_a_plan_of_many_tables_is_sampled_as_one() -> None:
@@ -333,5 +333,5 @@ def test_a_plan_of_many_tables_is_sampled_as_one() -> None:
     planned = table.plan()
     options = PlanOptions(sample_bytes=SAMPLE_BYTES)
     (together,) = plan_tables([table.spec], {"lake": table.backend}, options)
-    assert together.decision.plan.columns == table.sampled(planned).plan.columns
-    assert together.decision.plan.sample is not None
+    assert together.plan.columns == table.sampled(planned).plan.columns
+    assert together.plan.sample is not None

@@ -10,12 +10,12 @@ from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
 from support.runs import apply_planned
 
-from zlayout.formats.base import Commit, GroupFailed, Notify, Progress, Stage, Work
+from zlayout.formats.base import Commit, GroupFailed, Notify, PlannedTable, Progress, Stage
 from zlayout.planner.actions import Reason
 from zlayout.planner.model import Plan
 from zlayout.planner.work import PlanOptions
 from zlayout.session.apply import TimeLimit
-from zlayout.session.plan import Planned, plan_table
+from zlayout.session.plan import plan_table
 from zlayout.session.results import Applied, exit_code, result_of
 
 SPEC = replace(make_spec(make_layout("a", target_size=2000), "mem.db.t"), max_group_size=None)
@@ -40,7 +40,7 @@ class Slow(MemoryBackend):
         self.stored_table, self.clock, self.seconds = table, clock, seconds
         self.parts: list[list[str]] = []
 
-    def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
+    def execute(self, work: PlannedTable, notify: Notify) -> Iterator[Commit | GroupFailed]:
         self.parts.append([group.id for group in work.groups])
         notify(Progress(str(work.table), Stage.STARTING))
         for event in super().execute(work, notify):
@@ -62,32 +62,32 @@ def backend(clock: Clock) -> Slow:
     return Slow(stored, clock)
 
 
-def planned_on(backend: Slow) -> Planned:
+def planned_on(backend: Slow) -> PlannedTable:
     planned = plan_table(SPEC, backend, OPTIONS)
-    assert len(planned.decision.groups) == 3
+    assert len(planned.groups) == 3
     return planned
 
 
-def run(planned: Planned, backend: Slow, seconds: float, rate: float | None) -> Applied:
+def run(planned: PlannedTable, backend: Slow, seconds: float, rate: float | None) -> Applied:
     """Apply with `seconds` left. rate: bytes per second of the last run."""
     limit = TimeLimit(backend.clock.now + seconds, backend.clock)
     return apply_planned(planned, backend, limit=limit.of_table(rate))
 
 
-def one_group_a_minute(planned: Planned) -> float:
-    return max(group.bytes for group in planned.decision.plan.groups) / 60
+def one_group_a_minute(planned: PlannedTable) -> float:
+    return max(group.bytes for group in planned.plan.groups) / 60
 
 
 def test_the_groups_that_fit_into_the_time_are_rewritten_and_the_others_are_left(backend: Slow) -> None:
     planned = planned_on(backend)
-    *first, last = planned.decision.plan.groups
+    *first, last = planned.plan.groups
     applied = run(planned, backend, 150, one_group_a_minute(planned))
     assert backend.parts == [[group.id for group in first]]
     result = result_of(applied)
     assert (result.outcome, result.succeeded, applied.exit_code) == ("out_of_time", True, 0)
     assert (result.deferred_groups, result.deferred_bytes) == (1, last.bytes)
     again = plan_table(SPEC, backend, OPTIONS)
-    assert [group.partition for group in again.decision.plan.groups] == [last.partition]
+    assert [group.partition for group in again.plan.groups] == [last.partition]
     rest = run(again, backend, 150, None)
     assert (result_of(rest).outcome, result_of(rest).deferred_groups) == ("as_declared", 0)
 
@@ -113,7 +113,7 @@ def test_a_run_that_is_faster_than_the_last_one_goes_on(backend: Slow) -> None:
 
 def test_a_run_that_is_slower_than_the_last_one_ends_sooner(backend: Slow) -> None:
     planned = planned_on(backend)
-    in_parts = replace(planned, spec=replace(SPEC, max_group_size=planned.decision.plan.groups[0].bytes))
+    in_parts = replace(planned, spec=replace(SPEC, max_group_size=planned.plan.groups[0].bytes))
     backend.seconds = 100
     applied = run(in_parts, backend, 190, one_group_a_minute(planned) * 60)
     assert [len(part) for part in backend.parts] == [1]
@@ -140,7 +140,7 @@ def test_the_lower_rate_counts_and_the_start_of_spark_is_no_part_of_it(clock: Cl
 
 def test_without_a_limit_nothing_is_divided(backend: Slow) -> None:
     planned = planned_on(backend)
-    work = planned.decision.work(SPEC, "run")
+    work = replace(planned, run_id="run")
     assert TimeLimit.of(None, 0.0).of_table(1e-9).next_part(work, None, begun=False) == (work, None)
 
 
@@ -150,14 +150,14 @@ def test_groups_that_need_longer_bounds_are_rewritten_together_or_not_at_all(
 ) -> None:
     """A later run would not select those that are left, because the property of the table is set by then."""
     planned = planned_on(backend)
-    groups = planned.decision.plan.groups
+    groups = planned.plan.groups
     rate = sum(group.bytes for group in groups) / 180
     reasons = (Reason.NOT_LAID_OUT, Reason.BOUNDS_TRUNCATED, Reason.BOUNDS_TRUNCATED)
     actions = tuple(replace(group, reason=reason) for group, reason in zip(groups, reasons, strict=True))
-    decision = replace(planned.decision, plan=replace(planned.decision.plan, actions=actions))
+    planned = planned.with_actions(*actions)
     spec = replace(SPEC, max_group_size=groups[0].bytes)
     backend.seconds = 90  # slower than expected, and carried out to the end nevertheless
-    applied = run(replace(planned, decision=decision, spec=spec), backend, seconds, rate)
+    applied = run(replace(planned, spec=spec), backend, seconds, rate)
     assert (len(applied.commits), len(applied.deferred)) == (done, 3 - done)
     assert len(backend.parts) == done
 

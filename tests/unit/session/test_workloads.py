@@ -68,7 +68,7 @@ def test_the_cost_after_apply_is_as_a_sample_predicted(table: MemoryBackend) -> 
     before = zlayout.plan(zlayout.load_project(), sample=True)
     found, one = before.tables[0].workload, before.planned[0]
     assert found.floor is not None
-    list(table.execute(one.decision.work(one.spec, "run"), lambda _: None))
+    list(table.execute(one, lambda _: None))
     then = forecast(sample=True)
     assert then.now.files == pytest.approx(found.predicted.files, rel=0.15)
     assert then.now.bytes == pytest.approx(found.predicted.bytes, rel=0.15)
@@ -96,7 +96,7 @@ def test_queries_with_conditions_on_the_same_columns_are_one_group(table: Memory
     assert "Queries of the workload" in page
     assert not re.findall(r'<th scope="col"[^>]*>(?!<button)', page), "the page's script sorts by every column"
     assert page.count('fill="var(--after)"/></svg>') == 2, "a bar for the forecast of each group"
-    list(table.execute(one.decision.work(one.spec, "run"), lambda _: None))
+    list(table.execute(one, lambda _: None))
     assert [group.predicted == group.now for group in forecast().groups] == [True, True], "nothing is rewritten"
 
 
@@ -139,10 +139,9 @@ def test_inspect_has_the_cost_beside_the_prediction(table: MemoryBackend, monkey
     monkeypatch.setattr("zlayout.session.inspect.backend_for", lambda *_: table)
     plan = zlayout.plan(zlayout.load_project(), sample=True)
     one, found = plan.planned[0], plan.tables[0].workload
-    work = one.decision.work(one.spec, "run")
-    assert work.query_cost == found.predicted
+    assert one.plan.workload.predicted == found.predicted
     assert zlayout.inspect(zlayout.load_project(), "lake.db.orders").query_cost is None  # it is not laid out
-    list(table.execute(work, lambda _: None))
+    list(table.execute(one, lambda _: None))
     # By hand, as above: three queries on a, of weight 3, open 4 files each, and the query on the time opens 20.
     now = zlayout.inspect(zlayout.load_project(), "lake.db.orders").query_cost
     assert now.files == (3 * 4 + 1 * 20) / 4

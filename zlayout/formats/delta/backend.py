@@ -18,11 +18,11 @@ from zlayout.formats.base import (
     Event,
     Listed,
     Notify,
+    PlannedTable,
     Progress,
     RunMetrics,
     SampleSource,
     Stage,
-    Work,
 )
 from zlayout.formats.delta.names import Names, at_location
 from zlayout.formats.delta.read.features import partition_refusals, require_own_commits
@@ -143,7 +143,7 @@ class DeltaBackend:
     ) -> tuple[Diagnostic, ...]:
         return tuple(partition_refusals(fields, state))
 
-    def execute(self, work: Work, notify: Notify) -> Iterator[Event]:
+    def execute(self, work: PlannedTable, notify: Notify) -> Iterator[Event]:
         """See `zlayout.formats.kernel.execute.execute`."""
         from zlayout.formats.delta.write.jvm import INTERNALS
         from zlayout.formats.delta.write.outcome import FAILURES
@@ -151,7 +151,7 @@ class DeltaBackend:
 
         yield from execute(self, INTERNALS, FAILURES, work, notify)
 
-    def checked(self, work: Work) -> TableState:
+    def checked(self, work: PlannedTable) -> TableState:
         """See `zlayout.formats.kernel.execute.Steps`. The returned version is not older than the plan."""
         state = self.observe(work.table, _columns(work))
         self._require_allowed(work, state)
@@ -162,7 +162,7 @@ class DeltaBackend:
         work.require_planned(state.properties, state.partition_fields, state.clustering)
         return state
 
-    def refuse_native(self, work: Work, state: TableState, *, declared: bool) -> None:
+    def refuse_native(self, work: PlannedTable, state: TableState, *, declared: bool) -> None:
         """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL211, ZL216."""
         from zlayout.formats.delta.write.optimize import refuse_partial
 
@@ -170,18 +170,18 @@ class DeltaBackend:
             require_allowed(state, clustering_refusals(replace(work.layout, engine="native"), state))
             refuse_partial(work, self._observe_at(state.location, work.table, (), work.version))
 
-    def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
+    def carry_out(self, work: PlannedTable, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
         """See `zlayout.formats.kernel.execute.Steps`.
 
         Raises:
             Refused: ZL204, ZL217, ZL218, ZL220, ZL242, before any write.
         """
         # Delta reads partition values without a time zone in the time zone of the session.
-        zone = {TIME_ZONE: work.partition_timezone} if work.partition_timezone else {}
+        zone = {TIME_ZONE: work.spec.partition_timezone} if work.spec.partition_timezone else {}
         with session_conf(self.runtime.session, zone):
             yield from self._carry_out(work, state, notify, native=native)
 
-    def _carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
+    def _carry_out(self, work: PlannedTable, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
         from zlayout.formats.delta.write.repartition import (
             refuse_changing_strings,
             refuse_changing_values,
@@ -192,7 +192,7 @@ class DeltaBackend:
 
         changes = work.properties or work.partition_by is not None or work.cluster_by is not None
         notify(Progress(str(work.table), Stage.CHANGING_SETTINGS if changes else Stage.STARTING))
-        delta, log = self._opened(work.table, state.location, work.run_id, work.commit_properties)
+        delta, log = self._opened(work.table, state.location, work.run_id, work.spec.commit_properties)
         if state.partition_fields and (work.groups or work.partition_by is not None):
             refuse_changing_values(delta, work)
         if work.partition_by:
@@ -272,11 +272,11 @@ class DeltaBackend:
         if refusals := counted([found], delta.location, table.catalog).refusals:
             raise Refused(*refusals)
 
-    def _require_allowed(self, work: Work, state: TableState) -> None:
+    def _require_allowed(self, work: PlannedTable, state: TableState) -> None:
         change = () if work.partition_by is None else self.partition_diagnostics(work.partition_by, state)
         require_allowed(state, (*clustering_refusals(work.layout, state), *change))
 
-    def _pinned(self, delta: DeltaJvm, state: TableState, work: Work) -> tuple[Any, TableState]:
+    def _pinned(self, delta: DeltaJvm, state: TableState, work: PlannedTable) -> tuple[Any, TableState]:
         """Return the newest snapshot (py4j) and its state, which is checked as `state` was if the table has changed."""
         from zlayout.formats.delta.write.outcome import spark_errors
 
@@ -315,5 +315,5 @@ def session_at(catalog: CatalogConfig, runtime: SparkRuntime, table: TableName, 
     return session
 
 
-def _columns(work: Work) -> tuple[str, ...]:
+def _columns(work: PlannedTable) -> tuple[str, ...]:
     return tuple(column.name for column in work.layout.columns)

@@ -16,11 +16,11 @@ from zlayout.formats.base import (
     Event,
     Listed,
     Notify,
+    PlannedTable,
     Progress,
     RunMetrics,
     SampleSource,
     Stage,
-    Work,
 )
 from zlayout.formats.iceberg.read.catalog import list_tables, list_warehouse, load_table
 from zlayout.formats.iceberg.read.history import last_run
@@ -175,14 +175,14 @@ class IcebergBackend:
         """See `zlayout.formats.base.Backend`. Returns ZL226."""
         return partition_refusals(fields, state)
 
-    def execute(self, work: Work, notify: Notify) -> Iterator[Event]:
+    def execute(self, work: PlannedTable, notify: Notify) -> Iterator[Event]:
         """See `zlayout.formats.kernel.execute.execute`."""
         from zlayout.formats.iceberg.write.jvm import FAILURES, INTERNALS
         from zlayout.formats.kernel.execute import execute
 
         yield from execute(self, INTERNALS, FAILURES, work, notify)
 
-    def checked(self, work: Work) -> TableState:
+    def checked(self, work: PlannedTable) -> TableState:
         """See `zlayout.formats.kernel.execute.Steps`. Observes the table at the work's version."""
         measured = tuple(column.name for column in work.layout.columns) if work.groups else ()
         state = self.observe(work.table, measured, work.version)
@@ -191,13 +191,13 @@ class IcebergBackend:
         require_table(work, state.table_id, work.table_id)
         return state
 
-    def refuse_native(self, work: Work, state: TableState, *, declared: bool) -> None:  # noqa: ARG002
+    def refuse_native(self, work: PlannedTable, state: TableState, *, declared: bool) -> None:  # noqa: ARG002
         """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL223, ZL224."""
         from zlayout.formats.iceberg.write.native import refuse_native
 
         refuse_native(work, state)
 
-    def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
+    def carry_out(self, work: PlannedTable, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
         """See `zlayout.formats.kernel.execute.Steps`.
 
         Raises:
@@ -213,7 +213,8 @@ class IcebergBackend:
         jvm = IcebergJvm(self.runtime.session)
         require_types(jvm, work.table)
         if self._catalog.options.get("yield_to_writers"):
-            work = replace(work, commit_properties={**work.commit_properties, **YIELDS})
+            properties = {**work.spec.commit_properties, **YIELDS}
+            work = replace(work, spec=replace(work.spec, commit_properties=properties))
         if work.groups and has_row_ids_in_orc(state):
             require_row_ids_of_orc(jvm, work.table)
         conf = {VECTORIZED: "false"} if needs_row_reader(state) else {}

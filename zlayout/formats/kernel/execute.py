@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused, ZlayoutError
-from zlayout.formats.base import Backend, Commit, Event, Notice, Notify, Work
+from zlayout.formats.base import Backend, Commit, Event, Notice, Notify, PlannedTable
 from zlayout.formats.kernel.outcome import Failures, java_errors
 from zlayout.formats.undo import Undo, total
 from zlayout.spark import versions
@@ -184,7 +184,7 @@ class Steps(Backend, Protocol):
         """Return ZL401 for each layout setting that engine native does not support."""
         ...
 
-    def checked(self, work: Work) -> TableState:
+    def checked(self, work: PlannedTable) -> TableState:
         """Observe the table and check that the work may be done.
 
         Raises:
@@ -193,7 +193,7 @@ class Steps(Backend, Protocol):
         """
         ...
 
-    def refuse_native(self, work: Work, state: TableState, *, declared: bool) -> None:
+    def refuse_native(self, work: PlannedTable, state: TableState, *, declared: bool) -> None:
         """Check that engine native can do the work and would rewrite the planned files only.
 
         Args:
@@ -206,7 +206,7 @@ class Steps(Backend, Protocol):
         """
         ...
 
-    def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
+    def carry_out(self, work: PlannedTable, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
         """Set the properties, change the partitioning and rewrite the groups, in this order.
 
         native: whether engine native rewrites the groups, and not engine zlayout.
@@ -214,7 +214,9 @@ class Steps(Backend, Protocol):
         ...
 
 
-def execute(steps: Steps, internals: Internals, failures: Failures, work: Work, notify: Notify) -> Iterator[Event]:
+def execute(
+    steps: Steps, internals: Internals, failures: Failures, work: PlannedTable, notify: Notify
+) -> Iterator[Event]:
     """Execute a work order with the declared engine or, if this cannot run in the session, with engine native.
 
     Args:

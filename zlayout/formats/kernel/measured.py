@@ -13,9 +13,9 @@ from zlayout.formats.base import (
     COST,
     QUERY_COST,
     TOUCHED,
+    PlannedTable,
     RunColumn,
     RunCost,
-    Work,
     render_cost,
     render_query_cost,
     render_touched,
@@ -44,7 +44,7 @@ def baseline_of(written: FileTable | None, layout: Layout) -> Baseline | None:
 class Measurement:
     """Measures touched and the cost of the rewrites for each commit of one work order."""
 
-    def __init__(self, files: FileTable, work: Work) -> None:
+    def __init__(self, files: FileTable, work: PlannedTable) -> None:
         """Start the clock. files: the live files before the rewrite, with the bounds of the z-order columns."""
         self._files = files
         self._work = work
@@ -56,7 +56,9 @@ class Measurement:
         touched = self._touched(some)
         size = sum(int(each.group.files.bytes.sum()) for each in (*self._done, *some))
         cost = render_cost(RunCost(size, time.monotonic() - self._started))
-        query = {} if self._work.query_cost is None else {QUERY_COST: render_query_cost(self._work.query_cost)}
+        workload = self._work.plan.workload
+        predicted = workload.predicted if workload else None
+        query = {} if predicted is None else {QUERY_COST: render_query_cost(predicted)}
         return {COST: cost} | query | ({} if touched is None else {TOUCHED: touched})
 
     def _touched(self, some: Sequence[Rewritten]) -> str | None:

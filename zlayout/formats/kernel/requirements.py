@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused
-from zlayout.formats.base import Group, Work
+from zlayout.formats.base import Group, PlannedTable
 from zlayout.planner.actions import LocationIs, Observed, violated
 from zlayout.table import outside
 from zlayout.table.state import FileTable, Partition, TableState
@@ -44,7 +44,7 @@ def require_own_files(state: TableState) -> None:
         raise Refused(*refusals)
 
 
-def require_no_settings(work: Work) -> None:
+def require_no_settings(work: PlannedTable) -> None:
     """Check that work on a branch changes neither properties nor partitioning, which all branches share.
 
     Raises:
@@ -54,7 +54,7 @@ def require_no_settings(work: Work) -> None:
         raise Refused.of("ZL239", f"{work.table}: a plan for a branch changes settings of the table", hint="plan again")
 
 
-def require_table(work: Work, table_id: str, planned: str | None) -> None:
+def require_table(work: PlannedTable, table_id: str, planned: str | None) -> None:
     """Check that the table with the name of the work order is the planned one.
 
     Args:
@@ -69,18 +69,18 @@ def require_table(work: Work, table_id: str, planned: str | None) -> None:
         raise replaced(work, f"the table {planned}", table_id)
 
 
-def require_location(work: Work, location: str) -> None:
+def require_location(work: PlannedTable, location: str) -> None:
     """Check that the table is at the planned location. location: what the catalog now stores for its name.
 
     Raises:
         CommitConflict: ZL320, if the plan requires another location.
     """
-    for broken in violated(work.requirements, Observed(location=location)):
+    for broken in violated(work.plan.requirements, Observed(location=location)):
         if isinstance(broken, LocationIs):
             raise replaced(work, f"the table at {broken.location}", location)
 
 
-def replaced(work: Work, expected: str, found: str) -> CommitConflict:
+def replaced(work: PlannedTable, expected: str, found: str) -> CommitConflict:
     """Return ZL320 for a table that replaced the planned one. expected, found: both tables, for the message."""
     message = f"{work.table}: expected {expected}, found {found}"
     return CommitConflict.of("ZL320", message, hint="the table was replaced; plan again")
@@ -113,7 +113,7 @@ class Replaced(NamedTuple):
 
 
 def require_only_planned(
-    work: Work,
+    work: PlannedTable,
     commits: Iterable[Replaced],
     planned: Callable[[], FileTable],
     files_at: Callable[[int | None], FileTable],
@@ -169,7 +169,7 @@ def paths_of(groups: Iterable[Group]) -> pa.Array:
     return _paths(group.files for group in groups)
 
 
-def planned_paths(work: Work) -> pa.Array:
+def planned_paths(work: PlannedTable) -> pa.Array:
     """Return the paths of the files of all groups of the plan, also if the work is only a part of it: string[files].
 
     What a check refuses in any part is then refused before the first part is written.

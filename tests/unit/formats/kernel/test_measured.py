@@ -12,7 +12,7 @@ from support.builders import make_bounds, make_file_table, make_layout, make_wor
 from zlayout.formats.base import COST, QUERY_COST, TOUCHED, Group, RunCost, parse_cost, parse_query_cost
 from zlayout.formats.kernel.commits import Rewritten
 from zlayout.formats.kernel.measured import Measurement, baseline_of
-from zlayout.planner.model import QueryCost
+from zlayout.planner.model import QueryCost, WorkloadForecast
 from zlayout.spec.model import TableName
 from zlayout.table.baseline import Baseline
 from zlayout.table.partition import Partition, PartitionField
@@ -78,9 +78,9 @@ def test_the_cost_is_that_of_the_commits_so_far(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_prediction_for_the_workload_is_stored() -> None:
-    work = replace(
-        make_work(LAYOUT, TableName("lake", ("db",), "t"), groups=(group_of(0),)), query_cost=QueryCost(2.5, 7)
-    )
+    work = make_work(LAYOUT, TableName("lake", ("db",), "t"), groups=(group_of(0),))
+    workload = WorkloadForecast((), 1, 1.0, QueryCost(3.0, 9), QueryCost(2.5, 7))
+    work = replace(work, plan=replace(work.plan, workload=workload))
     stored = Measurement(files(), work).properties([rewritten(0, (0, 9))])
     assert parse_query_cost(stored[QUERY_COST]) == QueryCost(2.5, 7)
     assert QUERY_COST not in measurement({}).properties([rewritten(0, (0, 9))])

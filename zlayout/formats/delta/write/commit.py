@@ -28,7 +28,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from zlayout.errors import Diagnostic, EngineError, first_line
-from zlayout.formats.base import Commit, Group, GroupFailed, Notice, Notify, Progress, Stage, Work
+from zlayout.formats.base import Commit, Group, GroupFailed, Notice, Notify, PlannedTable, Progress, Stage
 from zlayout.formats.delta.read.observe import read_bounds
 from zlayout.formats.delta.read.schema import Leaf, leaves
 from zlayout.formats.delta.read.tags import BASELINE, GROUP
@@ -505,7 +505,7 @@ FILE_NAME = r"(?:^|/)part-(?P<partition>\d{5,})-[^/]*$"
 
 
 def run_zlayout(
-    delta: DeltaJvm, log: Log, snapshot: Any, state: TableState, work: Work, notify: Notify
+    delta: DeltaJvm, log: Log, snapshot: Any, state: TableState, work: PlannedTable, notify: Notify
 ) -> Iterator[Commit | GroupFailed | Notice]:
     """Rewrite the groups of the work order and commit them.
 
@@ -549,7 +549,7 @@ class Committer:
         snapshot: Any,
         pinned: PinnedFiles,
         transaction: Any,
-        work: Work,
+        work: PlannedTable,
         measurement: Measurement,
     ) -> None:
         """Store the transaction that wrote the files. It is used for the first commit, which contains all groups."""
@@ -608,7 +608,7 @@ def write_groups(
     transaction: Any,
     files: PinnedFiles,
     groups: Sequence[Group],
-    work: Work,
+    work: PlannedTable,
 ) -> tuple[list[Rewritten], tuple[Diagnostic, ...]]:
     """Place and write the rows of all groups in one Spark job and check the gate, without a commit.
 
@@ -644,7 +644,7 @@ def write_groups(
 
 
 def _written(
-    delta: DeltaJvm, snapshot: Any, work: Work, groups: Sequence[Group], new: NewFiles, owner: Int64
+    delta: DeltaJvm, snapshot: Any, work: PlannedTable, groups: Sequence[Group], new: NewFiles, owner: Int64
 ) -> list[FileTable | None]:
     """Return the new files by group, None if bounds cannot be read. owner: int64[files], the position of the group."""
     names = {column.name for column in work.layout.columns}
@@ -684,7 +684,12 @@ def _targets(delta: DeltaJvm, groups: Sequence[Group], uncounted: Source | None)
 
 
 def tagged(
-    delta: DeltaJvm, adds: Any, work: Work, groups: Sequence[Group], owner: Int64, baselines: Sequence[Baseline | None]
+    delta: DeltaJvm,
+    adds: Any,
+    work: PlannedTable,
+    groups: Sequence[Group],
+    owner: Int64,
+    baselines: Sequence[Baseline | None],
 ) -> Any:
     """Return copies of new AddFiles with the file tags of their layout records. `dataChange` is false, as in OPTIMIZE.
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused
-from zlayout.formats.base import Commit, Group, GroupFailed, Notify, Progress, Stage, Work
+from zlayout.formats.base import Commit, Group, GroupFailed, Notify, PlannedTable, Progress, Stage
 from zlayout.formats.delta.read.history import RunCommit
 from zlayout.formats.delta.read.schema import dotted, path_of
 from zlayout.formats.delta.read.tags import GROUP, LAYOUT, LAYOUT_ID
@@ -71,7 +71,7 @@ def selection_conf(layout: Layout) -> dict[str, str]:
     }
 
 
-def optimize_statement(location: str, work: Work, state: TableState) -> str:
+def optimize_statement(location: str, work: PlannedTable, state: TableState) -> str:
     """Return the OPTIMIZE statement for the partitions of a work order.
 
     It has no WHERE if the work order has all partitions of the table. The statement for a clustered table has neither
@@ -194,7 +194,7 @@ _TAG_PREFIX = "zlayout."
 
 
 def run_native(
-    delta: DeltaJvm, log: Log, state: TableState, work: Work, notify: Notify, observe: Callable[..., TableState]
+    delta: DeltaJvm, log: Log, state: TableState, work: PlannedTable, notify: Notify, observe: Callable[..., TableState]
 ) -> Iterator[Commit | GroupFailed]:
     """Run OPTIMIZE on the partitions of the groups, then commit the layout records of the new files.
 
@@ -216,7 +216,7 @@ def run_native(
     orders = work.layout.orders and not state.clustering
     notify(Progress(table, Stage.REWRITING, "with OPTIMIZE" + (" ZORDER BY" if orders else "")))
     statement = optimize_statement(delta.location, work, state)
-    conf = optimize_conf(work.layout, work.run_id, work.commit_properties) | selection_conf(work.layout)
+    conf = optimize_conf(work.layout, work.run_id, work.spec.commit_properties) | selection_conf(work.layout)
     commits, failure = log.run(statement, conf, state.version, "OPTIMIZE")
     if not commits:
         none_found = EngineError.of(
@@ -247,7 +247,7 @@ def run_native(
 
 
 def _require_only_planned(
-    work: Work, commits: Iterable[RunCommit], files_at: Callable[[int | None], FileTable]
+    work: PlannedTable, commits: Iterable[RunCommit], files_at: Callable[[int | None], FileTable]
 ) -> None:
     chosen = set(partitions_of(work.groups))
     require_only_planned(
@@ -263,7 +263,7 @@ def _any_live(group: Group, live: FileTable) -> bool:
     return bool(pc.any(pc.is_in(group.files.path, value_set=live.path)).as_py())
 
 
-def refuse_partial(work: Work, state: TableState) -> None:
+def refuse_partial(work: PlannedTable, state: TableState) -> None:
     """Check that OPTIMIZE, which rewrites whole partitions, would rewrite no file outside of the work order.
 
     Args:
@@ -285,7 +285,7 @@ def refuse_partial(work: Work, state: TableState) -> None:
 
 
 def record(
-    delta: DeltaJvm, log: Log, work: Work, groups: tuple[str, ...], added: pa.Array, live: FileTable
+    delta: DeltaJvm, log: Log, work: PlannedTable, groups: tuple[str, ...], added: pa.Array, live: FileTable
 ) -> Iterator[Commit | GroupFailed]:
     """Commit the layout records of the files that OPTIMIZE added. The files of one partition are one group.
 

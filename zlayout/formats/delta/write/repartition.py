@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StringType
 
 from zlayout.errors import Diagnostic, Refused
-from zlayout.formats.base import Commit, Notify, Progress, Stage, Work
+from zlayout.formats.base import Commit, Notify, PlannedTable, Progress, Stage
 from zlayout.formats.delta.read.observe import WRITTEN_AS_NULL, ZONE, empty_string, has_zone, is_text, no_zone
 from zlayout.formats.delta.read.schema import leaves
 from zlayout.formats.delta.write.jvm import DeltaJvm
@@ -49,7 +49,7 @@ def _ambiguous_hour(column: str) -> PartitionRefusal:
     return PartitionRefusal("ZL218", found, hint)
 
 
-def refuse_changing_values(delta: DeltaJvm, work: Work) -> None:
+def refuse_changing_values(delta: DeltaJvm, work: PlannedTable) -> None:
     """Check that the rewrites of the plan would keep the partition values of the files.
 
     Raises:
@@ -67,7 +67,7 @@ def refuse_changing_values(delta: DeltaJvm, work: Work) -> None:
         raise Refused(*found)
 
 
-def _conditions(delta: DeltaJvm, snapshot: Any, work: Work) -> list[tuple[PartitionRefusal, Column]]:
+def _conditions(delta: DeltaJvm, snapshot: Any, work: PlannedTable) -> list[tuple[PartitionRefusal, Column]]:
     """Return each reason to refuse, and the condition that is true for AddFiles that have it."""
     # Data files store the values of former partition columns. `refuse_changing_strings` and reading the new files back
     # check the values of new ones.
@@ -81,7 +81,7 @@ def _conditions(delta: DeltaJvm, snapshot: Any, work: Work) -> list[tuple[Partit
         if is_text(leaf.type) and not moves:
             conditions.append((empty_string(leaf.path[0]), value.isin(*WRITTEN_AS_NULL)))
         if has_zone(leaf.type):
-            if not work.partition_timezone:
+            if not work.spec.partition_timezone:
                 conditions.append((no_zone(leaf.path[0]), (value != "") & ~value.rlike(ZONE)))
             if not moves:
                 time = F.try_to_timestamp(value)  # null if the value is not a time
@@ -89,7 +89,7 @@ def _conditions(delta: DeltaJvm, snapshot: Any, work: Work) -> list[tuple[Partit
     return conditions
 
 
-def _planned(work: Work, paths: pa.ChunkedArray) -> list[str]:
+def _planned(work: PlannedTable, paths: pa.ChunkedArray) -> list[str]:
     found: list[str] = paths.to_pylist()
     if not found or work.partition_by is not None:  # a partitioning change rewrites every file
         return found
@@ -100,7 +100,9 @@ def _planned(work: Work, paths: pa.ChunkedArray) -> list[str]:
 # The full rewrite.
 
 
-def repartition(delta: DeltaJvm, log: Log, snapshot: Any, state: TableState, work: Work, notify: Notify) -> Commit:
+def repartition(
+    delta: DeltaJvm, log: Log, snapshot: Any, state: TableState, work: PlannedTable, notify: Notify
+) -> Commit:
     """Replace all files by files with the new partitioning, in one commit.
 
     Args:
@@ -161,7 +163,7 @@ def _write(
     return added, rows
 
 
-def regrouped(work: Work, state: TableState) -> Work:
+def regrouped(work: PlannedTable, state: TableState) -> PlannedTable:
     """Return the work order with one group per partition, for the files that a full rewrite has just written.
 
     The groups have the ids of the planned groups, as far as there are enough. The planned number of files is divided
@@ -180,10 +182,12 @@ def regrouped(work: Work, state: TableState) -> Work:
         id = planned[at] if at < len(planned) else f"partition-{at}"
         pinned[id] = part
         rewrites.append(rewrite_group(id, part, target, Reason.PARTITIONING_CHANGED))
-    return replace(work.with_rewrites(rewrites), pinned=pinned, covers_table=True)
+    work = work.with_rewrites(rewrites)
+    # The full rewrite has replaced all files of the table, also those out of scope.
+    return replace(work, spec=replace(work.spec, where=None), plan=replace(work.plan, files=len(files)), pinned=pinned)
 
 
-def refuse_changing_strings(delta: DeltaJvm, work: Work) -> None:
+def refuse_changing_strings(delta: DeltaJvm, work: PlannedTable) -> None:
     """Check before any write that Delta stores every string of a new partition column as it is.
 
     Rows that are appended after this check are checked when the new files are read back.

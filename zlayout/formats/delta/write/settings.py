@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zlayout.errors import Refused
-from zlayout.formats.base import Commit, Work
+from zlayout.formats.base import Commit, PlannedTable
 from zlayout.formats.delta.read.schema import STRING_PREFIX, path_of
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.optimize import optimize_conf
@@ -11,7 +11,7 @@ from zlayout.formats.delta.write.outcome import Log
 from zlayout.sql_text import quote_identifier, quote_path, string_literal
 
 
-def set_properties(delta: DeltaJvm, log: Log, work: Work, version: int) -> Commit:
+def set_properties(delta: DeltaJvm, log: Log, work: PlannedTable, version: int) -> Commit:
     """Set the properties of the work order by ALTER TABLE. version: the version of the table directly before.
 
     Raises:
@@ -30,7 +30,7 @@ def set_properties(delta: DeltaJvm, log: Log, work: Work, version: int) -> Commi
     return _altered(delta, log, work, version, f"SET TBLPROPERTIES ({pairs})", "setting table properties")
 
 
-def set_clustering(delta: DeltaJvm, log: Log, work: Work, version: int) -> Commit:
+def set_clustering(delta: DeltaJvm, log: Log, work: PlannedTable, version: int) -> Commit:
     """Change the clustering columns to those of the work order. version: see `set_properties`.
 
     Raises:
@@ -42,9 +42,9 @@ def set_clustering(delta: DeltaJvm, log: Log, work: Work, version: int) -> Commi
     return _altered(delta, log, work, version, f"CLUSTER BY ({columns})", "changing the clustering columns")
 
 
-def _altered(delta: DeltaJvm, log: Log, work: Work, version: int, change: str, doing: str) -> Commit:
+def _altered(delta: DeltaJvm, log: Log, work: PlannedTable, version: int, change: str, doing: str) -> Commit:
     """Run ALTER TABLE, which makes one commit after `version`. change: the clause that follows the table's location."""
-    conf = optimize_conf(work.layout, work.run_id, work.commit_properties)
+    conf = optimize_conf(work.layout, work.run_id, work.spec.commit_properties)
     statement = f"ALTER TABLE delta.{quote_identifier(delta.location)} {change}"
     done, _ = log.run(statement, conf, version, doing)
     return Commit("settings", done[-1].commit.version if done else version)

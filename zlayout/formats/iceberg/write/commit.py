@@ -19,7 +19,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from zlayout.errors import CommitConflict, Diagnostic, EngineError
-from zlayout.formats.base import Commit, Event, Group, Notice, Notify, Progress, Stage, Work
+from zlayout.formats.base import Commit, Event, Group, Notice, Notify, PlannedTable, Progress, Stage
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import run_commits
 from zlayout.formats.iceberg.read.outside import deletes_former_files, require_own_former_files
@@ -107,7 +107,9 @@ def _partitions(pinned: Staged, group: Group, handles: Any) -> tuple[Int64, tupl
 PAUSE_SECONDS = 0.5  # the mean pause between two attempts to commit to a branch
 
 
-def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify, files: FileTable) -> Iterator[Event]:
+def rewrite(
+    jvm: IcebergJvm, catalog: CatalogConfig, work: PlannedTable, notify: Notify, files: FileTable
+) -> Iterator[Event]:
     """Rewrite the groups of the work and commit them. Groups whose files have changed since the plan are dropped.
 
     files: the live files at the work's version with the bounds of the z-order columns, for metrics.
@@ -123,8 +125,8 @@ def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify,
     if not groups:
         return
     kept = {group.id for group in groups}
-    accepts = "" if dropped else work.accepts
-    work = replace(work.with_rewrites(rewrite for rewrite in work.rewrites if rewrite.id in kept), accepts=accepts)
+    work = work.with_rewrites(rewrite for rewrite in work.plan.groups if rewrite.id in kept)
+    work = replace(work, completes=work.completes and not dropped)
     measurement = Measurement(files, work)
     with staged(jvm, table, work) as pinned:
         notify(Progress(str(work.table), Stage.REWRITING))
@@ -135,7 +137,7 @@ def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify,
         yield from commit_apart(rewritten, Committer(pinned, catalog, work, measurement).commit)
 
 
-def write_groups(pinned: Staged, work: Work) -> tuple[list[Rewritten], tuple[Diagnostic, ...]]:
+def write_groups(pinned: Staged, work: PlannedTable) -> tuple[list[Rewritten], tuple[Diagnostic, ...]]:
     """Place and write the rows of all groups in one Spark job and check the gate, without a commit.
 
     Returns:
@@ -169,7 +171,7 @@ class Committer:
     """Commits groups whose new files were written from one staged snapshot, all of them or some."""
 
     def __init__(
-        self, pinned: Staged, catalog: CatalogConfig, work: Work, measurement: Measurement | None = None
+        self, pinned: Staged, catalog: CatalogConfig, work: PlannedTable, measurement: Measurement | None = None
     ) -> None:
         """Find the dead snapshots in the layout records. measurement: measures the commits; None for no metrics."""
         self._pinned = pinned
@@ -228,7 +230,7 @@ class Committer:
         if not changes_partition_spec(partitions_of(groups), int(pinned.table.spec().specId())):
             change.dataSequenceNumber(pinned.snapshot.sequenceNumber())
         content.replace(change, old, new, deletes=pinned.has_deletes)
-        for key, value in work.commit_properties.items():
+        for key, value in work.spec.commit_properties.items():
             change.set(key, value)
         change.set(recorded.RUN, work.run_id)
         change.set(recorded.LAYOUT_ID, work.layout.layout_id)
@@ -240,7 +242,7 @@ class Committer:
         state = recorded.after(state, work.layout, [snapshot], self._dead, _baselines(snapshot, some, work))
         properties = transaction.updateProperties().set(recorded.PROPERTY, recorded.render(state))
         if pinned.table.specs().size() > 1:  # rows may move between partitions: see `zlayout.planner.selection`
-            complete = self._committed + len(some) == len(work.rewrites)
+            complete = self._committed + len(some) == len(work.plan.groups)
             value = stored(work.accepts if complete else "", snapshot)
             properties.set(property_of(work.table), value)
         properties.commit()
@@ -266,7 +268,7 @@ class Committer:
         return next((commit for commit in commits if wanted <= set(commit.groups)), None)
 
 
-def _baselines(snapshot: int, some: Sequence[Rewritten], work: Work) -> recorded.Baselines:
+def _baselines(snapshot: int, some: Sequence[Rewritten], work: PlannedTable) -> recorded.Baselines:
     """Return the baselines of groups whose new files are in one partition with known values."""
     found = {}
     for each in some:
@@ -296,7 +298,7 @@ def _target(group: Group, live: int, files: int) -> GroupTarget:
     return GroupTarget(group.id, group.files.path.cast(pa.string()), live, files)
 
 
-def _output_partition(pinned: Staged, work: Work) -> tuple[Column, ...]:
+def _output_partition(pinned: Staged, work: PlannedTable) -> tuple[Column, ...]:
     """Return a row's output partition values, none if each group has one: files of older specs may have several."""
     spec_id = int(pinned.table.spec().specId())
     if all(partition.spec_id == spec_id for partition in partitions_of(work.groups)):

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from zlayout.errors import CommitConflict, CommitUnknown, Diagnostic, EngineError, Refused, ZlayoutError
-from zlayout.formats.base import Commit, GroupFailed, Notify, Progress, Stage, Work
+from zlayout.formats.base import Commit, GroupFailed, Notify, PlannedTable, Progress, Stage
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import RunCommit, commits_to, run_commits, run_snapshots
 from zlayout.formats.iceberg.write.jvm import (
@@ -59,7 +59,7 @@ def native_diagnostics(layout: Layout) -> tuple[Diagnostic, ...]:
     )
 
 
-def refuse_native(work: Work, state: TableState) -> None:
+def refuse_native(work: PlannedTable, state: TableState) -> None:
     """Check before any write that the action can do the work and would rewrite no other files.
 
     Args:
@@ -78,7 +78,7 @@ def refuse_native(work: Work, state: TableState) -> None:
 def rewrite(
     jvm: IcebergJvm,
     catalog: CatalogConfig,
-    work: Work,
+    work: PlannedTable,
     notify: Notify,
     planned: FileTable,
     observe: Callable[[int | None], TableState],
@@ -125,7 +125,7 @@ def rewrite(
         yield from record(jvm, catalog, work, done)
 
 
-def action(jvm: IcebergJvm, work: Work) -> Any:
+def action(jvm: IcebergJvm, work: PlannedTable) -> Any:
     """Return the configured Java action. Raises Refused ZL225, CommitConflict ZL320."""
     table = jvm.load(work.table)
     require_appends_only(table, work)
@@ -136,7 +136,7 @@ def action(jvm: IcebergJvm, work: Work) -> Any:
         rewrites = rewrites.filter(partition_filter(jvm, partitions_of(work.groups)))
     for key, value in _options(work, int(table.spec().specId())).items():
         rewrites = rewrites.option(key, value)
-    for key, value in work.commit_properties.items():
+    for key, value in work.spec.commit_properties.items():
         rewrites = rewrites.snapshotProperty(key, value)
     return rewrites.snapshotProperty(recorded.RUN, work.run_id).snapshotProperty(
         recorded.LAYOUT_ID, work.layout.layout_id
@@ -161,7 +161,7 @@ def _order(layout: Layout) -> str:
     return {"linear": "sort", "hilbert": "hilbert"}.get(layout.curve, "zorder")
 
 
-def _options(work: Work, spec_id: int) -> dict[str, str]:
+def _options(work: PlannedTable, spec_id: int) -> dict[str, str]:
     several = len({(p.spec_id, p.values) for p in partitions_of(work.groups)}) > 1
     return {
         "rewrite-all": "true",
@@ -188,7 +188,7 @@ FILE_CHANGES = (
 )
 
 
-def require_appends_only(table: Any, work: Work) -> None:
+def require_appends_only(table: Any, work: PlannedTable) -> None:
     """Check that other writers have only appended files since the work's version.
 
     Iceberg's action does not check this, because it rewrites the files that it finds. Work without groups is not
@@ -220,7 +220,7 @@ def changes_no_files(summary: Mapping[str, str]) -> bool:
     return all(int(summary.get(key, "0")) == 0 for key in FILE_CHANGES)
 
 
-def record(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, done: Sequence[RunCommit]) -> Iterator[Commit]:
+def record(jvm: IcebergJvm, catalog: CatalogConfig, work: PlannedTable, done: Sequence[RunCommit]) -> Iterator[Commit]:
     """Add the snapshots of the run to the layout records. Yields the commit, nothing if they are recorded already."""
     dead = dead_snapshots(jvm, catalog, work.table, jvm.load(work.table))
     made = [c.snapshot for c in done]
@@ -228,7 +228,7 @@ def record(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, done: Sequence[R
         yield Commit("record", made[-1])
 
 
-def _not_committed(work: Work, failed_files: int) -> ZlayoutError:
+def _not_committed(work: PlannedTable, failed_files: int) -> ZlayoutError:
     if failed_files:
         message = f"Iceberg could not write new files for {failed_files} files of {work.table}"
         return EngineError.of("ZL315", message, hint="see Spark's log; the files of these partitions are unchanged")
@@ -258,7 +258,7 @@ def unordered_columns(layout: Layout, state: TableState) -> list[Diagnostic]:
     return found
 
 
-def _outside_files(work: Work, state: TableState) -> list[Diagnostic]:
+def _outside_files(work: PlannedTable, state: TableState) -> list[Diagnostic]:
     planned = {path for group in work.groups for path in group.files.path.to_pylist()}
     selected = np.isin(state.files.partition, also_selected(state.files.partitions, partitions_of(work.groups)))
     paths = state.files.path.to_pylist()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from zlayout.errors import CommitConflict, TableError
-from zlayout.formats.base import Commit, Work
+from zlayout.formats.base import Commit, PlannedTable
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import live_snapshots
 from zlayout.formats.iceberg.read.observe import NO_SNAPSHOT
@@ -30,7 +30,7 @@ from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.state import PartitionField
 
 
-def change_settings(jvm: IcebergJvm, work: Work) -> Commit | None:
+def change_settings(jvm: IcebergJvm, work: PlannedTable) -> Commit | None:
     """Set the properties and the partitioning of the work.
 
     Returns:
@@ -71,7 +71,7 @@ def change_settings(jvm: IcebergJvm, work: Work) -> Commit | None:
     return settled(doing, send, look, FAILURES)
 
 
-def _wanted_changes(table: Any, work: Work) -> tuple[list[tuple[str, str]], list[str], list[PartitionField]]:
+def _wanted_changes(table: Any, work: PlannedTable) -> tuple[list[tuple[str, str]], list[str], list[PartitionField]]:
     """Return properties to set, names of partition fields to remove, and partition fields to add."""
     properties = [(k, v) for k, v in work.properties if table.properties().get(k) != v]
     removed, added = ([], []) if work.partition_by is None else spec_difference(table, work.partition_by)

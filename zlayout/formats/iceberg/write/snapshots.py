@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from zlayout.errors import CommitConflict, Refused
-from zlayout.formats.base import Group, GroupFailed, Work
+from zlayout.formats.base import Group, GroupFailed, PlannedTable
 from zlayout.formats.iceberg.read.support import empty_main
 from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
 from zlayout.formats.kernel.requirements import changed_files, paths_of, split_groups
@@ -61,7 +61,7 @@ def tasks_of(jvm: IcebergJvm, table: Any, snapshot: int, paths: pa.Array) -> Any
     return jvm.content.tasks(table.newScan().useSnapshot(snapshot).ignoreResiduals().planFiles(), paths)
 
 
-def still_live(jvm: IcebergJvm, table: Any, work: Work) -> tuple[list[Group], list[GroupFailed]]:
+def still_live(jvm: IcebergJvm, table: Any, work: PlannedTable) -> tuple[list[Group], list[GroupFailed]]:
     """Separate the groups whose files, with their delete files, are unchanged since the work's version.
 
     The commit of a changed group would be a conflict, so the group is not rewritten. `table` is the current Java table.

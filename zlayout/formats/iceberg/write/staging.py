@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from zlayout.errors import CommitConflict, EngineError, Refused
-from zlayout.formats.base import Group, Work
+from zlayout.formats.base import Group, PlannedTable
 from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
 from zlayout.formats.iceberg.write.snapshots import tasks_of
 from zlayout.formats.kernel.commits import NewFiles, positions_among, require_sizes, spark_partitions
@@ -248,7 +248,7 @@ class Staged:
         require_sizes(files.path, files.bytes, self.jvm.content.stored(files.path, io))
 
 
-def require_row_ids(jvm: IcebergJvm, work: Work) -> None:
+def require_row_ids(jvm: IcebergJvm, work: PlannedTable) -> None:
     """Check before any write that the rewrites of the plan would keep row ids and sequence numbers.
 
     Raises:
@@ -265,7 +265,7 @@ def require_row_ids(jvm: IcebergJvm, work: Work) -> None:
         require_sequence_numbers(jvm, work.table, table, lambda: _pinned_tasks(jvm, table, work, planned_paths(work)))
 
 
-def _pinned_tasks(jvm: IcebergJvm, table: Any, work: Work, paths: pa.Array) -> Any:
+def _pinned_tasks(jvm: IcebergJvm, table: Any, work: PlannedTable, paths: pa.Array) -> Any:
     with java_errors(f"searching for the files of {work.table}"):
         tasks = None if table.snapshot(work.version) is None else tasks_of(jvm, table, work.version, paths)
         missing = len(paths) if tasks is None else jvm.content.missing(tasks)
@@ -279,7 +279,7 @@ def _pinned_tasks(jvm: IcebergJvm, table: Any, work: Work, paths: pa.Array) -> A
 
 
 @contextmanager
-def staged(jvm: IcebergJvm, table: Any, work: Work) -> Iterator[Staged]:
+def staged(jvm: IcebergJvm, table: Any, work: PlannedTable) -> Iterator[Staged]:
     """Stage the files of the work's groups at the work's version for the block. table: the result of `jvm.load`.
 
     Raises:
