@@ -24,10 +24,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import numpy as np
 import pyarrow as pa
 from peak import peak_mb
-from support.builders import make_work
+from support.builders import make_group, make_work
 
 from zlayout.errors import Location
-from zlayout.formats.base import Group
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.delta.read.log import table_files
 from zlayout.formats.delta.write import commit
@@ -64,7 +63,7 @@ def _measured(runtime: SparkRuntime, backend: DeltaBackend, path: Path, files: i
     original = _linked_table(path, files)
     name = TableName("lake", ("db",), "t")
     state = backend.observe(name, ("a", "b"))
-    group = Group("g", state.files, files)
+    group = make_group("g", state.files, files)
     work = make_work(LAYOUT, name, groups=(group,), version=state.version, covers_table=True)
     delta = DeltaJvm(runtime.session, str(path))
     storage = table_files(str(path), {})

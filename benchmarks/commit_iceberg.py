@@ -18,10 +18,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import numpy as np
 from commit import LAYOUT, ROWS_PER_FILE, commit_result, count_calls, link_all
-from support.builders import make_work
+from support.builders import make_group, make_work
 
 from zlayout.errors import Location
-from zlayout.formats.base import Group
 from zlayout.formats.iceberg.backend import IcebergBackend
 from zlayout.formats.iceberg.write.commit import Committer, written_files
 from zlayout.formats.iceberg.write.jvm import IcebergJvm
@@ -92,7 +91,7 @@ def _measured(runtime: SparkRuntime, backend: IcebergBackend, catalog: CatalogCo
     change.commit()
     new = copies.of(task.file(), table.spec(), _links(task.file().location(), files))
     state = backend.observe(name, ("a", "b"))
-    group = Group("g", state.files, files)
+    group = make_group("g", state.files, files)
     work = make_work(LAYOUT, name, groups=(group,), version=state.version, covers_table=True)
     with count_calls(runtime) as calls:
         began, cpu = time.perf_counter(), time.process_time()

@@ -19,11 +19,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import numpy as np
 from peak import peak_mb
-from support.builders import make_work
+from support.builders import make_group, make_work
 from support.cluster import Cluster, standalone_cluster
 
 from zlayout.errors import Location
-from zlayout.formats.base import Group
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Layout, Project, SparkConfig, TableName, ZorderColumn
@@ -81,7 +80,7 @@ def _rewrite(
     frame.write.format("delta").save(str(path))
     name = TableName("lake", ("db",), table)
     state = backend.observe(name, ("a", "b"))
-    group = Group("g", state.files, files)
+    group = make_group("g", state.files, files)
     work = make_work(LAYOUT, name, groups=(group,), version=state.version, covers_table=True)
     before, load = _stages(session), round(os.getloadavg()[0] / (os.cpu_count() or 1), 1)
     began = time.perf_counter()

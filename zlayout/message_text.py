@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 MAX_QUOTED_LENGTH = 60  # characters
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def quote_value(text: str) -> str:
@@ -26,6 +27,16 @@ def plural(count: int, noun: str) -> str:
     if count != 1:
         noun = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
     return f"{count:,} {noun}"
+
+
+def size(count: int) -> str:
+    """Write bytes in a binary unit with about three digits, for example `1.2 TiB`."""
+    value = float(count)
+    for unit in _UNITS:
+        if round(value) < 1024 or unit == _UNITS[-1]:
+            break
+        value /= 1024
+    return f"{count} B" if unit == "B" else f"{value:.3g} {unit}" if value < 999.5 else f"{value:.0f} {unit}"
 
 
 def escape_unprintable(text: str) -> str:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 import numpy as np
-from support.builders import make_file_table, make_layout, make_state, make_work
+from support.builders import make_file_table, make_group, make_layout, make_state, make_work
 
-from zlayout.formats.base import Group, PlannedTable
+from zlayout.formats.base import PlannedTable
 from zlayout.spec.model import TableName
 from zlayout.table.state import LayoutRecord, TableState
 
@@ -48,7 +48,7 @@ def work_of(state: TableState) -> PlannedTable:
     ]
     half = len(wanted) // 2
     groups = tuple(
-        Group(f"group-{number}", files.take(np.array(part, np.int64)), 1)
+        make_group(f"group-{number}", files.take(np.array(part, np.int64)), 1)
         for number, part in enumerate((wanted[:half], wanted[half:]))
         if part
     )

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
-from support.builders import make_layout, make_work
+from support.builders import make_group, make_layout, make_work
 
-from zlayout.formats.base import Backend, Commit, Group, GroupFailed, Notify, PlannedTable
+from zlayout.formats.base import Backend, Commit, GroupFailed, Notify, PlannedTable
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.iceberg.backend import IcebergBackend
 from zlayout.formats.iceberg.write.commit import Committer, write_groups
@@ -79,7 +79,7 @@ class SparkSubject:
         state = self.observe() if state is None else state
         chosen = np.unique(state.files.partition).tolist() if partitions is None else sorted(partitions)
         groups = tuple(
-            Group(f"g{at}", state.files.take(np.flatnonzero(state.files.partition == at)), files or self.files)
+            make_group(f"g{at}", state.files.take(np.flatnonzero(state.files.partition == at)), files or self.files)
             for at in chosen
         )
         settings: dict[str, Any] = {

@@ -180,7 +180,7 @@ def test_work_on_part_of_a_partition_is_refused_not_widened(arena: SparkArena, o
     planned = contract.plan(arena, contract.spec(arena))
     work = replace(planned, run_id="run")
     group = work.groups[0]
-    some = replace(work, pinned={group.id: group.files.take([0, 1, 2])})
+    some = replace(work, pinned={group.id: replace(group, files=group.files.take([0, 1, 2]))})
     version = arena.backend.observe(arena.table, ()).version
     with pytest.raises(
         Refused, match=r"ZL2(16|24).* 5 files in them are not part of this work.*cannot run in this session"

@@ -12,6 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from spark.sample_tables import create_iceberg
 from spark.subjects import IcebergSubject, shifted_files
+from support.builders import make_group
 
 from zlayout.errors import EngineError, Refused
 from zlayout.formats.base import Commit, Notice
@@ -20,7 +21,6 @@ from zlayout.formats.iceberg.write import staging as refusals
 from zlayout.formats.iceberg.write.commit import Committer, write_groups
 from zlayout.formats.iceberg.write.snapshots import tasks_of
 from zlayout.formats.iceberg.write.staging import staged
-from zlayout.planner.work import Group
 from zlayout.spark import versions
 from zlayout.spark.jvm import session_conf
 from zlayout.table.state import PartitionField
@@ -108,7 +108,7 @@ def test_full_verification_reads_quoted_names_and_an_empty_result(table: Iceberg
     table.sql(f"insert into {table} select /*+ coalesce(1) */ id, id, id % 7, x'00ff' from range(10)")
     table.sql(f"delete from {table} where a % 100 < 10")  # by position: bounds cannot tell that all go
     state = table.observe()
-    fresh = Group("fresh", state.files.take(np.flatnonzero(state.files.deleted == 10)), 1)
+    fresh = make_group("fresh", state.files.take(np.flatnonzero(state.files.deleted == 10)), 1)
     wanted = table.work(state, groups=(fresh,), covers_table=False, verify="full", run_id="empty")
     (none,) = table.execute(wanted)
     assert isinstance(none, Commit)

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 from spark.subjects import IcebergSubject
-from support.builders import make_layout
+from support.builders import make_group, make_layout
 
 from zlayout.errors import EngineError, Location, Refused
 from zlayout.formats.base import Commit, GroupFailed
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.write import native
 from zlayout.formats.iceberg.write.settings import change_settings
-from zlayout.planner.work import Group, PlannedTable
+from zlayout.planner.work import PlannedTable
 from zlayout.spec.layouts import parse_partition_key
 from zlayout.spec.model import Layout
 from zlayout.table.digests import digests_of
@@ -273,7 +273,7 @@ def test_work_that_native_cannot_do_is_refused_before_any_write(table: IcebergSu
     create(table, "partitioned by (month(day))", appends=2)
     state = table.observe()
     property_change = (("note", "zlayout"),)
-    half = Group("half", state.files.take(np.array([0])), 1)
+    half = make_group("half", state.files.take(np.array([0])), 1)
     of_decimals = table.work(state, layout("a", "m"), properties=property_change)
     of_half = table.work(state, layout("a"), groups=(half,), covers_table=False, properties=property_change)
     for code, refused in {"ZL223": of_decimals, "ZL224": of_half}.items():
@@ -321,7 +321,7 @@ def test_a_group_that_takes_several_commits_is_finished(table: IcebergSubject) -
     table.sql(f"alter table {table} replace partition field bucket(2, a) with months(day)")
     append(table, 2)
     rows, state = table.rows(), table.observe()
-    whole = Group("whole", state.files, 2)
+    whole = make_group("whole", state.files, 2)
     done = run(table, table.work(state, groups=(whole,)))
     rewrites = [commit for commit in done if commit.kind == "rewrite"]
     assert len(rewrites) > 1

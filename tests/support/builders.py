@@ -19,7 +19,8 @@ from zlayout.planner.actions import (
     VersionIs,
 )
 from zlayout.planner.model import Status, TablePlan
-from zlayout.planner.work import Group, PlannedTable, rewrite_group
+from zlayout.planner.selection import Group
+from zlayout.planner.work import PlannedTable
 from zlayout.predicate.model import Compare
 from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
 from zlayout.table.partition import Partition, PartitionField
@@ -128,6 +129,11 @@ def make_state(files: FileTable, **settings: Any) -> TableState:
     return TableState(files=files, **(defaults | settings))
 
 
+def make_group(id: str, files: FileTable, target_files: int) -> Group:
+    """Return a group of all of these files."""
+    return Group(np.arange(len(files)), Reason.NOT_LAID_OUT, id=id, files=files, target_files=target_files)
+
+
 def make_work(
     layout: Layout,
     table: TableName = TableName("lake", ("db",), "t"),  # noqa: B008 - frozen
@@ -153,7 +159,7 @@ def make_work(
     if partition_by is not None:
         after = tuple(map(str, partition_by))
         actions.append(ChangePartitioning(before=(), after=after, full_rewrite=False, location=None))
-    actions += [rewrite_group(g.id, g.files, g.target_files, Reason.NOT_LAID_OUT) for g in groups]
+    actions += [group.action() for group in groups]
     spec = make_spec(
         layout,
         table,
@@ -170,5 +176,5 @@ def make_work(
         requirements=(VersionIs(version), *requirements),
         files=sum(len(group.files) for group in groups) + (not covers_table),
     )
-    pinned = {group.id: group.files for group in groups}
+    pinned = {group.id: group for group in groups}
     return PlannedTable(spec, None, plan, pinned, run_id=run_id, verify=verify)

@@ -22,7 +22,7 @@ from zlayout.planner.decayed import Decayed, measured_groups
 from zlayout.planner.forecast import Measured
 from zlayout.planner.partitions import Classes
 from zlayout.planner.proposal import Worth
-from zlayout.planner.selection import SelectedFiles
+from zlayout.planner.selection import Group
 from zlayout.predicate.coercion import arrow_aligned
 from zlayout.predicate.model import And, Compare, In, IsNull, Leaf, Not, Operator, Or, Predicate, Value, leaves
 from zlayout.predicate.prune import may_match
@@ -43,7 +43,7 @@ _OPPOSITE: dict[Operator, Operator] = {"=": "!=", "!=": "=", "<": ">=", "<=": ">
 
 
 def worth(
-    spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[SelectedFiles], queries: Sequence[TableQuery]
+    spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[Group], queries: Sequence[TableQuery]
 ) -> Worth:
     """Predict the worth of each of G groups if it alone is rewritten.
 
@@ -58,7 +58,7 @@ def worth(
         For each group, the bytes that all executions of the queries no longer open; and the number of executions.
     """
     saves, executions = np.zeros(len(groups)), sum(query.weight for query in queries)
-    if not any(len(group.files) for group in groups):
+    if not any(len(group.index) for group in groups):
         return Worth(saves, executions)
     measured = measured_groups(spec, files, now, groups)
     decayed, classes = measured.decayed, measured.files

@@ -594,8 +594,8 @@ def plan(
 
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
     limits = PlanOptions(allow_full_rewrite, budget, include_rarely_read=include_rarely_read)
-    hot, reading = parse_duration(avoid_hot), Reading(parallelism, timeout)
-    request = PlanRequest(select or (), exclude or (), reading, limits, sample, branch, hot)
+    avoided, reading = parse_duration(avoid_hot), Reading(parallelism, timeout)
+    request = PlanRequest(select or (), exclude or (), reading, limits, sample, branch, avoided)
     terminal = PlanTerminal(
         Console(color, verbose=verbose, summary=summary),
         "json" if as_json else output,
@@ -647,8 +647,8 @@ def apply(
 
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
     limits = PlanOptions(allow_full_rewrite, budget, include_rarely_read=include_rarely_read)
-    hot, reading = parse_duration(avoid_hot), Reading(parallelism, timeout)
-    request = PlanRequest(select or (), exclude or (), reading, limits, None, branch, hot, stale=stale)
+    avoided, reading = parse_duration(avoid_hot), Reading(parallelism, timeout)
+    request = PlanRequest(select or (), exclude or (), reading, limits, None, branch, avoided, stale=stale)
     settings = ApplyOptions(verify, all_or_nothing, concurrent_tables, max_minutes, ignore_window)
     as_events = (as_json or output == "json") and not reports.take_stdout
     kind = EventsTerminal if as_events else ApplyTerminal

@@ -33,9 +33,9 @@ def command_line(name: str, request: PlanRequest, project: Path, planfile: Path 
     full = ["--allow-full-rewrite"] if request.options.allow_full_rewrite else []
     size = request.options.max_rewrite_bytes
     budget = [] if size is None else ["--max-rewrite-bytes", str(size)]
-    hot = [] if request.avoid_hot is None else ["--avoid-hot", f"{int(request.avoid_hot.total_seconds()) // 60}m"]
+    avoided = [] if request.avoid_hot is None else ["--avoid-hot", f"{int(request.avoid_hot.total_seconds()) // 60}m"]
     rarely_read = ["--include-rarely-read"] if request.options.include_rarely_read else []
-    return shlex.join(["zlayout", name, *request.select, *excluded, *full, *budget, *hot, *rarely_read, *where])
+    return shlex.join(["zlayout", name, *request.select, *excluded, *full, *budget, *avoided, *rarely_read, *where])
 
 
 class PlanTerminal(Terminal):

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from zlayout.errors import Diagnostic, ZlayoutError
 from zlayout.formats.undo import Undo
 from zlayout.planner.model import QueryCost
+from zlayout.planner.selection import Group as Group
 from zlayout.planner.work import Capabilities as Capabilities
-from zlayout.planner.work import Group as Group
 from zlayout.planner.work import PlannedTable as PlannedTable
 from zlayout.reading import parse_json
 from zlayout.spec.model import Layout, TableName

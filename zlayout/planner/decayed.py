@@ -10,7 +10,7 @@ import numpy as np
 from zlayout.planner.forecast import Measured, best_touched, ideal_touched, touched_ratio
 from zlayout.planner.packing import gains
 from zlayout.planner.partitions import Bools, Classes, FileFacts, Floats, Index, classes_of, file_facts
-from zlayout.planner.selection import SelectedFiles
+from zlayout.planner.selection import Group
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.metrics import Reach, reach
 from zlayout.table.state import FileTable, counts, side_by_side, sums, target_files
@@ -120,7 +120,7 @@ def measured_partitions(
     )
 
 
-def savings(spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[SelectedFiles]) -> Floats:
+def savings(spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[Group]) -> Floats:
     """Predict by how much a rewrite of each of G groups alone lowers touched of the table.
 
     Returns:
@@ -164,13 +164,11 @@ class MeasuredGroups:
     fresh: Floats
 
 
-def measured_groups(
-    spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[SelectedFiles]
-) -> MeasuredGroups:
+def measured_groups(spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[Group]) -> MeasuredGroups:
     """Measure the partitions that contain files of the groups, and predict the new files. A group must have files."""
     of_file = np.full(len(files), -1, np.int64)
     for number, group in enumerate(groups):
-        of_file[group.files] = number
+        of_file[group.index] = number
     concerned = np.zeros(len(now.files), bool)
     concerned[files.partition[of_file >= 0]] = True
     index, decayed = measured_partitions(spec, files, file_facts(spec, files), concerned, now)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.errors import Diagnostic
-from zlayout.planner import forecast, ordered
+from zlayout.planner import forecast, ordered, passes
 from zlayout.planner.actions import (
     BranchIs,
     ClusteringIs,
@@ -59,16 +59,12 @@ from zlayout.planner.notes import (
     unreasonable_size,
     unused_settings,
 )
-from zlayout.planner.proposal import Candidate, Choice, Proposal, leave_out, pin, select_files
+from zlayout.planner.partitions import partition_names
+from zlayout.planner.proposal import Proposal, leave_out, pin, select_files
 from zlayout.planner.ranges import files_after, has_values, rewrites_of, touched_ranges, unknown_ranges, with_bytes
-from zlayout.planner.waiting import (
-    hot_groups,
-    hot_notes,
-    lengthens_later,
-    rarely_read_groups,
-    rarely_read_note,
-    refused_partitions,
-)
+from zlayout.planner.refused import WAIT as REFUSED
+from zlayout.planner.refused import refused_partitions
+from zlayout.planner.selection import BUDGET, NO_GAIN, Group
 from zlayout.planner.work import Capabilities, PlannedTable
 from zlayout.planner.work import PlanOptions as PlanOptions
 from zlayout.spec.model import LayoutSpec
@@ -81,7 +77,7 @@ from zlayout.table.transforms import transformed
 
 
 def moved_ranges(
-    spec: LayoutSpec, state: TableState, fields: Sequence[PartitionField], chosen: Sequence[Candidate]
+    spec: LayoutSpec, state: TableState, fields: Sequence[PartitionField], chosen: Sequence[Group]
 ) -> tuple[tuple[TouchedRange, ...], FilesAfter]:
     """Return the ranges of touched and of the number of files after a rewrite.
 
@@ -91,13 +87,13 @@ def moved_ranges(
         fields: The partitioning of new files.
         chosen: The groups to rewrite.
     """
-    kept = len(state.files) - sum(c.action.files for c in chosen)
-    rows = sum(c.action.rows for c in chosen)
+    kept = len(state.files) - sum(len(group.files) for group in chosen)
+    rows = sum(int(group.files.live_rows.sum()) for group in chosen)
     partitions = max_partitions(state, fields)
     partitions = min(partitions, rows) if isfinite(partitions) else partitions
     low = kept + int(rows > 0)
     # The files of a group are divided among its partitions. The number in each partition is rounded, and is at least 1.
-    high = kept + sum(c.action.target_files for c in chosen) + len(chosen) * partitions
+    high = kept + sum(group.target_files for group in chosen) + len(chosen) * partitions
     files = FilesAfter(None, low, int(high) if isfinite(high) else None)
     limit, count = None if files.high is None else float(files.high), max(len(state.files.partitions), 1)
     # A value is in at least one file, and at most in all files.
@@ -136,52 +132,50 @@ def _steps(ends: pa.Array) -> float:
     return float(high - low)
 
 
-# The plan of one table, from its proposal and the chosen candidates.
+# The plan of one table, from its proposal.
 
 
-def assemble(proposal: Proposal, choice: Choice) -> PlannedTable:
-    """Return the plan that rewrites the chosen candidates. It has pinned files only if its status is CHANGES."""
+def assemble(proposal: Proposal) -> PlannedTable:
+    """Return the plan that rewrites the groups that do not wait. It has pinned files only if its status is CHANGES."""
     spec, state, selection = proposal.spec, proposal.state, proposal.selection
-    kept = [proposal.candidates[n] for n in choice.candidates]
-    left_over = _left_over(proposal, choice)
-    deferred = left_over is not None or proposal.hot is not None
+    kept, left_over = selection.groups, _left_over(proposal)
+    later = selection.every_group[len(kept) :]
+    deferred = left_over is not None or bool(later)
     change, clustering = proposal.partitioning, None if deferred else proposal.clustering
     if change is not None and (proposal.waits or (change.full_rewrite and deferred)):
         change = None
     # The properties that make bounds longer are set only if every group that needs longer bounds is rewritten now.
-    left = (candidate for n, candidate in enumerate(proposal.candidates) if n not in choice.candidates)
-    all_chosen = left_over is None or all(c.action.reason is not Reason.BOUNDS_TRUNCATED for c in left)
-    lengthens = all_chosen and not lengthens_later(selection)
+    lengthens = all(group.reason is not Reason.BOUNDS_TRUNCATED for group in later)
     truncated, not_longer = (proposal.truncated, ()) if lengthens else ((), proposal.truncated)
     # Properties are compared by name, because a column without statistics may need the same property.
-    later = {name for bounds in not_longer for name, _ in properties_for_longer(state, bounds)}
-    properties = tuple(change for change in proposal.properties if change.name not in later and not proposal.waits)
-    status = Status.REFUSED if choice.refusal else proposal.status
-    columns, files = _forecast(proposal, choice)
-    waiting = None if proposal.refusals else rarely_read_groups(selection, state)
+    kept_short = {name for bounds in not_longer for name, _ in properties_for_longer(state, bounds)}
+    properties = tuple(change for change in proposal.properties if change.name not in kept_short and not proposal.waits)
+    status = proposal.status
+    columns, files = _forecast(proposal)
+    numbers = partition_names(state.files.partitions)[1].tolist() if kept else []
+    waiting = {} if proposal.refusals else passes.sections(selection, state, proposal.options)
     plan = replace(
         describe(spec, state, status),
+        **waiting,
         actions=(
             *((SetProperties(properties),) if properties else ()),
             *(action for action in (change, clustering) if action),
-            *(candidate.action for candidate in kept),
+            *(group.action(numbers) for group in kept),
         ),
         requirements=_requirements(spec, state, properties, kept),
         drift=() if clustering else compare_layout(spec, state, selection),
         left_over=left_over,
-        hot=None if proposal.refusals else proposal.hot,
-        rarely_read=waiting,
         selects_nothing=not spec.where_may_be_empty and proposal.selects_nothing,
         decay=selection.decay,
         columns=columns,
         files_after=files,
         diagnostics=(
-            *_diagnostics(proposal, choice, columns, truncated, properties),
+            *_diagnostics(proposal, columns, truncated, properties),
             *growth_notes(spec, state, properties),
-            *((rarely_read_note(spec, waiting),) if waiting else ()),
+            *passes.notes(spec, state, selection, refused=bool(proposal.refusals)),
         ),
     )
-    pinned = {c.action.id: c.files for c in kept} if status is Status.CHANGES else {}
+    pinned = {group.id: group for group in kept} if status is Status.CHANGES else {}
     return PlannedTable(spec, state, plan, pinned, truncated)
 
 
@@ -205,24 +199,24 @@ def describe(spec: LayoutSpec, state: TableState, status: Status) -> TablePlan:
     )
 
 
-def _left_over(proposal: Proposal, choice: Choice) -> DeferredGroups | None:
-    left = rest(proposal, choice.candidates)
+def _left_over(proposal: Proposal) -> DeferredGroups | None:
+    left = rest(proposal)
     if proposal.whole is None or proposal.refusals or not left:
         return None
     ranked_by = RankedBy.TOUCHED if proposal.worth is None else RankedBy.WORKLOAD
     return replace(
         proposal.whole,
-        # Candidates within a budget may lack the laid-out groups to merge with, so that files are deferred although
-        # every candidate is chosen.
-        groups=max(len(proposal.candidates) - len(choice.candidates), 1),
-        files=proposal.whole.files - sum(proposal.candidates[n].action.files for n in choice.candidates),
+        # Groups within a budget may lack the laid-out groups to merge with, so that files are deferred although no
+        # group waits.
+        groups=max(len(proposal.selection.that_wait(BUDGET)), 1),
+        files=proposal.whole.files - sum(len(group.files) for group in proposal.selection.groups),
         bytes=left,
         ranked_by=ranked_by if proposal.spec.layout.orders else RankedBy.FULL_SCAN,
     )
 
 
 def _requirements(
-    spec: LayoutSpec, state: TableState, properties: Sequence[PropertyChange], kept: Sequence[Candidate]
+    spec: LayoutSpec, state: TableState, properties: Sequence[PropertyChange], kept: Sequence[Group]
 ) -> tuple[Requirement, ...]:
     return (
         *((LocationIs(state.location),) if state.from_catalog else ()),
@@ -234,37 +228,35 @@ def _requirements(
         PartitioningIs(tuple(map(str, state.partition_fields))),
         *((ClusteringIs(state.clustering),) if state.clustering is not None else ()),
         *(PropertyIs(change.name, change.before) for change in properties),
-        *(FilesAre(candidate.action.id, candidate.digest) for candidate in kept),
+        *(FilesAre(group.id, group.digest) for group in kept),
     )
 
 
-def _forecast(proposal: Proposal, choice: Choice) -> tuple[tuple[ColumnForecast, ...], FilesAfter | None]:
-    spec, state = proposal.spec, proposal.state
-    if not choice.candidates:
+def _forecast(proposal: Proposal) -> tuple[tuple[ColumnForecast, ...], FilesAfter | None]:
+    spec, state, groups = proposal.spec, proposal.state, proposal.selection.groups
+    if not groups:
         return forecast.columns(proposal.now), None
     if proposal.moves:
-        moving = [proposal.candidates[n] for n in choice.candidates]
-        ranges, files = moved_ranges(spec, state, partitioning(spec, state), moving)
+        ranges, files = moved_ranges(spec, state, partitioning(spec, state), groups)
         return forecast.columns(proposal.now, ranges), files
     if not proposal.provable:
         return forecast.columns(proposal.now, unknown_ranges(spec)), FilesAfter(None, None, None)
-    chosen = [proposal.selection.groups[n].files for n in choice.candidates]
-    rewrites = rewrites_of(state.files, chosen, [proposal.candidates[n].action.target_files for n in choice.candidates])
+    rewrites = rewrites_of(state.files, [group.index for group in groups], [group.target_files for group in groups])
     after = forecast.columns(proposal.now, touched_ranges(spec, state, proposal.now, rewrites))
     return with_bytes(state, proposal.now, rewrites, after), files_after(rewrites)
 
 
 def _diagnostics(
     proposal: Proposal,
-    choice: Choice,
     columns: Sequence[ColumnForecast],
     truncated: Sequence[TruncatedBounds],
     properties: Sequence[PropertyChange],
 ) -> tuple[Diagnostic, ...]:
     spec, state, selection = proposal.spec, proposal.state, proposal.selection
-    writes = bool(choice.candidates) and not proposal.refusals
+    writes = bool(selection.groups) and not proposal.refusals
     decays = any(measure.exceeded for measure in selection.decay)
-    selected = selection.every_group
+    selected, left_out = selection.every_group, selection.that_wait(NO_GAIN)
+    changes = proposal.changes_something
     external = () if selected else ordered.note(spec, state)
     return (
         *proposal.checked,
@@ -278,14 +270,13 @@ def _diagnostics(
         *indistinct_notes(spec, proposal.indistinct_anyway),
         *(external or adoption_notes(spec, selection)),
         *undone_notes(spec, state, selection),
-        *(refused_partitions(spec, state, selection.refused, "warning") if proposal.changes_something else ()),
-        *hot_notes(spec, state, selection.hot),
+        *(refused_partitions(spec, state, selection.that_wait(REFUSED), "warning") if changes else ()),
         *reads_more(spec, columns),
-        *((left_alone(spec),) if state.clustering and decays and not (selected or selection.left_out) else ()),
+        *((left_alone(spec),) if state.clustering and decays and not (selected or left_out) else ()),
         *((not_predictable(spec, state),) if writes and not proposal.predictable else ()),
         *(one_file(spec, proposal.now.targets) if writes and proposal.provable and spec.layout.orders else ()),
         *unreasonable_size(spec, proposal.now.targets, rewrites=writes),
-        *((choice.refusal,) if choice.refusal else ()),
+        *((proposal.budget_too_small,) if proposal.budget_too_small else ()),
     )
 
 
@@ -328,8 +319,7 @@ def propose(
     selection, whole = select_files(spec, state, change, now, options)
     if whole is not None:
         selection = leave_out(spec, state.files, now, selection)
-    hot = hot_groups(selection, state, options.hot_after)
-    truncated = worth_longer(spec, state, [chosen.files for chosen in selection.groups])
+    truncated = worth_longer(spec, state, [group.index for group in selection.groups])
     proposal = Proposal(
         spec=spec,
         state=state,
@@ -339,17 +329,16 @@ def propose(
         truncated=truncated,
         indistinct_anyway=indistinct_anyway(spec, state),
         now=now,
-        selection=selection,
-        candidates=pin(spec, state, selection),
+        options=options,
+        selection=pin(spec, state, selection),
         predictable=capabilities.can_predict(spec.layout, state),
         checked=checked,
         refusals=(),
         notes=tuple(note for note in notes if note.severity != "refused"),
         whole=whole,
-        hot=hot,
         savings=None if whole is None else savings(spec, state.files, now, selection.groups),
     )
-    return replace(proposal, refusals=_refusals(proposal, notes, options)) if proposal.has_changes else proposal
+    return replace(proposal, refusals=_refusals(proposal, notes)) if proposal.has_changes else proposal
 
 
 def settle(proposals: Sequence[Proposal | PlannedTable], budget: int | None) -> tuple[PlannedTable, ...]:
@@ -359,16 +348,16 @@ def settle(proposals: Sequence[Proposal | PlannedTable], budget: int | None) -> 
         proposals: What `propose` returned for each table.
         budget: The limit on rewritten bytes; None for no limit.
     """
-    choices = iter(choose([p for p in proposals if isinstance(p, Proposal)], budget))
-    return tuple(p if isinstance(p, PlannedTable) else assemble(p, next(choices)) for p in proposals)
+    chosen = iter(choose([p for p in proposals if isinstance(p, Proposal)], budget))
+    return tuple(p if isinstance(p, PlannedTable) else assemble(next(chosen)) for p in proposals)
 
 
-def _refusals(proposal: Proposal, notes: Sequence[Diagnostic], options: PlanOptions) -> tuple[Diagnostic, ...]:
+def _refusals(proposal: Proposal, notes: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
     spec, state, change, whole = proposal.spec, proposal.state, proposal.partitioning, proposal.whole
     refusals = [
         *state.refusals,
         *clustering_refusals(spec.layout, state),
-        *full_rewrite_refusals(spec, state, change, allowed=options.allow_full_rewrite),
+        *full_rewrite_refusals(spec, state, change, allowed=proposal.options.allow_full_rewrite),
         *(note for note in notes if note.severity == "refused"),
         *branch_refusals(spec, proposal.properties, change),
     ]
@@ -379,7 +368,7 @@ def _refusals(proposal: Proposal, notes: Sequence[Diagnostic], options: PlanOpti
         still = replace(state, partition_refusals=moved)
         refusals += refused_partitions(spec, still, proposal.selection.every_group, "refused")
     elif not proposal.changes_something:
-        refusals += refused_partitions(spec, state, proposal.selection.refused, "refused")
+        refusals += refused_partitions(spec, state, proposal.selection.that_wait(REFUSED), "refused")
     if change is not None and change.full_rewrite and whole is not None and proposal.exceeds_budget:
         refusals.append(budget_too_small(spec, whole.budget, whole.bytes))
     return tuple(refusals)

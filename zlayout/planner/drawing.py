@@ -15,7 +15,7 @@ from zlayout.curve.layout import build_map
 from zlayout.planner.forecast import measure
 from zlayout.planner.partitions import Bools, Floats, partition_names
 from zlayout.planner.run_report import SCALE, Boxes, Picture, StripBin
-from zlayout.planner.work import Group
+from zlayout.planner.selection import Group
 from zlayout.spec.model import Layout, LayoutSpec
 from zlayout.table.metrics import size_histogram
 from zlayout.table.ranks import rank_bounds

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from zlayout.planner.actions import Reason
 from zlayout.planner.forecast import DECIMALS, ideal_touched
 from zlayout.planner.partitions import Bools, Floats, Index
-from zlayout.planner.selection import SelectedFiles, first_column_rank, in_parts, moved_group
+from zlayout.planner.selection import Group, first_column_rank, in_parts, moved_group
 from zlayout.predicate.evaluate import Null, Range, fact
 from zlayout.predicate.model import And, Compare, IsNull
 from zlayout.predicate.prune import may_match
@@ -41,7 +41,7 @@ from zlayout.table.state import (
 MAX_ARRIVALS = 100_000
 
 
-def move_groups(spec: LayoutSpec, files: FileTable, index: Index, max_bytes: int | None) -> list[SelectedFiles]:
+def move_groups(spec: LayoutSpec, files: FileTable, index: Index, max_bytes: int | None) -> list[Group]:
     """Return the groups of the files to move, in the order of old partitions and of the first z-order column.
 
     Args:
@@ -71,7 +71,7 @@ class Arrivals:
     kept: Index
     group: Index
 
-    def with_new_files(self, selected: Sequence[SelectedFiles], laid: Bools) -> list[SelectedFiles]:
+    def with_new_files(self, selected: Sequence[Group], laid: Bools) -> list[Group]:
         """Return the groups, with one more for each partition that has new files and gets rows, but has no group yet.
 
         This group merges the new files with the moved rows. If the new files stayed, the partition would have pending
@@ -87,11 +87,9 @@ class Arrivals:
         new = np.flatnonzero(~laid[self.kept])
         reached = np.setdiff1d(np.intersect1d(partition[new], partition[arriving]), planned)
         more = [np.concatenate([some[partition[some] == p] for some in (new, arriving)]) for p in reached]
-        return [*selected, *(SelectedFiles(index, Reason.DECAYED) for index in more)]
+        return [*selected, *(Group(index, Reason.DECAYED) for index in more)]
 
-    def joined(
-        self, groups: Sequence[SelectedFiles], selected: Iterable[SelectedFiles], max_bytes: float, size: Index
-    ) -> list[SelectedFiles]:
+    def joined(self, groups: Sequence[Group], selected: Iterable[Group], max_bytes: float, size: Index) -> list[Group]:
         """Join the moved groups with the files that the plan of `state` merges with their rows.
 
         Args:
@@ -110,14 +108,14 @@ class Arrivals:
                 number = parent[number]
             return number
 
-        files = [group.files for group in groups]
+        files = [group.index for group in groups]
         others = []
         for chosen in selected:
-            present = chosen.files < len(self.kept)
-            stay = self.kept[chosen.files[present]]
-            moved = {root(n) for n in self.group[chosen.files[~present] - len(self.kept)].tolist()}
+            present = chosen.index < len(self.kept)
+            stay = self.kept[chosen.index[present]]
+            moved = {root(n) for n in self.group[chosen.index[~present] - len(self.kept)].tolist()}
             if not moved:
-                others.append(SelectedFiles(stay, chosen.reason))
+                others.append(Group(stay, chosen.reason))
                 continue
             first, *rest = sorted(moved)
             whole = np.concatenate([stay, *(files[n] for n in (first, *rest))])
@@ -126,8 +124,8 @@ class Arrivals:
                 for number in rest:
                     parent[number] = first
             elif len(stay):
-                others.append(SelectedFiles(stay, chosen.reason))
-        joined = [SelectedFiles(files[n], group.reason) for n, group in enumerate(groups) if parent[n] == n]
+                others.append(Group(stay, chosen.reason))
+        joined = [Group(files[n], group.reason) for n, group in enumerate(groups) if parent[n] == n]
         return [*joined, *others]
 
 
@@ -135,7 +133,7 @@ def arrivals(
     spec: LayoutSpec,
     state: TableState,
     fields: tuple[PartitionField, ...],
-    moved: Sequence[SelectedFiles],
+    moved: Sequence[Group],
     current: Bools,
     in_scope: Bools,
 ) -> Arrivals:
@@ -151,7 +149,7 @@ def arrivals(
     """
     files = state.files
     kept = np.ones(len(files), bool)
-    kept[np.concatenate([group.files for group in moved])] = False
+    kept[np.concatenate([group.index for group in moved])] = False
     index = np.flatnonzero(kept)
     reached = np.zeros((len(moved), len(files.partitions)), bool)
     if current.any() and len(moved) * int(current.sum()) <= MAX_ARRIVALS:
@@ -162,12 +160,10 @@ def arrivals(
     return Arrivals(replace(state, files=joined([files.take(index), arriving])), index, owner)
 
 
-def _reached(
-    files: FileTable, fields: tuple[PartitionField, ...], moved: Sequence[SelectedFiles], partitions: Index
-) -> Bools:
+def _reached(files: FileTable, fields: tuple[PartitionField, ...], moved: Sequence[Group], partitions: Index) -> Bools:
     """Return which groups may have rows of which of the K `partitions` (int64 indices), bool[G, K]."""
-    rows = np.array([files.rows[group.files].sum() for group in moved], np.int64)
-    owners = [[files.partitions[p] for p in np.unique(files.partition[group.files]).tolist()] for group in moved]
+    rows = np.array([files.rows[group.index].sum() for group in moved], np.int64)
+    owners = [[files.partitions[p] for p in np.unique(files.partition[group.index]).tolist()] for group in moved]
     reached = np.ones((len(moved), len(partitions)), bool)
     for field in fields:
         # The values of the field in the old partitions of each group; None if an old partition does not have the field.
@@ -207,7 +203,7 @@ def _allowed(field: PartitionField, value: object, hull: dict[str, ColumnBounds]
 
 
 def arriving_files(
-    spec: LayoutSpec, files: FileTable, moved: Sequence[SelectedFiles], group: Index, partition: Index, share: Floats
+    spec: LayoutSpec, files: FileTable, moved: Sequence[Group], group: Index, partition: Index, share: Floats
 ) -> tuple[FileTable, Index]:
     """Return the files that represent the rows of moved groups, for A pairs of a group and a partition.
 
@@ -226,7 +222,7 @@ def arriving_files(
     Returns:
         The M files, at least one of each pair, and int64[M], the number of the group of each file.
     """
-    parts = files.split([g.files for g in moved])
+    parts = files.split([g.index for g in moved])
     stored = np.array([part.rows.sum() for part in parts], np.int64)
     live = np.array([part.live_rows.sum() for part in parts], np.int64)
     size = np.array([part.live_bytes.sum() for part in parts])
@@ -278,12 +274,12 @@ def arriving_files(
     return arriving, owner
 
 
-def hull_of(bounds: ColumnBounds, groups: Sequence[SelectedFiles]) -> ColumnBounds:
+def hull_of(bounds: ColumnBounds, groups: Sequence[Group]) -> ColumnBounds:
     """Return the bounds of each group as if it were one file. A bound is missing if a file of the group lacks it."""
     low, high, nulls = [], [], np.empty(len(groups), np.int64)
     for number, group in enumerate(groups):
-        index = pa.array(group.files)
-        lower, upper, count = bounds.lower.take(index), bounds.upper.take(index), bounds.null_count[group.files]
+        index = pa.array(group.index)
+        lower, upper, count = bounds.lower.take(index), bounds.upper.take(index), bounds.null_count[group.index]
         low.append(pc.min_max(lower)["min"] if lower.null_count == 0 else None)
         high.append(pc.min_max(upper)["max"] if upper.null_count == 0 else None)
         nulls[number] = count.sum() if (count >= 0).all() else -1

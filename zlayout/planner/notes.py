@@ -16,7 +16,7 @@ from zlayout.planner import ordered
 from zlayout.planner.actions import ChangePartitioning, PropertyChange, PropertyReason, TruncatedBounds, truncation_text
 from zlayout.planner.model import READS_MORE, SAME_READS, ColumnForecast, FilesAfter, SettingDrift
 from zlayout.planner.partitions import Index
-from zlayout.planner.selection import FileSelection
+from zlayout.planner.selection import NO_GAIN, FileSelection
 from zlayout.planner.work import Capabilities
 from zlayout.spec.model import CLUSTERED_BY, CLUSTERING_CURVE, LayoutSpec
 from zlayout.table import outside
@@ -82,7 +82,7 @@ def compare_layout(spec: LayoutSpec, state: TableState, selection: FileSelection
     if not selection.every_group:
         return ()
     files, layout = state.files, spec.layout
-    numbers = np.unique(files.layout[np.concatenate([group.files for group in selection.every_group])])
+    numbers = np.unique(files.layout[np.concatenate([group.index for group in selection.every_group])])
     records = [files.layouts[n] for n in numbers[numbers >= 0].tolist()]
     record = next((r for r in records if not layout.covers(r.layout_id, r.settings)), None)
     if record is None:
@@ -190,9 +190,9 @@ def adoption_notes(spec: LayoutSpec, selection: FileSelection) -> Iterator[Diagn
         message = f"{files:,} files{where} have no layout record but are in the declared order; they are not rewritten"
         hint = "nothing to do; they count as laid out while they are within the tolerance"
         yield Diagnostic("ZL420", message, "note", hint, spec.location_of("zorder.columns"))
-    if selection.left_out:
-        groups = plural(len(selection.left_out), "group")
-        files_left_out = plural(sum(len(group.files) for group in selection.left_out), "file")
+    if left_out := selection.that_wait(NO_GAIN):
+        groups = plural(len(left_out), "group")
+        files_left_out = plural(sum(len(group.index) for group in left_out), "file")
         message = f"no budget is spent on {groups} with {files_left_out}, whose rewrite would gain nothing"
         hint = "plan without --max-rewrite-bytes to rewrite them too"
         yield Diagnostic("ZL422", message, "note", hint, spec.location)

@@ -70,7 +70,7 @@ def select(given: SelectionInput, rarely_read: Bools | None = None) -> FileSelec
     measured = decay(spec, state, given.now)
     if any(measure.exceeded for measure in measured):
         return replace(selection, decay=measured)
-    return replace(selection, groups=(), rarely_read=(), decay=measured)
+    return replace(selection, groups=(), waiting=(), decay=measured)
 
 
 def note(spec: LayoutSpec, state: TableState) -> tuple[Diagnostic, ...]:

@@ -23,7 +23,7 @@ from zlayout.planner.partitions import (
     PartitionFacts,
     much_deleted,
 )
-from zlayout.planner.selection import SelectedFiles, divided, each_partition
+from zlayout.planner.selection import Group, divided, each_partition
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import FileTable, counts, sums
 
@@ -35,7 +35,7 @@ def pack(
     facts: PartitionFacts,
     planned: Bools,
     max_bytes: int | None,
-) -> list[SelectedFiles]:
+) -> list[Group]:
     """Group the files to combine by partition, in groups of at most `max_bytes` where possible.
 
     Args:
@@ -57,9 +57,9 @@ def pack(
     small |= (files.bytes < SMALL_BELOW * spec.layout.target_size) & (counts(owner[deleted], len(exceeds)) > 0)[owner]
     groups = []
     for partition, index in each_partition(files, np.flatnonzero(deleted | small)):
-        whole = SelectedFiles(index, Reason.DELETED_ROWS if exceeds[partition] else Reason.SMALL_FILES)
+        whole = Group(index, Reason.DELETED_ROWS if exceeds[partition] else Reason.SMALL_FILES)
         parts = [whole] if max_bytes is None else divided(whole, files, spec, max_bytes)
-        groups += [part for part in parts if len(part.files) > 1 or bool(deleted[part.files].any())]
+        groups += [part for part in parts if len(part.index) > 1 or bool(deleted[part.index].any())]
     return groups
 
 
@@ -89,7 +89,7 @@ def shared(files: FileTable, partition: Index, count: int, pending: Bools, spec:
     return found
 
 
-def gains(spec: LayoutSpec, files: FileTable, groups: Sequence[SelectedFiles]) -> Floats:
+def gains(spec: LayoutSpec, files: FileTable, groups: Sequence[Group]) -> Floats:
     """Return the gain of a rewrite of each of G groups, by which a budget ranks them.
 
     The gain is the number of files that a full scan no longer opens, plus the bytes of deleted rows that it no longer
@@ -99,6 +99,6 @@ def gains(spec: LayoutSpec, files: FileTable, groups: Sequence[SelectedFiles]) -
         float64[G, 1].
     """
     size = spec.layout.target_size
-    parts = files.split([group.files for group in groups])
+    parts = files.split([group.index for group in groups])
     fewer = [len(part) - part.target_files(size) + float((part.bytes - part.live_bytes).sum()) / size for part in parts]
     return np.array(fewer, np.float64).reshape(-1, 1)

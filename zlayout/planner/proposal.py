@@ -8,26 +8,25 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from zlayout.errors import Diagnostic
-from zlayout.planner import ordered
+from zlayout.planner import ordered, passes, refused
 from zlayout.planner.actions import (
     ChangeClustering,
     ChangePartitioning,
     PropertyChange,
     Reason,
-    RewriteGroup,
     TruncatedBounds,
 )
 from zlayout.planner.bounds import indistinct_partitions
 from zlayout.planner.decayed import savings
 from zlayout.planner.forecast import Measured
-from zlayout.planner.model import DeferredGroups, HotGroups, Status
+from zlayout.planner.model import DeferredGroups, Status
 from zlayout.planner.notes import partitioning
-from zlayout.planner.partitions import OVERSIZED_ABOVE, SMALL_BELOW, Floats, partition_names
+from zlayout.planner.partitions import OVERSIZED_ABOVE, SMALL_BELOW, Floats
+from zlayout.planner.passes.rarely_read import marked
 from zlayout.planner.ranges import rewrites_of, touched_ranges, unknown_ranges
 from zlayout.planner.select import SelectionInput
-from zlayout.planner.selection import FileSelection, SelectedFiles, moved_group, totals
-from zlayout.planner.waiting import marked, set_hot_aside, set_refused_aside
-from zlayout.planner.work import PlanOptions, rewrite_group
+from zlayout.planner.selection import BUDGET, NO_GAIN, FileSelection, Group, moved_group, totals
+from zlayout.planner.work import PlanOptions
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.digests import digests_of
 from zlayout.table.state import FileTable, TableState
@@ -46,18 +45,19 @@ class Proposal:
         truncated: The columns whose bounds become longer in rewritten files.
         indistinct_anyway: The columns with indistinct bounds although the table already keeps long bounds.
         now: The present metrics.
-        selection: The files to rewrite.
-        candidates: The groups of the selection with pinned files, in the same order.
+        options: What the plan may do.
+        selection: The groups to rewrite, with pinned files, and those that wait. After the budget is spent, groups on
+            which nothing of it was spent wait too.
         predictable: Whether the order that the engine writes can be simulated on a sample of the rows.
         checked: The diagnostics that were found by checking the spec against the table.
         refusals: The reasons why the table must not be changed.
         notes: The diagnostics of the backend that are no refusals.
         whole: The totals of everything that should be rewritten; None without a budget.
-        hot: The totals of the groups that wait because their partitions are hot; None if none waits.
-        savings: By how much each candidate alone lowers touched of each z-order column, float64[G, d] (see
+        savings: By how much each group alone lowers touched of each z-order column, float64[G, d] (see
             `zlayout.planner.decayed.savings`); None without a budget.
-        worth: What each candidate saves the queries of the workload, by which the budget ranks the candidates; None if
-            it ranks them by `savings`.
+        worth: What each group saves the queries of the workload, by which the budget ranks the groups; None if it ranks
+            them by `savings`.
+        budget_too_small: The reason why the table is refused although it could be changed with a larger budget.
     """
 
     spec: LayoutSpec
@@ -68,16 +68,16 @@ class Proposal:
     truncated: tuple[TruncatedBounds, ...]
     indistinct_anyway: tuple[TruncatedBounds, ...]
     now: Measured
+    options: PlanOptions
     selection: FileSelection
-    candidates: tuple[Candidate, ...]
     predictable: bool
     checked: tuple[Diagnostic, ...]
     refusals: tuple[Diagnostic, ...]
     notes: tuple[Diagnostic, ...]
     whole: DeferredGroups | None = None
-    hot: HotGroups | None = None
     savings: Floats | None = None
     worth: Worth | None = None
+    budget_too_small: Diagnostic | None = None
 
     @property
     def provable(self) -> bool:
@@ -101,17 +101,18 @@ class Proposal:
 
     @property
     def waits(self) -> bool:
-        """Whether nothing is changed because all files that should be rewritten are in hot partitions."""
-        return self.hot is not None and not self.candidates
+        """Whether nothing is changed because all groups that should be rewritten wait, and not for a budget."""
+        found = self.selection
+        return bool(found.every_group) and not (found.groups or found.that_wait(BUDGET))
 
     @property
     def has_changes(self) -> bool:
-        return bool(self.changes_something or self.selection.refused)
+        return bool(self.changes_something or self.selection.that_wait(refused.WAIT))
 
     @property
     def changes_something(self) -> bool:
         """Whether there are changes besides the rewrite of partitions that must not be rewritten."""
-        groups = self.candidates or self.selection.left_out or self.selection.hot
+        groups = self.selection.every_group or self.selection.that_wait(NO_GAIN)
         return bool(self.partitioning or self.clustering or self.properties or groups or self.exceeds_budget)
 
     @property
@@ -122,27 +123,9 @@ class Proposal:
 
     @property
     def status(self) -> Status:
-        if self.refusals:
+        if self.refusals or self.budget_too_small:
             return Status.REFUSED
         return Status.CHANGES if self.has_changes else Status.UNCHANGED
-
-    @property
-    def everything(self) -> Choice:
-        """The choice of every candidate."""
-        return Choice(tuple(range(len(self.candidates))))
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The candidates of a proposal that are carried out.
-
-    Attributes:
-        candidates: Their indices in `Proposal.candidates`.
-        refusal: The reason why the table is refused instead; None if it is not.
-    """
-
-    candidates: tuple[int, ...]
-    refusal: Diagnostic | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,26 +140,6 @@ class Worth:
 
     saves: Floats
     executions: float
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A group that could be rewritten.
-
-    Attributes:
-        action: The action that rewrites it.
-        files: Its pinned files.
-        digest: The digest of these files, for `FilesAre`.
-    """
-
-    action: RewriteGroup
-    files: FileTable
-    digest: str
-
-    @property
-    def partition(self) -> int:
-        """The index of the partition that contains the first file."""
-        return int(self.files.partition[0])
 
 
 def select_files(
@@ -200,20 +163,20 @@ def select_files(
         everything that should be rewritten and does not wait: what a run that rewrites nothing would defer; None
         without a budget.
     """
-    budget, hot_after = options.max_rewrite_bytes, options.hot_after
+    budget = options.max_rewrite_bytes
     if change is not None and change.full_rewrite:
         files = np.arange(len(state.files), dtype=np.int64)
         groups = (moved_group(state.files, files),) if len(files) else ()
         selection = FileSelection(groups, (), 0, 0, moves=True)
-        selection = set_hot_aside(selection, state, hot_after, whole=True)
+        selection = passes.park(selection, state, options, whole=True)
         return selection, None if budget is None else _whole(spec, state, selection, now, budget)
     fields, indistinct = partitioning(spec, state), indistinct_partitions(spec, state)
     waits = marked(state.files.partitions, options.rarely_read)
 
     def selected(max_bytes: int | None) -> FileSelection:
         found = ordered.select(SelectionInput(spec, state, fields, now, indistinct, max_bytes), waits)
-        found = set_refused_aside(spec, found, state)
-        return set_hot_aside(found, state, hot_after, whole=spec.layout.engine != "zlayout")
+        found = refused.set_refused_aside(spec, found, state)
+        return passes.park(found, state, options, whole=spec.layout.engine != "zlayout")
 
     selection = selected(spec.max_group_size)
     if budget is None:
@@ -228,26 +191,30 @@ def _whole(spec: LayoutSpec, state: TableState, selection: FileSelection, now: M
     """Return the totals of all selected groups, with the ranges of touched after all of them are rewritten."""
     columns = unknown_ranges(spec)
     if spec.layout.engine == "zlayout" and not selection.moves:
-        groups = [s.files for s in selection.groups]
+        groups = [group.index for group in selection.groups]
         targets = [part.target_files(spec.layout.target_size) for part in state.files.split(groups)]
         columns = touched_ranges(spec, state, now, rewrites_of(state.files, groups, targets))
     return DeferredGroups(budget, *totals(selection.groups, state.files), columns)
 
 
-def pin(spec: LayoutSpec, state: TableState, selection: FileSelection) -> tuple[Candidate, ...]:
-    """Return the selected groups with their pinned files. A group id is determined by the layout id and the files."""
-    pinned = state.files.split([chosen.files for chosen in selection.groups])
-    numbers = partition_names(state.files.partitions)[1].tolist() if pinned else []
-    candidates = []
-    for files, digest, chosen in zip(pinned, digests_of(pinned), selection.groups, strict=True):
-        group = hashlib.sha256(f"{spec.layout.layout_id}\0{digest}".encode()).hexdigest()[:12]
-        targets = files.target_files(spec.layout.target_size)
-        candidates.append(Candidate(rewrite_group(group, files, targets, chosen.reason, numbers), files, digest))
-    return tuple(candidates)
+def pin(spec: LayoutSpec, state: TableState, selection: FileSelection) -> FileSelection:
+    """Pin the files of the groups to rewrite. A group id is determined by the layout id and the files."""
+    pinned, layout_id = state.files.split([group.index for group in selection.groups]), spec.layout.layout_id
+    groups = tuple(
+        replace(
+            group,
+            id=hashlib.sha256(f"{layout_id}\0{digest}".encode()).hexdigest()[:12],
+            digest=digest,
+            files=files,
+            target_files=files.target_files(spec.layout.target_size),
+        )
+        for files, digest, group in zip(pinned, digests_of(pinned), selection.groups, strict=True)
+    )
+    return replace(selection, groups=groups)
 
 
 def leave_out(spec: LayoutSpec, files: FileTable, now: Measured, selection: FileSelection) -> FileSelection:
-    """Move groups on which no budget should be spent, because their rewrite gains nothing, from `groups` to `left_out`.
+    """Let groups wait on which no budget should be spent, because their rewrite gains nothing.
 
     These are the groups of a partition whose rewrite is predicted not to lower touched, if they are selected because of
     a first layout or decay, and if none of their files is small, oversized or has deleted rows.
@@ -259,18 +226,14 @@ def leave_out(spec: LayoutSpec, files: FileTable, now: Measured, selection: File
         | (files.bytes < SMALL_BELOW * target)
         | (files.bytes > OVERSIZED_ABOVE * target)
     )
-    of_partition: dict[int, list[SelectedFiles]] = {}
+    of_partition: dict[int, list[Group]] = {}
     for group in () if selection.moves else selection.groups:
         of_partition.setdefault(group.partition_in(files), []).append(group)
     examined = {
-        partition: SelectedFiles(np.concatenate([g.files for g in groups]), groups[0].reason)
+        partition: Group(np.concatenate([g.index for g in groups]), groups[0].reason)
         for partition, groups in of_partition.items()
-        if groups[0].reason in (Reason.NOT_LAID_OUT, Reason.DECAYED) and not any(repair[g.files].any() for g in groups)
+        if groups[0].reason in (Reason.NOT_LAID_OUT, Reason.DECAYED) and not any(repair[g.index].any() for g in groups)
     }
     saved = savings(spec, files, now, list(examined.values())).sum(axis=1)
     useless = {partition for partition, saves in zip(examined, saved.tolist(), strict=True) if saves <= 0}
-    if not useless:
-        return selection
-    kept = tuple(group for group in selection.groups if group.partition_in(files) not in useless)
-    out = tuple(group for group in selection.groups if group.partition_in(files) in useless)
-    return replace(selection, groups=kept, left_out=out)
+    return selection.parking(lambda group: group.partition_in(files) in useless, NO_GAIN)

@@ -20,9 +20,9 @@ from zlayout.planner.model import READS_MORE, ColumnForecast, FilesAfter, Sample
 from zlayout.planner.notes import reads_more, small_partition_files
 from zlayout.planner.partitions import SMALL_BELOW, Bools, Index
 from zlayout.planner.ranges import stays_unbounded
-from zlayout.planner.selection import first_column_rank
+from zlayout.planner.selection import Group, first_column_rank
 from zlayout.planner.simulation import MAX_GROUPS, Column, Rewrite, Simulation, errors_of, simulate, together
-from zlayout.planner.work import Group, PlannedTable
+from zlayout.planner.work import PlannedTable
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.key_sample import RowGroups, RowGroupSample
 from zlayout.table.metrics import layout_metrics, reach

@@ -36,8 +36,8 @@ from zlayout.planner.partitions import (
     much_deleted,
 )
 from zlayout.planner.partitions import partition_facts as facts_of
+from zlayout.planner.passes.rarely_read import WAIT, waiting_partitions
 from zlayout.planner.selection import FileSelection, by_partition, divided, is_accepted, moved_group
-from zlayout.planner.waiting import set_rarely_read_aside
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.metrics import Reach
 from zlayout.table.state import FileTable, PartitionField, TableState, counts, side_by_side, sums, target_files
@@ -466,11 +466,11 @@ def select(given: SelectionInput, arriving: Bools | None = None, rarely_read: Bo
         groups = by_partition(files, chosen, recorded, spec, indistinct)
         if max_bytes is not None:
             groups = [part for group in groups for part in divided(group, files, spec, max_bytes)]
-    groups, waiting, waits = set_rarely_read_aside(spec, groups, files, rarely_read)
+    waits = waiting_partitions(spec, groups, files, rarely_read)
     known = planned & ~waits & ((facts.laid > 0) | bool((recorded.laid > 0).any()))
     decay = _worst(facts, ratio, known, settled, given)
     kept = adopted.files & ~chosen
-    return FileSelection(
+    selection = FileSelection(
         groups=tuple(groups),
         decay=tuple(d for d in decay if not (state.clustering and d.measure is Measure.TOUCHED)),
         out_of_scope=int((~facts.in_scope).sum()),
@@ -478,8 +478,8 @@ def select(given: SelectionInput, arriving: Bools | None = None, rarely_read: Bo
         moves=moves,
         adopted=int(kept.sum()),
         adopted_partitions=len(np.unique(files.partition[kept])),
-        rarely_read=tuple(waiting),
     )
+    return selection.parking(lambda group: bool(waits[group.partition_in(files)]), WAIT)
 
 
 def _with_moves(given: SelectionInput, adopted: Adopted, old: Bools) -> FileSelection:

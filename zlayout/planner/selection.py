@@ -6,18 +6,18 @@ The first part determines whether partitions are accepted as the last complete r
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zlayout.planner.actions import Reason
+from zlayout.planner.actions import Reason, RewriteGroup
 from zlayout.planner.model import Decay
-from zlayout.planner.partitions import Bools, Index, PartitionFacts, classes_of
+from zlayout.planner.partitions import Bools, Index, PartitionFacts, classes_of, partition_text
 from zlayout.spec.model import LayoutSpec, TableName
-from zlayout.table.state import FileTable
+from zlayout.table.state import NO_FILES, FileTable
 
 # Acceptance of partitions as the last complete run left them, until files are added to them.
 #
@@ -78,31 +78,104 @@ def in_effect(value: str, live: Collection[int]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class SelectedFiles:
-    """The files of one group, and the reason for their rewrite.
+class Wait:
+    """Why groups wait for a later run. `zlayout.planner.passes` has more reasons than those below.
 
     Attributes:
-        files: int64, the indices of the files in the file table.
-        reason: The reason for the rewrite.
+        name: The name of the reason.
+        tolerated: Whether groups that wait for it count as within tolerance.
     """
 
-    files: Index
+    name: str
+    tolerated: bool = False
+
+
+BUDGET = Wait("budget")  # the budget of the run is spent on other groups
+NO_GAIN = Wait("no_gain", tolerated=True)  # the rewrite gains nothing, so that no budget is spent on it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Files that are rewritten together, or wait together for a later run.
+
+    Attributes:
+        index: int64, the indices of the files in the file table of the observed table.
+        reason: The reason for the rewrite.
+        waits: Why the group waits for a later run; None if it is rewritten now.
+        id: The id of the group, a hash of its layout and its files; empty until its files are pinned, and in a group
+            that waits.
+        digest: The digest of the files, for `FilesAre`; empty as `id` is.
+        files: The pinned files, which the rewrite replaces. They are in one partition unless the partitioning changes.
+        target_files: The estimated number of files to write.
+    """
+
+    index: Index
     reason: Reason
+    waits: Wait | None = None
+    id: str = ""
+    digest: str = ""
+    files: FileTable = NO_FILES
+    target_files: int = 0
 
     def partition_in(self, files: FileTable) -> int:
         """Return the partition of the first file."""
-        return int(files.partition[self.files[0]])
+        return int(files.partition[self.index[0]])
+
+    @property
+    def bytes(self) -> int:
+        """The size of the pinned files in bytes."""
+        return int(self.files.bytes.sum())
+
+    def action(self, numbers: Sequence[int] = ()) -> RewriteGroup:
+        """Return the action that rewrites the pinned files.
+
+        Args:
+            numbers: The number of each partition of the table, see `partition_names`; empty if they are not needed.
+        """
+        files, owner = self.files, self.files.partition
+        inside = owner[:1] if (owner == owner[0]).all() else np.unique(owner)
+        name = partition_text(files.partitions[inside[0]])
+        if len(inside) > 1:  # also files of a partition spec without fields
+            name = f"{name or 'unpartitioned'} and {len(inside) - 1} more"
+        return RewriteGroup(
+            id=self.id,
+            partition=name,
+            files=len(files),
+            bytes=self.bytes,
+            rows=int(files.live_rows.sum()),
+            target_files=self.target_files,
+            reason=self.reason,
+            partitions=len(inside),
+            partition_number=int(numbers[inside[0]]) if numbers and files.partitions[inside[0]].fields else 0,
+        )
 
 
-def partitions_of(groups: Sequence[SelectedFiles], files: FileTable) -> Index:
+def apart(groups: Iterable[Group], chosen: Bools, *, whole: bool) -> Iterator[Group]:
+    """Yield the groups, each divided into its files that are not chosen and those that are.
+
+    Args:
+        groups: The groups.
+        chosen: bool[N], the chosen files of the table.
+        whole: Whether groups cannot be divided.
+    """
+    for group in groups:
+        inside = chosen[group.index]
+        if whole or inside.all() or not inside.any():
+            yield group
+        else:
+            yield replace(group, index=group.index[~inside])
+            yield replace(group, index=group.index[inside])
+
+
+def partitions_of(groups: Sequence[Group], files: FileTable) -> Index:
     """Return the partitions that contain files of at least one group, int64 in ascending order."""
-    return np.unique(files.partition[np.concatenate([group.files for group in groups])]).astype(np.int64)
+    return np.unique(files.partition[np.concatenate([group.index for group in groups])]).astype(np.int64)
 
 
-def totals(groups: Sequence[SelectedFiles], files: FileTable) -> tuple[int, int, int]:
+def totals(groups: Sequence[Group], files: FileTable) -> tuple[int, int, int]:
     """Return the number of groups, the number of their files, and the size of these files in bytes."""
-    size = sum(int(files.bytes[group.files].sum()) for group in groups)
-    return len(groups), sum(len(group.files) for group in groups), size
+    size = sum(int(files.bytes[group.index].sum()) for group in groups)
+    return len(groups), sum(len(group.index) for group in groups), size
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,47 +183,50 @@ class FileSelection:
     """The files to rewrite, and why others are not.
 
     Attributes:
-        groups: The groups of files.
+        groups: The groups to rewrite now.
         decay: The decay measures, each with its highest value in any partition.
         out_of_scope: The number of partitions that are out of scope.
         partially_matched: The number of these that are partially matched.
         moves: Whether files of another partitioning are rewritten, so that rows change their partition.
         adopted: The number of adopted files that are not rewritten.
         adopted_partitions: The number of partitions that contain these files.
-        left_out: The groups on which no budget is spent, because their rewrite gains nothing.
-        hot: The groups of files that wait, because their partitions are hot.
-        refused: The groups of files that are not rewritten, because their partitions must not be.
-        rarely_read: The groups of files that wait, because the workload rarely reads their partitions. They count as
-            within tolerance: neither `decay` nor `every_group` contains them.
+        waiting: The groups that wait for a later run. `decay` does not contain those of rarely read partitions.
     """
 
-    groups: tuple[SelectedFiles, ...]
+    groups: tuple[Group, ...]
     decay: tuple[Decay, ...]
     out_of_scope: int
     partially_matched: int
     moves: bool = False
     adopted: int = 0
     adopted_partitions: int = 0
-    left_out: tuple[SelectedFiles, ...] = ()
-    hot: tuple[SelectedFiles, ...] = ()
-    refused: tuple[SelectedFiles, ...] = ()
-    rarely_read: tuple[SelectedFiles, ...] = ()
+    waiting: tuple[Group, ...] = ()
 
     @property
-    def every_group(self) -> tuple[SelectedFiles, ...]:
-        """The groups of files to rewrite now, or when their partitions are no longer hot."""
-        return (*self.groups, *self.hot)
+    def every_group(self) -> tuple[Group, ...]:
+        """The groups to rewrite now or in a later run, without those that count as within tolerance."""
+        return (*self.groups, *(group for group in self.waiting if group.waits and not group.waits.tolerated))
+
+    def that_wait(self, why: Wait) -> tuple[Group, ...]:
+        """Return the groups that wait for this reason."""
+        return tuple(group for group in self.waiting if group.waits == why)
+
+    def parking(self, waits: Callable[[Group], bool], why: Wait) -> FileSelection:
+        """Return the selection in which some of the groups to rewrite wait. waits: Whether a group does."""
+        aside = tuple(replace(group, waits=why) for group in self.groups if waits(group))
+        kept = tuple(group for group in self.groups if not waits(group))
+        return replace(self, groups=kept, waiting=(*self.waiting, *aside)) if aside else self
 
 
-def moved_group(files: FileTable, index: Index) -> SelectedFiles:
+def moved_group(files: FileTable, index: Index) -> Group:
     """Return the group of the files at `index`, which are moved to another partitioning."""
     is_first = (files.layout < 0).all()
-    return SelectedFiles(index, Reason.NOT_LAID_OUT if is_first else Reason.PARTITIONING_CHANGED)
+    return Group(index, Reason.NOT_LAID_OUT if is_first else Reason.PARTITIONING_CHANGED)
 
 
 def by_partition(
     files: FileTable, chosen: Bools, facts: PartitionFacts, spec: LayoutSpec, indistinct: Bools
-) -> list[SelectedFiles]:
+) -> list[Group]:
     """Return one group for each partition with chosen files.
 
     Args:
@@ -162,7 +238,7 @@ def by_partition(
     """
     has_layout = bool((files.layout >= 0).any())
     parts = each_partition(files, np.flatnonzero(chosen))
-    return [SelectedFiles(index, _reason(p, facts, spec, indistinct, has_layout)) for p, index in parts]
+    return [Group(index, _reason(p, facts, spec, indistinct, has_layout)) for p, index in parts]
 
 
 def each_partition(files: FileTable, index: Index) -> Iterator[tuple[int, Index]]:
@@ -173,15 +249,15 @@ def each_partition(files: FileTable, index: Index) -> Iterator[tuple[int, Index]
     yield from zip(chosen.present.tolist(), np.split(chosen.files, chosen.start[1:]), strict=True)
 
 
-def divided(group: SelectedFiles, files: FileTable, spec: LayoutSpec, max_bytes: int) -> list[SelectedFiles]:
+def divided(group: Group, files: FileTable, spec: LayoutSpec, max_bytes: int) -> list[Group]:
     """Divide a group into parts of at most `max_bytes`, in the order of `first_column_rank`.
 
     A group for engine native is not divided, because the formats' own rewrites process whole partitions.
     """
-    if int(files.bytes[group.files].sum()) <= max_bytes or spec.layout.engine != "zlayout":
+    if int(files.bytes[group.index].sum()) <= max_bytes or spec.layout.engine != "zlayout":
         return [group]
-    order = np.argsort(first_column_rank(spec, files, group.files))
-    return in_parts(group.files[order], group.reason, files, max_bytes)
+    order = np.argsort(first_column_rank(spec, files, group.index))
+    return in_parts(group.index[order], group.reason, files, max_bytes)
 
 
 def first_column_rank(spec: LayoutSpec, files: FileTable, index: Index) -> Index:
@@ -196,13 +272,13 @@ def first_column_rank(spec: LayoutSpec, files: FileTable, index: Index) -> Index
     return rank
 
 
-def in_parts(ordered: Index, reason: Reason, files: FileTable, max_bytes: int) -> list[SelectedFiles]:
+def in_parts(ordered: Index, reason: Reason, files: FileTable, max_bytes: int) -> list[Group]:
     """Divide the files at `ordered`, in that order, into parts of at most `max_bytes`. A larger file is one part."""
     parts, start = [], 0
     so_far = np.concatenate(([0], np.cumsum(files.bytes[ordered])))
     while start < len(ordered):
         stop = max(int(np.searchsorted(so_far, so_far[start] + max_bytes, side="right")) - 1, start + 1)
-        parts.append(SelectedFiles(np.sort(ordered[start:stop]), reason))
+        parts.append(Group(np.sort(ordered[start:stop]), reason))
         start = stop
     return parts
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from zlayout.curve.layout import FileMap, build_map, file_limits, simulated_bounds
 from zlayout.curve.tree import Ranked, rank
 from zlayout.planner.partitions import Bools, Floats, Index
-from zlayout.planner.work import Group
+from zlayout.planner.selection import Group
 from zlayout.spec.model import Layout
 from zlayout.table.key_sample import RowGroupSample, errors_of_shares
 from zlayout.table.metrics import floor_of_shares, layout_metrics

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-import numpy as np
-
 from zlayout.errors import CommitConflict, Diagnostic
 from zlayout.planner.actions import (
     Action,
@@ -15,7 +13,6 @@ from zlayout.planner.actions import (
     Observed,
     PartitioningIs,
     PropertyIs,
-    Reason,
     Requirement,
     RewriteGroup,
     TableIs,
@@ -26,55 +23,9 @@ from zlayout.planner.actions import (
     violated,
 )
 from zlayout.planner.model import TablePlan
-from zlayout.planner.partitions import partition_text
-from zlayout.planner.selection import acceptance
+from zlayout.planner.selection import Group, acceptance
 from zlayout.spec.model import CLUSTERING_CURVE, Layout, LayoutSpec, TableName
 from zlayout.table.state import FileTable, PartitionField, TableState
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A `RewriteGroup` with its pinned files.
-
-    Attributes:
-        id: The id of the group.
-        files: The pinned files, which the rewrite replaces. They are in one partition unless the partitioning changes.
-        target_files: The estimated number of files to write.
-    """
-
-    id: str
-    files: FileTable
-    target_files: int
-
-
-def rewrite_group(
-    id: str, files: FileTable, target_files: int, reason: Reason, numbers: Sequence[int] = ()
-) -> RewriteGroup:
-    """Return the action that rewrites a group.
-
-    Args:
-        id: The id of the group.
-        files: The files of the group, at least one.
-        target_files: The estimated number of files to write.
-        reason: The reason for the rewrite.
-        numbers: The number of each partition of the table, see `partition_names`; empty if they are not needed.
-    """
-    owner = files.partition
-    inside = owner[:1] if (owner == owner[0]).all() else np.unique(owner)
-    name = partition_text(files.partitions[inside[0]])
-    if len(inside) > 1:  # also files of a partition spec without fields
-        name = f"{name or 'unpartitioned'} and {len(inside) - 1} more"
-    return RewriteGroup(
-        id=id,
-        partition=name,
-        files=len(files),
-        bytes=int(files.bytes.sum()),
-        rows=int(files.live_rows.sum()),
-        target_files=target_files,
-        reason=reason,
-        partitions=len(inside),
-        partition_number=int(numbers[inside[0]]) if numbers and files.partitions[inside[0]].fields else 0,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +38,7 @@ class PlannedTable:
         spec: The layout spec, with the column names of the table.
         state: The observed table; None if it could not be read.
         plan: The plan.
-        pinned: The files of each `RewriteGroup`, by group id; empty unless the status of the plan is `changes`.
+        pinned: The group of each `RewriteGroup`, by group id; empty unless the status of the plan is `changes`.
         truncated: The columns whose bounds the properties of the plan make longer.
         after: The files of the partition that a picture shows, as a simulation on a sample predicts them after the
             rewrite; None without a sample, or if some of them could not be simulated. They have bounds of only the
@@ -102,7 +53,7 @@ class PlannedTable:
     spec: LayoutSpec
     state: TableState | None
     plan: TablePlan
-    pinned: Mapping[str, FileTable] = field(default_factory=dict)
+    pinned: Mapping[str, Group] = field(default_factory=dict)
     truncated: tuple[TruncatedBounds, ...] = ()
     after: FileTable | None = None
     run_id: str = ""
@@ -144,9 +95,8 @@ class PlannedTable:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The groups to rewrite with their files. They are computed at each access."""
-        pinned = self.pinned
-        return tuple(Group(r.id, pinned[r.id], r.target_files) for r in self.plan.groups if r.id in pinned)
+        """The groups to rewrite with their files."""
+        return tuple(self.pinned[action.id] for action in self.plan.groups if action.id in self.pinned)
 
     @property
     def covers_table(self) -> bool:
@@ -298,8 +248,8 @@ class PlanOptions:
         max_rewrite_bytes: The budget of a run in bytes; None for no limit.
         sample_bytes: The limit, in bytes, of the column chunks that are read from each table for a forecast; 0 for a
             forecast from metadata alone.
-        hot_after: A time in milliseconds since 1970. A partition in which another writer wrote a file after it is hot,
-            and waits for a later run. None if no partition waits for this reason.
+        hot_after: A time in milliseconds since 1970. A partition in which another writer wrote a file after it waits.
+            None if no partition waits for this reason.
         rarely_read: The partitions of one table whose decay may wait because the workload rarely reads them: their
             names, or their numbers in the plan document.
         include_rarely_read: Whether these partitions are rewritten although `tolerance.rarely_read` lets them wait.

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 
 from zlayout.message_text import first_of, plural
+from zlayout.planner import passes
 from zlayout.planner.actions import RewriteGroup, parts_of
 from zlayout.planner.model import (
     BytesRead,
     ColumnForecast,
     Decay,
     DeferredGroups,
-    HotGroups,
     Measure,
     Payback,
     Plan,
@@ -196,9 +195,15 @@ def sample_text(sample: SampleFacts) -> str:
 
 
 def later_text(table: TablePlan) -> str:
-    """Write what is left for a later run, by the budget or because partitions are hot; '' if nothing is."""
-    deferred = left_over_text(table.left_over) if table.left_over else ""
-    return "; ".join(filter(None, (deferred, hot_text(table.hot) if table.hot else "")))
+    """Write what is left for a later run; '' if nothing is."""
+    return "; ".join(text for _, text in later_lines(table))
+
+
+def later_lines(table: TablePlan) -> Iterator[tuple[str, str]]:
+    """Yield a label and a text for what the budget leaves for a later run, and for each other reason to wait."""
+    if table.left_over:
+        yield "left over", left_over_text(table.left_over)
+    yield from passes.lines(table)
 
 
 def left_over_text(left: DeferredGroups) -> str:
@@ -207,15 +212,6 @@ def left_over_text(left: DeferredGroups) -> str:
     then = f"; then touched {touched}" if touched else ""
     ranked = ", ranked by the workload" if left.ranked_by is RankedBy.WORKLOAD else ""
     return f"{plural(left.groups, 'group')} of {size(left.bytes)}, {plural(left.files, 'file')}{ranked}{then}"
-
-
-def hot_text(hot: HotGroups) -> str:
-    """Write which groups wait because their partitions are hot, and the time after which a write makes them hot."""
-    since = datetime.fromtimestamp(hot.after // 1000, UTC)
-    return (
-        f"{plural(hot.groups, 'group')} of {size(hot.bytes)}, {plural(hot.files, 'file')}, in "
-        f"{plural(hot.partitions, 'partition')} written after {since:%Y-%m-%d %H:%M} UTC"
-    )
 
 
 def result_text(result: TableResult) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from zlayout.errors import Diagnostic
 from zlayout.message_text import plural
+from zlayout.planner import passes
 from zlayout.planner.actions import ChangeClustering, ChangePartitioning, SetProperties
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.run_report import RunReport, TableResult
@@ -87,7 +88,7 @@ def _legend(tables: Sequence[TablePlan], options: TextOptions) -> Iterator[tuple
     terms = {
         "touched: files opened for one value" + (", summed over partitions" if summed else ""): bool(columns),
         "floor: fewest possible": any(column.floor is not None for column in columns),
-        "hot: partitions with recent writes": any(t.hot for t in changing),
+        **dict.fromkeys((term for t in changing for term in passes.terms(t)), True),
         "decay: only data changed": any(phrases.shown_decay(t, verbose=options.verbose) for t in tables),
         "kd: k-d tree": "kd" in curves,
         "curve workload: files end at constants of queries": "workload" in curves,
@@ -160,10 +161,7 @@ def _lines(table: TablePlan, result: TableResult | None, options: TextOptions) -
             limit = None if options.verbose else phrases.MAX_PARTITIONS
             yield "", _labelled("", "partitions", phrases.partitions_text(groups, limit))
         yield "", _labelled("", "because", phrases.reasons_text(groups))
-    if table.left_over:
-        yield "", _labelled("", "left over", phrases.left_over_text(table.left_over))
-    if table.hot:
-        yield "", _labelled("", "hot", phrases.hot_text(table.hot))
+    yield from (("", _labelled("", *line)) for line in phrases.later_lines(table))
     for decay in phrases.shown_decay(table, verbose=options.verbose):
         yield "", _labelled("", "decay", phrases.decay_text(decay))
     yield from (("", line) for line in _columns(table, options.width))

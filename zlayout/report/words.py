@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Callable
 from typing import TypeVar
 
+from zlayout.message_text import size as size
 from zlayout.planner.actions import (
     ChangeClustering,
     ChangePartitioning,
@@ -46,7 +47,6 @@ RESULT_STATUSES = {
 }
 # Reports show a prediction as one number if its error is at most this share of the prediction.
 MAX_ERROR = 0.2
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def state(table: TablePlan) -> str:
@@ -74,16 +74,6 @@ def state(table: TablePlan) -> str:
 def is_deferred(table: TablePlan) -> bool:
     """Return whether the plan of a table has no actions because the budget is spent on other tables."""
     return table.left_over is not None and not table.actions and not table.waits
-
-
-def size(count: int) -> str:
-    """Write bytes in a binary unit with about three digits, for example `1.2 TiB`."""
-    value = float(count)
-    for unit in _UNITS:
-        if round(value) < 1024 or unit == _UNITS[-1]:
-            break
-        value /= 1024
-    return f"{count} B" if unit == "B" else f"{value:.3g} {unit}" if value < 999.5 else f"{value:.0f} {unit}"
 
 
 def same_size(text: str) -> str:

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from zlayout.errors import CommitConflict, Refused
 from zlayout.formats.base import Backend, Commit, Event, Group, GroupFailed, Notice, Notify, Progress, Stage
+from zlayout.planner import passes
 from zlayout.planner.actions import Reason
 from zlayout.planner.model import Status, TablePlan
-from zlayout.planner.waiting import rarely_read_names
 from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.session.concurrent_reads import TIMEOUT, read_one
 from zlayout.session.plan import ProjectPlan, backends_of, plan_table_in_time
@@ -523,9 +523,7 @@ def apply_table(
     """
     current, limit = planned, limit or TimeLimit().of_table()
     # A partition that waited when the plan was made also waits in the plans of this run.
-    options = replace(options, rarely_read=rarely_read_names(planned))
-    if hot := planned.plan.hot:
-        options = replace(options, hot_after=hot.after)
+    options = passes.again(options, planned.plan, planned.state)
     with recorded(applied, planned):
         applied.predictions = begin_predictions(planned, backend, timeout)
         for attempt in range(attempts):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from zlayout.errors import Location, Refused, SpecError, TableError
 from zlayout.formats.base import Backend
-from zlayout.planner import document
+from zlayout.planner import document, passes
 from zlayout.planner.bounds import saved_values, with_values
 from zlayout.planner.budget import choose_saved
 from zlayout.planner.diff import assemble
@@ -122,15 +122,14 @@ def check_saved(
         raise (Refused if refused else TableError)(*planned.plan.diagnostics)
     version = saved.version
     again = planned
-    waiting = saved.rarely_read.partition_numbers if saved.rarely_read else ()
-    options = replace(options, hot_after=saved.hot.after if saved.hot else None, rarely_read=frozenset(waiting))
+    options = passes.again(options, saved)
     if saved.left_over is not None:
         options = replace(options, max_rewrite_bytes=saved.left_over.budget)
         made = observe_and_propose(planned.spec, backend, options, version)
         if isinstance(made, Proposal):
-            made = assemble(made, choose_saved(made, {group.id for group in saved.groups}))
+            made = assemble(choose_saved(made, {group.id for group in saved.groups}))
         again = made
-    elif version is not None and (saved.hot or waiting or version != planned.state.version):
+    elif version is not None and (not saved.is_whole or version != planned.state.version):
         again = plan_table(planned.spec, backend, options, version)
     if again.state is None:
         raise Refused.of(
@@ -143,6 +142,6 @@ def check_saved(
         raise TableError(*again.plan.diagnostics)
     if lengths := saved_values(saved, again.plan):
         again = with_values(again, again.state, lengths)
-    if reasons := staleness(saved, again, planned.state, mode):
+    if reasons := staleness(saved, replace(again, spec=planned.spec), planned.state, mode):
         raise Refused(*reasons)
     return again

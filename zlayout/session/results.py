@@ -118,7 +118,7 @@ class Applied:
 
     @property
     def waits(self) -> bool:
-        """Whether everything is done except in partitions that wait because they are hot."""
+        """Whether everything is done except for groups that wait, and not for a budget."""
         return self.after is not None and self.after.waits
 
     @property

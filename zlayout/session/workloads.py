@@ -25,9 +25,9 @@ from zlayout.formats.base import Backend
 from zlayout.planner.model import UNFIT, BetterLayout, QueryCost, Status, WorkloadForecast
 from zlayout.planner.notes import partitioning
 from zlayout.planner.partitions import partition_names, partition_text
+from zlayout.planner.passes.rarely_read import least_read, may_wait, unread_notes
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.sampled import columns_to_sample, files_to_sample
-from zlayout.planner.waiting import least_read, may_wait, unread_notes
 from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.report.words import printable, share, size
 from zlayout.session.concurrent_reads import Reading, no_answer, read_tables
@@ -437,7 +437,7 @@ def with_worth(
             return proposal
 
     def is_ranked(proposal: Proposal) -> bool:
-        return proposal.status is Status.CHANGES and proposal.spec.layout.orders and bool(proposal.candidates)
+        return proposal.status is Status.CHANGES and proposal.spec.layout.orders and bool(proposal.selection.groups)
 
     return with_queries(proposals, is_ranked, find, lambda proposal: proposal, reading)
 

@@ -425,7 +425,7 @@ class Tolerance:
         deleted_rows: The largest share of deleted rows, 0 to 1.
         workload: Of the bytes that the queries read, the largest share that another layout may save, 0 to 1.
         rarely_read: The largest share of the executions of the workload that may read decayed partitions which wait
-            (`zlayout.planner.waiting`), 0 to 1; None if no partition waits.
+            (`zlayout.planner.passes.rarely_read`), 0 to 1; None if no partition waits.
     """
 
     unclustered: float = 0.10

@@ -241,6 +241,23 @@ class FileTable:
         return identities((self,))
 
 
+# A file table without files.
+NO_FILES = FileTable(
+    path=pa.array([], pa.string()),
+    version_key=pa.array([], pa.string()),
+    rows=np.zeros(0, np.int64),
+    deleted=np.zeros(0, np.int64),
+    shared_deletes=np.zeros(0, np.bool_),
+    bytes=np.zeros(0, np.int64),
+    partition=np.zeros(0, np.int32),
+    partitions=(),
+    layout=np.zeros(0, np.int32),
+    layouts=(),
+    group=np.zeros(0, np.int32),
+    bounds={},
+)
+
+
 def target_files(live_bytes: NDArray[Any] | np.float64, target_size: float) -> Int64:
     """Return the number of files of `target_size` bytes that each of G groups of files becomes; at least one.
 

@@ -18,7 +18,7 @@ from zlayout.errors import Location
 from zlayout.planner.actions import Reason
 from zlayout.planner.forecast import measure
 from zlayout.planner.proposal import Worth
-from zlayout.planner.selection import SelectedFiles
+from zlayout.planner.selection import Group
 from zlayout.predicate.parse import parse_where
 from zlayout.table.state import Column, TableState
 from zlayout.workload.model import Query, Scan, Workload
@@ -37,7 +37,7 @@ def saved(
         scans.append(Scan(query, "t", parse_where(condition, Location("w.sql"))))
     found = queries_on(Workload(tuple(scans), (), len(scans)), SPEC.table, observed)
     queries = in_partitions(found.queries, observed)
-    chosen = [SelectedFiles(np.array(g), Reason.DECAYED) for g in groups or [range(4), range(4, 8)]]
+    chosen = [Group(np.array(g), Reason.DECAYED) for g in groups or [range(4), range(4, 8)]]
     return worth(SPEC, observed.files, measure(observed.files, SPEC), chosen, queries)
 
 

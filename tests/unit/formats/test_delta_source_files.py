@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.builders import make_group
 from unit.planner.plans import File, state
 
-from zlayout.formats.base import Group
 from zlayout.formats.delta.write.source_files import still_live
 
 FILES = state(*(File(0, 9) for _ in range(7))).files
 GROUPS = [
-    Group(name, FILES.take(np.array(index, np.int64)), 1)
+    make_group(name, FILES.take(np.array(index, np.int64)), 1)
     for name, index in (("a", [0, 1]), ("none", []), ("b", [2]), ("c", [3, 4, 5]))
 ]
 

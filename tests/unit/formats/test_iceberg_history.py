@@ -4,15 +4,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.builders import make_file_table
+from support.builders import make_file_table, make_group
 
 from zlayout.errors import CommitUnknown
-from zlayout.formats.base import Commit, Group, GroupFailed
+from zlayout.formats.base import Commit, GroupFailed
 from zlayout.formats.iceberg.read import history
 from zlayout.formats.iceberg.read.manifests import Change
 from zlayout.formats.iceberg.write import native
 
-GROUP = Group("g", make_file_table([1] * 4, path=["f1", "f2", "f3", "f4"]), 1)
+GROUP = make_group("g", make_file_table([1] * 4, path=["f1", "f2", "f3", "f4"]), 1)
 
 
 def snapshot(number: int, run: str) -> Any:

@@ -121,10 +121,11 @@ def test_a_new_partitioning_of_delta_is_refused_when_it_takes_more() -> None:
 def test_the_budget_chooses_before_the_plan_is_assembled() -> None:
     """The plan names what was chosen and nothing else: actions, requirements and pinned files agree."""
     proposal = proposed(5 * TARGET, state(*EAST, *WEST))
-    assert [candidate.action.partition for candidate in proposal.candidates] == ["region=east", "region=west"]
-    (choice,) = choose([proposal], 5 * TARGET)
-    assert (choice.candidates, choice.refusal) == ((0,), None)
-    decision = assemble(proposal, choice)
+    groups = proposal.selection.groups
+    assert [group.action().partition for group in groups] == ["region=east", "region=west"]
+    (chosen,) = choose([proposal], 5 * TARGET)
+    assert (chosen.selection.groups, chosen.budget_too_small) == (groups[:1], None)
+    decision = assemble(chosen)
     (group,) = decision.plan.groups
     assert decision.plan.actions == (group,)
     assert [r.group for r in decision.plan.requirements if isinstance(r, FilesAre)] == [group.id]
@@ -135,7 +136,7 @@ def test_a_saved_choice_is_found_again_by_its_ids() -> None:
     observed = state(*EAST, *WEST)
     once = within(5 * TARGET, observed)
     proposal = proposed(5 * TARGET, observed)
-    again = assemble(proposal, choose_saved(proposal, {g.id for g in once.plan.groups}))
+    again = assemble(choose_saved(proposal, {g.id for g in once.plan.groups}))
     assert again.plan == once.plan
     assert [g.id for g in again.groups] == [g.id for g in once.groups]
 

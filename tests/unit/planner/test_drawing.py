@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.builders import make_layout
+from support.builders import make_group, make_layout
 from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 
 from zlayout.planner import document
@@ -14,7 +14,6 @@ from zlayout.planner.diff import decide
 from zlayout.planner.drawing import MAX_BOXES, MAX_STRIP_BINS, boxes_of, draw
 from zlayout.planner.model import Plan
 from zlayout.planner.run_report import SCALE, Boxes
-from zlayout.planner.work import Group
 from zlayout.report.redact import without_values
 from zlayout.session.plan import as_plan
 from zlayout.session.results import MAX_PICTURES, drawn_again, with_pictures
@@ -80,7 +79,7 @@ def test_the_partition_with_most_files_is_drawn_if_the_named_one_is_gone() -> No
 def test_files_are_predicted_from_as_many_rows_as_they_have() -> None:
     """Of 1000 rows, 900 are evenly distributed up to 100: two new files share a bound at the median, 55."""
     given = flat_state(File(0, 100, rows=900), File(100, 1000))
-    after = draw(SPEC, given, (Group("g", given.files, 2),), predictable=True).after
+    after = draw(SPEC, given, (make_group("g", given.files, 2),), predictable=True).after
     (_, below), (above, _) = (box[:2] for box in quads(after))
     assert (below, above) == (pytest.approx(500, abs=50), pytest.approx(500, abs=50))
 
@@ -88,18 +87,18 @@ def test_files_are_predicted_from_as_many_rows_as_they_have() -> None:
 @pytest.mark.parametrize("curve", ["kd", "zorder", "hilbert", "linear"])
 def test_what_overlaps_now_is_predicted_apart(curve: str) -> None:
     spec, given = two_columns(64, curve)
-    picture = draw(spec, given, (Group("g", given.files, 64),), predictable=True)
+    picture = draw(spec, given, (make_group("g", given.files, 64),), predictable=True)
     assert set(quads(picture.before)) == {(0, SCALE, 0, SCALE)}
     assert picture.after.files == 64
     assert not picture.after.coarse
     area = sum((r - left) * (t - b) for left, r, b, t in quads(picture.after)) / SCALE**2
     assert 0.7 < area <= 1.0 if curve == "kd" else area < 12
-    assert picture == draw(spec, given, (Group("g", given.files, 64),), predictable=True)
+    assert picture == draw(spec, given, (make_group("g", given.files, 64),), predictable=True)
 
 
 def test_files_that_stay_keep_their_boxes() -> None:
     given = flat_state(File(0, 10), File(10, 20), File(20, 30), File(20, 30))
-    group = Group("g", given.files.take(np.array([2, 3])), 2)
+    group = make_group("g", given.files.take(np.array([2, 3])), 2)
     picture = draw(SPEC, given, (group,), predictable=True)
     assert picture.after.files == 4
     assert [box[:2] for box in quads(picture.after)][:2] == [(0, 250), (250, 500)]
@@ -109,7 +108,7 @@ def test_files_that_stay_keep_their_boxes() -> None:
 
 def test_files_that_a_sample_predicts_are_drawn_as_they_are() -> None:
     given = flat_state(File(0, 100), File(0, 100))
-    group = Group("g", given.files, 2)
+    group = make_group("g", given.files, 2)
     after = flat_state(File(0, 50), File(50, 100)).files
     picture = draw(SPEC, given, (group,), predictable=True, after=after)
     assert picture.after is not None
@@ -122,7 +121,7 @@ def test_files_that_a_sample_predicts_are_drawn_as_they_are() -> None:
 
 def test_many_files_are_sampled_and_the_prediction_is_coarse() -> None:
     spec, given = two_columns(5000)
-    picture = draw(spec, given, (Group("g", given.files, 5000),), predictable=True)
+    picture = draw(spec, given, (make_group("g", given.files, 5000),), predictable=True)
     assert (picture.before.count, picture.before.files, picture.before.coarse) == (MAX_BOXES, 5000, False)
     assert picture.after.count <= MAX_BOXES
     assert (picture.after.files, picture.after.coarse) == (5000, True)
@@ -130,7 +129,7 @@ def test_many_files_are_sampled_and_the_prediction_is_coarse() -> None:
 
 def test_the_strip_is_in_the_order_of_names_and_bounded() -> None:
     given = state(File(0, 9, "b"), File(0, 9, "b"), File(0, 9, "a"), File(5, 6, "c"))
-    group = Group("g", given.files.take(np.array([0, 1])), 1)
+    group = make_group("g", given.files.take(np.array([0, 1])), 1)
     strip = draw(SPEC, given, (group,), predictable=True).strip
     assert [(c.label, c.files, c.rewritten) for c in strip] == [
         ("region=a", 1, 0),
@@ -147,7 +146,7 @@ def test_the_strip_is_in_the_order_of_names_and_bounded() -> None:
 
 def test_the_partition_with_most_to_rewrite_is_drawn() -> None:
     given = state(File(0, 9, "a"), File(0, 9, "a"), File(0, 9, "a"), File(0, 9, "b"), File(0, 9, "b"))
-    group = Group("g", given.files.take(np.array([3, 4])), 2)
+    group = make_group("g", given.files.take(np.array([3, 4])), 2)
     assert draw(SPEC, given, (group,), predictable=True).partition == "region=b"
     assert draw(SPEC, given, (), predictable=True).partition == "region=a"
 

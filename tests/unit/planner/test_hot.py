@@ -1,5 +1,6 @@
 """Partitions that another writer wrote to a short time ago wait: what is set aside, and what the plan states of it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -7,8 +8,8 @@ from unit.planner.plans import DELTA, OLD, SPEC, TARGET, File, state
 
 from zlayout.planner.actions import Reason
 from zlayout.planner.diff import decide
-from zlayout.planner.selection import FileSelection, SelectedFiles
-from zlayout.planner.waiting import set_hot_aside
+from zlayout.planner.passes.hot import WAIT, park
+from zlayout.planner.selection import FileSelection, Group
 from zlayout.planner.work import Capabilities, PlannedTable, PlanOptions
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import PartitionField, TableState, maxima
@@ -100,20 +101,28 @@ def test_a_partitioning_that_rewrites_nothing_waits_only_with_the_whole_table() 
     assert planned(written(state(*EAST, *WEST), 101, 101), spec=spec, capabilities=ICEBERG).plan.actions == ()
 
 
+def indices(groups: Sequence[Group]) -> list[list[int]]:
+    return [group.index.tolist() for group in groups]
+
+
 def test_groups_that_need_longer_bounds_wait_together() -> None:
     """A later run would not find those that wait: docs/adr/0004-cut-bounds.md."""
     observed = written(state(*EAST, *WEST, File(0, 9, "north")), 100, 101, 100)
     reasons = (Reason.BOUNDS_TRUNCATED, Reason.BOUNDS_TRUNCATED, Reason.NOT_LAID_OUT)
     by_region = (np.arange(4), np.arange(4, 7), np.array([7]))
-    groups = tuple(SelectedFiles(files, reason) for files, reason in zip(by_region, reasons, strict=True))
+    groups = tuple(Group(files, reason) for files, reason in zip(by_region, reasons, strict=True))
     regions = observed.files.partition
-    assert [int(regions[group.files[0]]) for group in groups] == [0, 2, 1]  # east, west, north
+    assert [int(regions[group.index[0]]) for group in groups] == [0, 2, 1]  # east, west, north
     selection = FileSelection(groups, (), 0, 0)
-    found = set_hot_aside(selection, replace(observed, last_written=np.array([100, 100, 101])), 100, whole=False)
+    found = park(
+        selection, replace(observed, last_written=np.array([100, 100, 101])), PlanOptions(hot_after=100), whole=False
+    )
     assert found.groups == groups[2:]
-    assert found.hot == groups[:2]
-    only = set_hot_aside(selection, replace(observed, last_written=np.array([100, 101, 100])), 100, whole=False)
-    assert only.hot == groups[2:]
+    assert indices(found.that_wait(WAIT)) == indices(groups[:2])
+    only = park(
+        selection, replace(observed, last_written=np.array([100, 101, 100])), PlanOptions(hot_after=100), whole=False
+    )
+    assert indices(only.that_wait(WAIT)) == indices(groups[2:])
 
 
 def test_the_last_write_to_a_partition_is_its_latest() -> None:

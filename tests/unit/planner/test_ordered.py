@@ -85,4 +85,4 @@ def test_a_budget_chooses_among_them_too() -> None:
     proposal = propose(LINEAR, by_others(*MIXED), DELTA, options=PlanOptions(max_rewrite_bytes=2 * TARGET))
     assert isinstance(proposal, Proposal)
     assert proposal.savings is not None
-    assert max(candidate.action.bytes for candidate in proposal.candidates) <= 2 * TARGET
+    assert max(group.bytes for group in proposal.selection.groups) <= 2 * TARGET

@@ -9,7 +9,7 @@ from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 from zlayout.planner.actions import Reason
 from zlayout.planner.diff import decide
 from zlayout.planner.model import Measure
-from zlayout.planner.waiting import least_read, rarely_read_names, unread_notes
+from zlayout.planner.passes.rarely_read import again, least_read, unread_notes
 from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.spec.model import LayoutSpec, Tolerance
 from zlayout.table.state import TableState
@@ -45,7 +45,7 @@ def test_a_decayed_partition_waits_and_the_plan_says_so() -> None:
     waiting = decision.plan.rarely_read
     assert (waiting.partitions, waiting.groups, waiting.partition_numbers) == (1, 1, (2,))
     assert (waiting.files, waiting.bytes) == (8, 8 * TARGET)
-    assert rarely_read_names(decision) == RARELY
+    assert again(PlanOptions(), decision.plan, decision.state).rarely_read == RARELY
     assert [d.code for d in decision.plan.diagnostics] == ["ZL416"]
     assert decision.plan.diagnostics[0].message == (
         "decay of 1 partition is tolerated: 8 files of 8,000 bytes wait, because the queries of the workload "

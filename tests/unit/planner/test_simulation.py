@@ -5,11 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.builders import make_bounds, make_file_table, make_layout
+from support.builders import make_bounds, make_file_table, make_group, make_layout
 from unit.planner.plans import KIND
 
 from zlayout.planner.simulation import Column, Rewrite, errors_of, simulate
-from zlayout.planner.work import Group
 from zlayout.table.key_sample import RowGroups, RowGroupSample
 from zlayout.table.state import Partition, PartitionField
 
@@ -51,7 +50,7 @@ def rewrite_of(targets: Sequence[int], row_groups: Sequence[int], kept: int = 0)
     return Rewrite(
         make_layout("a", "b"),
         files,
-        tuple(Group(f"g{n}", files.take(np.array([n])), target) for n, target in enumerate(targets)),
+        tuple(make_group(f"g{n}", files.take(np.array([n])), target) for n, target in enumerate(targets)),
         np.array([*range(len(targets)), *[-1] * kept], np.int64),
         tuple(Column(name, None, bounded=True) for name in "ab"),
         (FIELD,),

@@ -20,7 +20,7 @@ from zlayout.planner.drawing import draw
 from zlayout.planner.forecast import measure
 from zlayout.planner.moves import arriving_files
 from zlayout.planner.packing import gains
-from zlayout.planner.selection import SelectedFiles
+from zlayout.planner.selection import Group
 from zlayout.planner.simulation import Column, Rewrite, simulate
 from zlayout.planner.work import PlanOptions
 from zlayout.table.key_sample import RowGroups, RowGroupSample
@@ -33,7 +33,7 @@ WIDE = File(0, 999, rows=1_000_000, deleted=950_000, bytes=1064 * MIB)
 NARROW = File(0, 999, rows=20_000_000, bytes=10 * MIB)
 LIVE = round(1064 * MIB * 0.05) + 10 * MIB
 STATE = state(WIDE, NARROW, partitioned=False)
-WHOLE = SelectedFiles(np.arange(2), Reason.NOT_LAID_OUT)
+WHOLE = Group(np.arange(2), Reason.NOT_LAID_OUT)
 
 
 def test_a_plan_has_one_group_for_one_file_and_forecasts_its_bytes() -> None:

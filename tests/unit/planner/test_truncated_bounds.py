@@ -181,7 +181,7 @@ def test_a_budget_takes_all_files_whose_bounds_are_too_short_or_none() -> None:
         assert [d.hint for d in decision.plan.diagnostics] == ["apply sets prefix to 256"] * len(properties)
         assert decision.plan.left_over.files == 11 - sum(g.files for g in decision.plan.groups)
         saved = choose_saved(proposal, {g.id for g in decision.plan.groups})
-        assert assemble(proposal, saved).plan == decision.plan
+        assert assemble(saved).plan == decision.plan
 
 
 def test_a_budget_defers_longer_bounds_also_where_a_column_without_statistics_asks_for_them() -> None:

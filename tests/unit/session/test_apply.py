@@ -274,7 +274,7 @@ def test_a_group_that_a_conflict_leaves_with_short_bounds_is_a_failure(table: Me
     backend = Conflicting(table)
     now = plan_table(SPEC, backend, OPTIONS)
     plan = replace(first.plan, actions=tuple(replace(g, reason=Reason.BOUNDS_TRUNCATED) for g in first.plan.groups))
-    indistinct = replace(first, plan=plan, pinned={first.groups[0].id: now.state.files})
+    indistinct = replace(first, plan=plan, pinned={first.groups[0].id: replace(first.groups[0], files=now.state.files)})
     applied = apply_planned(replace(now, plan=indistinct.plan, pinned=indistinct.pinned), backend)
     assert (len(applied.commits), applied.exit_code) == ((1, 0) if found_again else (0, 1))
     assert result_of(applied).outcome == ("as_declared" if found_again else "not_yet")

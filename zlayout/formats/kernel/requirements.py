@@ -174,7 +174,7 @@ def planned_paths(work: PlannedTable) -> pa.Array:
 
     What a check refuses in any part is then refused before the first part is written.
     """
-    return _paths(work.pinned.values())
+    return paths_of(work.pinned.values())
 
 
 def _paths(tables: Iterable[FileTable]) -> pa.Array:

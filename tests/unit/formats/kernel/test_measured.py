@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.builders import make_bounds, make_file_table, make_layout, make_work
+from support.builders import make_bounds, make_file_table, make_group, make_layout, make_work
 
 from zlayout.formats.base import COST, QUERY_COST, TOUCHED, Group, RunCost, parse_cost, parse_query_cost
 from zlayout.formats.kernel.commits import Rewritten
@@ -43,7 +43,7 @@ def files() -> FileTable:
 
 
 def group_of(partition: int) -> Group:
-    return Group(f"g{partition}", files().take(np.flatnonzero(files().partition == partition)), 2)
+    return make_group(f"g{partition}", files().take(np.flatnonzero(files().partition == partition)), 2)
 
 
 def rewritten(partition: int, *intervals: tuple[int, int], **changes: Any) -> Rewritten:

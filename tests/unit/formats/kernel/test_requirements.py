@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 import pytest
-from support.builders import make_file_table, make_layout, make_work
+from support.builders import make_file_table, make_group, make_layout, make_work
 
 from zlayout.errors import EngineError
-from zlayout.formats.base import Group
 from zlayout.formats.kernel.requirements import Replaced, require_only_planned
 from zlayout.table.partition import Partition, PartitionField
 from zlayout.table.state import FileTable
@@ -21,7 +20,7 @@ def files(paths: str, partition: Sequence[int]) -> FileTable:
 
 # Files a and b are planned. The table also had c in another partition, then got d and e in both.
 PLANNED, LATER = files("abc", [0, 0, 1]), files("abcde", [0, 0, 1, 0, 1])
-GROUP = Group("g", files("ab", [0, 0]), 1)
+GROUP = make_group("g", files("ab", [0, 0]), 1)
 
 
 def replaced(*commits: Sequence[str], covers_table: bool = False) -> str:

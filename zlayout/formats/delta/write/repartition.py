@@ -18,14 +18,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StringType
 
 from zlayout.errors import Diagnostic, Refused
-from zlayout.formats.base import Commit, Notify, PlannedTable, Progress, Stage
+from zlayout.formats.base import Commit, Group, Notify, PlannedTable, Progress, Stage
 from zlayout.formats.delta.read.observe import WRITTEN_AS_NULL, ZONE, empty_string, has_zone, is_text, no_zone
 from zlayout.formats.delta.read.schema import leaves
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.outcome import Log, spark_errors
 from zlayout.formats.kernel.requirements import planned_paths
 from zlayout.planner.actions import Reason
-from zlayout.planner.work import rewrite_group
 from zlayout.rewrite.engine import rewrite_conf
 from zlayout.rewrite.gate import Gate, column
 from zlayout.spark.arrow import to_arrow
@@ -175,14 +174,14 @@ def regrouped(work: PlannedTable, state: TableState) -> PlannedTable:
     """
     planned, files = [group.id for group in work.groups], state.files
     wanted, size = sum(group.target_files for group in work.groups), max(int(files.bytes.sum()), 1)
-    pinned, rewrites = {}, []
+    pinned = {}
     for at in range(len(files.partitions)):
-        part = files.take(np.flatnonzero(files.partition == at))
+        index = np.flatnonzero(files.partition == at)
+        part = files.take(index)
         target = max(1, round(wanted * int(part.bytes.sum()) / size))
         id = planned[at] if at < len(planned) else f"partition-{at}"
-        pinned[id] = part
-        rewrites.append(rewrite_group(id, part, target, Reason.PARTITIONING_CHANGED))
-    work = work.with_rewrites(rewrites)
+        pinned[id] = Group(index, Reason.PARTITIONING_CHANGED, id=id, files=part, target_files=target)
+    work = work.with_rewrites(group.action() for group in pinned.values())
     # The full rewrite has replaced all files of the table, also those out of scope.
     return replace(work, spec=replace(work.spec, where=None), plan=replace(work.plan, files=len(files)), pinned=pinned)
 
