@@ -25,7 +25,6 @@ from zlayout.session.concurrent_reads import TIMEOUT, Reading, no_answer, read_o
 from zlayout.session.proposing import observe_and_propose, unreadable
 from zlayout.session.rules import Declared
 from zlayout.session.sampling import sampled, sampled_late
-from zlayout.session.workloads import with_rarely_read, with_workloads, with_worth
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.location import canonical, container
@@ -150,7 +149,9 @@ def plan_specs(
     backends = backends_of(project, SparkRuntime(project), declared.layouts)
     readable = [spec for spec in declared.layouts if spec.table not in declared.errors]
     planned = plan_tables(readable, backends, options, reading, workloads=workloads)
-    if workloads:
+    if workloads and _use_queries(readable):
+        from zlayout.session.workloads import with_workloads
+
         planned = with_workloads(planned, project, backends, options.sample_bytes, reading)
     failed = (
         unreadable(spec, backends[spec.table.catalog], declared.errors[spec.table])
@@ -194,11 +195,20 @@ def plan_tables(
     found = read_tables(specs, lambda spec: spec.table, read, late, reading)
     shared = shared_tables([(made.spec, made.state) for made in found])
     proposals = [failed(made.spec, shared[n]) if n in shared else made for n, made in enumerate(found)]
-    if workloads:
-        proposals = with_rarely_read(proposals, backends, options, reading)
     budget = options.max_rewrite_bytes
-    planned = settle(with_worth(proposals, backends, budget, reading), budget)
+    if _use_queries(specs):
+        from zlayout.session.workloads import with_rarely_read, with_worth
+
+        if workloads:
+            proposals = with_rarely_read(proposals, backends, options, reading)
+        proposals = with_worth(proposals, backends, budget, reading)
+    planned = settle(proposals, budget)
     return _sampled(planned, backends, options.sample_bytes, reading) if options.sample_bytes else planned
+
+
+def _use_queries(specs: Sequence[LayoutSpec]) -> bool:
+    """Return whether a layout has a workload. The modules that simulate queries take long to import."""
+    return any(spec.workload for spec in specs)
 
 
 def _sampled(
