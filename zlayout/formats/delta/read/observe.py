@@ -368,8 +368,14 @@ def value_refusals(annotations: pa.Table, stored: Sequence[Leaf], files: FileTab
 
 def null_refusals(adds: pa.Table, required: Sequence[Leaf], files: FileTable) -> Iterator[PartitionRefusal]:
     """Yield ZL245 for columns that must not be null, of which files have more nulls than deleted rows."""
+    if not required or "null_count" not in adds.column_names:
+        return
+    counted = adds["null_count"].combine_chunks()
     for leaf in required:
-        nulls = pc.fill_null(_statistic(adds, "null_count", leaf.physical, pa.int64()), 0).to_numpy()
+        at = counted.type.get_field_index(leaf.physical[0])
+        if at < 0 or not pc.max(values := counted.field(at)).as_py():  # the usual case, without a copy
+            continue
+        nulls = pc.fill_null(values, 0).to_numpy()
         if len(index := np.flatnonzero(nulls > files.deleted)):
             of = counts(files.partition[index], len(files.partitions)) > 0
             yield replace(null_values(leaf.name), partitions=of)
