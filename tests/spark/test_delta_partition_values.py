@@ -41,7 +41,7 @@ def test_an_empty_string_that_another_writer_left_as_a_partition_value_never_bec
     eu = next(at for at, partition in enumerate(state.files.partitions) if partition.values == ("eu",))
     whole = table.work(state, LAYOUTS[engine])
     with pytest.raises(Refused, match="ZL217"):  # in a later part than the first one, whose files are those of "eu"
-        list(table.execute(whole.with_rewrites(r for r in whole.rewrites if r.id == f"g{eu}")))
+        list(table.execute(whole.with_rewrites(r for r in whole.plan.groups if r.id == f"g{eu}")))
     assert table.rows() == before
     assert table.observe().version == state.version
     assert any(isinstance(outcome, Commit) for outcome in table.run(state, partitions=[eu]))

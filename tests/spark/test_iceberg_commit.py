@@ -212,7 +212,7 @@ def test_row_ids_of_orc_files_stay_where_the_table_reads_them_by_column(
         assert table.observe().version == state.version
         record_property("answer", "ZL228")
         return
-    done = list(table.execute(replace(wanted, layout=replace(wanted.layout, engine=engine))))
+    done = list(table.execute(replace(wanted, spec=replace(wanted.spec, layout=replace(wanted.layout, engine=engine)))))
     assert isinstance(done[0], Commit)
     assert by_row() == born
     assert len(set(table.lineage().values())) < 200, "the reader is fixed: remove needs_row_reader"
@@ -250,7 +250,7 @@ def test_row_ids_that_would_change_are_refused_before_the_first_write_of_the_fir
     state = table.observe()
     whole = table.work(state, properties=(("note", "zlayout"),))
     first = next(at for at, partition in enumerate(state.files.partitions) if partition.values == (0,))
-    of_first = whole.with_rewrites(r for r in whole.rewrites if r.id == f"g{first}")
+    of_first = whole.with_rewrites(r for r in whole.plan.groups if r.id == f"g{first}")
     with monkeypatch.context() as patched:
         patched.setattr(versions, "minor", lambda _: "1.11")
         for part in (whole, of_first):
