@@ -23,10 +23,10 @@ from arms import target_size
 from lineitem import DELTA, ICEBERG, Bench, open_bench
 
 from zlayout.advisor.costs import column_shares, costs, in_partitions, queries_on
-from zlayout.advisor.model import Choice, KeySample, Study, TableQuery
-from zlayout.advisor.query_costs import bound_lengths
+from zlayout.advisor.model import Choice, Study, TableQuery
+from zlayout.advisor.query_costs import rewrite_of_table
 from zlayout.advisor.spark_sample import draw_sample
-from zlayout.advisor.study import Question, present_files, rewrite_target, study
+from zlayout.advisor.study import Question, study
 from zlayout.errors import Location
 from zlayout.planner.diff import PlanOptions
 from zlayout.session.apply import apply_table
@@ -34,6 +34,7 @@ from zlayout.session.init import parse_columns
 from zlayout.session.plan import plan_table
 from zlayout.session.results import new_run
 from zlayout.spec.model import Layout, LayoutSpec, TableName
+from zlayout.table.key_sample import KeySample
 from zlayout.table.state import TableState
 from zlayout.workload import Workload, read_workload
 
@@ -147,11 +148,8 @@ def recommended(case: Case) -> Study:
     base = Layout((), "kd", 1000, False, target_size(case.bench, case.format), True, "zlayout")
     given = tuple(replace(base, curve=curve, columns=parse_columns(text)) for curve, text in BY_HAND)
     spec = LayoutSpec(case.name, base, Location("benchmark"))
-    target = rewrite_target(case.state, base.target_size, case.bench.files)
-    lengths = bound_lengths(spec, case.state, list(case.sample.keys))
-    return study(
-        case.state, case.queries, case.sample, target, lengths, Question(given, None, base, True, seconds=300.0)
-    )
+    rewrite = rewrite_of_table(spec, case.state, tuple(case.sample.keys), case.sample, case.bench.files)
+    return study(case.state, case.queries, rewrite, Question(given, None, base, True, seconds=300.0))
 
 
 def measured(case: Case, choice: Choice, is_recommended: bool) -> dict[str, Any]:
@@ -167,7 +165,7 @@ def measured(case: Case, choice: Choice, is_recommended: bool) -> dict[str, Any]
     state = backend.observe(case.name, list(case.sample.keys))
     if not all(state.files.layouts[n].layout_id == layout.layout_id for n in state.files.layout.tolist()):
         raise RuntimeError(f"{case.name}: not all files are laid out by {choice.title}")
-    found = costs(case.queries, present_files(state))
+    found = costs(case.queries, state.files)
     seconds = time.monotonic() - started
     ratio = choice.costs.mean_files / found.mean_files
     say(f"{case.format:<8} {choice.title:<70} {choice.costs.mean_files:6.2f} {found.mean_files:6.2f}  {seconds:4.0f} s")

@@ -19,7 +19,6 @@ import pyarrow as pa
 from growing import KEYS, RANGE, Int64, Table, apply, rows_of, sizes
 
 from zlayout.advisor.costs import costs, in_partitions, queries_on
-from zlayout.advisor.study import present_files
 from zlayout.errors import Location
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.planner.work import PlanOptions
@@ -89,7 +88,7 @@ def run_by_day(
         appended, written = appended + size, written + sum(after[file] for file in after.keys() - fresh.keys())
         state = backend.observe(name, KEYS)
         asked = in_partitions(queries_on(read_workload([unknown]), name, state).queries, state)
-        shares.append(costs(asked, present_files(state)).mean_bytes / sum(after.values()))
+        shares.append(costs(asked, state.files).mean_bytes / sum(after.values()))
         print(f"{arm} {number + 1}: {written / appended:.2f}x written, {shares[-1]:.2%} read", flush=True)
     found = {"write_amplification": round(written / appended, 2), "read_share_mean": round(float(np.mean(shares)), 5)}
     return found | {"appends": appends}

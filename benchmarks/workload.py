@@ -26,13 +26,14 @@ from asked import CASES, Case
 from lineitem import DELTA, ICEBERG, Bench, attach, write_base
 from results import replace_section
 
-from zlayout.advisor.costs import column_shares, costs, in_partitions, lowest, queries_on, rank_sample, simulate
-from zlayout.advisor.model import Choice, KeySample, Study, TableQuery, Target
-from zlayout.advisor.query_costs import bound_lengths
+from zlayout.advisor.costs import column_shares, in_partitions, lowest, measure, queries_on
+from zlayout.advisor.model import Choice, Study, TableQuery
+from zlayout.advisor.query_costs import rewrite_of_table
 from zlayout.advisor.spark_sample import draw_sample
-from zlayout.advisor.study import Question, rewrite_target, study
+from zlayout.advisor.study import Question, study
 from zlayout.errors import Location
 from zlayout.planner.diff import PlanOptions
+from zlayout.planner.simulation import Rewrite, draws_of
 from zlayout.session.apply import apply_table
 from zlayout.session.plan import plan_table
 from zlayout.session.results import new_run
@@ -58,8 +59,7 @@ class Asked:
     state: TableState
     choosing: tuple[TableQuery, ...]
     measured: tuple[TableQuery, ...]
-    sample: KeySample
-    target: Target
+    rewrite: Rewrite
 
     @property
     def name(self) -> TableName:
@@ -118,7 +118,7 @@ def run_format(case: Case, bench: Bench, format: str) -> dict[str, Any]:
         "check": list(best.notes),
         "bytes": {},
         "predicted": {},
-        "floor": round(float(total(lowest(asked.measured, asked.sample, asked.target).bytes, asked.measured))),
+        "floor": round(float(total(lowest(asked.measured, draws_of(asked.rewrite)[0]).bytes, asked.measured))),
     }
     row["bytes"]["arrival order"] = read(asked)
     run_native = delta_zorder if format == "delta" else iceberg_zorder
@@ -157,17 +157,15 @@ def open_case(case: Case, bench: Bench, format: str) -> Asked:
     state = backend.observe(name, used)
     choosing, measured = (in_partitions(half, state) for half in halves)
     sample = draw_sample(bench.runtime, bench.project.catalogs[name.catalog], name, state, used, 2_000 * bench.files, 0)
-    target = rewrite_target(state, target_size(bench, format), bench.files)
-    return Asked(bench, format, state, choosing, measured, sample, target)
+    base = Layout((), "kd", 1000, False, target_size(bench, format), True, "zlayout")
+    spec = LayoutSpec(name, base, Location("benchmark"))
+    return Asked(bench, format, state, choosing, measured, rewrite_of_table(spec, state, used, sample, bench.files))
 
 
 def advised(asked: Asked) -> Study:
     """Return what advise recommends for the queries that choose, and its best layout without cuts."""
-    base = Layout((), "kd", 1000, False, target_size(asked.bench, asked.format), True, "zlayout")
-    spec = LayoutSpec(asked.name, base, Location("benchmark"))
-    lengths = bound_lengths(spec, asked.state, list(asked.sample.keys))
-    question = Question((), None, base, search=True, curve="kd", seconds=120.0, cuts=True)
-    return study(asked.state, asked.choosing, asked.sample, asked.target, lengths, question)
+    question = Question((), None, asked.rewrite.layout, search=True, curve="kd", seconds=120.0, cuts=True)
+    return study(asked.state, asked.choosing, asked.rewrite, question)
 
 
 def reset(bench: Bench, format: str) -> None:
@@ -199,9 +197,8 @@ def read(asked: Asked) -> int:
 
 def predicted(asked: Asked, layout: Layout) -> int:
     """Return the bytes that the measured queries read according to the simulation by which advise chose the layout."""
-    ranks = rank_sample(asked.sample, {}, len(asked.target.files))
-    files, _ = simulate(asked.sample, ranks, layout, asked.target)
-    return round(total(costs(asked.measured, files, sampled=True).bytes, asked.measured))
+    choice = measure(draws_of(asked.rewrite), layout, asked.measured)
+    return round(total(choice.costs.bytes.tolist(), asked.measured))
 
 
 def total(values: Sequence[float], queries: Sequence[TableQuery]) -> float:

@@ -18,13 +18,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from zlayout.advisor.costs import column_shares, costs, lowest, queries_on, rank_sample, simulate
-from zlayout.advisor.model import Choice, KeySample, TableQuery, Target
+from zlayout.advisor.costs import column_shares, lowest, measure, queries_on
+from zlayout.advisor.model import Choice, TableQuery
 from zlayout.advisor.study import Search, correlated_pairs
+from zlayout.planner.simulation import MAX_ROWS, Drawn, whole_rewrite
+from zlayout.planner.simulation import draw as draw_rows
 from zlayout.predicate.model import And, Compare
 from zlayout.report import html
 from zlayout.report.html import lines
 from zlayout.spec.model import CURVES, Layout, TableName, ZorderColumn
+from zlayout.table.key_sample import KeySample, RowGroups
 from zlayout.table.partition import Partition
 from zlayout.table.state import Column, FileTable, TableState
 from zlayout.workload import Query, read_workload
@@ -56,14 +59,11 @@ class Bench:
     def __init__(self, data: Data, queries: Sequence[TableQuery], base: Layout = BASE) -> None:
         self.base = base
         self.queries = tuple(queries)
-        rows = len(next(iter(data.values())))
-        self.sample = KeySample(data, np.zeros(rows, np.int32))
-        self.target = Target(np.array([rows]), np.array([rows]), np.array([FILES]))
-        self.ranks = rank_sample(self.sample, {}, 1)
+        self.data = data
+        self.drawn = every_row(data, base)
 
     def choice(self, layout: Layout) -> Choice:
-        files, touched = simulate(self.sample, self.ranks, layout, self.target)
-        return Choice(layout, len(files), costs(self.queries, files), touched)
+        return measure([self.drawn], layout, self.queries)
 
     def by(self, *columns: str, curve: str = "kd", **weights: float) -> Choice:
         chosen = tuple(ZorderColumn(c, weights.get(c, 1.0)) for c in columns)
@@ -71,9 +71,9 @@ class Bench:
 
     def search(self) -> Search:
         """Search on a part of the rows, as advise does, and measure the result on all rows."""
-        rows = np.sort(np.random.default_rng(0).permutation(len(self.sample))[:SEARCH_ROWS])
-        few = Bench({n: v.take(pa.array(rows)) for n, v in self.sample.keys.items()}, self.queries, self.base)
-        pairs = correlated_pairs(few.ranks)
+        rows = np.sort(np.random.default_rng(0).permutation(len(self.drawn))[:SEARCH_ROWS])
+        few = Bench({n: v.take(pa.array(rows)) for n, v in self.data.items()}, self.queries, self.base)
+        pairs = correlated_pairs(few.drawn.ranked)
         found = Search(few.choice, self.base, float("inf"), lambda _progress: None, pairs)
         found.run(column_shares(self.queries), CURVES)
         assert found.best is not None
@@ -113,7 +113,7 @@ def tpch() -> None:
     three = bench.by("l_shipdate", "l_shipmode", "l_quantity")
     every = bench.by(*TPCH)
     rows = {c.title: c for c in (ship, three, every, best)}
-    table_of("TPC-H", rows, numbers, lowest(bench.queries, bench.sample, bench.target).files.tolist())
+    table_of("TPC-H", rows, numbers, lowest(bench.queries, bench.drawn).files.tolist())
     for n, step in enumerate(found.steps, 1):
         print(f"{n} columns: {step.costs.mean_files:.1f} files  {step.title}")
 
@@ -199,12 +199,22 @@ def drawn(data: Data) -> dict[str, pa.Array]:
     return {name: values.take(pa.array(rows)) for name, values in data.items()}
 
 
-def bare(data: Data) -> TableState:
-    """Make the state of a table with these columns and without files."""
-    none, empty = np.zeros(0, np.int64), pa.array([], pa.string())
+def every_row(data: Data, base: Layout) -> Drawn:
+    """Draw all rows of a table whose only file becomes FILES files."""
+    state, rows = bare(data, 1), len(next(iter(data.values())))
+    first, nothing = np.zeros(rows, np.int64), np.zeros(0, np.int64)
+    footers = RowGroups(nothing, nothing, nothing, {})
+    sample = KeySample(data, first, np.arange(rows), rows, 1, 0, 0, True, footers, by_row=True)
+    rewrite = whole_rewrite(base, state, state.columns, sample, FILES)
+    return draw_rows(rewrite, rewrite.weights, rows_per_file=MAX_ROWS)
+
+
+def bare(data: Data, number: int = 0) -> TableState:
+    """Make the state of a table with these columns and no file, or one with all rows, of one byte each."""
+    none, nothing = np.zeros(number, np.int32), pa.nulls(number, pa.string())
     part = (Partition(0, (), ()),)
-    short = none.astype(np.int32)
-    files = FileTable(empty, empty, none, none, none.astype(bool), none, short, part, short, (), short, {})
+    rows = np.full(number, len(next(iter(data.values()))), np.int64)
+    files = FileTable(nothing, nothing, rows, 0 * rows, none.astype(bool), rows, none, part, none, (), none, {})
     columns = tuple(Column(n, v.type, True) for n, v in data.items())
     return TableState("t", "delta", "/t", "", 0, "", columns, (), 0, {}, frozenset(), (), files)
 

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 from hostile.asking import ask
 from support.sources import PACKAGE, SOURCES, nodes
+from unit.advisor.tables import sample_of
 
 from zlayout.advisor import spark_sample
-from zlayout.advisor.model import KeySample
 from zlayout.report.formats import REPORTERS
+from zlayout.table.key_sample import KeySample
 
 QUERIES = "SELECT * FROM lake.db.orders WHERE a = 1;\n"
 # Where files are written without zlayout.session.files, and why a link cannot choose another file there.
@@ -40,7 +41,7 @@ def canary(project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch:
 
     def draw(*arguments: Any) -> KeySample:
         keys = {name: pa.array(range(100), pa.int64()) for name in arguments[4]}
-        return KeySample(keys, np.zeros(100, np.int32), 1)
+        return sample_of(keys, np.zeros(100), 1)
 
     monkeypatch.setattr(spark_sample, "draw_sample", draw)
     outside = tmp_path_factory.mktemp("outside")

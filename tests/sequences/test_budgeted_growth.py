@@ -17,7 +17,6 @@ from support.memory_format.store import MemoryCatalog, MemoryTable
 from support.runs import apply_planned
 
 from zlayout.advisor.costs import costs, in_partitions, queries_on
-from zlayout.advisor.study import present_files
 from zlayout.planner.work import PlanOptions
 from zlayout.session.concurrent_reads import Reading
 from zlayout.session.plan import plan_tables
@@ -68,7 +67,7 @@ class Grown:
         """The share of the bytes that the mean query opens."""
         state = self.backend.observe(self.spec.table, ("a", "b"))
         asked = in_partitions(queries_on(read_workload([queries]), self.spec.table, state).queries, state)
-        files = present_files(state)
+        files = state.files
         return costs(asked, files).mean_bytes / float(files.bytes.sum())
 
 

@@ -15,11 +15,12 @@ from support.builders import make_layout, make_spec
 from support.runs import plan_and_apply
 
 from zlayout.advisor.costs import costs, in_partitions, queries_on
-from zlayout.advisor.model import KeySample, Study
-from zlayout.advisor.query_costs import bound_lengths
+from zlayout.advisor.model import Study
+from zlayout.advisor.query_costs import rewrite_of_table
 from zlayout.advisor.spark_sample import draw_sample
-from zlayout.advisor.study import Question, present_files, rewrite_target, study
+from zlayout.advisor.study import Question, study
 from zlayout.spec.model import Layout, LayoutSpec
+from zlayout.table.key_sample import KeySample
 from zlayout.table.metrics import layout_metrics
 from zlayout.table.state import TableState
 from zlayout.workload import read_workload
@@ -74,9 +75,8 @@ def studied(arena: SparkArena, state: TableState, folder: Path) -> Study:
     queries = in_partitions(queries_on(read_workload([path]), arena.table, state).queries, state)
     base = base_layout(state)
     spec = make_spec(base, arena.table)
-    target = rewrite_target(state, base.target_size, FILES)
-    sample = sample_of(arena, state, ROWS // 2)
-    return study(state, queries, sample, target, bound_lengths(spec, state, COLUMNS), Question((), None, base, True))
+    rewrite = rewrite_of_table(spec, state, COLUMNS, sample_of(arena, state, ROWS // 2), FILES)
+    return study(state, queries, rewrite, Question((), None, base, True))
 
 
 def apply(arena: SparkArena, layout: Layout) -> LayoutSpec:
@@ -109,7 +109,7 @@ def test_predicted_equals_measured_after_a_real_apply(arena: SparkArena, tmp_pat
     assert found.now.files.tolist() == read_by_spark(arena)
     spec = apply(arena, found.best.layout)
     after = observe(arena)
-    measured = costs(found.queries, present_files(after))
+    measured = costs(found.queries, after.files)
     assert len(after.files) == pytest.approx(found.best.files, abs=1)
     assert found.best.costs.mean_files == pytest.approx(measured.mean_files, rel=0.15)
     assert measured.mean_files < 0.6 * found.now.mean_files
@@ -131,7 +131,7 @@ def test_the_sample_knows_partitions_and_is_the_same_for_a_seed(arena: SparkAren
     whole = sample_of(arena, state, 10**6)
     assert len(whole) == ROWS + 10
     values = [p.values[0] for p in state.files.partitions]
-    assert whole.keys["mode"].to_pylist() == [values[p] for p in whole.partition.tolist()]
+    assert whole.keys["mode"].to_pylist() == [values[state.files.partition[file]] for file in whole.file.tolist()]
     assert {k: v.type for k, v in whole.keys.items()} == {k: state.column(k).type for k in COLUMNS}  # type: ignore[union-attr]
     assert min(d for d in whole.keys["day"].to_pylist()) == date(1995, 1, 1)
 

@@ -158,7 +158,8 @@ def test_a_sample_of_a_table_with_a_column_named_as_the_metadata(table: DeltaSub
     sample = draw_sample(table.runtime, table.catalog, table.name, state, ["a"], 400, 1)
     keys = sample.keys["a"].to_numpy()
     in_partition = {
-        p.values[0]: set((keys[sample.partition == at] % 2).tolist()) for at, p in enumerate(state.files.partitions)
+        p.values[0]: set((keys[state.files.partition[sample.file] == at] % 2).tolist())
+        for at, p in enumerate(state.files.partitions)
     }
     assert in_partition == {0: {0}, 1: {1}}
     assert any(isinstance(d, Commit) for d in table.run(state, NATIVE if engine == "native" else LAYOUT))

@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from zlayout.advisor.model import Bools, Choice, Float64, KeySample, TableQuery, Target
+from zlayout.advisor.model import Bools, Choice, Float64, TableQuery
 from zlayout.curve.kd import Cuts, divide_files, first_on_the_right, rank_with_cuts
 from zlayout.curve.tree import Ranked
 from zlayout.message_text import plural
+from zlayout.planner.simulation import Drawn
 from zlayout.predicate.model import Compare, In, IsNull, Leaf, Operator, Predicate, leaves, with_leaves
 from zlayout.predicate.prune import may_match
 from zlayout.report.words import share
@@ -187,8 +188,7 @@ def note_on_cuts(checked: Checked) -> str:
 def search_cuts(
     start: Layout,
     queries: Sequence[TableQuery],
-    sample: KeySample,
-    target: Target,
+    drawn: Drawn,
     measure: Measure,
     deadline: float,
 ) -> Checked | None:
@@ -197,8 +197,7 @@ def search_cuts(
     Args:
         start: The best layout without cuts.
         queries: The queries on the table.
-        sample: Rows of the table, with all columns of the queries.
-        target: The size of a rewrite.
+        drawn: Rows of a rewrite of the whole table, with all columns of the queries.
         measure: Simulates a layout, and returns its costs for queries.
         deadline: The time on the monotonic clock at which the search ends.
 
@@ -209,7 +208,7 @@ def search_cuts(
     chosen_from, held_out = split(queries)
     if not held_out:
         return None
-    cuts = propose(chosen_from, sample, target, deadline)
+    cuts = propose(chosen_from, drawn, deadline)
     # All cuts, then the first half of the list, rounded up, then the first half of that, and so on.
     layouts = [with_cuts(start, cuts[: -(-len(cuts) >> halved)]) for halved in range(len(cuts).bit_length())]
     found: list[Choice] = []
@@ -254,28 +253,27 @@ def candidates(queries: Sequence[TableQuery]) -> list[Compare]:
     return sorted(weights, key=lambda cut: -weights[cut])
 
 
-def propose(
-    queries: Sequence[TableQuery], sample: KeySample, target: Target, deadline: float = float("inf")
-) -> tuple[Compare, ...]:
+def propose(queries: Sequence[TableQuery], drawn: Drawn, deadline: float = float("inf")) -> tuple[Compare, ...]:
     """Return the cuts that save the queries the most rows, in descending order of their largest gain in one part.
 
     Args:
         queries: The queries by which cuts are chosen.
-        sample: Rows of the table, with all columns of the queries.
-        target: The size of a rewrite. Each side of a cut is at least one file.
+        drawn: Rows of a rewrite of the whole table, with all columns of the queries. Each side of a cut is at least
+            one file.
         deadline: The time on the monotonic clock until which parts are divided.
     """
-    known = {name: values.type for name, values in sample.keys.items()}
+    targets, group = drawn.rewrite.targets, drawn.group
+    known = {name: values.type for name, values in drawn.keys.items()}
     usable = [c for c in candidates(queries) if c.column in known and _divides(c, known[c.column])]
     usable = usable[:MAX_CANDIDATES]
-    ranked, cuts = rank_with_cuts(sample.keys, usable)
-    search = CutGains(list(sample.keys), ranked, cuts, *_weighted(queries, len(target.files)))
-    ordinals = np.stack([r.ordinals for r in ranked]) if ranked else np.zeros((0, len(sample)), np.int64)
+    ranked, cuts = rank_with_cuts(drawn.keys, usable)
+    search = CutGains(list(drawn.keys), ranked, cuts, *_weighted(queries, len(targets)))
+    ordinals = np.stack([r.ordinals for r in ranked]) if ranked else np.zeros((0, len(drawn)), np.int64)
     gains: dict[int, float] = {}
-    min_gain = MIN_GAIN * len(sample) * max(sum(query.weight for query in queries), 1e-9)
+    min_gain = MIN_GAIN * len(drawn) * max(sum(query.weight for query in queries), 1e-9)
     parts = []
-    for partition, files in enumerate(target.files.tolist()):
-        rows = np.flatnonzero(sample.partition == partition)
+    for partition, files in enumerate(targets.tolist()):
+        rows = np.flatnonzero(group == partition)
         if files > 1 and len(rows):
             parts.append((rows, files, partition, len(rows) / files))
     while parts and time.monotonic() < deadline:

@@ -1,82 +1,22 @@
-"""The data classes of `simulate` and `advise`. Shapes: Q queries, N files, P partitions, n sampled rows."""
+"""The data classes of `simulate` and `advise`. Shapes: Q queries, P partitions."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from zlayout.predicate.model import Predicate
 from zlayout.spec.model import Layout
-from zlayout.table.state import ColumnBounds, Int32, Int64
 from zlayout.workload.model import Inverted, Query, Unused
 
 Float64 = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class KeySample:
-    """Rows drawn from the table.
-
-    Attributes:
-        keys: The key columns by dotted name, each of length n.
-        partition: int32[n], the partition of each row.
-        seed: The seed of the random numbers by which the rows were drawn.
-    """
-
-    keys: Mapping[str, pa.Array]
-    partition: Int32
-    seed: int = 0
-
-    def __len__(self) -> int:
-        return len(self.partition)
-
-    def take(self, rows: Int64) -> KeySample:
-        """Return the sample of the rows with these indices, int64[k]."""
-        index = pa.array(rows)
-        return KeySample({c: v.take(index) for c, v in self.keys.items()}, self.partition[rows], self.seed)
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The size of a rewrite of the whole table.
-
-    Attributes:
-        rows: int64[P], the live rows of each partition.
-        bytes: int64[P], the size of these rows.
-        files: int64[P], the number of files to write.
-    """
-
-    rows: Int64
-    bytes: Int64
-    files: Int64
-
-
-@dataclass(frozen=True, slots=True)
-class FileSet:
-    """The metadata of N files by which readers skip files.
-
-    Attributes:
-        bounds: The file bounds by dotted name of the column.
-        rows: int64[N], the number of rows.
-        bytes: float64[N], the size.
-        partition: int32[N], the partition.
-    """
-
-    bounds: Mapping[str, ColumnBounds]
-    rows: Int64
-    bytes: Float64
-    partition: Int32
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +116,13 @@ class Costs:
     files: Float64
     bytes: Float64
     weights: Float64
+
+    @staticmethod
+    def mean(each: Sequence[Costs]) -> Costs:
+        """Return the mean of several costs of the same queries."""
+        return Costs(
+            np.mean([c.files for c in each], axis=0), np.mean([c.bytes for c in each], axis=0), each[0].weights
+        )
 
     def of(self, index: list[int]) -> Costs:
         """Return the costs of the queries with these indices."""

@@ -7,28 +7,28 @@ fits the workload.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from zlayout.advisor.compare import zorder_line
-from zlayout.advisor.costs import column_shares, costs, lowest
-from zlayout.advisor.model import Choice, Costs, FileSet, KeySample, QueryPredicates, TableQuery
-from zlayout.advisor.study import Question, rewrite_target, study
+from zlayout.advisor.costs import column_shares, lowest, measure
+from zlayout.advisor.model import Choice, Costs, QueryPredicates, TableQuery
+from zlayout.advisor.study import Question, study
 from zlayout.errors import SpecError
-from zlayout.planner.bounds import worth_longer
+from zlayout.planner.bounds import worth_longer, written_columns
 from zlayout.planner.model import BetterLayout, Payback, QueryCost, QueryGroup, WorkloadForecast
 from zlayout.planner.notes import partitioning
 from zlayout.planner.partitions import Floats
-from zlayout.planner.sampled import DRAWS, min_error_of, rewrite_of
-from zlayout.planner.simulation import MAX_ROWS, resample, simulate_files, together, weights_of
+from zlayout.planner.sampled import min_error_of, rewrite_of
+from zlayout.planner.simulation import MAX_PARTS, MAX_ROWS, Rewrite, draw, draws_of, whole_rewrite
 from zlayout.planner.work import Capabilities, PlannedTable
 from zlayout.spec.layouts import DEFAULT_CURVE
 from zlayout.spec.model import CLUSTERING_CURVE, CURVES, Layout, LayoutSpec, Prices
 from zlayout.spec.semantics import check
-from zlayout.table.key_sample import RowGroupSample
-from zlayout.table.state import LONG_BOUND, TableState, is_text
+from zlayout.table.key_sample import KeySample
+from zlayout.table.state import TableState
 
 # What a simulation needs from the layout spec: the declared layout, the base of a search, and the bound lengths.
 
@@ -85,33 +85,27 @@ def searched(spec: LayoutSpec, state: TableState) -> Layout:
     return replace(spec.layout, columns=(), curve=curve, cuts=(), engine="zlayout")
 
 
-def bound_lengths(spec: LayoutSpec, state: TableState, columns: Sequence[str]) -> dict[str, int]:
-    """Return the bound lengths with which a rewrite would write bounds.
+def rewrite_of_table(
+    spec: LayoutSpec, state: TableState, names: Sequence[str], sample: KeySample, files: int | None = None
+) -> Rewrite:
+    """Return the rewrite of a whole table, with the bounds that writers would store.
 
-    If the rewrite would first change table properties so that writers store bounds or longer bounds, these are the
-    lengths after the change.
+    If it would first change table properties so that writers store bounds or longer bounds, these are the bounds after
+    the change.
 
     Args:
-        spec: The layout spec of the table, or one with the layout to simulate.
+        spec: The layout spec of the table.
         state: The observed table.
-        columns: Names of columns.
-
-    Returns:
-        The bound length by column in characters (bytes for binary), for string and binary columns whose bounds would be
-        truncated.
+        names: The columns whose bounds are simulated.
+        sample: Rows of the whole table.
+        files: The number of files to write; None for the number that follows from the target size.
     """
     all_files = [np.arange(len(state.files), dtype=np.int64)] if len(state.files) else []
     longer = {bounds.column for bounds in worth_longer(spec, state, all_files)}
-    found = {}
-    for name in columns:
-        column = state.column(name)
-        if column is None or not is_text(column.type):
-            continue
-        lengthened = name in longer or bool(column.enable_stats)
-        length = max(LONG_BOUND, column.bound_length or 0) if lengthened else column.bound_length
-        if length is not None:
-            found[name] = length
-    return found
+    known = state.columns_of(names)
+    properties = dict(pair for column in known if not column.stats for pair in column.enable_stats)
+    properties |= dict(pair for column in known if column.name in longer for pair in column.longer_bounds)
+    return whole_rewrite(spec.layout, state, written_columns(state, names, properties), sample, files)
 
 
 # The costs of queries, and the pay-back of a rewrite.
@@ -159,25 +153,9 @@ def query_groups(queries: Sequence[TableQuery], now: Costs, predicted: Costs | N
     return tuple(group(columns, index) for columns, index in largest)
 
 
-@dataclass(frozen=True, slots=True)
-class After:
-    """What the queries open after a rewrite.
-
-    Attributes:
-        predicted: The mean over the queries.
-        low, high: The error range of the mean.
-        each: The cost of each query.
-    """
-
-    predicted: QueryCost
-    low: QueryCost
-    high: QueryCost
-    each: Costs
-
-
 def after(
-    spec: LayoutSpec, state: TableState, decision: PlannedTable, queries: Sequence[TableQuery], sample: RowGroupSample
-) -> After | None:
+    spec: LayoutSpec, state: TableState, decision: PlannedTable, queries: Sequence[TableQuery], sample: KeySample
+) -> tuple[Costs, Floats] | None:
     """Forecast the cost after a rewrite without a partitioning change.
 
     Args:
@@ -188,57 +166,31 @@ def after(
         sample: Rows of the files to rewrite, with `queried_columns`.
 
     Returns:
-        The prediction; None if a group has no sampled rows.
+        The cost of each query, and float64[2], the error of the mean number of files and of bytes; None if a group has
+        no sampled rows.
     """
     names = queried_columns(spec, queries, state)
     rewrite = rewrite_of(spec, state, decision, names, state.partition_fields, sample)
-    weights = rewrite.weights
-    kept = state.files.take(np.flatnonzero(rewrite.group < 0))
-    found, each = [], []
-    for draw in range(DRAWS):
-        new, unknown, _, partitions = simulate_files(rewrite, weights, draw)
-        if unknown:
-            return None
-        files = together(kept, new, names, partitions)
-        simulated = FileSet(files.bounds, files.rows, files.bytes.astype(np.float64), files.partition)
-        cost = costs(_in_new(queries, partitions), simulated, sampled=not sample.complete)
-        found.append((cost.mean_files, cost.mean_bytes))
-        each.append((cost.files, cost.bytes))
-    drawn = np.array(found)
-    half = np.maximum(2 * drawn.std(axis=0), min_error_of(rewrite) * drawn.mean(axis=0))
-    predicted = drawn.mean(axis=0)
-    files, size = np.mean(each, axis=0)
-    low, high = _cost(np.maximum(predicted - half, 0)), _cost(predicted + half)
-    return After(_cost(predicted), low, high, Costs(files, size, cost.weights))
+    draws = draws_of(rewrite, MAX_PARTS)
+    if any(len(drawn.unknown) for drawn in draws):
+        return None
+    each = [measure([drawn], spec.layout, queries).costs for drawn in draws]
+    means = np.array([(cost.mean_files, cost.mean_bytes) for cost in each])
+    return Costs.mean(each), np.maximum(2 * means.std(axis=0), min_error_of(rewrite) * means.mean(axis=0))
 
 
-def _in_new(queries: Sequence[TableQuery], partitions: int) -> list[TableQuery]:
-    """Return the queries for more partitions, which may have matching rows because their values are not known."""
-    return [
-        replace(q, partitions=tuple(np.append(known, np.ones(partitions - len(known), bool)) for known in q.partitions))
-        for q in queries
-    ]
+def between(found: Costs, error: Floats) -> tuple[QueryCost, QueryCost, QueryCost]:
+    """Return the mean of the queries, and the ends of its error range."""
+    predicted = np.array((found.mean_files, found.mean_bytes))
+    ends = (predicted, np.maximum(predicted - error, 0), predicted + error)
+    predicted_cost, low, high = (QueryCost(float(files), round(float(size))) for files, size in ends)
+    return predicted_cost, low, high
 
 
-def floor(
-    spec: LayoutSpec, state: TableState, queries: Sequence[TableQuery], sample: KeySample, highest: QueryCost
-) -> QueryCost:
+def floor(queries: Sequence[TableQuery], rewrite: Rewrite, highest: QueryCost) -> QueryCost:
     """Return the floor: the mean cost if the table were laid out for each query alone, but at most `highest`."""
-    found = mean(lowest(queries, sample, rewrite_target(state, spec.layout.target_size)))
+    found = mean(lowest(queries, draw(rewrite, rewrite.weights, rows_per_file=MAX_ROWS)))
     return QueryCost(min(found.files, highest.files), min(found.bytes, highest.bytes))
-
-
-def key_sample(state: TableState, sample: RowGroupSample) -> KeySample:
-    """Return rows drawn from a sample of the whole table, so that each live row of the table is equally likely."""
-    weights = weights_of(state.files, np.zeros(len(state.files), np.int64), sample)
-    rows = resample(weights, MAX_ROWS, 0.5)
-    keys = {name: values.take(pa.array(rows)) for name, values in sample.keys.items()}
-    return KeySample(keys, state.files.partition[sample.file[rows]].astype(np.int32), sample.seed)
-
-
-def _cost(values: Floats) -> QueryCost:
-    """values: float64[2], the number of files and of bytes."""
-    return QueryCost(float(values[0]), round(float(values[1])))
 
 
 def executions_per_day(queries: Sequence[QueryPredicates]) -> float | None:
@@ -297,11 +249,7 @@ SEARCH_SECONDS = 5.0
 
 
 def better_layout(
-    spec: LayoutSpec,
-    state: TableState,
-    queries: Sequence[TableQuery],
-    sample: RowGroupSample,
-    capabilities: Capabilities,
+    spec: LayoutSpec, state: TableState, queries: Sequence[TableQuery], rewrite: Rewrite, capabilities: Capabilities
 ) -> BetterLayout | None:
     """Search for a layout with which the queries read less than with the declared one, by more than the tolerance.
 
@@ -312,7 +260,7 @@ def better_layout(
         spec: The layout spec of the table, with `tolerance.workload`.
         state: The observed table, with the bounds of the columns of the queries.
         queries: The queries on the table.
-        sample: Rows of the whole table.
+        rewrite: The rewrite of the whole table.
         capabilities: The capabilities of the backend of the table.
 
     Returns:
@@ -320,23 +268,24 @@ def better_layout(
         be simulated.
     """
     declared, _ = declared_layout(spec, state, capabilities)
-    target = rewrite_target(state, spec.layout.target_size)
-    keys = key_sample(state, sample)
-    if declared is None or len(keys) < MIN_ROWS_PER_FILE * int(target.files.sum()):
+    rows = np.count_nonzero(rewrite.weights)
+    if declared is None or rows < MIN_ROWS_PER_FILE * int(rewrite.targets.sum()):
         return None
-    lengths = bound_lengths(spec, state, tuple(keys.keys))
 
-    def measured(rows: KeySample, question: Question) -> tuple[Choice | None, Choice | None]:
+    def measured(of: Rewrite, question: Question) -> tuple[Choice | None, Choice | None]:
         """Return the declared layout, and the layout found by the study if it is better by more than the tolerance."""
-        found = study(state, tuple(queries), rows, target, lengths, question)
+        found = study(state, tuple(queries), of, question)
         other = found.choices[-1] if found.choices else None
         return found.declared, other if _beats(other, found.declared, spec.tolerance.workload) else None
 
-    now, other = measured(keys, Question((), declared, searched(spec, state), search=True, seconds=SEARCH_SECONDS))
+    now, other = measured(rewrite, Question((), declared, searched(spec, state), search=True, seconds=SEARCH_SECONDS))
     if now is None or other is None:
         return None
-    for half in _halves(state, sample):
-        if half is None or measured(half, Question((other.layout,), declared, declared, search=False))[1] is None:
+    for half in _halves(rewrite.sample):
+        if not len(half):
+            return None
+        asked = Question((other.layout,), declared, declared, search=False)
+        if measured(replace(rewrite, sample=half), asked)[1] is None:
             return None
     columns = tuple(column.name for column in other.layout.columns)
     return BetterLayout(columns, other.layout.curve, zorder_line(other.layout), mean(now.costs), mean(other.costs))
@@ -353,13 +302,12 @@ def _settings(layout: Layout) -> Layout:
     return replace(layout, engine="zlayout")
 
 
-def _halves(state: TableState, sample: RowGroupSample) -> Iterator[KeySample | None]:
-    """Yield the rows of the even and the odd row groups, None for no rows; nothing if the sample has all rows."""
+def _halves(sample: KeySample) -> Iterator[KeySample]:
+    """Yield the rows of the even and the odd row groups; nothing if the sample has all rows."""
     if sample.complete:
         return
     number = np.unique(sample.row_group, return_inverse=True)[1]
     for half in (0, 1):
         rows = np.flatnonzero(number % 2 == half)
         keys = {name: values.take(pa.array(rows)) for name, values in sample.keys.items()}
-        part = replace(sample, keys=keys, file=sample.file[rows], row_group=sample.row_group[rows])
-        yield key_sample(state, part) if len(rows) else None
+        yield replace(sample, keys=keys, file=sample.file[rows], row_group=sample.row_group[rows])

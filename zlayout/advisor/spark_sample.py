@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zlayout.advisor.model import KeySample
 from zlayout.formats.registry import backend_for
 from zlayout.spark.arrow import to_arrow
 from zlayout.spark.session import SparkRuntime, check_pyspark
 from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.table.key_sample import KeySample, RowGroups
 from zlayout.table.state import PREFIX, TableState
 
 FILE = f"{PREFIX}file"
@@ -30,7 +30,7 @@ def draw_sample(
     rows: int,
     seed: int,
 ) -> KeySample:
-    """Draw rows of the observed version of a table, with the partition of each row.
+    """Draw rows of the observed version of a table, with the file of each row.
 
     The same seed draws the same rows from the same files. On Delta this holds only if Spark splits the files in the
     same way, because not every Delta table provides the position of a row.
@@ -62,18 +62,27 @@ def draw_sample(
         share = min(1.0, MARGIN * rows / max(known, 1))
         wanted = {name: f"key{i}" for i, name in enumerate(columns)}
         picked = [key_column(source.frame, name).alias(alias) for name, alias in wanted.items()]
-        where = [source.file.alias(FILE)] if len(state.files.partitions) > 1 else []
-        drawn = source.frame.select(*picked, *where, source.draw.alias(DRAW))
+        drawn = source.frame.select(*picked, source.file.alias(FILE), source.draw.alias(DRAW))
         data = to_arrow(drawn.where(F.col(DRAW) < share))
-        paths = source.paths() if where else None
+        paths = source.paths()
     # The order of the random numbers does not depend on the order in which Spark reads the files.
     data = data.take(pc.sort_indices(data[DRAW])[:rows])
     keys = {name: _typed(data[alias], state, name) for name, alias in wanted.items()}
-    partition = np.zeros(len(data), np.int32)
-    if paths is not None:
-        found = pc.index_in(data[FILE], paths).combine_chunks().to_numpy(zero_copy_only=False)
-        partition = state.files.partition[found.astype(np.int64)]
-    return KeySample(keys, partition, seed)
+    found = pc.index_in(data[FILE], paths).combine_chunks()
+    file = found.to_numpy(zero_copy_only=False).astype(np.int64)
+    nothing, of_row = np.zeros(0, np.int64), np.arange(len(data))
+    return KeySample(
+        keys=keys,
+        file=file,
+        row_group=of_row,
+        row_groups=len(data),
+        files=len(np.unique(file)),
+        bytes_read=0,
+        seed=seed,
+        complete=len(data) >= known,
+        footers=RowGroups(nothing, nothing, nothing, {}),
+        by_row=True,
+    )
 
 
 def _typed(values: pa.ChunkedArray, state: TableState, name: str) -> pa.Array:

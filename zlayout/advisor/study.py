@@ -8,29 +8,29 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
-from zlayout.advisor.costs import Ranks, column_shares, costs, lowest, rank_sample, simulate
+from zlayout.advisor.costs import column_shares, costs, lowest, measure
 from zlayout.advisor.cuts import note_on_cuts, search_cuts
 from zlayout.advisor.model import (
     Choice,
     ColumnUse,
     Costs,
     Coverage,
-    FileSet,
     Float64,
-    KeySample,
     Study,
     TableQuery,
     TableWorkload,
-    Target,
     Use,
 )
+from zlayout.curve.tree import Ranked
 from zlayout.planner.clustering import MAX_CLUSTERING_COLUMNS
+from zlayout.planner.simulation import MAX_ROWS, MAX_ROWS_PER_FILE, Drawn, Rewrite, draw, draws_of
 from zlayout.predicate.model import And, Compare, In, Or, Predicate
 from zlayout.spec.model import CURVES, Layout, ZorderColumn
-from zlayout.table.state import Int64, TableState, target_files
+from zlayout.table.state import Int64, TableState
 from zlayout.workload.model import Workload
 
 # The columns of a workload, described by a sample: distinct values, correlated columns, possible partition keys.
@@ -62,14 +62,14 @@ def rank_correlation(left: Int64, right: Int64) -> float:
     return float(((a - a.mean()) * (b - b.mean())).mean() / spread) if spread else 0.0
 
 
-def correlated_pairs(ranks: Ranks) -> frozenset[frozenset[str]]:
+def correlated_pairs(ranked: Mapping[str, Ranked]) -> frozenset[frozenset[str]]:
     """Return the pairs of columns whose rank correlation is at least MIN_CORRELATION, positive or negative."""
-    names = list(ranks.columns)
+    names = list(ranked)
     pairs = [(a, b) for i, a in enumerate(names) for b in names[:i]]
     return frozenset(
         frozenset((a, b))
         for a, b in pairs
-        if abs(rank_correlation(ranks.columns[a].ordinals, ranks.columns[b].ordinals)) >= MIN_CORRELATION
+        if abs(rank_correlation(ranked[a].ordinals, ranked[b].ordinals)) >= MIN_CORRELATION
     )
 
 
@@ -84,9 +84,8 @@ def column_uses(
     shares: Mapping[str, float],
     predicates: Sequence[Predicate],
     chosen: Sequence[str],
-    sample: KeySample,
-    ranks: Ranks,
-    target: Target,
+    ranked: Mapping[str, Ranked],
+    targets: Int64,
 ) -> tuple[ColumnUse, ...]:
     """Describe each column of the workload that the table has.
 
@@ -94,24 +93,22 @@ def column_uses(
         shares: The share of the weight of the queries that have a condition on each column, the largest first.
         predicates: All predicates of the workload on the table.
         chosen: The z-order columns of the layout that reads the fewest bytes.
-        sample, ranks: The sample, and the same sample as ordinals.
-        target: The size of a rewrite.
+        ranked: The columns of the sample as ordinals.
+        targets: int64[P], the number of files of each partition after a rewrite.
     """
     found = []
     equality_columns = _equality_columns(predicates)
     for name, part in shares.items():
-        if name not in ranks.columns:
+        if name not in ranked:
             continue
-        ranked = ranks.columns[name]
+        ordinals, distinct = ranked[name].ordinals, len(ranked[name].distinct)
         correlated = None
         if name not in chosen:
-            pairs = [(c, rank_correlation(ranked.ordinals, ranks.columns[c].ordinals)) for c in chosen]
+            pairs = [(c, rank_correlation(ordinals, ranked[c].ordinals)) for c in chosen]
             strong = [(c, r) for c, r in pairs if abs(r) >= MIN_CORRELATION]
             correlated = max(strong, key=lambda pair: abs(pair[1]), default=None)
-        distinct = len(ranked.distinct)
-        files = int(target.files.sum())
-        few = 2 <= distinct <= min(MAX_PARTITIONS, files // MIN_FILES_PER_PARTITION)
-        is_partitioned, are_all = len(target.files) > 1, len(sample) > MIN_ROWS_PER_VALUE * distinct
+        few = 2 <= distinct <= min(MAX_PARTITIONS, int(targets.sum()) // MIN_FILES_PER_PARTITION)
+        is_partitioned, are_all = len(targets) > 1, len(ordinals) > MIN_ROWS_PER_VALUE * distinct
         key = few and are_all and name in equality_columns and not is_partitioned
         found.append(ColumnUse(name, part, distinct, name in chosen, correlated, key))
     return tuple(found)
@@ -145,7 +142,7 @@ MIN_SAVING_PER_COLUMN = 0.01
 MIN_SAVING_OF_REFINEMENT = 0.005
 # Share of the bytes that one more column must save if it is correlated with a column of the layout.
 MIN_SAVING_OF_CORRELATED = 0.10
-# Number of the best layouts that are measured again on all rows of the sample.
+# Number of the best layouts that are measured again, on the rows that a plan simulates.
 FINALISTS = 5
 WEIGHT_FACTORS = (2.0, 0.5, 4.0, 0.25)
 # Number of the best steps that are refined. The best step does not always lead to the best layout.
@@ -316,7 +313,7 @@ def _plain(layout: Layout) -> Layout:
 # Share of the bytes read now that a layout must save to be recommended.
 MIN_SAVING = 0.05
 # The search uses SEARCH_ROWS sampled rows, or SEARCH_ROWS_PER_FILE for each new file if that is more. The finalists are
-# measured on all sampled rows.
+# measured on as many as a plan simulates.
 SEARCH_ROWS = 30_000
 SEARCH_ROWS_PER_FILE = 200
 # Share of the time limit that the search may use. The rest is for measuring the finalists.
@@ -346,36 +343,10 @@ class Question:
     cuts: bool = False
 
 
-def present_files(state: TableState) -> FileSet:
-    """Return the metadata of the present files of a table."""
-    files = state.files
-    return FileSet(files.bounds, files.rows, files.bytes.astype(np.float64), files.partition)
-
-
-def rewrite_target(state: TableState, target_size: int, files: int | None = None) -> Target:
-    """Return the size of a rewrite of the whole table.
-
-    Args:
-        state: The observed table.
-        target_size: The size of a file in bytes.
-        files: The total number of files, which is divided among the partitions in proportion to their bytes; None for
-            the number that follows from `target_size`.
-    """
-    count = max(len(state.files.partitions), 1)
-    live, size = (
-        np.bincount(state.files.partition, weights=weights, minlength=count)
-        for weights in (state.files.live_rows, state.files.live_bytes)
-    )
-    wanted = target_files(size, target_size) if files is None else target_files(size / max(size.sum(), 1.0) * files, 1)
-    return Target(live.astype(np.int64), size.astype(np.int64), np.where(live > 0, wanted, 0))
-
-
 def study(
     state: TableState,
     queries: tuple[TableQuery, ...],
-    sample: KeySample,
-    target: Target,
-    bound_lengths: Mapping[str, int],
+    rewrite: Rewrite,
     question: Question,
     on_progress: Callable[[Progress], None] = lambda _progress: None,
 ) -> Study:
@@ -384,9 +355,7 @@ def study(
     Args:
         state: The observed table, with the bounds of the columns of the queries.
         queries: The queries with predicates on the table.
-        sample: Rows of the table, with the columns of the queries and of the layouts.
-        target: The size of a rewrite.
-        bound_lengths: The bound length of each column whose bounds are truncated.
+        rewrite: The rewrite of the whole table, with the columns of the queries and of the layouts.
         question: The layouts to simulate and to search for.
         on_progress: Called with the progress of the search.
 
@@ -394,15 +363,15 @@ def study(
         TableError: ZL109 for a column type without an order.
     """
     started = time.monotonic()
-    ranked = RankedSample.of(sample, target, bound_lengths)
-    shares = {name: s for name, s in column_shares(queries).items() if name in ranked.ranks.columns}
-    given = [ranked.measure(layout, queries) for layout in question.layouts]
-    declared = ranked.measure(question.declared, queries) if question.declared is not None else None
+    draws, every = draws_of(rewrite), draw(rewrite, rewrite.weights, rows_per_file=MAX_ROWS)
+    shares = {name: s for name, s in column_shares(queries).items() if name in every.keys}
+    given = [measure(draws, layout, queries) for layout in question.layouts]
+    declared = measure(draws, question.declared, queries) if question.declared is not None else None
     found = _Found()
     if question.search and shares:
-        found = _search(ranked, queries, shares, question, started, on_progress)
+        found = _search(draws, queries, shares, question, started, on_progress)
     choices = (*given, *found.choices)
-    now = costs(queries, present_files(state))
+    now = costs(queries, state.files)
     lowest_choice = min(choices, key=lambda c: c.costs.mean_bytes, default=None)
     chosen = [c.name for c in lowest_choice.layout.columns] if lowest_choice else []
     predicates = [p for q in queries for p in q.predicates]
@@ -413,50 +382,23 @@ def study(
         rows=int(state.files.live_rows.sum()),
         bytes=int(state.files.bytes.sum()),
         files=len(state.files),
-        sampled=len(sample),
-        seed=sample.seed,
+        sampled=len(rewrite.sample),
+        seed=rewrite.sample.seed,
         queries=queries,
         statements=len(queries),
         coverage=Coverage.of(dict.fromkeys((q.query for q in queries), Use.USED)),
         now=now,
-        floor=lowest(queries, sample, target),
+        floor=lowest(queries, every),
         choices=choices,
         best=lowest_choice if lowest_choice and _saves(lowest_choice.costs, now) else None,
         declared=declared,
-        columns=column_uses(shares, predicates, chosen, sample, ranked.ranks, target),
+        columns=column_uses(shares, predicates, chosen, every.ranked, rewrite.targets),
         steps=found.steps,
         tried=len(given) + found.tried,
         seconds=time.monotonic() - started,
         interrupted=found.interrupted,
         notes=found.notes,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class RankedSample:
-    """A sample with the ranks of its values, on which layouts of the whole table are simulated."""
-
-    sample: KeySample
-    target: Target
-    bound_lengths: Mapping[str, int]
-    ranks: Ranks
-
-    @classmethod
-    def of(cls, sample: KeySample, target: Target, bound_lengths: Mapping[str, int]) -> RankedSample:
-        return cls(sample, target, bound_lengths, rank_sample(sample, bound_lengths, len(target.files)))
-
-    def measure(self, layout: Layout, queries: Sequence[TableQuery]) -> Choice:
-        """Simulate a layout, and return its costs for queries."""
-        files, touched = simulate(self.sample, self.ranks, layout, self.target)
-        return Choice(layout, len(files), costs(queries, files, sampled=True), touched)
-
-    def thinned(self) -> RankedSample:
-        """Return the rows of the sample that the search uses, or this object for all rows. The seed determines them."""
-        wanted = max(SEARCH_ROWS, SEARCH_ROWS_PER_FILE * int(self.target.files.sum()))
-        if len(self.sample) <= wanted:
-            return self
-        rows = np.random.default_rng(self.sample.seed).permutation(len(self.sample))[:wanted]
-        return self.of(self.sample.take(np.sort(rows).astype(np.int64)), self.target, self.bound_lengths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,31 +413,40 @@ class _Found:
 
 
 def _search(
-    ranked: RankedSample,
+    draws: Sequence[Drawn],
     queries: tuple[TableQuery, ...],
     shares: Mapping[str, float],
     question: Question,
     started: float,
     on_progress: Callable[[Progress], None],
 ) -> _Found:
-    """Search on some rows of the sample, and measure the finalists on all. started: by the monotonic clock."""
-    few, limit = ranked.thinned(), started + question.seconds
+    """Search on few rows of the sample, and measure the finalists on more. started: by the monotonic clock."""
+    rewrite, limit = draws[0].rewrite, started + question.seconds
+    files = max(int(rewrite.targets.sum()), 1)
+    per_file = min(max(SEARCH_ROWS / files, SEARCH_ROWS_PER_FILE), MAX_ROWS_PER_FILE)
+    few = draw(rewrite, rewrite.weights, rows_per_file=per_file)
     deadline = started + SEARCH_TIME_SHARE * question.seconds
-    pairs = correlated_pairs(few.ranks)
-    search = Search(lambda layout: few.measure(layout, queries), question.base, deadline, on_progress, pairs)
+    search = Search(
+        lambda layout: measure([few], layout, queries),
+        question.base,
+        deadline,
+        on_progress,
+        correlated_pairs(few.ranked),
+    )
     search.run(shares, (question.curve,) if question.curve else CURVES)
     finals = search.finalists()
     layouts = [*finals, *(step.layout for step in search.steps)]
-    again = search.known.__getitem__ if few is ranked else lambda layout: ranked.measure(layout, queries)
+    same = len(draws) == 1 and len(few) == len(draws[0])
+    again = search.known.__getitem__ if same else lambda layout: measure(draws, layout, queries)
     measured = _measured(layouts, again, limit)
     choices = [search.choose([measured[layout] for layout in finals if layout in measured])] if finals else []
     notes: tuple[str, ...] = ()
     if choices and question.cuts:
-        # Cuts are chosen by the rows of the search, and measured on all rows.
-        checked = search_cuts(choices[0].layout, queries, few.sample, few.target, ranked.measure, limit)
+        # Cuts are chosen by the rows of the search, and measured on more.
+        checked = search_cuts(choices[0].layout, queries, few, partial(measure, draws), limit)
         if checked is not None and checked.is_better:
             notes = (note_on_cuts(checked),)
-            choices.append(ranked.measure(checked.layout, queries))
+            choices.append(measure(draws, checked.layout, queries))
     return _Found(
         tuple(choices),
         # A step that was not measured again before the time limit keeps its result on fewer rows.

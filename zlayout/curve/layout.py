@@ -265,33 +265,30 @@ LAST_CHARACTER = "\U0010ffff"
 
 def simulated_bounds(
     ranked: Ranked,
-    file: Int32,
+    file: Int32 | Int64,
     files: int,
-    unknown: int = 0,
     bound_length: int | None = None,
     limits: Int64 | None = None,
 ) -> ColumnBounds:
-    """The bounds of each of `files` files, followed by those of `unknown` files, which have no bounds.
+    """The bounds of each of `files` files. A file without sampled rows has none.
 
     Args:
         ranked: the column of n sampled rows.
         file: int32[n], the file of each row, below `files`.
-        files: the number of files with sampled rows.
-        unknown: the number of files without bounds.
+        files: the number of files.
         bound_length: the bound length of strings and binary; None if writers do not truncate bounds.
         limits: int64[2, files], the lowest and the highest ordinal that a file can contain. The range of the sampled
             rows of a file is narrower than that of all its rows, by about `range / (rows - 1)` at each end. It is
-            extended by this amount within the limits. None: it is not extended.
+            extended by this amount within the limits. It is not extended if the lowest is above the highest, or None.
     """
-    low = np.full(files + unknown, len(ranked.distinct), np.int64)
-    high = np.full(files + unknown, -1, np.int64)
+    low = np.full(files, len(ranked.distinct), np.int64)
+    high = np.full(files, -1, np.int64)
     valid = ranked.ordinals >= 0
     np.minimum.at(low, file[valid], ranked.ordinals[valid])
     np.maximum.at(high, file[valid], ranked.ordinals[valid])
-    nulls = np.concatenate([np.bincount(file[~valid], minlength=files), np.full(unknown, -1)]).astype(np.int64)
+    nulls = np.bincount(file[~valid], minlength=files)
     if limits is not None:
-        rows = np.bincount(file[valid], minlength=files)
-        low[:files], high[:files] = _extended(low[:files], high[:files], rows, limits)
+        low, high = _extended(low, high, np.bincount(file[valid], minlength=files), limits)
     lower = ranked.distinct.take(pa.array(low, mask=high < 0))
     upper = ranked.distinct.take(pa.array(high, mask=high < 0))
     if bound_length is None or not is_text(lower.type):
@@ -301,28 +298,28 @@ def simulated_bounds(
 
 def _extended(low: Int64, high: Int64, rows: Int64, limits: Int64) -> tuple[Int64, Int64]:
     """Extend the ranges of files with rows by the mean distance of these sampled `rows`, within the limits."""
-    filled = high >= low
+    filled = (high >= low) & (limits[0] <= limits[1])
     more = np.rint((high - low) / np.maximum(rows - 1, 1)).astype(np.int64)
     lower = np.where(filled, np.maximum(low - more, limits[0]), low)
     upper = np.where(filled, np.minimum(high + more, limits[1]), high)
     return lower, upper
 
 
-def file_limits(built: FileMap, ranked: list[Ranked]) -> Int64:
+def file_limits(built: FileMap, distinct: Sequence[pa.Array]) -> Int64:
     """int64[columns, 2, files]: the lowest and the highest ordinal that a row of each file can have.
 
     Args:
         built: the file map.
-        ranked: the columns of the sample that it was built from.
+        distinct: the distinct values of each column of the sample that it was built from, ascending.
     """
     tree = built.tree
-    last = np.array([len(r.distinct) - 1 for r in ranked], np.int64)
+    last = np.array([len(values) - 1 for values in distinct], np.int64)
     # The lowest ordinal that is not below each boundary. A boundary of a declared cut need not occur in the sample.
     starts = [
-        np.searchsorted(ordinals_among(edges, r.distinct), np.arange(len(edges)))
-        for r, edges in zip(ranked, built.boundaries, strict=True)
+        np.searchsorted(ordinals_among(edges, values), np.arange(len(edges)))
+        for values, edges in zip(distinct, built.boundaries, strict=True)
     ]
-    found = np.empty((len(ranked), 2, tree.files), np.int64)
+    found = np.empty((len(distinct), 2, tree.files), np.int64)
     found[:, 0], found[:, 1] = last[:, None] + 1, -1
     boxes = [(0 if len(tree.column) else ~0, np.zeros_like(last), last)]
     while boxes:

@@ -21,7 +21,7 @@ from zlayout.planner.work import PlannedTable as PlannedTable
 from zlayout.reading import parse_json
 from zlayout.spec.model import Layout, TableName
 from zlayout.table.baseline import SIGNIFICANT_DIGITS
-from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.key_sample import KeySample
 from zlayout.table.state import Int64, PartitionField, TableState
 
 if TYPE_CHECKING:
@@ -339,7 +339,7 @@ class Backend(Protocol):
 
     def sample_keys(
         self, table: TableName, state: TableState, chosen: Int64, columns: Sequence[str], max_bytes: int, seed: int
-    ) -> RowGroupSample:
+    ) -> KeySample:
         """Read columns of randomly chosen row groups without a JVM.
 
         Deleted rows are included, because reading deletes may take longer than reading the sample.

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from zlayout.table.key_sample import RowGroups, RowGroupSample
+from zlayout.table.key_sample import KeySample, RowGroups
 from zlayout.table.state import Column, ColumnBounds, FileTable, Int64
 
 MAX_STRATA = 64
@@ -60,7 +60,7 @@ class _Read:
 
 def sample_row_groups(
     source: KeyFiles, files: FileTable, chosen: Int64, columns: Sequence[Column], max_bytes: int, seed: int
-) -> RowGroupSample:
+) -> KeySample:
     """Read key columns of row groups until their column chunks reach `max_bytes`, or until MAX_ROW_GROUPS are read.
 
     The last row groups that are read may exceed the limits.
@@ -241,13 +241,13 @@ def _typed(values: pa.Array, type_: pa.DataType) -> pa.Array:
 
 def _joined(
     found: Sequence[_Read], columns: Sequence[Column], used: int, seed: int, footers: RowGroups, *, complete: bool
-) -> RowGroupSample:
+) -> KeySample:
     keys = {
         column.name: pa.concat_arrays([pa.array([], column.type), *(read.keys[n] for read in found)])
         for n, column in enumerate(columns)
     }
     rows = np.array([read.rows for read in found], np.int64)
-    return RowGroupSample(
+    return KeySample(
         keys=keys,
         file=np.repeat(np.array([read.file for read in found], np.int64), rows),
         row_group=np.repeat(np.array([read.number for read in found], np.int64), rows),

@@ -9,7 +9,7 @@ because the plan enables statistics or makes them longer.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -23,9 +23,10 @@ from zlayout.message_text import plural
 from zlayout.planner.actions import PropertyChange, PropertyIs, PropertyReason, Reason, SetProperties, TruncatedBounds
 from zlayout.planner.model import TablePlan
 from zlayout.planner.notes import truncation_notes
+from zlayout.planner.ranges import stays_unbounded
 from zlayout.planner.work import PlannedTable
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.key_sample import KeySample
 from zlayout.table.order import common_length, distinct_rows
 from zlayout.table.state import Bools, Column, ColumnBounds, FileTable, Int64, TableState, is_text
 
@@ -238,7 +239,7 @@ def needed_length(values: pa.Array, files: int) -> int:
     return min(-(-min(needed, longest) // STEP) * STEP, MAX_LENGTH)
 
 
-def needed_values(state: TableState, plan: TablePlan, sample: RowGroupSample) -> dict[str, str | None]:
+def needed_values(state: TableState, plan: TablePlan, sample: KeySample) -> dict[str, str | None]:
     """Return the values that the sample requires of the properties of the plan that set a bound length, by name.
 
     The value is None for a property that need not be set, because the present bounds are long enough.
@@ -328,6 +329,25 @@ def growth_notes(spec: LayoutSpec, state: TableState, properties: Sequence[Prope
         f"{per_file * files:,} bytes of metadata for {plural(files, 'file')} if the text is ASCII"
     )
     yield Diagnostic("ZL432", message, "note", location=spec.location_of("zorder.columns"))
+
+
+def written_columns(state: TableState, names: Iterable[str], properties: Mapping[str, str]) -> tuple[Column, ...]:
+    """Return columns with the bounds that writers store after table properties are set.
+
+    Args:
+        state: The observed table.
+        names: The names of the columns.
+        properties: The table properties to set.
+    """
+    lengths = {name: length for name, value in properties.items() if (length := length_in(value))}
+    found = []
+    for column in state.columns_of(names):
+        keys = (key for key, _ in (*column.longer_bounds, *column.enable_stats))
+        planned = [lengths[key] for key in keys if key in lengths] if is_text(column.type) else []
+        if column.bound_length is not None or not column.stats:  # else writers do not truncate
+            column = replace(column, bound_length=max([column.bound_length or 0, *planned]) or None)
+        found.append(replace(column, stats=not stays_unbounded(column, state)))
+    return tuple(found)
 
 
 def length_in(value: str) -> int:

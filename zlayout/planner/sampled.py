@@ -14,17 +14,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zlayout.planner.bounds import length_in
+from zlayout.planner.bounds import written_columns
 from zlayout.planner.drawing import columns_of_picture, most_interesting
 from zlayout.planner.model import READS_MORE, ColumnForecast, FilesAfter, SampleFacts, TablePlan
 from zlayout.planner.notes import reads_more, small_partition_files
 from zlayout.planner.partitions import SMALL_BELOW, Bools, Index
-from zlayout.planner.ranges import stays_unbounded
 from zlayout.planner.selection import Group, first_column_rank
-from zlayout.planner.simulation import MAX_GROUPS, Column, Rewrite, Simulation, errors_of, simulate, together
+from zlayout.planner.simulation import DRAWS, Rewrite, Simulation, errors_of, simulate, with_kept
 from zlayout.planner.work import PlannedTable
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.key_sample import RowGroups, RowGroupSample
+from zlayout.table.key_sample import KeySample, RowGroups
 from zlayout.table.metrics import layout_metrics, reach
 from zlayout.table.state import ColumnBounds, FileTable, PartitionField, TableState
 
@@ -35,8 +34,6 @@ MIN_ERROR, MIN_ERROR_OF_PART = 0.05, 0.15
 MIN_ERROR_OF_NATIVE = 0.25
 # The error of a prediction from one row group, as a share of it, because rows of one row group resemble each other.
 ERROR_OF_ROW_GROUP = 0.8
-# The number of simulations with different rows of the sample. Their mean is the prediction.
-DRAWS = 3
 # The error of the predicted number of new files, as a share of it.
 FILES_ERROR = 0.1
 # A partitioning is too fine if more than this share of the new files is below half of the target size.
@@ -55,12 +52,15 @@ def columns_to_sample(spec: LayoutSpec, fields: Sequence[PartitionField]) -> tup
     return tuple(dict.fromkeys((*spec.column_names, *(f.source for f in fields if f.transform != "void"))))
 
 
+def columns_of_moves(state: TableState) -> tuple[str, ...]:
+    """Return the columns that determine the partitions of rows of files with another partitioning; () if none has."""
+    fields = state.partition_fields
+    moves = any(partition.fields != fields for partition in state.files.partitions)
+    return tuple(f.source for f in fields if f.transform != "void") if moves else ()
+
+
 def with_sample(
-    spec: LayoutSpec,
-    state: TableState,
-    fields: tuple[PartitionField, ...],
-    decision: PlannedTable,
-    sample: RowGroupSample,
+    spec: LayoutSpec, state: TableState, fields: tuple[PartitionField, ...], decision: PlannedTable, sample: KeySample
 ) -> PlannedTable:
     """Return the decision with a forecast from the sample.
 
@@ -85,7 +85,9 @@ def with_sample(
     row_groups = len(sample.footers)
     facts = SampleFacts(len(sample), sample.row_groups, sample.files, sample.bytes_read, sample.seed, row_groups)
     after = _files_after(plan, spec, draws[0])
-    notes = (small_partition_files(spec, after, draws[0].partitions),) if _too_fine(after, plan) else ()
+    notes = (
+        (small_partition_files(spec, after, len(np.unique(draws[0].new.partition))),) if _too_fine(after, plan) else ()
+    )
     diagnostics = tuple(d for d in plan.diagnostics if d.code != READS_MORE)  # this one was from metadata alone
     diagnostics = (*diagnostics, *reads_more(spec, columns), *notes)
     forecast = replace(plan, columns=columns, sample=facts, files_after=after, diagnostics=diagnostics)
@@ -94,16 +96,16 @@ def with_sample(
 
 def _files_to_draw(spec: LayoutSpec, rewrite: Rewrite, found: Simulation) -> FileTable | None:
     """Return the files that the partition in a picture has after the rewrite; None if they are not all known."""
-    files, group, sample = rewrite.files, rewrite.group, rewrite.sample
+    files, group, drawn = rewrite.files, rewrite.group, found.drawn
     partition = most_interesting(files, group >= 0)
-    inside = files.partition == partition
-    names = columns_of_picture(spec)
-    known = np.isin(group[inside & (group >= 0)], group[sample.file]).all() and len(found.new) < MAX_GROUPS
-    if not known or found.partitions > len(files.partitions) or any(name not in files.bounds for name in names):
+    unknown = np.isin(drawn.unknown, group[(files.partition == partition) & (group >= 0)]).any()
+    is_new = drawn.partitions > len(files.partitions)
+    if unknown or is_new or any(name not in files.bounds for name in columns_of_picture(spec)):
         return None
-    new = [s for s in found.new if len(s.partition) and s.partition[0] == partition]
-    kept = files.take(np.flatnonzero(inside & (group < 0)))
-    return together(kept, new, names, len(files.partitions)) if new else None
+    if partition not in found.new.partition:
+        return None
+    after = with_kept(drawn, found.new)
+    return after.take(np.flatnonzero(after.partition == partition))
 
 
 def rewrite_of(
@@ -112,7 +114,7 @@ def rewrite_of(
     decision: PlannedTable,
     names: Sequence[str],
     fields: tuple[PartitionField, ...],
-    sample: RowGroupSample,
+    sample: KeySample,
 ) -> Rewrite:
     """Return the input of a simulation.
 
@@ -124,8 +126,9 @@ def rewrite_of(
         fields: The partitioning of new files.
         sample: Rows of the files to rewrite.
     """
-    groups, columns = decision.groups, _stored_columns(names, state, decision.plan)
-    return Rewrite(spec.layout, state.files, groups, _group_of(state, groups), columns, fields, sample)
+    columns = written_columns(state, names, {p.name: p.after for p in decision.plan.properties})
+    targets = np.array([g.target_files for g in decision.groups], np.int64)
+    return Rewrite(spec.layout, state.files, _group_of(state, decision.groups), targets, columns, fields, sample)
 
 
 def _group_of(state: TableState, groups: Sequence[Group]) -> Index:
@@ -137,19 +140,6 @@ def _group_of(state: TableState, groups: Sequence[Group]) -> Index:
     at = pc.index_in(state.files.path, paths.cast(state.files.path.type)).fill_null(-1)
     found = np.asarray(at.to_numpy(zero_copy_only=False), np.int64)
     return np.where(found >= 0, owner[found], -1)
-
-
-def _stored_columns(names: Sequence[str], state: TableState, plan: TablePlan) -> tuple[Column, ...]:
-    """Return the columns, with the bounds that writers store after the table properties of the plan are set."""
-    lengths = {p.name: length_in(p.after) for p in plan.properties if length_in(p.after)}
-    result = []
-    for column in state.columns_of(names):
-        length = column.bound_length
-        if length:
-            planned = [lengths[key] for key, _ in (*column.longer_bounds, *column.enable_stats) if key in lengths]
-            length = max([length, *planned])
-        result.append(Column(column.name, length, not stays_unbounded(column, state)))
-    return tuple(result)
 
 
 def _forecast(
@@ -197,7 +187,7 @@ def _around(
 
 
 def _files_after(plan: TablePlan, spec: LayoutSpec, found: Simulation) -> FilesAfter:
-    size = np.concatenate([s.bytes for s in found.new]) if found.new else np.zeros(0, np.int64)
+    size = found.new.bytes
     lowest, highest = (plan.files_after.low, plan.files_after.high) if plan.files_after else (None, None)
     kept = plan.files - sum(g.files for g in plan.groups)
     if spec.layout.engine == "native":  # the format decides the number of files

@@ -1,10 +1,15 @@
-"""Simulate on a sample of the rows what a plan rewrites, and measure the files that are live afterwards: `simulate`."""
+"""Simulate a rewrite on a sample of the rows. Forecasts of plans and advice are made by the same code.
+
+`draw` chooses rows of the sample that stand for equally many rows of the table. `new_files` lays them out, and
+returns the files that a writer would store; for one draw, it can do so in many layouts. `simulate` measures the table
+after the rewrite of a plan.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -12,47 +17,129 @@ import pyarrow as pa
 from zlayout.curve.layout import FileMap, build_map, file_limits, simulated_bounds
 from zlayout.curve.tree import Ranked, rank
 from zlayout.planner.partitions import Bools, Floats, Index
-from zlayout.planner.selection import Group
 from zlayout.spec.model import Layout
-from zlayout.table.key_sample import RowGroupSample, errors_of_shares
+from zlayout.table.key_sample import KeySample, errors_of_shares
 from zlayout.table.metrics import floor_of_shares, layout_metrics
 from zlayout.table.python_values import python_values
-from zlayout.table.state import ColumnBounds, FileTable, PartitionField, counts, joined_bounds, maxima
+from zlayout.table.state import (
+    Column,
+    ColumnBounds,
+    FileTable,
+    PartitionField,
+    TableState,
+    counts,
+    joined,
+    maxima,
+    sums,
+    target_files,
+)
 from zlayout.table.transforms import transformed
 
-# The rewrite of one group: the partition of each sampled row, and the files to write.
+# The rewrite itself samples MAX_ROWS_PER_FILE rows for each new file. MAX_ROWS rows are simulated in a few seconds.
+MAX_ROWS_PER_FILE = 2000
+MAX_ROWS = 400_000
+# After this number of simulated partitions of groups, touched of the remaining groups is extrapolated.
+MAX_PARTS = 1000
+# The number of simulations with different rows of the sample. Their mean is the prediction.
+DRAWS = 3
+# To estimate the error of the forecast, it is repeated without each of FOLDS parts of the row groups.
+FOLDS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Simulated:
-    """F files that a rewrite would write.
+class Rewrite:
+    """What is rewritten of a table, and a sample of its rows.
 
     Attributes:
-        bounds: The bounds of the files, by name of the column.
-        rows: int64[F], the estimated number of rows.
-        bytes: int64[F], the estimated size in bytes.
-        partition: int64[F], the partition of each file.
+        layout: The layout in which the rows are written.
+        files: The N files of the table.
+        group: int64[N], the group of each file; -1 for files that stay.
+        targets: int64[G], the number of files that each group becomes.
+        columns: The columns whose bounds are simulated, as writers will store them: the z-order columns, then others.
+        fields: The partitioning of new files.
+        sample: n sampled rows.
     """
 
-    bounds: Mapping[str, ColumnBounds]
-    rows: Index
-    bytes: Index
-    partition: Index
+    layout: Layout
+    files: FileTable
+    group: Index
+    targets: Index
+    columns: tuple[Column, ...]
+    fields: tuple[PartitionField, ...]
+    sample: KeySample
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def moves(self) -> bool:
+        """Whether rows change their partition."""
+        old = np.unique(self.files.partition[self.group >= 0])
+        return any(self.files.partitions[n].fields != self.fields for n in old.tolist())
+
+    @property
+    def weights(self) -> Floats:
+        """The number of live rows that each sampled row represents, float64[n]; 0 for rows that are not rewritten.
+
+        A file without sampled rows is represented by the nearest one of its group with sampled rows, in the order of
+        the file table. If every row was drawn on its own, all rows of a group represent equally many.
+        """
+        files, group, sample = self.files, self.group, self.sample
+        rows = counts(sample.file, len(files)).astype(np.float64)
+        live = files.live_rows.astype(np.float64)
+        sampled = np.flatnonzero(rows)
+        represented = np.zeros(len(files))
+        for number in np.unique(group[sampled[group[sampled] >= 0]]).tolist():
+            members = np.flatnonzero(group == number)
+            known = members[rows[members] > 0]
+            if sample.by_row:
+                represented[known] = rows[known] / rows[known].sum() * live[members].sum()
+                continue
+            nearest = np.clip(np.searchsorted(known, members), 0, len(known) - 1)
+            before = np.maximum(nearest - 1, 0)
+            nearest = np.where(members - known[before] < known[nearest] - members, before, nearest)
+            represented[known] = np.bincount(nearest, live[members], len(known))
+        weight: Floats = np.divide(represented, rows, out=np.zeros(len(files)), where=rows > 0)[sample.file]
+        return weight
+
+    def of_groups(self, values: Floats | Index) -> Floats:
+        """Return the sum over the files of each group, float64[G]. values: [N]."""
+        inside = self.group >= 0
+        return sums(self.group[inside], len(self.targets), values[inside])
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column whose bounds are simulated.
+def whole_rewrite(
+    layout: Layout,
+    state: TableState,
+    columns: tuple[Column, ...],
+    sample: KeySample,
+    number: int | None = None,
+) -> Rewrite:
+    """Return the rewrite of the whole table, of each partition as a group.
 
-    Attributes:
-        name: The name of the column.
-        bound_length: The length to which writers truncate string bounds; None if they do not.
-        bounded: Whether writers store bounds of the column.
+    Args:
+        layout: The layout.
+        state: The observed table.
+        columns: See `Rewrite`.
+        sample: Rows of the whole table.
+        number: The number of files, which is divided among the partitions in proportion to their bytes; None for the
+            number that follows from the target size.
     """
+    targets = targets_of(state.files, layout.target_size, number)
+    group = state.files.partition.astype(np.int64)
+    return Rewrite(layout, state.files, group, targets, columns, state.partition_fields, sample)
 
-    name: str
-    bound_length: int | None
-    bounded: bool
+
+def targets_of(files: FileTable, target_size: int, number: int | None = None) -> Index:
+    """Return the number of files that each partition becomes, int64[P]. The arguments are those of `whole_rewrite`."""
+    partitions = max(len(files.partitions), 1)
+    live, size = (sums(files.partition, partitions, values) for values in (files.live_rows, files.live_bytes))
+    wanted, per_file = (size, target_size) if number is None else (size / max(size.sum(), 1.0) * number, 1)
+    return np.where(live > 0, target_files(wanted, per_file), 0)
+
+
+# The rows of a sample that are laid out.
 
 
 class Outputs:
@@ -78,7 +165,7 @@ class Outputs:
         self._numbers = {tuple(values[i] for i in filled): n for n, values in own}
         self.count = max(len(files.partitions), 1)
 
-    def partition_of(self, sample: RowGroupSample, rows: Index) -> Index:
+    def partition_of(self, sample: KeySample, rows: Index) -> Index:
         """Return the partition of each sampled row after the rewrite, int64[n].
 
         Rows of files that have the partitioning of new files stay in their partition.
@@ -93,7 +180,7 @@ class Outputs:
             found[moves] = self._moved(sample, rows[moves])
         return found
 
-    def _moved(self, sample: RowGroupSample, rows: Index) -> Index:
+    def _moved(self, sample: KeySample, rows: Index) -> Index:
         """Return the partition of each row, as the transforms of the partition fields determine it."""
         taken = pa.array(rows)
         code = np.zeros(len(rows), np.int64)
@@ -117,103 +204,146 @@ class Outputs:
         return number
 
 
-class Part(NamedTuple):
-    """The part of a group that is written to one partition.
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """n rows of a sample, each of which stands for about equally many rows of its group, in K parts.
+
+    A part is what a group writes to one partition. The rows are sorted by part. Groups without drawn rows are the last
+    parts.
 
     Attributes:
-        partition: The partition.
-        files: The number of files to write.
-        rows: The estimated number of live rows.
-        size: The estimated size of these rows in bytes.
-        whole: Whether the sample has nearly all rows, so that its minima and maxima are those of the files. If not, the
-            intervals are extended, see `simulated_bounds`.
+        rewrite: What is rewritten.
+        rows: int64[n], the indices of the rows in the sample.
+        starts: int64[K + 1], the first row of each part, and n.
+        partition: int64[K], the partition of each part.
+        targets: int64[K], the number of files to write.
+        live: float64[K], the estimated number of live rows.
+        size: float64[K], the estimated size of these rows in bytes.
+        whole: bool[K], whether the drawn rows are nearly all rows, so that their minima and maxima are those of the
+            files. If not, the intervals are extended, see `simulated_bounds`.
+        unknown: int64, the groups without drawn rows, also those after the limit on parts.
+        of_sample: int64, the partition of each row of the sample after the rewrite; -1 for rows that stay.
+        partitions: The number of partitions after the rewrite. Those of the table keep their numbers.
+        keys: The values of the drawn rows, by column.
+        ranked: Each column as ordinals.
+        in_parts: Each column as ordinals in the order of part and value, and int64[K + 1], the first one of each part.
     """
 
-    partition: int
-    files: int
-    rows: float
-    size: float
-    whole: bool
+    rewrite: Rewrite
+    rows: Index
+    starts: Index
+    partition: Index
+    targets: Index
+    live: Floats
+    size: Floats
+    whole: Bools
+    unknown: Index
+    of_sample: Index
+    partitions: int
+    keys: Mapping[str, pa.Array]
+    ranked: Mapping[str, Ranked]
+    in_parts: Mapping[str, tuple[Ranked, Index]]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def group(self) -> Index:
+        """The group of each row, int64[n]."""
+        found: Index = self.rewrite.group[self.rewrite.sample.file[self.rows]]
+        return found
 
 
-def simulate_part(keys: Mapping[str, pa.Array], layout: Layout, columns: Sequence[Column], part: Part) -> Simulated:
-    """Simulate the files of one group in one partition.
+def draw(
+    rewrite: Rewrite,
+    weights: Floats,
+    number: int = 0,
+    rows_per_file: float = MAX_ROWS_PER_FILE,
+    max_parts: int | None = None,
+) -> Drawn:
+    """Draw rows of a sample in proportion to their weights.
 
     Args:
-        keys: The values of the sampled rows, by column. All rows of the group are equally likely to be sampled.
-        layout: The declared layout.
-        columns: The columns whose bounds are simulated: the z-order columns in the order of the layout, then others.
-        part: The partition, and what is written to it.
+        rewrite: What is rewritten.
+        weights: float64, the number of live rows that each row of the sample represents.
+        number: The number of the random choice of rows. Different choices have different results, because a few rows
+            may decide which column is cut first. This is so in the rewrite too.
+        rows_per_file: The number of rows for each new file. At most MAX_ROWS are drawn in total.
+        max_parts: The limit on the number of parts; None for no limit.
+
+    Raises:
+        TableError: ZL109 for a column type without an order.
     """
-    by = {name: keys[name] for name in layout.weights}
-    built = build_map(by, layout, part.files)
-    count = len(next(iter(keys.values())))
-    # Where the rewrite distributes rows with equal keys by a hash, the index of the row is used here.
-    place = built.locate(by, np.arange(count, dtype=np.int64))
-    number = np.bincount(place, minlength=built.files)
-    ranked = [rank(keys[column.name]) for column in columns]
-    limits = None if part.whole else _limits(built, ranked, len(by))
-    inside = np.maximum(np.rint(number / count * part.rows), 1).astype(np.int64)
-    bounds = {}
-    for at, column in enumerate(columns):
-        length = column.bound_length
-        found = simulated_bounds(ranked[at], place, built.files, 0, length, None if limits is None else limits[at])
-        nulls = np.rint(found.null_count / np.maximum(number, 1) * inside).astype(np.int64)
-        bounds[column.name] = _stored(found, nulls, bounded=column.bounded)
-    filled = np.flatnonzero(number > 0)
-    keep = pa.array(filled)
-    return Simulated(
-        {name: b.gathered(lambda v: v.take(keep), lambda v: v[filled]) for name, b in bounds.items()},
-        inside[filled],
-        np.rint(number / count * part.size).astype(np.int64)[filled],
-        np.full(len(filled), part.partition, np.int64),
+    sample, targets = rewrite.sample, rewrite.targets
+    of_row = rewrite.group[sample.file]
+    budget = min(1.0, MAX_ROWS / max(rows_per_file * int(targets.sum()), 1))
+    by_group = np.argsort(of_row, kind="stable")
+    starts = np.searchsorted(of_row[by_group], np.arange(len(targets) + 1))
+    random = np.random.default_rng((sample.seed, number))
+    outputs = Outputs(rewrite.files, rewrite.fields)
+    of_sample = np.full(len(sample), -1, np.int64)
+    live, size = rewrite.of_groups(rewrite.files.live_rows), rewrite.of_groups(rewrite.files.live_bytes)
+    parts: list[Index] = []
+    facts: list[tuple[float, ...]] = []
+    unknown: dict[int, tuple[float, ...]] = {}
+    for group, target in enumerate(targets.tolist()):
+        rows = by_group[starts[group] : starts[group + 1]]
+        of_sample[rows] = outputs.partition_of(sample, rows)
+        limit = max(int(budget * rows_per_file * target), 1)
+        found = rows[resample(weights[rows], limit, float(random.random()))]
+        if not len(found) or (max_parts is not None and len(parts) >= max_parts):
+            members = np.flatnonzero(rewrite.group == group)[:1]
+            at = int(rewrite.files.partition[members[0]]) if len(members) else 0
+            unknown[group] = (at, target, live[group], size[group], False)
+            continue
+        to = of_sample[found]
+        for at in np.unique(to).tolist():
+            inside = found[to == at]
+            share = len(inside) / len(found)
+            whole = sample.complete and len(inside) >= 0.5 * live[group] * share
+            facts.append((at, max(1, round(target * share)), live[group] * share, size[group] * share, whole))
+            parts.append(inside)
+    facts += unknown.values()
+    partition, written, rows_of, size_of, whole_of = np.array(facts, np.float64).reshape(-1, 5).T
+    lengths = np.array([*map(len, parts), *[0] * len(unknown)], np.int64)
+    chosen = np.concatenate([np.zeros(0, np.int64), *parts])
+    part = np.repeat(np.arange(len(lengths)), lengths)
+    keys = {name: sample.keys[name].take(pa.array(chosen)) for name in rewrite.names}
+    ranked = {name: rank(values) for name, values in keys.items()}
+    return Drawn(
+        rewrite=rewrite,
+        rows=chosen,
+        starts=np.concatenate(([0], np.cumsum(lengths))),
+        partition=partition.astype(np.int64),
+        targets=written.astype(np.int64),
+        live=rows_of,
+        size=size_of,
+        whole=whole_of.astype(bool),
+        unknown=np.array([*unknown], np.int64),
+        of_sample=of_sample,
+        partitions=outputs.count,
+        keys=keys,
+        ranked=ranked,
+        in_parts={name: _in_parts(found, part, len(lengths)) for name, found in ranked.items()},
     )
 
 
-def _limits(built: FileMap, ranked: list[Ranked], cut: int) -> Index:
-    """Return the limits of the files, as `file_limits` does. The kd tree has only the first `cut` of the columns."""
-    inner = file_limits(built, ranked[:cut])
-    others = np.array([len(r.distinct) - 1 for r in ranked[cut:]], np.int64)
-    outer = np.zeros((len(others), *inner.shape[1:]), np.int64)
-    outer[:, 1] = others[:, None]
-    return np.concatenate([inner, outer])
+def draws_of(rewrite: Rewrite, max_parts: int | None = None) -> tuple[Drawn, ...]:
+    """Return DRAWS draws, or a single one if every draw has all rows of the sample. max_parts: see `draw`."""
+    weights = rewrite.weights
+    first = draw(rewrite, weights, max_parts=max_parts)
+    others = 0 if len(first) == np.count_nonzero(weights) == len(np.unique(first.rows)) else DRAWS - 1
+    return (first, *(draw(rewrite, weights, number, max_parts=max_parts) for number in range(1, others + 1)))
 
 
-def _stored(found: ColumnBounds, nulls: Index, *, bounded: bool) -> ColumnBounds:
-    """Return the bounds with the null counts `nulls`. Both are missing if writers store none (`bounded`)."""
-    if bounded:
-        return ColumnBounds(found.lower, found.upper, nulls, found.truncated)
-    none = pa.nulls(len(nulls), found.lower.type)
-    return ColumnBounds(none, none, np.full(len(nulls), -1, np.int64), np.zeros(len(nulls), bool))
-
-
-def together(kept: FileTable, new: Sequence[Simulated], names: Sequence[str], partitions: int) -> FileTable:
-    """Return the kept files and the simulated ones as one file table, with only what metrics need.
-
-    Args:
-        kept: The files that stay.
-        new: The simulated files.
-        names: The columns whose bounds the table has.
-        partitions: The number of partitions. Partition values in the result are not meaningful.
-    """
-    rows = np.concatenate([kept.live_rows, *(s.rows for s in new)]).astype(np.int64)
-    count = len(rows)
-    nothing = pa.nulls(count, pa.string())
-    named = kept.partitions[0] if kept.partitions else None
-    return FileTable(
-        path=nothing,
-        version_key=nothing,
-        rows=rows,
-        deleted=np.zeros(count, np.int64),
-        shared_deletes=np.zeros(count, bool),
-        bytes=np.concatenate([kept.bytes, *(s.bytes for s in new)]).astype(np.int64),
-        partition=np.concatenate([kept.partition, *(s.partition for s in new)]).astype(np.int32),
-        partitions=(named,) * partitions if named is not None else (),
-        layout=np.full(count, -1, np.int32),
-        layouts=(),
-        group=np.full(count, -1, np.int32),
-        bounds={name: joined_bounds([kept.bounds[name], *(s.bounds[name] for s in new)]) for name in names},
-    )
+def _in_parts(ranked: Ranked, part: Index, parts: int) -> tuple[Ranked, Index]:
+    """Return `Drawn.in_parts` of one column. part: int64[n], the part of each row."""
+    count, valid = len(ranked.distinct), ranked.ordinals >= 0
+    found, at = np.unique(part[valid] * count + ranked.ordinals[valid], return_inverse=True)
+    ordinals = np.full(len(part), -1, np.int64)
+    ordinals[valid] = at
+    starts = np.searchsorted(found, np.arange(parts + 1) * count)
+    return Ranked(ordinals, ranked.distinct.take(pa.array(found % max(count, 1)))), starts
 
 
 def resample(weights: Floats, limit: int, offset: float) -> Index:
@@ -237,70 +367,92 @@ def resample(weights: Floats, limit: int, offset: float) -> Index:
     return np.minimum(np.searchsorted(np.cumsum(weights), at, side="right"), len(weights) - 1).astype(np.int64)
 
 
-# The rewrite of all groups, and the metrics of the table after it.
-
-# The rewrite itself samples MAX_ROWS_PER_FILE rows for each new file. MAX_ROWS rows are simulated in a few seconds.
-MAX_ROWS_PER_FILE = 2000
-MAX_ROWS = 400_000
-# After this number of simulated partitions of groups, touched of the remaining groups is extrapolated.
-MAX_GROUPS = 1000
-# To estimate the error of the forecast, it is repeated without each of FOLDS parts of the row groups.
-FOLDS = 4
+# The files that a rewrite writes.
 
 
-@dataclass(frozen=True, slots=True)
-class Rewrite:
-    """The input of a simulation: what a plan rewrites, and a sample of the rows.
+def new_files(drawn: Drawn, layout: Layout) -> FileTable:
+    """Return the files that a rewrite writes of the drawn rows in a layout, with only what metrics need.
 
-    Attributes:
-        layout: The declared layout.
-        files: The N files of the table.
-        groups: The G groups.
-        group: int64[N], the group of each file; -1 for files that stay.
-        columns: The columns whose bounds are simulated: the z-order columns, then others.
-        fields: The partitioning of new files.
-        sample: n sampled rows.
+    Files of parts without rows have no bounds. Partition values in the result are not meaningful.
     """
+    place, count = np.zeros(len(drawn), np.int64), 0
+    files: list[int] = []
+    # As `simulated_bounds` needs them. Files whose lower limit is above the upper limit are not extended.
+    limits: dict[str, list[Index]] = {name: [np.zeros((2, 0), np.int64)] for name in drawn.keys}
+    for part, (start, stop) in enumerate(pairwise(drawn.starts.tolist())):
+        built, wanted = None, int(drawn.targets[part])
+        if stop > start:
+            by = {name: drawn.keys[name].slice(start, stop - start) for name in layout.weights}
+            built = build_map(by, layout, wanted)
+            # Where the rewrite distributes rows with equal keys by a hash, the index of the row is used here.
+            place[start:stop] = built.locate(by, np.arange(stop - start, dtype=np.int64)) + count
+            wanted = built.files
+        for name, limit in _limits(drawn, built, part, wanted).items():
+            limits[name].append(limit)
+        files.append(wanted)
+        count += wanted
+    part_of = np.repeat(np.arange(len(files)), files)
+    number, drawn_rows = np.bincount(place, minlength=count), np.diff(drawn.starts)[part_of]
+    known = drawn_rows > 0
+    share = np.where(known, number / np.maximum(drawn_rows, 1), 1 / np.maximum(drawn.targets[part_of], 1))
+    rows = np.maximum(np.rint(share * drawn.live[part_of]), 1).astype(np.int64)
+    bounds = {}
+    for column in drawn.rewrite.columns:
+        joint, (ranked, _) = np.concatenate(limits[column.name], axis=1), drawn.in_parts[column.name]
+        found = simulated_bounds(ranked, place, count, column.bound_length, joint)
+        nulls = np.rint(found.null_count / np.maximum(number, 1) * rows).astype(np.int64)
+        bounds[column.name] = _stored(found, np.where(known, nulls, -1), bounded=column.stats)
+    others = drawn.rewrite.files.partitions
+    nothing = pa.nulls(count, pa.string())
+    new = FileTable(
+        path=nothing,
+        version_key=nothing,
+        rows=rows,
+        deleted=np.zeros(count, np.int64),
+        shared_deletes=np.zeros(count, bool),
+        bytes=np.rint(share * drawn.size[part_of]).astype(np.int64),
+        partition=drawn.partition[part_of].astype(np.int32),
+        partitions=(*others, *others[:1] * (drawn.partitions - len(others))),
+        layout=np.full(count, -1, np.int32),
+        layouts=(),
+        group=np.full(count, -1, np.int32),
+        bounds=bounds,
+    )
+    return new.take(np.flatnonzero((number > 0) | ~known))
 
-    layout: Layout
-    files: FileTable
-    groups: tuple[Group, ...]
-    group: Index
-    columns: tuple[Column, ...]
-    fields: tuple[PartitionField, ...]
-    sample: RowGroupSample
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(column.name for column in self.columns)
+def _limits(drawn: Drawn, built: FileMap | None, part: int, files: int) -> Mapping[str, Index]:
+    """Return int64[2, files] by column, the lowest and the highest ordinal that a row of each file of a part can have.
 
-    @property
-    def moves(self) -> bool:
-        """Whether rows change their partition."""
-        old = np.unique(self.files.partition[self.group >= 0])
-        return any(self.files.partitions[n].fields != self.fields for n in old.tolist())
-
-    @property
-    def weights(self) -> Floats:
-        """The number of live rows that each sampled row represents, float64[n]; see `weights_of`."""
-        return weights_of(self.files, self.group, self.sample)
-
-
-class NewFiles(NamedTuple):
-    """The simulated files of a rewrite.
-
-    Attributes:
-        new: The new files.
-        unknown: The numbers of the groups that were not simulated: those without sampled rows, and those after
-            MAX_GROUPS.
-        partition: int64[n], the partition of each sampled row after the rewrite; -1 for rows that are not rewritten.
-        partitions: The number of partitions afterwards.
+    See `file_limits`. The file map has only some of the columns.
     """
+    if built is None or drawn.whole[part]:
+        return dict.fromkeys(drawn.keys, np.repeat([[1], [0]], files, axis=1))
+    starts = {name: tuple(of_part[part : part + 2].tolist()) for name, (_, of_part) in drawn.in_parts.items()}
+    outer = {name: np.repeat([[start], [stop - 1]], files, axis=1) for name, (start, stop) in starts.items()}
+    inner = file_limits(built, [drawn.in_parts[name][0].distinct[slice(*starts[name])] for name in built.columns])
+    return outer | {name: inner[at] + starts[name][0] for at, name in enumerate(built.columns)}
 
-    new: list[Simulated]
-    unknown: list[int]
-    partition: Index
-    partitions: int
+
+def _stored(found: ColumnBounds, nulls: Index, *, bounded: bool) -> ColumnBounds:
+    """Return the bounds with the null counts `nulls`. Both are missing if writers store none (`bounded`)."""
+    if bounded:
+        return ColumnBounds(found.lower, found.upper, nulls, found.truncated)
+    none = pa.nulls(len(nulls), found.lower.type)
+    return ColumnBounds(none, none, np.full(len(nulls), -1, np.int64), np.zeros(len(nulls), bool))
+
+
+def with_kept(drawn: Drawn, new: FileTable) -> FileTable:
+    """Return the files that stay and the new files, with the bounds of the simulated columns."""
+    kept = np.flatnonzero(drawn.rewrite.group < 0)
+    return _together(drawn.rewrite.files.take(kept), new) if len(kept) else new
+
+
+def _together(kept: FileTable, new: FileTable) -> FileTable:
+    return joined([replace(kept, bounds={name: kept.bounds[name] for name in new.bounds}), new])
+
+
+# The metrics of the table after a rewrite.
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,136 +464,66 @@ class Simulation:
         bytes_read: float64[d], the bytes read of each column; NaN if unknown.
         floor: float64[d], the floor of each column; NaN if unknown or not computed.
         files: The number of files of the table after the rewrite.
-        new: The simulated files.
-        partitions: The number of partitions with simulated files.
+        new: The new files, without those of groups without drawn rows.
+        drawn: The rows that were laid out.
     """
 
     touched: Floats
     bytes_read: Floats
     floor: Floats
     files: int
-    new: tuple[Simulated, ...]
-    partitions: int
+    new: FileTable
+    drawn: Drawn
 
 
-def weights_of(files: FileTable, group: Index, sample: RowGroupSample) -> Floats:
-    """Return how many live rows each sampled row represents, float64[n]; 0 for rows of files that are not rewritten.
-
-    A file without sampled rows is represented by the nearest one of its group with sampled rows, in the order of the
-    file table. The arguments are those of `Rewrite`.
-    """
-    sampled = np.unique(sample.file)
-    rows = counts(sample.file, len(files)).astype(np.float64)
-    represented = np.zeros(len(files))
-    live = files.live_rows.astype(np.float64)
-    for number in np.unique(group[sampled[group[sampled] >= 0]]).tolist():
-        members = np.flatnonzero(group == number)
-        known = members[rows[members] > 0]
-        nearest = np.clip(np.searchsorted(known, members), 0, len(known) - 1)
-        before = np.maximum(nearest - 1, 0)
-        nearest = np.where(members - known[before] < known[nearest] - members, before, nearest)
-        represented[known] = np.bincount(nearest, live[members], len(known))
-    weight: Floats = np.divide(represented, rows, out=np.zeros(len(files)), where=rows > 0)[sample.file]
-    return weight
-
-
-def simulate(rewrite: Rewrite, weights: Floats, draw: int = 0, *, with_floor: bool = False) -> Simulation:
+def simulate(rewrite: Rewrite, weights: Floats, number: int = 0, *, with_floor: bool = False) -> Simulation:
     """Simulate the rewrite, and measure the table after it.
 
     Args:
-        rewrite: The input.
+        rewrite: What is rewritten.
         weights: float64[n], the number of live rows that each sampled row represents.
-        draw: The number of the random choice of rows. Different choices have different results, because a few rows may
-            decide which column is cut first. This is so in the rewrite too.
+        number: See `draw`.
         with_floor: Whether to compute the floor, which takes about as long as the rest.
     """
-    found = simulate_files(rewrite, weights, draw)
-    touched, read, floor = _measured(rewrite, weights, found, with_floor)
-    written = sum(len(s.rows) for s in found.new) + sum(rewrite.groups[n].target_files for n in found.unknown)
-    partitions = len({int(p) for s in found.new for p in s.partition[:1]})
-    return Simulation(touched, read, floor, int((rewrite.group < 0).sum()) + written, tuple(found.new), partitions)
-
-
-def simulate_files(rewrite: Rewrite, weights: Floats, draw: int = 0) -> NewFiles:
-    """Simulate the files that a rewrite would write. The arguments are those of `simulate`."""
-    sample, of_row = rewrite.sample, rewrite.group[rewrite.sample.file]
-    budget = min(1.0, MAX_ROWS / max(MAX_ROWS_PER_FILE * sum(g.target_files for g in rewrite.groups), 1))
-    by_group = np.argsort(of_row, kind="stable")
-    starts = np.searchsorted(of_row[by_group], np.arange(len(rewrite.groups) + 1))
-    random = np.random.default_rng((sample.seed, draw))
-    outputs = Outputs(rewrite.files, rewrite.fields)
-    new: list[Simulated] = []
-    unknown = []
-    partition = np.full(len(sample), -1, np.int64)
-    for number, group in enumerate(rewrite.groups):
-        rows = by_group[starts[number] : starts[number + 1]]
-        partition[rows] = outputs.partition_of(sample, rows)
-        limit = max(int(budget * MAX_ROWS_PER_FILE * group.target_files), 1)
-        drawn = rows[resample(weights[rows], limit, float(random.random()))]
-        if not len(drawn) or len(new) >= MAX_GROUPS:
-            unknown.append(number)
-            continue
-        new += _simulated(rewrite, group, drawn, partition[drawn])
-    return NewFiles(new, unknown, partition, outputs.count)
-
-
-def _simulated(rewrite: Rewrite, group: Group, drawn: Index, partition: Index) -> list[Simulated]:
-    """drawn: the indices of the group's rows in the sample. partition: that of each of these rows after the rewrite."""
-    files, sample = group.files, rewrite.sample
-    live = float(files.live_rows.sum())
-    size = float(files.live_bytes.sum())
-    found = []
-    for at in np.unique(partition).tolist():
-        inside = drawn[partition == at]
-        share = len(inside) / len(drawn)
-        keys = {name: sample.keys[name].take(pa.array(inside)) for name in rewrite.names}
-        wanted = max(1, round(group.target_files * share))
-        whole = sample.complete and len(inside) >= 0.5 * live * share
-        part = Part(int(at), wanted, live * share, size * share, whole)
-        found.append(simulate_part(keys, rewrite.layout, rewrite.columns, part))
-    return found
-
-
-def _measured(rewrite: Rewrite, weights: Floats, found: NewFiles, with_floor: bool) -> tuple[Floats, Floats, Floats]:
     files, group, names = rewrite.files, rewrite.group, rewrite.names
-    changed = np.zeros(found.partitions, bool)
+    drawn = draw(rewrite, weights, number, max_parts=MAX_PARTS)
+    new = new_files(drawn, rewrite.layout)
+    changed, missing = np.zeros((2, drawn.partitions), bool)
     changed[files.partition[group >= 0]] = True
-    for s in found.new:
-        changed[s.partition] = True
-    stays = changed[files.partition] & (group < 0)
-    after = together(files.take(np.flatnonzero(stays)), found.new, names, found.partitions)
+    changed[new.partition] = True
+    missing[files.partition[np.isin(group, drawn.unknown)]] = True
+    after = _together(files.take(np.flatnonzero(changed[files.partition] & (group < 0))), new)
     metrics = layout_metrics(after, names)
-    missing = np.zeros(found.partitions, bool)
-    for number in found.unknown:
-        missing[rewrite.groups[number].files.partition] = True
     rest = layout_metrics(files.take(np.flatnonzero(~changed[files.partition])), names)
     touched, read, floor = (np.empty(len(names)) for _ in range(3))
     for at, (name, m) in enumerate(zip(names, metrics, strict=True)):
         inside = m.by_partition.touched
         if missing.any():
-            inside = _extrapolated(inside, counts(after.partition, found.partitions), missing, rewrite, found.unknown)
+            inside = _extrapolated(inside, counts(after.partition, drawn.partitions), missing)
         lowest = rest[at].floor
         touched[at] = rest[at].touched + inside[changed].sum()
         read[at] = np.nan if missing.any() else rest[at].bytes_read + m.bytes_read
         floor[at] = np.nan
         if with_floor and lowest is not None and not missing.any():
-            floor[at] = lowest + _floor(rewrite, weights, found, name, after, changed)
-    return touched, read, floor
+            floor[at] = lowest + _floor(drawn, weights, name, after, changed)
+    known = np.arange(len(new) - int(rewrite.targets[drawn.unknown].sum()))
+    return Simulation(touched, read, floor, int((group < 0).sum()) + len(new), new.take(known), drawn)
 
 
-def _floor(rewrite: Rewrite, weights: Floats, found: NewFiles, column: str, after: FileTable, changed: Bools) -> float:
+def _floor(drawn: Drawn, weights: Floats, column: str, after: FileTable, changed: Bools) -> float:
     """Return the floor, summed over the partitions that change. after: the files of these after the rewrite."""
+    rewrite, of_sample = drawn.rewrite, drawn.of_sample
     sample, values, moves = rewrite.sample, rewrite.sample.keys[column], rewrite.moves
     filled = values.is_valid().to_numpy(zero_copy_only=False)
     weights = np.where(filled, weights, 0.0)
     certain = filled & ((rewrite.files.deleted == 0) & ~rewrite.files.shared_deletes)[sample.file]
     rows = np.bincount(after.partition, after.rows_with_value(column), len(after.partitions) or 1)
     codes = values.dictionary_encode().indices.fill_null(0).to_numpy(zero_copy_only=False)
-    largest = maxima(after.partition, found.partitions, after.rows)
-    written = counts(after.partition, found.partitions)
+    largest = maxima(after.partition, drawn.partitions, after.live_rows)
+    written = counts(after.partition, drawn.partitions)
     total = 0.0
     for p in np.flatnonzero(changed).tolist():
-        here = found.partition == p
+        here = of_sample == p
         inside = here & (weights > 0)
         number = int(inside.sum())
         if moves and not certain[here].any():
@@ -465,15 +547,12 @@ def _floor(rewrite: Rewrite, weights: Floats, found: NewFiles, column: str, afte
     return total
 
 
-def _extrapolated(touched: Floats, files: Index, missing: Bools, rewrite: Rewrite, unknown: Sequence[int]) -> Floats:
-    """Return touched, extrapolated where `missing`. files: int64[P], without the new files of the groups `unknown`."""
-    number = files.astype(np.float64)
-    for n in unknown:
-        number[rewrite.groups[n].files.partition[0]] += rewrite.groups[n].target_files
+def _extrapolated(touched: Floats, files: Index, missing: Bools) -> Floats:
+    """Return touched, extrapolated where `missing`. files: int64[P]."""
     # It is assumed that (touched - 1) / (files - 1) is the same in all partitions.
-    known = ~missing & (number > 1)
-    excess = (touched[known] - 1).sum() / (number[known] - 1).sum() if known.any() else np.nan
-    return np.where(missing, np.where(number > 1, 1 + excess * (number - 1), 1.0), touched)
+    known = ~missing & (files > 1)
+    excess = (touched[known] - 1).sum() / (files[known] - 1).sum() if known.any() else np.nan
+    return np.where(missing, np.where(files > 1, 1 + excess * (files - 1), 1.0), touched)
 
 
 def errors_of(rewrite: Rewrite, weights: Floats) -> tuple[Floats, Floats]:

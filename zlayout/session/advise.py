@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zlayout.advisor.costs import column_shares, in_partitions
-from zlayout.advisor.model import KeySample, QueryPredicates, Study
-from zlayout.advisor.query_costs import bound_lengths, declared_layout, fitting, searched
-from zlayout.advisor.study import Progress, Question, rewrite_target, study, with_workload
+from zlayout.advisor.model import QueryPredicates, Study
+from zlayout.advisor.query_costs import declared_layout, fitting, rewrite_of_table, searched
+from zlayout.advisor.study import Progress, Question, study, with_workload
 from zlayout.errors import Location, SpecError
 from zlayout.formats.registry import backend_for
+from zlayout.planner.sampled import columns_of_moves
+from zlayout.planner.simulation import targets_of
 from zlayout.session.concurrent_reads import read_table
 from zlayout.session.files import write_atomically
 from zlayout.session.import_ import target_size
@@ -25,6 +27,7 @@ from zlayout.spark.live import runtime_for
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.layouts import with_layout
 from zlayout.spec.model import CLUSTERING_CURVE, Layout, LayoutSpec, Project, TableName
+from zlayout.table.key_sample import KeySample
 from zlayout.table.state import TableState
 from zlayout.tuning import give_back_freed_memory
 from zlayout.workload import read_workload
@@ -145,17 +148,17 @@ def make_study(
     on_table = on_table_of(read, name, schema)
     columns = _columns(on_table.queries, [*given, *([declared] if declared else [])], schema)
     state = read_table(lambda: backend.observe(name, columns, schema.version), name)
-    target = rewrite_target(state, spec.layout.target_size, options.files)
-    if not (files := int(target.files.sum())):
+    if not (files := int(targets_of(state.files, spec.layout.target_size, options.files).sum())):
         raise SpecError.of("ZL075", f"{name} has no rows", hint="load data into the table first")
     rows = options.sample_rows or min(max(SAMPLE_ROWS_PER_FILE * files, MIN_SAMPLE_ROWS), MAX_SAMPLE_ROWS)
     total = int(state.files.live_rows.sum())
     on_event(SampleStarted(str(name), min(rows, total), total, options.seed))
-    sample = _sample(project, name, state, columns, rows, options.seed, runtime)
+    sampled = tuple(dict.fromkeys((*columns, *columns_of_moves(state))))
+    sample = _sample(project, name, state, sampled, rows, options.seed, runtime)
     cuts = options.search and curve is None and base.engine == "zlayout"
     question = Question(given, declared, base, options.search, curve, options.time_limit, cuts)
-    lengths = bound_lengths(spec, state, columns)
-    found = study(state, in_partitions(on_table.queries, state), sample, target, lengths, question, on_event)
+    rewrite = rewrite_of_table(spec, state, columns, sample, options.files)
+    found = study(state, in_partitions(on_table.queries, state), rewrite, question, on_event)
     return with_workload(replace(found, notes=(*notes, *found.notes)), tuple(map(str, sources)), read, on_table)
 
 

@@ -17,8 +17,6 @@ import numpy as np
 from zlayout.advisor import query_costs
 from zlayout.advisor.costs import column_shares, costs, in_partitions, queries_on
 from zlayout.advisor.model import Costs, QueryPredicates, TableQuery, TableWorkload, Use
-from zlayout.advisor.query_costs import better_layout
-from zlayout.advisor.study import present_files
 from zlayout.advisor.worth import worth
 from zlayout.errors import Diagnostic, SpecError, first_line
 from zlayout.formats.base import Backend
@@ -27,14 +25,15 @@ from zlayout.planner.notes import partitioning
 from zlayout.planner.partitions import partition_names, partition_text
 from zlayout.planner.passes.rarely_read import least_read, may_wait, unread_notes
 from zlayout.planner.proposal import Proposal
-from zlayout.planner.sampled import columns_to_sample, files_to_sample
+from zlayout.planner.sampled import columns_of_moves, files_to_sample
+from zlayout.planner.waiting import least_read, may_wait, unread_notes
 from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.report.words import printable, share, size
 from zlayout.session.concurrent_reads import Reading, no_answer, read_tables
 from zlayout.session.proposing import proposed, unreadable
 from zlayout.session.sampling import SEED
 from zlayout.spec.model import LayoutSpec, Project, TableName
-from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.key_sample import KeySample
 from zlayout.table.state import TableState
 from zlayout.workload import Query, Workload, read_workload
 
@@ -132,7 +131,7 @@ def present_cost(spec: LayoutSpec, state: TableState, backend: Backend) -> Query
     """
     workload = read_workload(spec.workload, {spec.table.name: column_names(state)})
     found = TableQueries.of(spec, state, workload, backend)
-    return None if found is None else query_costs.mean(costs(found.queries, present_files(found.state)))
+    return None if found is None else query_costs.mean(costs(found.queries, found.state.files))
 
 
 def column_names(state: TableState) -> list[str]:
@@ -187,13 +186,11 @@ class TableQueries:
             by_name[name] += executions  # partitions of several partition specs may have the same name
         return by_name
 
-    def sample(self, spec: LayoutSpec, backend: Backend, files: Sequence[int], max_bytes: int) -> RowGroupSample:
+    def sample(self, spec: LayoutSpec, backend: Backend, files: Sequence[int], max_bytes: int) -> KeySample:
         """Read the columns of the queries from some row groups of the files."""
         chosen = np.asarray(files, np.int64)
-        columns = query_costs.queried_columns(spec, self.queries, self.state)
-        if any(partition.spec_id != self.state.spec_id for partition in self.state.files.partitions):
-            # a rewrite moves the rows of files of other partition specs to the partitions that these values determine
-            columns = tuple(dict.fromkeys((*columns, *columns_to_sample(spec, self.state.partition_fields))))
+        columns = (*query_costs.queried_columns(spec, self.queries, self.state), *columns_of_moves(self.state))
+        columns = tuple(dict.fromkeys(columns))
         return backend.sample_keys(spec.table, self.state, chosen, columns, max_bytes, SEED)
 
 
@@ -241,7 +238,7 @@ def expected(
     found = TableQueries.of(spec, state, workload, backend)
     if found is None:
         return None
-    present = costs(found.queries, present_files(found.state))
+    present = costs(found.queries, found.state.files)
     now = query_costs.mean(present)
     sources = tuple(os.path.relpath(path, project.root).replace(os.sep, "/") for path in spec.workload)
     forecast = WorkloadForecast(sources, len(found.queries), found.share, now)
@@ -282,13 +279,13 @@ def _sampled(
     if groups and predictable:
         part = whole if len(chosen) == len(every) else found.sample(spec, backend, chosen.tolist(), max_bytes)
         if (after := query_costs.after(spec, found.state, planned, found.queries, part)) is not None:
-            forecast = replace(forecast, predicted=after.predicted, low=after.low, high=after.high)
-            then = after.each
+            then, (predicted, low, high) = after[0], query_costs.between(*after)
+            forecast = replace(forecast, predicted=predicted, low=low, high=high)
     highest = forecast.predicted or forecast.now
-    keys = query_costs.key_sample(found.state, whole)
-    better = better_layout(spec, found.state, found.queries, whole, backend.capabilities)
-    floor = query_costs.floor(spec, found.state, found.queries, keys, highest)
-    return replace(forecast, floor=floor, better=better), then
+    names = query_costs.queried_columns(spec, found.queries, found.state)
+    rewrite = query_costs.rewrite_of_table(spec, found.state, names, whole)
+    better = query_costs.better_layout(spec, found.state, found.queries, rewrite, backend.capabilities)
+    return replace(forecast, floor=query_costs.floor(found.queries, rewrite, highest), better=better), then
 
 
 def _unknown(planned: PlannedTable, reason: str) -> PlannedTable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +40,7 @@ class RowGroups:
 
 
 @dataclass(frozen=True, slots=True)
-class RowGroupSample:
+class KeySample:
     """The n rows of randomly chosen row groups.
 
     Attributes:
@@ -53,7 +53,8 @@ class RowGroupSample:
         seed: The seed of the random choice.
         complete: Whether every row group of every file to sample was read.
         footers: All row groups of the files of which a row group was read.
-        lacking: The number of these files that lack a required column, by its name; only columns that some lack.
+        by_row: Whether live rows were drawn independently of each other instead of row groups. `row_group` then has a
+            number for each row, and `footers` is empty.
     """
 
     keys: Mapping[str, pa.Array]
@@ -65,7 +66,7 @@ class RowGroupSample:
     seed: int
     complete: bool
     footers: RowGroups
-    lacking: Mapping[str, int] = field(default_factory=dict)
+    by_row: bool = False
 
     def __len__(self) -> int:
         return len(self.file)

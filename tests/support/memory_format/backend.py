@@ -29,7 +29,7 @@ from zlayout.formats.undo import Undo
 from zlayout.planner import selection as accepted
 from zlayout.spec.model import Layout, TableName
 from zlayout.spec.renames import present_records
-from zlayout.table.key_sample import RowGroups, RowGroupSample
+from zlayout.table.key_sample import KeySample, RowGroups
 from zlayout.table.metrics import layout_metrics, measure_baselines
 from zlayout.table.state import (
     Column,
@@ -93,7 +93,7 @@ class MemoryBackend:
 
     def sample_keys(
         self, table: TableName, state: TableState, chosen: Int64, columns: Sequence[str], max_bytes: int, seed: int
-    ) -> RowGroupSample:
+    ) -> KeySample:
         """A file is one row group."""
         stored = self._version(table, state.version)
         random, kinds = np.random.default_rng(seed), {c.name: c.type for c in state.columns}
@@ -105,7 +105,7 @@ class MemoryBackend:
         lengths = [len(rows) for _, rows in read]
         index = np.array([file for file, _ in read], np.int64)
         part = state.files.take(index)
-        return RowGroupSample(
+        return KeySample(
             keys={
                 c: pa.concat_arrays([pa.array([], kinds[c]), *(rows[c].combine_chunks() for _, rows in read)])
                 for c in columns

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from support.builders import make_file_table, make_state
+from support.builders import make_file_table, make_layout, make_state
 
+from zlayout.planner.simulation import MAX_ROWS, Drawn, Rewrite, draw
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate
-from zlayout.table.partition import Partition
+from zlayout.table.key_sample import KeySample, RowGroups
+from zlayout.table.partition import Partition, PartitionField
 from zlayout.table.state import Column, ColumnBounds, TableState
 
 
@@ -50,6 +52,61 @@ def table_state(
     columns = tuple(Column(name, values.type, True) for name, values in data.items())
     fields = partitions[0].fields
     return make_state(table, format=format, columns=columns, partition_fields=fields, properties=properties or {})
+
+
+def sample_of(data: Mapping[str, pa.Array], file: np.ndarray, seed: int = 0, rows: int | None = None) -> KeySample:
+    """Rows that were drawn one by one, with the file of each; rows: of the whole table."""
+    nothing, count = np.zeros(0, np.int64), len(file)
+    return KeySample(
+        keys=data,
+        file=file.astype(np.int64),
+        row_group=np.arange(count),
+        row_groups=count,
+        files=len(np.unique(file)),
+        bytes_read=0,
+        seed=seed,
+        complete=rows is None or rows == count,
+        footers=RowGroups(nothing, nothing, nothing, {}),
+        by_row=True,
+    )
+
+
+def rewrite_of(
+    data: Mapping[str, pa.Array],
+    targets: Sequence[int],
+    *,
+    partition: np.ndarray | None = None,
+    rows: Sequence[int] | None = None,
+    size: Sequence[int] | None = None,
+    lengths: Mapping[str, int] | None = None,
+    seed: int = 0,
+) -> Rewrite:
+    """A rewrite of one file in each partition, of which these rows were drawn.
+
+    Args:
+        targets: The number of files to write in each partition.
+        partition: The partition of each row.
+        rows, size: The rows and bytes of each partition; without, those of the sample and 10 bytes for each row.
+        lengths: The bound length of columns.
+    """
+    file = np.zeros(len(next(iter(data.values()))), np.int64) if partition is None else partition
+    live = np.bincount(file, minlength=len(targets)) if rows is None else np.array(rows)
+    files = make_file_table(
+        live.tolist(),
+        bytes=(live * 10 if size is None else np.array(size)),
+        partition=range(len(targets)),
+        partitions=tuple(Partition(0, (PartitionField("p"),), (n,)) for n in range(len(targets))),
+    )
+    columns = tuple(Column(n, v.type, True, bound_length=(lengths or {}).get(n)) for n, v in data.items())
+    sample = sample_of(data, file, seed, int(live.sum()))
+    group, fields = np.arange(len(targets)), (PartitionField("p"),)
+    return Rewrite(make_layout(), files, group, np.array(targets, np.int64), columns, fields, sample)
+
+
+def drawn_of(*arguments: Any, **named: Any) -> Drawn:
+    """All rows of `rewrite_of`."""
+    rewrite = rewrite_of(*arguments, **named)
+    return draw(rewrite, rewrite.weights, rows_per_file=MAX_ROWS)
 
 
 def holds(predicate: Predicate, row: Mapping[str, Any]) -> bool | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from unit.advisor.tables import sample_of
 from unit.planner.plans import SPEC, File, state
 
-from zlayout.advisor.query_costs import bound_lengths
+from zlayout.advisor.query_costs import rewrite_of_table
 from zlayout.table.state import Column
 
 
@@ -27,4 +29,5 @@ def test_bounds_that_apply_turns_on_are_long_from_the_start(
 ) -> None:
     text = Column("s", pa.string(), True, not enable, enable, bound_length=length)
     table = replace(state(File(0, 9)), columns=(text,))
-    assert bound_lengths(SPEC, table, ("s", "a")) == ({} if expected is None else {"s": expected})
+    (column,) = rewrite_of_table(SPEC, table, ("s",), sample_of({}, np.zeros(0, np.int64))).columns
+    assert column.bound_length == expected

@@ -11,14 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support.builders import make_layout
-from unit.advisor.tables import table_state
+from unit.advisor.tables import sample_of, table_state
 
 from zlayout.advisor.compare import to_document
-from zlayout.advisor.costs import costs, in_partitions, lowest, queries_on, rank_sample, simulate
-from zlayout.advisor.model import KeySample, Study, TableWorkload, Use
+from zlayout.advisor.costs import costs, in_partitions, lowest, queries_on
+from zlayout.advisor.model import Study, TableWorkload, Use
 from zlayout.advisor.page import render as as_page
-from zlayout.advisor.study import Question, present_files, rewrite_target, study, with_workload
+from zlayout.advisor.study import Question, study, with_workload
 from zlayout.advisor.text import render as as_text
+from zlayout.planner.simulation import draw, new_files, whole_rewrite
 from zlayout.predicate.model import Compare
 from zlayout.spec.model import TableName
 from zlayout.workload import Query, Scan, Workload, read_workload
@@ -30,7 +31,8 @@ DATA = {
     "s": pa.array([f"{n:04}" for n in range(1000)]),
     "xs": pa.array([None] * 1000, pa.null()),
 }
-STATE = table_state(DATA, np.random.default_rng(0).integers(0, 10, 1000))
+FILE = np.random.default_rng(0).integers(0, 10, 1000)
+STATE = table_state(DATA, FILE)
 STATE = replace(STATE, columns=tuple(replace(c, orderable=c.name != "xs") for c in STATE.columns))
 
 
@@ -43,10 +45,9 @@ def on_table(tmp_path: Path, text: str) -> tuple[Workload, TableWorkload]:
 
 def studied(tmp_path: Path, text: str) -> Study:
     read, table = on_table(tmp_path, text)
-    sample = KeySample({"a": DATA["a"], "s": DATA["s"]}, np.zeros(1000, np.int32))
-    base = make_layout(target_size=1_000)
-    queries = in_partitions(table.queries, STATE)
-    found = study(STATE, queries, sample, rewrite_target(STATE, 1_000), {}, Question((), None, base, True))
+    base, columns = make_layout(target_size=1_000), STATE.columns_of(("a", "s"))
+    rewrite = whole_rewrite(base, STATE, columns, sample_of({name: DATA[name] for name in "as"}, FILE))
+    found = study(STATE, in_partitions(table.queries, STATE), rewrite, Question((), None, base, True))
     return with_workload(found, ("q.sql",), read, table)
 
 
@@ -141,14 +142,15 @@ def test_the_time_of_the_run_and_ranges_are_stated(tmp_path: Path) -> None:
 
 def test_a_query_for_one_value_opens_at_least_one_file() -> None:
     every_tenth = pa.array(range(0, 1000, 10))
-    sample = KeySample({"a": every_tenth}, np.zeros(100, np.int32))
+    sample = sample_of({"a": every_tenth}, FILE[::10], rows=1000)
     scans = tuple(Scan(Query("", f"q:{n}"), "t", Compare("a", "=", n)) for n in (5, 95, 5_000))
     queries = in_partitions(queries_on(Workload(scans, (), 3), TABLE, STATE).queries, STATE)
-    target = rewrite_target(STATE, 1_000)
-    ranks = rank_sample(sample, {}, 1)
-    files, _ = simulate(sample, ranks, make_layout("a", target_size=1_000), target)
+    layout = make_layout("a", target_size=1_000)
+    rewrite = whole_rewrite(layout, STATE, STATE.columns_of("a"), sample)
+    drawn = draw(rewrite, rewrite.weights)
+    files = new_files(drawn, layout)
     found = costs(queries, files, sampled=True)
     assert found.files.tolist() == [1, 1, 0]  # 95 is between two files of the sample, 5,000 above all rows
     assert found.bytes[1] == pytest.approx(files.bytes.mean())
-    assert lowest(queries, sample, target).files.tolist() == [1, 1, 0]
-    assert costs(queries, present_files(STATE)).files[2] == 0
+    assert lowest(queries, drawn).files.tolist() == [1, 1, 0]
+    assert costs(queries, STATE.files).files[2] == 0

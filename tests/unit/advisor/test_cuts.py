@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from datetime import date, timedelta
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from support.builders import make_layout
+from unit.advisor.tables import drawn_of, sample_of, table_state
 
 from zlayout.advisor.compare import zorder_block
+from zlayout.advisor.costs import measure
 from zlayout.advisor.cuts import (
     MAX_TEXT_OF_CUT,
     Checked,
@@ -22,8 +25,9 @@ from zlayout.advisor.cuts import (
     split,
     with_cuts,
 )
-from zlayout.advisor.model import Choice, Costs, KeySample, TableQuery, Target
-from zlayout.advisor.study import Question, RankedSample, study
+from zlayout.advisor.model import Choice, Costs, TableQuery
+from zlayout.advisor.study import Question, study
+from zlayout.planner.simulation import whole_rewrite
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Predicate
 from zlayout.spec.model import ZorderColumn
 from zlayout.table.state import TableState
@@ -33,8 +37,8 @@ ROWS, FILES = 20_000, 24
 RANDOM = np.random.default_rng(2)
 DAYS = np.datetime64("2026-01-01") + RANDOM.integers(0, 360, ROWS)
 STATUS = RANDOM.choice(["done", "failed", "open"], ROWS, p=[0.8, 0.1, 0.1])
-SAMPLE = KeySample({"day": pa.array(DAYS), "status": pa.array(STATUS)}, np.zeros(ROWS, np.int32))
-TARGET = Target(np.array([ROWS]), np.array([ROWS * 10]), np.array([FILES]))
+DATA = {"day": pa.array(DAYS), "status": pa.array(STATUS)}
+DRAWN = drawn_of(DATA, [FILES])
 KD = make_layout("day", "status")
 
 
@@ -51,8 +55,7 @@ MONTHS = [in_month(number % 11) for number in range(44)]
 
 
 def checked(queries: list[TableQuery], seconds: float = 60.0) -> Checked | None:
-    measure = RankedSample.of(SAMPLE, TARGET, {}).measure
-    return search_cuts(KD, queries, SAMPLE, TARGET, measure, time.monotonic() + seconds)
+    return search_cuts(KD, queries, DRAWN, partial(measure, [DRAWN]), time.monotonic() + seconds)
 
 
 def test_every_constant_is_a_candidate_on_the_side_of_its_operator() -> None:
@@ -83,19 +86,17 @@ def test_queries_with_other_constants_are_divided_and_repeated_ones_are_in_both(
 def test_the_cut_that_saves_most_is_the_first_and_rare_sides_are_no_cuts() -> None:
     month = And((Compare("day", ">=", date(2026, 7, 1)), Compare("day", "<", date(2027, 1, 1))))
     tiny = Compare("day", "<", date(2026, 1, 2))
-    cuts = propose([asked(month, 5), asked(tiny)], SAMPLE, TARGET)
+    cuts = propose([asked(month, 5), asked(tiny)], DRAWN)
     assert cuts == (Compare("day", "<", date(2026, 7, 1)),)
 
 
 def test_partitions_that_a_query_does_not_read_have_no_gain() -> None:
-    partition = (np.arange(ROWS) % 2).astype(np.int32)
-    sample = replace(SAMPLE, partition=partition)
-    target = Target(np.array([ROWS // 2] * 2), np.array([ROWS * 50] * 2), np.array([FILES // 2, 1]))
+    drawn = drawn_of(DATA, [FILES // 2, 1], partition=np.arange(ROWS) % 2)
     half = Compare("day", "<", date(2026, 7, 1))
     query = TableQuery(Query("", "q.sql:1", 1.0), (half,), (np.array([False, True]),))
-    assert propose([query], sample, target) == ()
+    assert propose([query], drawn) == ()
     other = replace(query, partitions=(np.array([True, False]),))
-    assert propose([other], sample, target) == (half,)
+    assert propose([other], drawn) == (half,)
 
 
 def test_cuts_at_the_months_that_are_asked_for_are_better_than_quantiles_for_other_queries_too() -> None:
@@ -130,16 +131,15 @@ def test_columns_of_cuts_become_z_order_columns() -> None:
 
 
 def test_the_study_recommends_cuts_and_says_how_they_were_checked() -> None:
-    from unit.advisor.tables import table_state
-
     shuffled = np.random.default_rng(1).integers(0, FILES, ROWS)
-    state: TableState = table_state(SAMPLE.keys, shuffled)
+    state: TableState = table_state(DATA, shuffled)
     question = Question((), None, make_layout(), search=True, cuts=True)
-    found = study(state, tuple(MONTHS), SAMPLE, TARGET, {}, question)
+    rewrite = whole_rewrite(make_layout(), state, state.columns, sample_of(DATA, shuffled), FILES)
+    found = study(state, tuple(MONTHS), rewrite, question)
     assert found.best.layout.curve == "workload"
     (note,) = found.notes
     assert note.endswith("of the bytes that they read without the cuts.")
-    without = study(state, tuple(MONTHS), SAMPLE, TARGET, {}, replace(question, cuts=False))
+    without = study(state, tuple(MONTHS), rewrite, replace(question, cuts=False))
     assert found.best.costs.mean_bytes < 0.9 * without.best.costs.mean_bytes
 
 
@@ -163,5 +163,5 @@ def test_cuts_are_printed_one_in_a_line() -> None:
 
 def test_constants_that_are_too_long_for_a_layout_are_no_cuts() -> None:
     long = asked(Compare("status", "<", "o" * (MAX_TEXT_OF_CUT + 1)))
-    assert propose([long], SAMPLE, TARGET) == ()
-    assert propose([asked(Compare("status", "<", "o" * MAX_TEXT_OF_CUT))], SAMPLE, TARGET) != ()
+    assert propose([long], DRAWN) == ()
+    assert propose([asked(Compare("status", "<", "o" * MAX_TEXT_OF_CUT))], DRAWN) != ()

@@ -10,13 +10,14 @@ import pyarrow as pa
 import pytest
 from lxml import html
 from support.builders import make_layout
-from unit.advisor.tables import table_state
+from unit.advisor.tables import sample_of, table_state
 
 from zlayout.advisor.compare import shorten, to_json
-from zlayout.advisor.model import Coverage, KeySample, Study, TableQuery, TableWorkload, Use
+from zlayout.advisor.model import Coverage, Study, TableQuery, TableWorkload, Use
 from zlayout.advisor.page import render as as_page
-from zlayout.advisor.study import Question, rewrite_target, study, with_workload
+from zlayout.advisor.study import Question, study, with_workload
 from zlayout.advisor.text import render as as_text
+from zlayout.planner.simulation import whole_rewrite
 from zlayout.predicate.model import Compare
 from zlayout.workload import Query, Unused, Workload
 
@@ -39,9 +40,10 @@ def make(*columns: str) -> Study:
         for name in columns
         for n in range(3)
     ]
-    state = replace(table_state(data, rng.integers(0, 10, ROWS)), table=f"lake.db.{columns[0]}")
-    sample = KeySample(data, np.zeros(ROWS, np.int32), 9)
-    found = study(state, tuple(queries), sample, rewrite_target(state, 4_000), {}, Question((), None, BASE, True))
+    file = rng.integers(0, 10, ROWS)
+    state = replace(table_state(data, file), table=f"lake.db.{columns[0]}")
+    rewrite = whole_rewrite(BASE, state, state.columns, sample_of(data, file, 9))
+    found = study(state, tuple(queries), rewrite, Question((), None, BASE, True))
     unused = tuple(Unused(queries[0].query, f"upper({name}) = 'X'", "a reason") for name in columns)
     uses = dict.fromkeys((q.query for q in queries), Use.USED) | {Query("SELECT 1", "q"): Use.READS_ALL}
     table = TableWorkload(tuple(queries), Coverage.of(uses), unused)

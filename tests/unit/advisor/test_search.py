@@ -7,13 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support.builders import make_layout
-from unit.advisor.tables import lineitem_like, table_state
+from unit.advisor.tables import lineitem_like, sample_of, table_state
 
 from zlayout.advisor.compare import changes, shown_choice, verdict, zorder_block
-from zlayout.advisor.costs import Ranks
-from zlayout.advisor.costs import simulate as simulate_for_real
-from zlayout.advisor.model import KeySample, Study, TableQuery, Target
-from zlayout.advisor.study import Progress, Question, rank_correlation, rewrite_target, study
+from zlayout.advisor.model import Study, TableQuery
+from zlayout.advisor.study import Progress, Question, rank_correlation, study
+from zlayout.planner.simulation import Drawn, new_files, targets_of, whole_rewrite
 from zlayout.predicate.model import And, Compare, Predicate
 from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.spec.yaml import parse
@@ -38,8 +37,8 @@ def asked(place: str, predicate: Predicate, weight: float = 1.0) -> TableQuery:
 def studied(queries: list[TableQuery], file: np.ndarray = SHUFFLED, **asked_for: object) -> Study:
     state = table_state(DATA, file)
     question = Question(**{"layouts": (), "declared": None, "base": BASE, "search": True, **asked_for})  # type: ignore[arg-type]
-    sample = KeySample(DATA, np.zeros(ROWS, np.int32), 7)
-    return study(state, tuple(queries), sample, rewrite_target(state, BASE.target_size), {}, question)
+    rewrite = whole_rewrite(BASE, state, state.columns, sample_of(DATA, file, 7))
+    return study(state, tuple(queries), rewrite, question)
 
 
 def columns(found: Study) -> list[str]:
@@ -137,11 +136,11 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, Layout]]:
     """(rows of the sample, layout) of each simulation."""
     calls: list[tuple[int, Layout]] = []
 
-    def simulate(sample: KeySample, ranks: Ranks, layout: Layout, target: Target) -> object:
-        calls.append((len(sample), layout))
-        return simulate_for_real(sample, ranks, layout, target)
+    def simulate(drawn: Drawn, layout: Layout) -> object:
+        calls.append((len(drawn), layout))
+        return new_files(drawn, layout)
 
-    monkeypatch.setattr("zlayout.advisor.study.simulate", simulate)
+    monkeypatch.setattr("zlayout.advisor.costs.new_files", simulate)
     return calls
 
 
@@ -176,8 +175,8 @@ def test_progress_of_the_search_is_reported() -> None:
     reported: list[Progress] = []
     state = table_state(DATA, SHUFFLED)
     question = Question((), None, BASE, True)
-    sample = KeySample(DATA, np.zeros(ROWS, np.int32))
-    study(state, tuple(points("part", 3)), sample, rewrite_target(state, 5_000), {}, question, reported.append)
+    rewrite = whole_rewrite(BASE, state, state.columns, sample_of(DATA, SHUFFLED))
+    study(state, tuple(points("part", 3)), rewrite, question, reported.append)
     assert reported[0].stage == "one column"
     assert reported[-1].best is not None
 
@@ -203,9 +202,9 @@ def test_rank_correlation() -> None:
 
 def test_files_by_the_target_size_or_as_asked() -> None:
     state = table_state(DATA, SHUFFLED)
-    assert rewrite_target(state, 20_000).files.tolist() == [10]
-    assert rewrite_target(state, 10**9).files.tolist() == [1]
-    assert rewrite_target(state, 20_000, 64).files.tolist() == [64]
+    assert targets_of(state.files, 20_000).tolist() == [10]
+    assert targets_of(state.files, 10**9).tolist() == [1]
+    assert targets_of(state.files, 20_000, 64).tolist() == [64]
 
 
 def test_ranges_are_served_too() -> None:

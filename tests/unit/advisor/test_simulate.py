@@ -9,13 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support.builders import make_layout
-from unit.advisor.tables import lineitem_like, matching_rows
+from unit.advisor.tables import drawn_of, lineitem_like, matching_rows
 
-from zlayout.advisor.costs import costs, lowest, rank_sample, simulate
-from zlayout.advisor.model import KeySample, TableQuery, Target
+from zlayout.advisor.costs import costs, lowest, measure
+from zlayout.advisor.model import TableQuery
 from zlayout.curve.layout import build
+from zlayout.planner.simulation import new_files
 from zlayout.predicate.model import And, Compare, In, IsNull, Or, Predicate
 from zlayout.spec.model import Layout, ZorderColumn
+from zlayout.table.metrics import layout_metrics
 from zlayout.workload import Query
 
 DATA = lineitem_like(4_000)
@@ -75,10 +77,8 @@ def _possible(predicate: Predicate, ranges: dict[str, tuple[Any, Any, bool]]) ->
 @pytest.mark.parametrize("curve", ["kd", "zorder", "hilbert", "linear"])
 @pytest.mark.parametrize("names", [("ship",), ("ship", "mode"), ("part", "few", "ship")])
 def test_simulated_touched_is_the_brute_force_count(names: tuple[str, ...], curve: str) -> None:
-    sample = KeySample(DATA, np.zeros(4_000, np.int32))
-    wanted = layout(*names, curve=curve)
-    target = Target(np.array([4_000]), np.array([40_000]), np.array([20]))
-    files, touched = simulate(sample, rank_sample(sample, {}, len(target.files)), wanted, target)
+    drawn, wanted = drawn_of(DATA, [20]), layout(*names, curve=curve)
+    files = new_files(drawn, wanted)
     keys = {n: DATA[n] for n in names}
     built = build(keys, {}, curve, 1000, 20, noise=False)
     place = built.locate(keys)
@@ -87,15 +87,16 @@ def test_simulated_touched_is_the_brute_force_count(names: tuple[str, ...], curv
     assert found.files.tolist() == expected
     # not all alike, or the comparison would say nothing
     assert len(set(expected)) > 1
-    assert touched == built.predict_touched()
+    touched = measure([drawn], wanted, [query(QUERIES[0])]).touched
+    assert touched == {m.column: m.touched for m in layout_metrics(files, names)}
+    # How often each value occurs is estimated from bounds, as it is measured after a rewrite.
+    assert touched == pytest.approx(built.predict_touched(), rel=0.2)
     assert files.bytes.sum() == pytest.approx(40_000)
     assert files.rows.sum() == 4_000
 
 
 def test_bytes_are_those_of_the_files_opened_and_weights_make_the_mean() -> None:
-    sample = KeySample(DATA, np.zeros(4_000, np.int32))
-    target = Target(np.array([4_000]), np.array([8_000]), np.array([8]))
-    files, _ = simulate(sample, rank_sample(sample, {}, len(target.files)), layout("part"), target)
+    files = new_files(drawn_of(DATA, [8], size=[8_000]), layout("part"))
     found = costs([query(Compare("part", "<", 100), weight=3.0), query(Compare("few", "=", 1))], files)
     assert found.files.tolist() == [1, 8]
     assert found.bytes[1] == pytest.approx(8_000)
@@ -104,26 +105,22 @@ def test_bytes_are_those_of_the_files_opened_and_weights_make_the_mean() -> None
 
 
 def test_partitions_are_laid_out_apart_and_pruned_by_their_values() -> None:
-    partition = (np.arange(4_000) % 2).astype(np.int32)
-    target = Target(np.array([2_000, 2_000]), np.array([3_000, 9_000]), np.array([3, 9]))
-    sample = KeySample(DATA, partition)
-    files, _ = simulate(sample, rank_sample(sample, {}, len(target.files)), layout("part"), target)
+    files = new_files(drawn_of(DATA, [3, 9], partition=np.arange(4_000) % 2, size=[3_000, 9_000]), layout("part"))
     assert np.bincount(files.partition).tolist() == [3, 9]
     every = Compare("few", "=", 1)
     found = costs([query(every, np.array([True, True])), query(every, np.array([False, True]))], files)
     assert found.files.tolist() == [12, 9]
-    assert found.bytes.tolist() == pytest.approx([12_000, 9_000])
+    assert found.bytes.tolist() == pytest.approx([12_000, 9_000], abs=9)
 
 
 def test_rows_are_sorted_by_partition_once() -> None:
-    sample = KeySample({"few": pa.array([1, 2, 3, 4])}, np.array([2, 0, 2, 0], np.int32))
-    assert [rows.tolist() for rows in rank_sample(sample, {}, 4).partitions] == [[1, 3], [], [0, 2], []]
+    drawn = drawn_of({"few": pa.array([1, 2, 3, 4])}, [1] * 4, partition=np.array([2, 0, 2, 0]), rows=[2, 1, 2, 1])
+    of_part = {p: drawn.rows[slice(*drawn.starts[k : k + 2])].tolist() for k, p in enumerate(drawn.partition.tolist())}
+    assert of_part == {0: [1, 3], 1: [], 2: [0, 2], 3: []}
 
 
 def test_a_partition_that_the_sample_missed_is_opened_by_all() -> None:
-    target = Target(np.array([4_000, 10]), np.array([4_000, 100]), np.array([4, 2]))
-    sample = KeySample(DATA, np.zeros(4_000, np.int32))
-    files, _ = simulate(sample, rank_sample(sample, {}, len(target.files)), layout("part"), target)
+    files = new_files(drawn_of(DATA, [4, 2], rows=[4_000, 10], size=[4_000, 100]), layout("part"))
     found = costs([query(Compare("part", "=", -5), np.ones(2, bool))], files)
     assert found.files.tolist() == [2]
     assert found.bytes.tolist() == pytest.approx([100])
@@ -131,11 +128,8 @@ def test_a_partition_that_the_sample_missed_is_opened_by_all() -> None:
 
 def test_a_heavy_key_is_spread_only_with_noise() -> None:
     data = {"few": pa.array([1] * 800 + list(range(2, 202)))}
-    target = Target(np.array([1_000]), np.array([1_000]), np.array([10]))
-    sample = KeySample(data, np.zeros(1_000, np.int32))
-    ranks = rank_sample(sample, {}, len(target.files))
-    plain, _ = simulate(sample, ranks, layout("few"), target)
-    noisy, _ = simulate(sample, ranks, make_layout("few", noise=True, target_size=1000), target)
+    drawn = drawn_of(data, [10])
+    plain, noisy = (new_files(drawn, made) for made in (layout("few"), make_layout("few", noise=True)))
     asked = [query(Compare("few", "=", 1))]
     assert costs(asked, plain).files.tolist() == [1]
     assert costs(asked, noisy).files.tolist() == [8]
@@ -143,12 +137,10 @@ def test_a_heavy_key_is_spread_only_with_noise() -> None:
 
 def test_text_bounds_are_cut_as_the_format_cuts_them() -> None:
     names = [f"a-long-common-prefix-{n:03}" for n in range(100)]
-    sample = KeySample({"s": pa.array(names)}, np.zeros(100, np.int32))
-    target = Target(np.array([100]), np.array([100]), np.array([10]))
     asked = [query(Compare("s", "=", names[55]))]
     for length, opened in ((None, 1), (30, 1), (16, 10), (22, 10), (23, 2)):
         cut = {} if length is None else {"s": length}
-        files, _ = simulate(sample, rank_sample(sample, cut, len(target.files)), layout("s"), target)
+        files = new_files(drawn_of({"s": pa.array(names)}, [10], lengths=cut), layout("s"))
         found = costs(asked, files).files[0]
         # 23 characters leave "...-05": the file before may end with that prefix too
         assert found in ((opened,) if length != 23 else (1, 2)), length
@@ -157,27 +149,23 @@ def test_text_bounds_are_cut_as_the_format_cuts_them() -> None:
 
 def test_the_floor_is_what_the_matching_rows_fill() -> None:
     data = {"a": pa.array(range(1_000))}
-    sample = KeySample(data, np.zeros(1_000, np.int32))
-    target = Target(np.array([1_000]), np.array([5_000]), np.array([10]))
     asked = [query(p) for p in (Compare("a", "<", 250), Compare("a", "=", 3), Compare("a", "=", -1))]
-    found = lowest(asked, sample, target)
+    found = lowest(asked, drawn_of(data, [10], size=[5_000]))
     assert found.files.tolist() == pytest.approx([2.5, 1, 1])
     assert found.bytes.tolist() == pytest.approx([1_250, 500, 500])
 
 
 def test_no_layout_goes_below_the_floor() -> None:
-    sample = KeySample(DATA, np.zeros(4_000, np.int32))
-    target = Target(np.array([4_000]), np.array([40_000]), np.array([20]))
+    drawn = drawn_of(DATA, [20])
     asked = [query(p) for p in QUERIES]
-    least = lowest(asked, sample, target).files
+    least = lowest(asked, drawn).files
     for names in (("ship",), ("mode", "ship"), ("few", "part")):
-        files, _ = simulate(sample, rank_sample(sample, {}, len(target.files)), layout(*names), target)
+        files = new_files(drawn, layout(*names))
         assert (costs(asked, files).files >= np.floor(least)).all()
 
 
 def test_matching_rows_of_the_floor_are_those_of_sql() -> None:
-    sample = KeySample(DATA, np.zeros(4_000, np.int32))
-    target = Target(np.array([4_000]), np.array([4_000]), np.array([4_000]))
+    drawn = drawn_of(DATA, [4_000])
     for predicate in QUERIES:
         expected = matching_rows(predicate, DATA).sum()
-        assert lowest([query(predicate)], sample, target).files[0] == pytest.approx(expected)
+        assert lowest([query(predicate)], drawn).files[0] == pytest.approx(expected)

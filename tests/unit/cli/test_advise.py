@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from support.projects import Cli, write_project
+from unit.advisor.tables import sample_of
 
 from zlayout.advisor import spark_sample
-from zlayout.advisor.model import KeySample
 from zlayout.cli.main import run
 from zlayout.session.files import write_atomically
 
@@ -62,9 +62,9 @@ def drawn(tmp_path: Path, orders: Path, monkeypatch: pytest.MonkeyPatch) -> Draw
         columns, rows, seed = arguments[4:]
         asked.append((tuple(columns), rows, seed))
         data = DeltaTable(str(table)).to_pyarrow_table(columns=list(columns))
-        data = data.take(np.random.default_rng(seed).permutation(len(data))[:rows])
-        keys = {name: data[name].combine_chunks() for name in columns}
-        return KeySample(keys, np.zeros(len(data), np.int32), seed)
+        order = np.random.default_rng(seed).permutation(len(data))[:rows]
+        keys = {name: data[name].combine_chunks().take(pa.array(order)) for name in columns}
+        return sample_of(keys, np.zeros(len(order)), seed, len(data))
 
     monkeypatch.setattr(spark_sample, "draw_sample", draw)
     return asked

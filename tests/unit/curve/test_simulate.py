@@ -37,7 +37,7 @@ def test_limits_are_the_ordinals_of_all_possible_rows(curve: str, noise: bool, f
     leaf = built.leaves(rows)
     begin, spread = built.tree.file[leaf], built.tree.spread[leaf]
     assert (spread.max() > 1) == (noise and files == 12)
-    found = file_limits(built, ranked)
+    found = file_limits(built, [r.distinct for r in ranked])
     assert found.shape == (2, 2, built.files)
     for file, (column, name) in product(range(built.files), enumerate(keys)):
         mine = ordinals[name][(begin <= file) & (file < begin + spread) & (ordinals[name] >= 0)]
@@ -47,10 +47,10 @@ def test_limits_are_the_ordinals_of_all_possible_rows(curve: str, noise: bool, f
 
 def test_bounds_are_those_of_the_sampled_rows() -> None:
     ranked = rank(pa.array([5, 3, None, 9, None, None, 7]))
-    found = simulated_bounds(ranked, np.array([0, 0, 0, 1, 1, 2, 1], np.int32), 4, unknown=1)
+    found = simulated_bounds(ranked, np.array([0, 0, 0, 1, 1, 2, 1], np.int32), 5)
     assert found.lower.to_pylist() == [3, 7, None, None, None]
     assert found.upper.to_pylist() == [5, 9, None, None, None]
-    assert found.null_count.tolist() == [1, 1, 1, 0, -1]
+    assert found.null_count.tolist() == [1, 1, 1, 0, 0]
     assert not found.truncated.any()
 
 
@@ -72,7 +72,7 @@ def test_bounds_of_few_rows_are_extended_within_the_limits(
 ) -> None:
     ranked = rank(pa.array([*rows, *range(100)]))
     file = np.array([0] * len(rows) + [1] * 100, np.int32)
-    found = simulated_bounds(ranked, file, 2, 1, limits=np.array([[limits[0], 0], [limits[1], 99]]))
+    found = simulated_bounds(ranked, file, 3, limits=np.array([[limits[0], 0, 0], [limits[1], 99, 99]]))
     assert (found.lower.to_pylist(), found.upper.to_pylist()) == ([expected[0], 0, None], [expected[1], 99, None])
 
 
@@ -85,6 +85,6 @@ def test_bounds_of_few_rows_are_extended_within_the_limits(
     ],
 )
 def test_text_bounds_are_truncated_outwards(values: list[str], lower: list[str], upper: list[str]) -> None:
-    found = simulated_bounds(rank(pa.array(values)), np.array([0, 0, 1, 1], np.int32), 2, 1, bound_length=3)
+    found = simulated_bounds(rank(pa.array(values)), np.array([0, 0, 1, 1], np.int32), 3, bound_length=3)
     assert (found.lower.to_pylist(), found.upper.to_pylist()) == ([*lower, None], [*upper, None])
     assert found.truncated.tolist() == [len(high) > 3 for high in upper] + [False]

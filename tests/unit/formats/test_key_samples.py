@@ -23,7 +23,7 @@ from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.iceberg.backend import IcebergBackend
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
-from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.key_sample import KeySample
 from zlayout.table.state import TableState
 
 PLACE = Location("zlayout.yaml")
@@ -51,12 +51,12 @@ def delta(tmp_path: Path) -> DeltaBackend:
 
 def sample(
     backend: DeltaBackend | IcebergBackend, *columns: str, max_bytes: int = 2**24, seed: int = 1
-) -> tuple[TableState, RowGroupSample]:
+) -> tuple[TableState, KeySample]:
     state = backend.observe(NAME, columns)
     return state, backend.sample_keys(NAME, state, np.arange(len(state.files)), columns, max_bytes, seed)
 
 
-def matches(state: TableState, found: RowGroupSample, *columns: str) -> None:
+def matches(state: TableState, found: KeySample, *columns: str) -> None:
     """Assert that every sampled row is a row of the table, and lies within the bounds of its file."""
     rows = {tuple(row[c] for c in ("id", *columns)) for row in ROWS.to_pylist()}
     keys = [found.keys[c].to_pylist() for c in ("id", *columns)]

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.builders import make_bounds, make_file_table, make_group, make_layout
+from support.builders import make_bounds, make_file_table, make_layout
 from unit.planner.plans import KIND
 
-from zlayout.planner.simulation import Column, Rewrite, errors_of, simulate
-from zlayout.table.key_sample import RowGroups, RowGroupSample
-from zlayout.table.state import Partition, PartitionField
+from zlayout.planner.simulation import Rewrite, errors_of, simulate
+from zlayout.table.key_sample import KeySample, RowGroups
+from zlayout.table.state import Column, Partition, PartitionField
 
 FIELD = PartitionField("p")
 ROWS = 400  # of each sampled file
@@ -36,7 +36,7 @@ def rewrite_of(targets: Sequence[int], row_groups: Sequence[int], kept: int = 0)
     random = np.random.default_rng(5)
     width = np.repeat([10**6 // 1000**n for n in range(len(row_groups))], ROWS)
     nothing = np.zeros(0, np.int64)
-    sample = RowGroupSample(
+    sample = KeySample(
         keys={name: pa.array(random.integers(0, 10**6, len(width)) % width) for name in "ab"},
         file=np.repeat(np.array(row_groups, np.int64), ROWS),
         row_group=np.repeat(np.arange(len(row_groups)), ROWS),
@@ -50,9 +50,9 @@ def rewrite_of(targets: Sequence[int], row_groups: Sequence[int], kept: int = 0)
     return Rewrite(
         make_layout("a", "b"),
         files,
-        tuple(make_group(f"g{n}", files.take(np.array([n])), target) for n, target in enumerate(targets)),
         np.array([*range(len(targets)), *[-1] * kept], np.int64),
-        tuple(Column(name, None, bounded=True) for name in "ab"),
+        np.array(targets, np.int64),
+        tuple(Column(name, KIND, orderable=True) for name in "ab"),
         (FIELD,),
         sample,
     )

@@ -12,7 +12,6 @@ import pytest
 from support.builders import make_layout, make_spec
 from unit.planner.plans import DELTA, File, state
 
-from zlayout.advisor.study import rewrite_target
 from zlayout.planner.actions import Reason
 from zlayout.planner.decayed import measured_groups
 from zlayout.planner.diff import decide
@@ -21,10 +20,11 @@ from zlayout.planner.forecast import measure
 from zlayout.planner.moves import arriving_files
 from zlayout.planner.packing import gains
 from zlayout.planner.selection import Group
-from zlayout.planner.simulation import Column, Rewrite, simulate
+from zlayout.planner.simulation import Rewrite, simulate, targets_of
 from zlayout.planner.work import PlanOptions
-from zlayout.table.key_sample import RowGroups, RowGroupSample
+from zlayout.table.key_sample import KeySample, RowGroups
 from zlayout.table.metrics import size_histogram
+from zlayout.table.state import Column
 
 MIB = 1 << 20
 TARGET = 64 * MIB
@@ -52,7 +52,7 @@ STATED: dict[str, Callable[[], int]] = {
     "moves": lambda: len(
         arriving_files(SPEC, STATE.files, [WHOLE], np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1))[0]
     ),
-    "advice": lambda: int(rewrite_target(STATE, TARGET).files[0]),
+    "advice": lambda: int(targets_of(STATE.files, TARGET)[0]),
     "budget": lambda: decide(SPEC, STATE, DELTA, (), PlanOptions(max_rewrite_bytes=1)).plan.left_over.columns[0].high,  # type: ignore[union-attr]
 }
 
@@ -64,7 +64,7 @@ def test_everything_that_states_the_number_of_new_files_agrees(place: str) -> No
 
 def test_a_simulation_writes_one_file_of_the_live_bytes() -> None:
     nothing, values = np.zeros(0, np.int64), pa.array(np.arange(1000))
-    sample = RowGroupSample(
+    sample = KeySample(
         keys={"a": values},
         file=np.repeat(np.arange(2), 500),
         row_group=np.repeat(np.arange(2), 500),
@@ -75,9 +75,9 @@ def test_a_simulation_writes_one_file_of_the_live_bytes() -> None:
         complete=False,
         footers=RowGroups(nothing, nothing, nothing, {}),
     )
-    groups = decide(SPEC, STATE, DELTA).groups
-    column = Column("a", None, bounded=True)
-    rewrite = Rewrite(SPEC.layout, STATE.files, groups, np.zeros(2, np.int64), (column,), (), sample)
+    targets = np.array([group.target_files for group in decide(SPEC, STATE, DELTA).groups])
+    column = Column("a", pa.int64(), orderable=True)
+    rewrite = Rewrite(SPEC.layout, STATE.files, np.zeros(2, np.int64), targets, (column,), (), sample)
     found = simulate(rewrite, rewrite.weights)
     assert found.files == 1
     assert found.bytes_read.tolist() == pytest.approx([LIVE])

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.advisor.tables import bounds_of, holds, matching_rows
 
-from zlayout.advisor.costs import point_files
-from zlayout.advisor.model import KeySample
+from zlayout.advisor.costs import points
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate
 from zlayout.predicate.prune import may_match
 from zlayout.workload.event_log import pushed_filters
@@ -44,8 +43,7 @@ def test_a_file_with_a_matching_row_stays_and_single_rows_are_decided_exactly(
 ) -> None:
     data = {"a": pa.array([r[0] for r in rows], pa.int64()), "b": pa.array([r[1] for r in rows], pa.int64())}
     match = matching_rows(predicate, data)
-    points = point_files(KeySample(data, np.zeros(len(rows), np.int32)))
-    assert may_match(predicate, points.bounds, points.rows).tolist() == match.tolist()
+    assert may_match(predicate, points(data), np.ones(len(rows), np.int64)).tolist() == match.tolist()
     file = np.array([r[2] for r in rows])
     stays = may_match(predicate, {c: bounds_of(v, file, 5) for c, v in data.items()}, np.bincount(file, minlength=5))
     assert stays[np.unique(file[match])].all()
@@ -67,9 +65,9 @@ def test_one_comparison_rules_out_all_that_its_bounds_can(
 
 def test_a_list_of_no_values_matches_nothing() -> None:
     values = pa.array([1, None], pa.int64())
-    points = point_files(KeySample({"c": values}, np.zeros(2, np.int32)))
-    assert may_match(In("c", ()), points.bounds, points.rows).tolist() == [False, False]
-    assert may_match(Not(In("c", ())), points.bounds, points.rows).tolist() == [True, True]
+    bounds, rows = points({"c": values}), np.ones(2, np.int64)
+    assert may_match(In("c", ()), bounds, rows).tolist() == [False, False]
+    assert may_match(Not(In("c", ())), bounds, rows).tolist() == [True, True]
 
 
 def test_nulls_differ_from_what_they_are_compared_with_null_safely() -> None:
@@ -117,8 +115,7 @@ CASES = [
 
 @pytest.mark.parametrize(("values", "predicate", "expected"), CASES)
 def test_literals_compare_as_in_spark(values: pa.Array, predicate: Predicate, expected: bool) -> None:
-    points = point_files(KeySample({"c": values}, np.zeros(2, np.int32)))
-    assert may_match(predicate, points.bounds, points.rows)[0] == expected
+    assert may_match(predicate, points({"c": values}), np.ones(2, np.int64))[0] == expected
 
 
 def test_a_column_without_bounds_and_a_cut_bound_rule_nothing_out() -> None:

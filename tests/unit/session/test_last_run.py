@@ -12,7 +12,7 @@ from support.memory_format.store import MemoryCatalog, MemoryTable
 from support.runs import plan_and_apply
 
 from zlayout.formats.base import Progress, Stage
-from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.key_sample import KeySample
 
 
 def test_a_run_stores_the_forecast_of_its_sample_and_what_it_measured() -> None:
@@ -40,7 +40,7 @@ def test_rows_are_sampled_while_the_table_is_rewritten() -> None:
     backend = MemoryBackend(MemoryCatalog({"db.t": table}))
     rewriting, sample = Event(), backend.sample_keys
 
-    def sample_late(*arguments: Any) -> RowGroupSample:
+    def sample_late(*arguments: Any) -> KeySample:
         found = sample(*arguments)
         assert rewriting.wait(20)
         return found

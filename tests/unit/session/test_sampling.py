@@ -20,7 +20,7 @@ from zlayout.report.text import render
 from zlayout.session.plan import plan_table, plan_tables
 from zlayout.session.sampling import SAMPLE_BYTES, begin_predictions, sampled
 from zlayout.spec.model import LayoutSpec, TableName
-from zlayout.table.key_sample import NotParquetError, RowGroupSample
+from zlayout.table.key_sample import KeySample, NotParquetError
 
 ROWS = 30_000
 NAME = TableName("lake", ("db",), "t")
@@ -197,7 +197,7 @@ def test_a_failure_to_sample_is_a_warning() -> None:
     table = Table(SHAPES["uniform"])
     planned = table.plan()
 
-    def fail(*_: object) -> RowGroupSample:
+    def fail(*_: object) -> KeySample:
         raise OSError("no access")
 
     table.backend.sample_keys = fail  # type: ignore[method-assign]
@@ -212,7 +212,7 @@ def test_files_without_row_groups_are_a_warning_that_asks_for_nothing() -> None:
     table = Table(SHAPES["uniform"])
     planned = table.plan()
 
-    def fail(*_: object) -> RowGroupSample:
+    def fail(*_: object) -> KeySample:
         raise NotParquetError("ORC")
 
     table.backend.sample_keys = fail  # type: ignore[method-assign]
@@ -306,7 +306,7 @@ def test_predictions_do_not_wait_for_files_that_do_not_answer() -> None:
     table = Table(SHAPES["uniform"])
     planned = table.plan()
 
-    def wait(*_: object) -> RowGroupSample:
+    def wait(*_: object) -> KeySample:
         Event().wait(2)
         raise OSError("late")
 
@@ -324,7 +324,7 @@ def test_predictions_survive_a_panic_of_the_reader() -> None:
     table = Table(SHAPES["uniform"])
     planned = table.plan()
 
-    def panic(*_: object) -> RowGroupSample:
+    def panic(*_: object) -> KeySample:
         raise PanicException
 
     table.backend.sample_keys = panic  # type: ignore[method-assign]

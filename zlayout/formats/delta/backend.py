@@ -43,7 +43,7 @@ from zlayout.spark.jvm import session_conf
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.client_options import deltalake_options, hadoop_conf
 from zlayout.spec.model import CatalogConfig, Layout, TableName
-from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.key_sample import KeySample
 from zlayout.table.outside import counted, find_outside
 from zlayout.table.state import Int64, PartitionField, TableState
 
@@ -120,7 +120,7 @@ class DeltaBackend:
 
     def sample_keys(
         self, table: TableName, state: TableState, chosen: Int64, columns: Sequence[str], max_bytes: int, seed: int
-    ) -> RowGroupSample:
+    ) -> KeySample:
         """See `zlayout.formats.base.Backend`. Raises Refused ZL242."""
         from zlayout.formats.delta.read.opening import sample_delta
 

@@ -46,7 +46,7 @@ from zlayout.spark.session import SparkRuntime
 from zlayout.spark.versions import numbers
 from zlayout.spec.model import CatalogConfig, Layout, TableName
 from zlayout.sql_text import quote_path
-from zlayout.table.key_sample import NotParquetError, RowGroupSample
+from zlayout.table.key_sample import KeySample, NotParquetError
 from zlayout.table.state import Int64, PartitionField, TableState
 
 DRAW_BITS = 31  # number of bits in the random number of a row
@@ -131,7 +131,7 @@ class IcebergBackend:
 
     def sample_keys(
         self, table: TableName, state: TableState, chosen: Int64, columns: Sequence[str], max_bytes: int, seed: int
-    ) -> RowGroupSample:
+    ) -> KeySample:
         """See `zlayout.formats.base.Backend`. Raises Refused ZL242; NotParquetError if a file is not Parquet."""
         from zlayout.formats.row_groups import KeyFiles, by_field_id, sample_row_groups
 

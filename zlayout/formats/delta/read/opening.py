@@ -44,7 +44,7 @@ from zlayout.formats.delta.read.log import (
 )
 from zlayout.formats.delta.read.schema import leaves
 from zlayout.formats.row_groups import KeyFiles, by_name, sample_row_groups
-from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.key_sample import KeySample
 from zlayout.table.state import Int64, TableState
 
 
@@ -218,7 +218,7 @@ def sample_delta(
     max_bytes: int,
     seed: int,
     storage_options: Mapping[str, str],
-) -> RowGroupSample:
+) -> KeySample:
     """Sample key columns of the chosen files. The arguments are those of `zlayout.formats.base.Backend.sample_keys`."""
     options = dict(storage_options)
     with ExitStack() as stack:

@@ -1,0 +1,121 @@
+"""`advise` and `plan --sample` predict the same for the same layout, table and sample, on real tables."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from pyiceberg.catalog import load_catalog
+from pyiceberg.expressions import LessThan
+from support.projects import write_project
+
+import zlayout
+from zlayout.advisor import spark_sample
+from zlayout.advisor.model import Study
+from zlayout.planner.model import TablePlan
+from zlayout.session.sampling import SEED
+from zlayout.table.state import TableState
+
+ROWS, FILES = 24_000, 12
+LAYOUT = """\
+version: 1
+table: lake.db.orders
+zorder: {columns: [{name: part, weight: 2}, day, name]}
+files: {target_size: 1GiB}
+"""
+# The third query has a column that the layout does not order, the fourth a value that does not occur, and the fifth
+# needs bounds that are longer than writers keep.
+QUERIES = """\
+-- weight: 3
+select * from orders where part = 777;
+-- weight: 1
+select * from orders where day between 10 and 19 and id > 100;
+select * from orders where id = 4711;
+select * from orders where part = 50001;
+select * from orders where name >= 'a-prefix-of-more-than-thirty-two-characters-3';
+select * from orders where some is null;
+"""
+
+
+def rows_of(seed: int = 0) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    part, day = rng.integers(0, 5_000, ROWS), rng.integers(0, 365, ROWS)
+    name = [f"a-prefix-of-more-than-thirty-two-characters-{v % 50:02}" for v in part.tolist()]
+    some = pa.array(rng.integers(0, 9, ROWS), mask=day < 40)
+    region = pa.array(["east", "north", "west"]).take(pa.array((rng.random(ROWS) * 1.7).astype(np.int64) + day // 300))
+    return pa.table(
+        {"id": np.arange(ROWS), "part": part, "day": day, "name": name, "some": some, "region": region.fill_null("x")}
+    )
+
+
+def delta(folder: Path, rows: pa.Table, *partition_by: str) -> None:
+    for at in range(FILES):
+        part = rows.slice(at * ROWS // FILES, ROWS // FILES)
+        write_deltalake(str(folder / "tables/db/orders"), part, mode="append", partition_by=list(partition_by) or None)
+
+
+def iceberg(folder: Path, rows: pa.Table, *partition_by: str) -> None:
+    project = folder / "zlayout.yaml"
+    ice = "{format: iceberg, type: sql, uri: 'sqlite:///cat.db', warehouse: ./ice}"
+    project.write_text(f"version: 1\ncatalogs:\n  lake: {ice}\n")
+    (folder / "ice").mkdir()
+    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{folder}/cat.db", warehouse=f"file://{folder}/ice")
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.orders", rows.schema)
+    for column in partition_by:
+        with table.update_spec() as update:
+            update.add_identity(column)
+    for at in range(FILES):
+        table.append(rows.slice(at * ROWS // FILES, ROWS // FILES))
+    table.delete(LessThan("id", 10))
+
+
+FORMATS = {"delta": delta, "iceberg": iceberg}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    write_project(tmp_path, monkeypatch, LAYOUT)
+    (tmp_path / "workloads").mkdir()
+    (tmp_path / "workloads" / "orders.sql").write_text(QUERIES)
+    return tmp_path
+
+
+def both(monkeypatch: pytest.MonkeyPatch, files: int, max_bytes: int = 2**24) -> tuple[TablePlan, Study]:
+    """The plan and the advice from the same sample, for a layout of about this number of files."""
+    monkeypatch.setattr("zlayout.session.plan.SAMPLE_BYTES", max_bytes)
+    size = zlayout.plan(zlayout.load_project(), sample=False).tables[0].rewrite_bytes
+    path = Path("layouts/orders.yaml")
+    path.write_text(path.read_text().replace("1GiB", str(size // files)))
+    plan = zlayout.plan(zlayout.load_project(), sample=True)
+
+    def draw(_runtime: Any, catalog: Any, table: Any, state: TableState, columns: Any, _rows: int, _seed: int) -> Any:
+        backend = zlayout.formats.registry.backend_for(catalog, None)
+        return backend.sample_keys(table, state, np.arange(len(state.files)), columns, max_bytes, SEED)
+
+    monkeypatch.setattr(spark_sample, "draw_sample", draw)
+    found = zlayout.advise(zlayout.load_project(), "lake.db.orders", ())
+    return plan.tables[0], found
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(
+    ("files", "max_bytes", "keys"),
+    [(24, 2**24, ()), (24, 2**24, ("region",)), (5, 2**24, ()), (24, 90_000, ())],
+)
+def test_advise_and_plan_predict_the_same(
+    format: str, files: int, max_bytes: int, keys: tuple[str, ...], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FORMATS[format](project, rows_of(), *keys)
+    plan, study = both(monkeypatch, files, max_bytes)
+    declared, planned = study.declared, plan.workload
+    assert plan.files_after.predicted == declared.files
+    if max_bytes == 2**24:  # else the plan has another sample for these numbers
+        assert {c.column: c.predicted for c in plan.columns} == pytest.approx(declared.touched)
+    assert planned.predicted.files == pytest.approx(declared.costs.mean_files)
+    assert planned.predicted.bytes == pytest.approx(declared.costs.mean_bytes, abs=1)
+    assert planned.floor.files == pytest.approx(study.floor.mean_files)
+    if planned.better is not None:
+        assert planned.better.declared == planned.predicted
