@@ -138,8 +138,7 @@ def open_case(bench: Bench, format: str) -> Case:
     columns = tuple(dict.fromkeys([*used, *by_hand]))
     state = backend.observe(name, columns)
     queries = in_partitions(queries_on(workload, called, state).queries, state)
-    catalog = bench.project.catalogs[name.catalog]
-    sample = draw_sample(bench.runtime, catalog, name, state, columns, 2_000 * bench.files, 0)
+    sample = draw_sample(backend, name, state, columns, 2_000 * bench.files, 0)
     return Case(format, bench, workload, state, queries, sample)
 
 

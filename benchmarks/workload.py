@@ -156,7 +156,7 @@ def open_case(case: Case, bench: Bench, format: str) -> Asked:
     used = tuple(dict.fromkeys(name for half in halves for name in column_shares(half)))
     state = backend.observe(name, used)
     choosing, measured = (in_partitions(half, state) for half in halves)
-    sample = draw_sample(bench.runtime, bench.project.catalogs[name.catalog], name, state, used, 2_000 * bench.files, 0)
+    sample = draw_sample(backend, name, state, used, 2_000 * bench.files, 0)
     base = Layout((), "kd", 1000, False, target_size(bench, format), True, "zlayout")
     spec = LayoutSpec(name, base, Location("benchmark"))
     return Asked(bench, format, state, choosing, measured, rewrite_of_table(spec, state, used, sample, bench.files))

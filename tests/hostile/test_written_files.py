@@ -40,7 +40,7 @@ def canary(project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch:
     """A file outside of the project in the current folder, which in the end has its content."""
 
     def draw(*arguments: Any) -> KeySample:
-        keys = {name: pa.array(range(100), pa.int64()) for name in arguments[4]}
+        keys = {name: pa.array(range(100), pa.int64()) for name in arguments[3]}
         return sample_of(keys, np.zeros(100), 1)
 
     monkeypatch.setattr(spark_sample, "draw_sample", draw)

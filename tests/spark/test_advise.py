@@ -61,8 +61,7 @@ def observe(arena: SparkArena) -> TableState:
 
 
 def sample_of(arena: SparkArena, state: TableState, rows: int, seed: int = 0) -> KeySample:
-    catalog = arena.project.catalogs[arena.table.catalog]
-    return draw_sample(arena.runtime, catalog, arena.table, state, COLUMNS, rows, seed)
+    return draw_sample(arena.backend, arena.table, state, COLUMNS, rows, seed)
 
 
 def base_layout(state: TableState) -> Layout:

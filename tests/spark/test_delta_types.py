@@ -155,7 +155,7 @@ def test_a_sample_of_a_table_with_a_column_named_as_the_metadata(table: DeltaSub
     select = f"select {columns} from range(0, 400, 1, 4)"
     table.sql(f"create table {table} using delta partitioned by (p) {properties} as {select}")
     before, state = table.rows("a, b, _metadata, p"), table.observe("a", "b")
-    sample = draw_sample(table.runtime, table.catalog, table.name, state, ["a"], 400, 1)
+    sample = draw_sample(table.backend, table.name, state, ["a"], 400, 1)
     keys = sample.keys["a"].to_numpy()
     in_partition = {
         p.values[0]: set((keys[state.files.partition[sample.file] == at] % 2).tolist())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,6 @@ from zlayout.advisor.model import (
     Choice,
     Costs,
     Coverage,
-    QueryPredicates,
     TableQuery,
     TableWorkload,
     Use,
@@ -93,7 +93,7 @@ def queries_on(workload: Workload, table: TableName, state: TableState) -> Table
         if query in doubtful and len(predicates) < len(own):
             unknown.append(query)
         if predicates:
-            found.append(QueryPredicates(query, tuple(predicates)))
+            found.append(TableQuery(query, tuple(predicates)))
     unread = dict.fromkeys((q for q in workload.unread if _mentions(q.text, table)), Use.UNREAD)
     unused += [u for u in workload.unused if u.query in unread]
     coverage = Coverage.of(uses | unread)
@@ -152,7 +152,7 @@ def _leaf(found: Leaf, column: Column | None) -> tuple[Leaf, Reason | None]:
     return leaf, None if all(comparable(v, column.type) for v in values) else Reason.NOT_COMPARABLE
 
 
-def in_partitions(queries: Sequence[QueryPredicates], state: TableState) -> tuple[TableQuery, ...]:
+def in_partitions(queries: Sequence[TableQuery], state: TableState) -> tuple[TableQuery, ...]:
     """Prune the partitions of a table for each query, by their partition values and by the bounds of their files."""
     dates = frozenset(c.name for c in state.columns if pa.types.is_date(c.type))
     partitions = known(state.files.partitions, dates)
@@ -164,10 +164,10 @@ def in_partitions(queries: Sequence[QueryPredicates], state: TableState) -> tupl
         return by_value & (np.bincount(files.partition[opened], minlength=len(by_value)) > 0)
 
     found = {predicate: possible(predicate) for query in queries for predicate in query.predicates}
-    return tuple(TableQuery(q.query, q.predicates, tuple(found[p] for p in q.predicates)) for q in queries)
+    return tuple(replace(q, partitions=tuple(found[p] for p in q.predicates)) for q in queries)
 
 
-def column_shares(queries: Sequence[QueryPredicates]) -> dict[str, float]:
+def column_shares(queries: Sequence[TableQuery]) -> dict[str, float]:
     """Return for each column the share of the weight of the queries that have a condition on it, the largest first."""
     total = sum(q.weight for q in queries)
     shares: dict[str, float] = {}

@@ -33,21 +33,6 @@ from zlayout.table.state import ColumnBounds, Int64
 
 
 @dataclass(frozen=True, slots=True)
-class BestCut:
-    """The best cut of one part.
-
-    Attributes:
-        cut: The index of the cut among the candidates.
-        gain: The number of sampled rows that the queries no longer read, each times the weight of the query.
-        left_files: The number of files on the left side.
-    """
-
-    cut: int
-    gain: float
-    left_files: int
-
-
-@dataclass(frozen=True, slots=True)
 class CutGains:
     """The candidates and the queries, from which the best cut of each part is found.
 
@@ -65,7 +50,7 @@ class CutGains:
     predicates: Sequence[Predicate]
     weights: Float64
 
-    def best(self, ordinals: Int64, files: int, partition: int, file_rows: float) -> BestCut | None:
+    def best(self, ordinals: Int64, files: int, partition: int, file_rows: float) -> tuple[int, float, int] | None:
         """Return the cut after which the queries read the fewest rows of a part.
 
         Args:
@@ -75,7 +60,9 @@ class CutGains:
             file_rows: The number of sampled rows of an average file.
 
         Returns:
-            The cut; None if no cut leaves enough rows for whole files on both sides.
+            The index of the cut among the candidates; its gain, the number of sampled rows that the queries no longer
+            read, each times the weight of the query; and the number of files on the left side. None if no cut leaves
+            enough rows for whole files on both sides.
         """
         count = ordinals.shape[1]
         none = np.zeros(0, np.int64)
@@ -100,7 +87,7 @@ class CutGains:
         read = self.weights[:, partition] @ (self._hits(np.concatenate(boxes), size) * size)
         gain = read[0] - (read[1::2] + read[2::2])
         best = int(np.argmax(np.round(gain, 6)))
-        return BestCut(int(number[best]), float(gain[best]), int(np.concatenate(sides)[best]))
+        return int(number[best]), float(gain[best]), int(np.concatenate(sides)[best])
 
     def _hits(self, boxes: Int64, rows: Int64) -> Bools:
         """Return whether each box may contain matching rows, bool[predicates, boxes]. rows: those of each box."""
@@ -279,11 +266,12 @@ def propose(queries: Sequence[TableQuery], drawn: Drawn, deadline: float = float
     while parts and time.monotonic() < deadline:
         rows, files, partition, file_rows = parts.pop()
         found = search.best(ordinals[:, rows], files, partition, file_rows)
-        if found is None or found.gain < min_gain:
+        if found is None or found[1] < min_gain:
             continue
-        gains[found.cut] = max(gains.get(found.cut, 0.0), found.gain)
-        is_left = ordinals[cuts.column[found.cut], rows] < cuts.threshold[found.cut]
-        for side, number in ((rows[is_left], found.left_files), (rows[~is_left], files - found.left_files)):
+        cut, gain, left_files = found
+        gains[cut] = max(gains.get(cut, 0.0), gain)
+        is_left = ordinals[cuts.column[cut], rows] < cuts.threshold[cut]
+        for side, number in ((rows[is_left], left_files), (rows[~is_left], files - left_files)):
             if number > 1:
                 parts.append((side, number, partition, file_rows))
     return tuple(usable[number] for number in sorted(gains, key=lambda number: (-gains[number], number))[:MAX_CUTS])

@@ -20,11 +20,17 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class QueryPredicates:
-    """One query, and its predicates on the table: one for each scan that has a predicate."""
+class TableQuery:
+    """One query, and its predicates on the table: one for each scan that has a predicate.
+
+    Attributes:
+        partitions: bool[P] for each predicate, whether the present files of a partition may have matching rows; empty
+            before `in_partitions`.
+    """
 
     query: Query
     predicates: tuple[Predicate, ...]
+    partitions: tuple[Bools, ...] = ()
 
     @property
     def location(self) -> str:
@@ -86,22 +92,11 @@ class TableWorkload:
             condition and a scan without any other condition. By another scan, such a query can be in `queries` too.
     """
 
-    queries: tuple[QueryPredicates, ...]
+    queries: tuple[TableQuery, ...]
     coverage: Coverage
     unused: tuple[Unused, ...] = ()
     inverted: tuple[Inverted, ...] = ()
     unknown: tuple[Query, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TableQuery(QueryPredicates):
-    """One query with its predicates, and the partitions that pruning does not exclude.
-
-    Attributes:
-        partitions: bool[P] for each predicate, whether the present files of a partition may have matching rows.
-    """
-
-    partitions: tuple[Bools, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from zlayout.advisor.compare import zorder_line
 from zlayout.advisor.costs import column_shares, lowest, measure
-from zlayout.advisor.model import Choice, Costs, QueryPredicates, TableQuery
+from zlayout.advisor.model import Choice, Costs, TableQuery
 from zlayout.advisor.study import Question, study
 from zlayout.errors import SpecError
 from zlayout.planner.bounds import worth_longer, written_columns
@@ -193,7 +193,7 @@ def floor(queries: Sequence[TableQuery], rewrite: Rewrite, highest: QueryCost) -
     return QueryCost(min(found.files, highest.files), min(found.bytes, highest.bytes))
 
 
-def executions_per_day(queries: Sequence[QueryPredicates]) -> float | None:
+def executions_per_day(queries: Sequence[TableQuery]) -> float | None:
     """Return the number of executions of all queries in a day; None if the days of a query are unknown."""
     days = [q.query.days for q in queries]
     return sum(q.weight / d for q, d in zip(queries, days, strict=True) if d) if all(days) else None

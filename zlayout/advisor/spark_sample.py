@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zlayout.formats.registry import backend_for
+from zlayout.formats.base import Backend
 from zlayout.spark.arrow import to_arrow
-from zlayout.spark.session import SparkRuntime, check_pyspark
-from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.spark.session import check_pyspark
+from zlayout.spec.model import TableName
 from zlayout.table.key_sample import KeySample, RowGroups
 from zlayout.table.state import PREFIX, TableState
 
@@ -22,13 +22,7 @@ MARGIN = 1.05
 
 
 def draw_sample(
-    runtime: SparkRuntime,
-    catalog: CatalogConfig,
-    table: TableName,
-    state: TableState,
-    columns: Sequence[str],
-    rows: int,
-    seed: int,
+    backend: Backend, table: TableName, state: TableState, columns: Sequence[str], rows: int, seed: int
 ) -> KeySample:
     """Draw rows of the observed version of a table, with the file of each row.
 
@@ -36,8 +30,7 @@ def draw_sample(
     same way, because not every Delta table provides the position of a row.
 
     Args:
-        runtime: The Spark runtime.
-        catalog: The catalog of the table.
+        backend: The backend of the table.
         table: The name of the table.
         state: The observed table.
         columns: The columns to draw.
@@ -57,7 +50,7 @@ def draw_sample(
     from zlayout.rewrite.rows import key_column
 
     with java_errors(f"{table}: drawing a sample", Failures()):
-        source = backend_for(catalog, runtime).sample_source(table, state, seed)
+        source = backend.sample_source(table, state, seed)
         known = int(state.files.live_rows.sum())
         share = min(1.0, MARGIN * rows / max(known, 1))
         wanted = {name: f"key{i}" for i, name in enumerate(columns)}

@@ -11,7 +11,7 @@ The result ranks groups. It does not determine which files are selected (docs/ad
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -25,11 +25,11 @@ from zlayout.planner.proposal import Worth
 from zlayout.planner.selection import Group
 from zlayout.predicate.coercion import arrow_aligned
 from zlayout.predicate.model import And, Compare, In, IsNull, Leaf, Not, Operator, Or, Predicate, Value, leaves
-from zlayout.predicate.prune import may_match
+from zlayout.predicate.prune import may_match, negated
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.metrics import estimate_in_partitions
 from zlayout.table.ranks import before, rank_bounds, segments_of
-from zlayout.table.state import ColumnBounds, FileTable, Int64
+from zlayout.table.state import ColumnBounds, FileTable, Int64, joined_bounds
 
 _COMPARE: dict[Operator, np.ufunc] = {
     "=": np.equal,
@@ -39,7 +39,6 @@ _COMPARE: dict[Operator, np.ufunc] = {
     ">": np.greater,
     ">=": np.greater_equal,
 }
-_OPPOSITE: dict[Operator, Operator] = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 def worth(
@@ -111,12 +110,9 @@ class _Axis:
         values, literals = _named(column, predicates, bounds.lower.type)
         extra = len(values) * partitions
         copies = literals.take(pa.array(np.repeat(np.arange(len(values)), partitions)))
-        extended = ColumnBounds(
-            pa.concat_arrays([_in_one(bounds.lower), copies]),
-            pa.concat_arrays([_in_one(bounds.upper), copies]),
-            np.concatenate((bounds.null_count, np.zeros(extra, np.int64))),
-            np.zeros(len(files) + extra, bool),
-        )
+        none = np.zeros(extra, np.int64)
+        extended = joined_bounds([bounds, ColumnBounds(copies, copies, none, none > 0)])
+        extended = replace(extended, truncated=np.zeros(len(files) + extra, bool))
         owner = np.concatenate((decayed.partition, np.tile(np.arange(partitions), len(values)))).astype(np.int32)
         ranked = rank_bounds(extended, np.concatenate((files.rows, np.ones(extra, np.int64))))
         segments = segments_of(ranked, owner, partitions)
@@ -139,7 +135,7 @@ class _Axis:
         Returns:
             float64[G].
         """
-        match = self._true(predicate, wanted=True)
+        match = self._true(predicate)
         if match.all():
             return np.ones(len(slices))
         in_order = match.T.ravel()
@@ -151,21 +147,20 @@ class _Axis:
         share = np.divide(matching, whole, out=np.zeros_like(whole), where=whole > 0)
         return np.where(hi < lo, 1.0, np.where(ranges > 0, np.minimum(share + ranges * slices, 1.0), 0.0))
 
-    def _true(self, predicate: Predicate, *, wanted: bool) -> Bools:
-        """Return where the predicate may be true (false, if not `wanted`) at each point and in each gap, bool[2, R]."""
+    def _true(self, predicate: Predicate) -> Bools:
+        """Return where the predicate may be true at each point and in each gap, bool[2, R]."""
         match predicate:
             case And(operands) | Or(operands):
-                join = np.logical_and if isinstance(predicate, And) is wanted else np.logical_or
-                found: Bools = reduce(join, (self._true(part, wanted=wanted) for part in operands))
+                join = np.logical_and if isinstance(predicate, And) else np.logical_or
+                found: Bools = reduce(join, map(self._true, operands))
                 return found
-            case Not(operand):
-                return self._true(operand, wanted=not wanted)
             case In(column, values):
-                equal = tuple(Compare(column, "=", value) for value in values)
-                return self._true(Or(equal), wanted=wanted)
+                return self._true(Or(tuple(Compare(column, "=", value) for value in values)))
             case Compare(column, operator, value) if column == self.column and value in self.named:
-                return self._compared(operator if wanted else _OPPOSITE[operator], self.named[value])
-            case Compare() | IsNull():
+                return self._compared(operator, self.named[value])
+            case Not(operand) if not isinstance(operand, IsNull):
+                return self._true(negated(operand))
+            case _:
                 return np.ones(self.rows.shape, bool)
 
     def _compared(self, operator: Operator, named: Int64) -> Bools:
@@ -200,10 +195,6 @@ def _values(leaf: Leaf) -> tuple[Value, ...]:
             return values
         case IsNull():
             return ()
-
-
-def _in_one(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
 def _between(values: Float64, lo: Int64, hi: Int64) -> Float64:

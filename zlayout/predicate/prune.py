@@ -38,7 +38,7 @@ def may_match(predicate: Predicate, bounds: Mapping[str, ColumnBounds], rows: In
         case Not(IsNull(column)):
             return ~_all_null(bounds[column], rows) if column in bounds else every
         case Not(operand):
-            return may_match(_negated(operand), bounds, rows)
+            return may_match(negated(operand), bounds, rows)
         case IsNull(column):
             return bounds[column].null_count != 0 if column in bounds else every
         case In(column, values):
@@ -49,13 +49,13 @@ def may_match(predicate: Predicate, bounds: Mapping[str, ColumnBounds], rows: In
             return _compare(bounds[column], operator, value) & ~_all_null(bounds[column], rows)
 
 
-def _negated(predicate: Predicate) -> Predicate:
+def negated(predicate: Predicate) -> Predicate:
     """The predicate that is true where this one is false, false where it is true, and null where it is null."""
     match predicate:
         case And(operands):
-            return Or(tuple(_negated(p) for p in operands))
+            return Or(tuple(negated(p) for p in operands))
         case Or(operands):
-            return And(tuple(_negated(p) for p in operands))
+            return And(tuple(negated(p) for p in operands))
         case Not(operand):
             return operand
         case In(column, values):

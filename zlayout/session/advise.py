@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zlayout.advisor.costs import column_shares, in_partitions
-from zlayout.advisor.model import QueryPredicates, Study
+from zlayout.advisor.model import Study, TableQuery
 from zlayout.advisor.query_costs import declared_layout, fitting, rewrite_of_table, searched
 from zlayout.advisor.study import Progress, Question, study, with_workload
 from zlayout.errors import Location, SpecError
@@ -27,7 +27,6 @@ from zlayout.spark.live import runtime_for
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.layouts import with_layout
 from zlayout.spec.model import CLUSTERING_CURVE, Layout, LayoutSpec, Project, TableName
-from zlayout.table.key_sample import KeySample
 from zlayout.table.state import TableState
 from zlayout.tuning import give_back_freed_memory
 from zlayout.workload import read_workload
@@ -154,7 +153,15 @@ def make_study(
     total = int(state.files.live_rows.sum())
     on_event(SampleStarted(str(name), min(rows, total), total, options.seed))
     sampled = tuple(dict.fromkeys((*columns, *columns_of_moves(state))))
-    sample = _sample(project, name, state, sampled, rows, options.seed, runtime)
+    from zlayout.advisor.spark_sample import draw_sample
+
+    give_back_freed_memory()  # the JVM of Spark needs the memory
+    with runtime:
+        sample = draw_sample(backend, name, state, sampled, rows, options.seed)
+        runtime.discard_log()
+    if not len(sample):
+        hint = "use a larger --sample-rows, or another --seed"
+        raise SpecError.of("ZL075", f"the sample of {name} is empty", hint=hint)
     cuts = options.search and curve is None and base.engine == "zlayout"
     question = Question(given, declared, base, options.search, curve, options.time_limit, cuts)
     rewrite = rewrite_of_table(spec, state, columns, sample, options.files)
@@ -162,34 +169,12 @@ def make_study(
     return with_workload(replace(found, notes=(*notes, *found.notes)), tuple(map(str, sources)), read, on_table)
 
 
-def _sample(
-    project: Project,
-    table: TableName,
-    state: TableState,
-    columns: Sequence[str],
-    rows: int,
-    seed: int,
-    runtime: SparkRuntime,
-) -> KeySample:
-    from zlayout.advisor.spark_sample import draw_sample
-
-    give_back_freed_memory()  # the JVM of Spark needs the memory
-    with runtime:
-        sample = draw_sample(runtime, project.catalogs[table.catalog], table, state, columns, rows, seed)
-        runtime.discard_log()
-    if not len(sample):
-        raise SpecError.of(
-            "ZL075", f"the sample of {table} is empty", hint="use a larger --sample-rows, or another --seed"
-        )
-    return sample
-
-
 def _empty_spec(name: TableName, state: TableState) -> LayoutSpec:
     layout = Layout((), "kd", 1000, False, target_size(state), True, "zlayout")
     return LayoutSpec(name, layout, Location(str(name)))
 
 
-def _columns(queries: Sequence[QueryPredicates], layouts: Sequence[Layout], state: TableState) -> tuple[str, ...]:
+def _columns(queries: Sequence[TableQuery], layouts: Sequence[Layout], state: TableState) -> tuple[str, ...]:
     given = [c.name for layout in layouts for c in layout.columns]
     filtered = list(column_shares(queries))[:MAX_SAMPLE_COLUMNS]
     partitioned = {f.source for f in state.partition_fields if f.transform == "identity"}

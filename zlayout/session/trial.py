@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zlayout.advisor.model import QueryPredicates, TableQuery
+from zlayout.advisor.model import TableQuery
 from zlayout.errors import Diagnostic, EngineError, Refused, SpecError, TableError, ZlayoutError
 from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for, trials_in
@@ -257,7 +257,7 @@ def queries_to_replay(expected: Expected, workload: Workload) -> tuple[PlannedQu
     )
 
 
-def replay(frame: DataFrame, queries: Iterable[QueryPredicates]) -> Sequence[Opened]:
+def replay(frame: DataFrame, queries: Iterable[TableQuery]) -> Sequence[Opened]:
     """Scan a table for each query. Equal scans are carried out once.
 
     Args:

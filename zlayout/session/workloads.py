@@ -16,7 +16,7 @@ import numpy as np
 
 from zlayout.advisor import query_costs
 from zlayout.advisor.costs import column_shares, costs, in_partitions, queries_on
-from zlayout.advisor.model import Costs, QueryPredicates, TableQuery, TableWorkload, Use
+from zlayout.advisor.model import Costs, TableQuery, TableWorkload, Use
 from zlayout.advisor.worth import worth
 from zlayout.errors import Diagnostic, SpecError, first_line
 from zlayout.formats.base import Backend
@@ -194,7 +194,7 @@ class TableQueries:
         return backend.sample_keys(spec.table, self.state, chosen, columns, max_bytes, SEED)
 
 
-def _bounds(spec: LayoutSpec, queries: Sequence[QueryPredicates]) -> tuple[str, ...]:
+def _bounds(spec: LayoutSpec, queries: Sequence[TableQuery]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*spec.column_names, *column_shares(queries))))
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from zlayout.advisor.model import QueryPredicates
+from zlayout.advisor.model import TableQuery
 from zlayout.advisor.query_costs import executions_per_day, payback
 from zlayout.planner.model import Payback, QueryCost, WorkloadForecast
 from zlayout.spec.model import Prices
@@ -37,8 +37,8 @@ def test_what_is_unknown_is_not_stated() -> None:
 
 
 def test_executions_per_day() -> None:
-    def query(weight: float, days: float | None) -> QueryPredicates:
-        return QueryPredicates(Query("", "w.sql:1", weight, days=days), ())
+    def query(weight: float, days: float | None) -> TableQuery:
+        return TableQuery(Query("", "w.sql:1", weight, days=days), ())
 
     assert executions_per_day([query(70, 7), query(3, 1)]) == pytest.approx(13)
     assert executions_per_day([query(70, 7), query(3, None)]) is None

@@ -91,8 +91,7 @@ def both(monkeypatch: pytest.MonkeyPatch, files: int, max_bytes: int = 2**24) ->
     path.write_text(path.read_text().replace("1GiB", str(size // files)))
     plan = zlayout.plan(zlayout.load_project(), sample=True)
 
-    def draw(_runtime: Any, catalog: Any, table: Any, state: TableState, columns: Any, _rows: int, _seed: int) -> Any:
-        backend = zlayout.formats.registry.backend_for(catalog, None)
+    def draw(backend: Any, table: Any, state: TableState, columns: Any, _rows: int, _seed: int) -> Any:
         return backend.sample_keys(table, state, np.arange(len(state.files)), columns, max_bytes, SEED)
 
     monkeypatch.setattr(spark_sample, "draw_sample", draw)

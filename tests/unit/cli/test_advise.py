@@ -59,7 +59,7 @@ def drawn(tmp_path: Path, orders: Path, monkeypatch: pytest.MonkeyPatch) -> Draw
     asked: Drawn = []
 
     def draw(*arguments):  # type: ignore[no-untyped-def]
-        columns, rows, seed = arguments[4:]
+        columns, rows, seed = arguments[3:]
         asked.append((tuple(columns), rows, seed))
         data = DeltaTable(str(table)).to_pyarrow_table(columns=list(columns))
         order = np.random.default_rng(seed).permutation(len(data))[:rows]
