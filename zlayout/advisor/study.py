@@ -365,12 +365,13 @@ def study(
     started = time.monotonic()
     draws, every = draws_of(rewrite), draw(rewrite, rewrite.weights, rows_per_file=MAX_ROWS)
     shares = {name: s for name, s in column_shares(queries).items() if name in every.keys}
-    given = [measure(draws, layout, queries) for layout in question.layouts]
+    choices = [measure(draws, layout, queries) for layout in question.layouts]
+    tried, steps, interrupted, notes = len(choices), list[Choice](), False, tuple[str, ...]()
     declared = measure(draws, question.declared, queries) if question.declared is not None else None
-    found = _Found()
     if question.search and shares:
-        found = _search(draws, queries, shares, question, started, on_progress)
-    choices = (*given, *found.choices)
+        search, found, notes = _search(draws, queries, shares, question, started, on_progress)
+        choices, steps, interrupted = [*choices, *found], search.steps, search.interrupted
+        tried += len(search.known)
     now = costs(queries, state.files)
     lowest_choice = min(choices, key=lambda c: c.costs.mean_bytes, default=None)
     chosen = [c.name for c in lowest_choice.layout.columns] if lowest_choice else []
@@ -389,27 +390,16 @@ def study(
         coverage=Coverage.of(dict.fromkeys((q.query for q in queries), Use.USED)),
         now=now,
         floor=lowest(queries, every),
-        choices=choices,
+        choices=tuple(choices),
         best=lowest_choice if lowest_choice and _saves(lowest_choice.costs, now) else None,
         declared=declared,
         columns=column_uses(shares, predicates, chosen, every.ranked, rewrite.targets),
-        steps=found.steps,
-        tried=len(given) + found.tried,
+        steps=tuple(steps),
+        tried=tried,
         seconds=time.monotonic() - started,
-        interrupted=found.interrupted,
-        notes=found.notes,
+        interrupted=interrupted,
+        notes=notes,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """The result of the search. The attributes are those of `Study`, without the layouts of the question."""
-
-    choices: tuple[Choice, ...] = ()
-    steps: tuple[Choice, ...] = ()
-    tried: int = 0
-    interrupted: bool = False
-    notes: tuple[str, ...] = ()
 
 
 def _search(
@@ -419,8 +409,15 @@ def _search(
     question: Question,
     started: float,
     on_progress: Callable[[Progress], None],
-) -> _Found:
-    """Search on few rows of the sample, and measure the finalists on more. started: by the monotonic clock."""
+) -> tuple[Search, list[Choice], tuple[str, ...]]:
+    """Search on few rows of the sample, and measure the finalists on more.
+
+    Args:
+        started: By the monotonic clock.
+
+    Returns:
+        The search, with steps that are measured on more rows; the chosen layout, then the one with cuts; and notes.
+    """
     rewrite, limit = draws[0].rewrite, started + question.seconds
     files = max(int(rewrite.targets.sum()), 1)
     per_file = min(max(SEARCH_ROWS / files, SEARCH_ROWS_PER_FILE), MAX_ROWS_PER_FILE)
@@ -447,14 +444,10 @@ def _search(
         if checked is not None and checked.is_better:
             notes = (note_on_cuts(checked),)
             choices.append(measure(draws, checked.layout, queries))
-    return _Found(
-        tuple(choices),
-        # A step that was not measured again before the time limit keeps its result on fewer rows.
-        steps=tuple(measured.get(step.layout, step) for step in search.steps),
-        tried=len(search.known),
-        interrupted=search.interrupted or not measured.keys() >= set(finals),
-        notes=notes,
-    )
+    # A step that was not measured again before the time limit keeps its result on fewer rows.
+    search.steps = [measured.get(step.layout, step) for step in search.steps]
+    search.interrupted |= not measured.keys() >= set(finals)
+    return search, choices, notes
 
 
 def _saves(then: Costs, now: Costs) -> bool:
