@@ -117,6 +117,7 @@ def test_predicted_equals_measured_after_a_real_apply(arena: SparkArena, tmp_pat
     stored = arena.backend.last_run(arena.table, after)
     assert stored is not None
     touched = {m.column: m.touched for m in layout_metrics(after.files, spec.column_names)}
+    assert found.best.touched == pytest.approx(touched, rel=0.15)
     assert {c.column: c.measured for c in stored.columns} == pytest.approx(touched, rel=0.001)
 
 

@@ -6,7 +6,7 @@ fits the workload.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -116,12 +116,12 @@ TIB = 2**40
 SECONDS_PER_HOUR = 3600
 
 
-def queried_columns(spec: LayoutSpec, queries: Sequence[TableQuery], state: TableState) -> tuple[str, ...]:
-    """Return the z-order columns, then at most MAX_COLUMNS columns with bounds, those that most queries filter on."""
+def queried_columns(names: Iterable[str], queries: Sequence[TableQuery], state: TableState) -> tuple[str, ...]:
+    """Return z-order columns, then at most MAX_COLUMNS columns with an order, those that most queries filter on."""
     partitioned = {f.source for f in state.partition_fields if f.transform == "identity"}
-    known = {c.name for c in state.columns if c.orderable and c.name not in partitioned} & state.files.bounds.keys()
+    known = {c.name for c in state.columns if c.orderable} - partitioned
     filtered = [name for name in column_shares(queries) if name in known]
-    return tuple(dict.fromkeys((*spec.column_names, *filtered[:MAX_COLUMNS])))
+    return tuple(dict.fromkeys((*names, *filtered[:MAX_COLUMNS])))
 
 
 def mean(found: Costs) -> QueryCost:
@@ -169,7 +169,7 @@ def after(
         The cost of each query, and float64[2], the error of the mean number of files and of bytes; None if a group has
         no sampled rows.
     """
-    names = queried_columns(spec, queries, state)
+    names = queried_columns(spec.column_names, queries, state)
     rewrite = rewrite_of(spec, state, decision, names, state.partition_fields, sample)
     draws = draws_of(rewrite, MAX_PARTS)
     if any(len(drawn.unknown) for drawn in draws):

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zlayout.advisor.costs import column_shares, in_partitions
-from zlayout.advisor.model import Study, TableQuery
-from zlayout.advisor.query_costs import declared_layout, fitting, rewrite_of_table, searched
+from zlayout.advisor.costs import in_partitions
+from zlayout.advisor.model import Study
+from zlayout.advisor.query_costs import declared_layout, fitting, queried_columns, rewrite_of_table, searched
 from zlayout.advisor.study import Progress, Question, study, with_workload
 from zlayout.errors import Location, SpecError
 from zlayout.formats.registry import backend_for
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 SAMPLE_ROWS_PER_FILE = 2_000  # as many as a rewrite samples
 MIN_SAMPLE_ROWS, MAX_SAMPLE_ROWS = 50_000, 1_000_000
-MAX_SAMPLE_COLUMNS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +144,8 @@ def make_study(
     given = layouts_of([parse_columns(text) for text in options.columns], curve, base, schema)
     read = read_workload(sources, {name.name: column_names(schema)})
     on_table = on_table_of(read, name, schema)
-    columns = _columns(on_table.queries, [*given, *([declared] if declared else [])], schema)
+    layouts = (*given, declared) if declared else given
+    columns = queried_columns([c.name for layout in layouts for c in layout.columns], on_table.queries, schema)
     state = read_table(lambda: backend.observe(name, columns, schema.version), name)
     if not (files := int(targets_of(state.files, spec.layout.target_size, options.files).sum())):
         raise SpecError.of("ZL075", f"{name} has no rows", hint="load data into the table first")
@@ -172,14 +172,6 @@ def make_study(
 def _empty_spec(name: TableName, state: TableState) -> LayoutSpec:
     layout = Layout((), "kd", 1000, False, target_size(state), True, "zlayout")
     return LayoutSpec(name, layout, Location(str(name)))
-
-
-def _columns(queries: Sequence[TableQuery], layouts: Sequence[Layout], state: TableState) -> tuple[str, ...]:
-    given = [c.name for layout in layouts for c in layout.columns]
-    filtered = list(column_shares(queries))[:MAX_SAMPLE_COLUMNS]
-    partitioned = {f.source for f in state.partition_fields if f.transform == "identity"}
-    known = {c.name: c.orderable for c in state.columns}
-    return tuple(dict.fromkeys([*given, *(n for n in filtered if known.get(n) and n not in partitioned)]))
 
 
 def own_layout(project: Project, table: str) -> LayoutSpec:

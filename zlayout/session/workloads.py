@@ -189,8 +189,8 @@ class TableQueries:
     def sample(self, spec: LayoutSpec, backend: Backend, files: Sequence[int], max_bytes: int) -> KeySample:
         """Read the columns of the queries from some row groups of the files."""
         chosen = np.asarray(files, np.int64)
-        columns = (*query_costs.queried_columns(spec, self.queries, self.state), *columns_of_moves(self.state))
-        columns = tuple(dict.fromkeys(columns))
+        names = query_costs.queried_columns(spec.column_names, self.queries, self.state)
+        columns = tuple(dict.fromkeys((*names, *columns_of_moves(self.state))))
         return backend.sample_keys(spec.table, self.state, chosen, columns, max_bytes, SEED)
 
 
@@ -282,7 +282,7 @@ def _sampled(
             then, (predicted, low, high) = after[0], query_costs.between(*after)
             forecast = replace(forecast, predicted=predicted, low=low, high=high)
     highest = forecast.predicted or forecast.now
-    names = query_costs.queried_columns(spec, found.queries, found.state)
+    names = query_costs.queried_columns(spec.column_names, found.queries, found.state)
     rewrite = query_costs.rewrite_of_table(spec, found.state, names, whole)
     better = query_costs.better_layout(spec, found.state, found.queries, rewrite, backend.capabilities)
     return replace(forecast, floor=query_costs.floor(found.queries, rewrite, highest), better=better), then
