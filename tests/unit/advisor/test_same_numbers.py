@@ -85,7 +85,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def both(monkeypatch: pytest.MonkeyPatch, files: int, max_bytes: int = 2**24) -> tuple[TablePlan, Study]:
     """The plan and the advice from the same sample, for a layout of about this number of files."""
-    monkeypatch.setattr("zlayout.session.plan.SAMPLE_BYTES", max_bytes)
+    monkeypatch.setattr("zlayout.session.session.SAMPLE_BYTES", max_bytes)
     size = zlayout.plan(zlayout.load_project(), sample=False).tables[0].rewrite_bytes
     path = Path("layouts/orders.yaml")
     path.write_text(path.read_text().replace("1GiB", str(size // files)))
