@@ -16,7 +16,7 @@ from zlayout.planner.notes import partitioning
 from zlayout.planner.sampled import columns_to_sample, files_to_sample, predictions, with_sample
 from zlayout.planner.work import PlannedTable
 from zlayout.session.concurrent_reads import TIMEOUT, begin_read
-from zlayout.table.key_sample import NotParquetError, RowGroupSample
+from zlayout.table.key_sample import KeySample, NotParquetError
 from zlayout.table.state import WRONG_ROW_COUNTS, TableState
 from zlayout.tuning import give_back_freed_memory
 
@@ -68,7 +68,7 @@ def sampled(table: PlannedTable, backend: Backend, max_bytes: int, *, planning: 
         return _not_sampled(table, f"{type(error).__name__}: {first_line(error)}")
 
 
-def refused_by_sample(table: PlannedTable, sample: RowGroupSample) -> PlannedTable:
+def refused_by_sample(table: PlannedTable, sample: KeySample) -> PlannedTable:
     """Return the refusal of the table (ZL245), because sampled files lack columns that must not be null."""
     found = [
         Diagnostic(
@@ -87,7 +87,7 @@ def refused_by_sample(table: PlannedTable, sample: RowGroupSample) -> PlannedTab
     return replace(table, plan=plan, pinned={})
 
 
-def with_row_counts(table: PlannedTable, state: TableState, sample: RowGroupSample) -> PlannedTable:
+def with_row_counts(table: PlannedTable, state: TableState, sample: KeySample) -> PlannedTable:
     """Return the table with a warning (ZL448) if the metadata has other numbers of rows than the sampled files."""
     footers = sample.footers
     opened = np.unique(footers.file)

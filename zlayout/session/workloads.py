@@ -26,7 +26,6 @@ from zlayout.planner.partitions import partition_names, partition_text
 from zlayout.planner.passes.rarely_read import least_read, may_wait, unread_notes
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.sampled import columns_of_moves, files_to_sample
-from zlayout.planner.waiting import least_read, may_wait, unread_notes
 from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.report.words import printable, share, size
 from zlayout.session.concurrent_reads import Reading, no_answer, read_tables

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +53,7 @@ class KeySample:
         seed: The seed of the random choice.
         complete: Whether every row group of every file to sample was read.
         footers: All row groups of the files of which a row group was read.
+        lacking: The number of these files that lack a required column, by its name; only columns that some lack.
         by_row: Whether live rows were drawn independently of each other instead of row groups. `row_group` then has a
             number for each row, and `footers` is empty.
     """
@@ -66,6 +67,7 @@ class KeySample:
     seed: int
     complete: bool
     footers: RowGroups
+    lacking: Mapping[str, int] = field(default_factory=dict)
     by_row: bool = False
 
     def __len__(self) -> int:
