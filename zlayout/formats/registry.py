@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from zlayout.formats.base import Backend
     from zlayout.formats.iceberg.trials import IcebergTrials
     from zlayout.spark.session import SparkRuntime
-    from zlayout.spec.model import CatalogConfig
+    from zlayout.spec.model import CatalogConfig, TableName
 
 
 def _delta(catalog: CatalogConfig, runtime: SparkRuntime) -> Backend:
@@ -38,3 +38,16 @@ def trials_in(catalog: CatalogConfig, runtime: SparkRuntime) -> IcebergTrials:
     from zlayout.formats.iceberg.trials import IcebergTrials
 
     return IcebergTrials(catalog, runtime)
+
+
+def known_location(catalog: CatalogConfig, table: TableName) -> str | None:
+    """Return the location of a table as far as the project states it; None if only the catalog knows it."""
+    if catalog.format != "delta" or catalog.type != "path":
+        return None
+    from zlayout.errors import TableError
+    from zlayout.formats.delta.read.log import delta_location
+
+    try:
+        return delta_location(catalog, table)
+    except TableError:
+        return None

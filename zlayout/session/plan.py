@@ -5,6 +5,7 @@ Metadata is read, and for forecasts from a sample also columns of some row group
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,11 +13,12 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 import zlayout
-from zlayout.errors import SpecError, TableError, ZlayoutError
+from zlayout.errors import Diagnostic, SpecError, TableError, ZlayoutError
 from zlayout.formats.base import Backend
-from zlayout.formats.registry import backend_for
+from zlayout.formats.registry import backend_for, known_location
+from zlayout.message_text import first_of, plural
 from zlayout.planner.diff import settle
-from zlayout.planner.model import Plan, TablePlan
+from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.report import text
@@ -27,35 +29,100 @@ from zlayout.session.rules import Declared
 from zlayout.session.sampling import sampled, sampled_late
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import LayoutSpec, Project
+from zlayout.spec.rules import holds, matches
 from zlayout.table.location import canonical, container
 from zlayout.table.state import TableState
 
 # Tables that a project declares twice, under two table names that lead to one table.
 #
-# Two layouts of one table would undo each other's work in each run, so neither may be planned.
+# Two layouts of one table would undo each other's work in each run, so neither may be planned, also if only one of them
+# is selected. Of a table that is not selected or cannot be read, what the project states is compared: the location of a
+# Delta table by path, and the name in a catalog that is declared twice.
 
 
 _Read = tuple[LayoutSpec, TableState | None]
+MAX_NAMES_SHOWN = 3
 
 
-def shared_tables(observed: Sequence[_Read]) -> dict[int, SpecError]:
-    """Return the error ZL022 of each spec whose table is also that of another spec, by the index in `observed`."""
+def shared_tables(
+    observed: Sequence[_Read], project: Project | None = None, others: Sequence[LayoutSpec] = ()
+) -> dict[int, SpecError]:
+    """Return the error ZL022 of each spec whose table is also that of another spec, by the index in `observed`.
+
+    others: The layouts of the project whose tables were not read.
+    """
     errors: dict[int, SpecError] = {}
-    for first, second in _pairs(observed):
+    compared = [*observed, *((spec, None) for spec in others)]
+    for first, second in _pairs(compared, project):
         for one, other in ((first, second), (second, first)):
-            if one not in errors:
-                errors[one] = _error(observed[one], observed[other])
+            if one not in errors and compared[one][1] is not None:
+                errors[one] = _error(compared[one], compared[other])
     return errors
 
 
-def _pairs(observed: Sequence[_Read]) -> Iterator[tuple[int, int]]:
+def _pairs(compared: Sequence[_Read], project: Project | None) -> Iterator[tuple[int, int]]:
     by_key: dict[object, list[int]] = {}
-    for index, (_, state) in enumerate(observed):
-        if state is not None:
-            by_key.setdefault(_location_key(state.location), []).append(index)
-            by_key.setdefault(("table id", state.table_id), []).append(index)
+    for index, (spec, state) in enumerate(compared):
+        for key in {*_keys(state), *(_declared_keys(spec, project) if project is not None else ())}:
+            by_key.setdefault(key, []).append(index)
     found = {pair for members in by_key.values() for pair in combinations(members, 2)}
-    return (pair for pair in sorted(found) if not _are_copies(*(observed[i][1] for i in pair)))
+    return (pair for pair in sorted(found) if not _are_copies(*(compared[i][1] for i in pair)))
+
+
+def _keys(state: TableState | None) -> Iterator[object]:
+    if state is not None:
+        yield _location_key(state.location)
+        yield "table id", state.table_id
+
+
+def _declared_keys(spec: LayoutSpec, project: Project) -> Iterator[object]:
+    catalog = project.catalogs[spec.table.catalog]
+    if (location := known_location(catalog, spec.table)) is not None:
+        yield _location_key(location)
+    else:
+        options = json.dumps(catalog.options, sort_keys=True, default=str)
+        name = catalog.name if catalog.type == "sql" else ""  # an SQL catalog stores its name with each table
+        yield catalog.format, catalog.type, name, options, spec.table.identifier
+
+
+def _unread(observed: Sequence[_Read], project: Project) -> list[LayoutSpec]:
+    """Return the layouts of the project whose tables are not in `observed`. Tables of rules are not listed for this."""
+    names = {spec.table.on("") for spec, _ in observed}
+    return [spec for spec in project.layouts if spec.table not in names]
+
+
+def _aliases_by_rule(observed: Sequence[_Read], project: Project) -> Iterator[LayoutSpec]:
+    """Yield the layout that a rule has for the name of an observed table in another catalog."""
+    catalogs = sorted({rule.pattern.catalog for rule in project.rules})
+    known = {spec.table.on("") for spec, _ in observed} | {spec.table for spec in project.layouts}
+    for spec, state in observed if catalogs else ():
+        rules = [rule for rule in project.rules if state is not None and holds(rule.only, state)]
+        for alias in (replace(spec.table.on(""), catalog=name) for name in catalogs):
+            if alias not in known and (matching := [rule for rule in rules if matches(rule, alias)]):
+                yield matching[0].for_table(alias)
+
+
+def _unreadable(planned: Sequence[PlannedTable]) -> list[LayoutSpec]:
+    failed = [one for one in planned if one.plan.status is Status.ERROR]
+    return [one.spec for one in failed if all(d.code != "ZL022" for d in one.plan.diagnostics)]
+
+
+def _not_compared(planned: Sequence[PlannedTable], project: Project) -> tuple[Diagnostic, ...]:
+    """Return ZL448 for the layouts of which it is not known whether their tables are also those of other layouts."""
+    read = {project.catalogs[one.spec.table.catalog].format for one in planned if one.state is not None}
+    unknown = sorted(
+        str(spec.table)
+        for spec in (*_unread([(one.spec, one.state) for one in planned], project), *_unreadable(planned))
+        if project.catalogs[spec.table.catalog].format in read
+        and known_location(project.catalogs[spec.table.catalog], spec.table) is None
+    )
+    if not unknown:
+        return ()
+    message = (
+        f"not compared with {plural(len(unknown), 'other layout')}, which may declare the same table under another "
+        f"name, because their locations are not known: {first_of(unknown, MAX_NAMES_SHOWN)}"
+    )
+    return (Diagnostic("ZL448", message, "note", "plan all tables together, without errors, to compare them"),)
 
 
 def _location_key(location: str) -> object:
@@ -148,7 +215,7 @@ def plan_specs(
     start = time.monotonic()
     backends = backends_of(project, SparkRuntime(project), declared.layouts)
     readable = [spec for spec in declared.layouts if spec.table not in declared.errors]
-    planned = plan_tables(readable, backends, options, reading, workloads=workloads)
+    planned = plan_tables(readable, backends, options, reading, workloads=workloads, project=project)
     if workloads and _use_queries(readable):
         from zlayout.session.workloads import with_workloads
 
@@ -159,7 +226,8 @@ def plan_specs(
         if spec.table in declared.errors
     )
     planned = tuple(sorted((*planned, *failed), key=lambda p: str(p.spec.table)))
-    document = replace(as_plan(planned), diagnostics=declared.diagnostics)
+    diagnostics = (*declared.diagnostics, *_not_compared(planned, project))
+    document = replace(as_plan(planned), diagnostics=diagnostics)
     return ProjectPlan(document, project, options, planned, time.monotonic() - start, timeout=reading.timeout)
 
 
@@ -176,11 +244,13 @@ def plan_tables(
     reading: Reading = Reading(),
     *,
     workloads: bool = True,
+    project: Project | None = None,
 ) -> tuple[PlannedTable, ...]:
     """Plan each table, in the order of `specs`. The budget is spent on all of them together.
 
     If two specs declare one table under two names, both plans have the status ERROR, and no part of the budget.
     workloads: Whether the workloads decide which decayed partitions wait.
+    project: Its other layouts are compared too.
     """
 
     def read(spec: LayoutSpec) -> Proposal | PlannedTable:
@@ -193,7 +263,9 @@ def plan_tables(
         return unreadable(spec, backends[spec.table.catalog], error)
 
     found = read_tables(specs, lambda spec: spec.table, read, late, reading)
-    shared = shared_tables([(made.spec, made.state) for made in found])
+    observed = [(made.spec, made.state) for made in found]
+    others = (*_unread(observed, project), *_aliases_by_rule(observed, project)) if project else ()
+    shared = shared_tables(observed, project, others)
     proposals = [failed(made.spec, shared[n]) if n in shared else made for n, made in enumerate(found)]
     budget = options.max_rewrite_bytes
     if _use_queries(specs):

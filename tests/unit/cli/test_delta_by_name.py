@@ -85,6 +85,14 @@ def test_two_names_of_one_location_are_an_error(cli: Cli, unity: UnityServer, tm
     assert f"uc.sales.alias and uc.sales.orders are two names of one table, at {tmp_path}/here" in _unwrapped(printed)
 
 
+def test_a_catalog_that_is_declared_twice_has_the_same_tables(cli: Cli, unity: UnityServer) -> None:
+    twice = PROJECT.format(url=unity.url)
+    Path("zlayout.yaml").write_text(twice + twice.splitlines()[-1].replace("uc:", "twice:") + "\n")
+    declare("twice.sales.orders")
+    for selected in ("uc.sales.orders", "twice.*.*"):
+        assert "ZL022" in cli("plan", selected, code=1).out
+
+
 def test_a_view_does_not_stop_the_other_tables(cli: Cli, unity: UnityServer) -> None:
     unity.add("main.sales.view", None, None, "VIEW")
     declare("uc.sales.view")

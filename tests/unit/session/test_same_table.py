@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import deltalake
 import pyarrow as pa
@@ -13,9 +14,12 @@ from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
 
 import zlayout
-from zlayout.errors import Location
+from zlayout.errors import Location, TableError
+from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.planner.work import PlanOptions
 from zlayout.session.plan import as_plan, plan_tables, shared_tables
+from zlayout.spec.model import TableName
+from zlayout.table.state import TableState
 
 LAYOUT = "version: 1\ntable: {table}\nzorder:\n  columns: [a, b]\n"
 ROWS = pa.table({"a": list(range(40)), "b": list(range(40))})
@@ -55,11 +59,63 @@ def test_two_names_of_one_delta_location(tmp_path: Path, other: str) -> None:
     assert plan.document.exit_code == 1
 
 
-def test_one_of_the_two_alone_is_planned(tmp_path: Path) -> None:
+@pytest.mark.parametrize("arguments", [{"select": "d.db.a"}, {"exclude": "e.*.*"}, {"select": "d.*.*"}])
+def test_one_of_the_two_alone_is_no_less_an_error(tmp_path: Path, arguments: dict[str, str]) -> None:
+    """Else two jobs, one for each name, would rewrite the table back and forth."""
+    deltalake.write_deltalake(tmp_path / "one", ROWS)
+    entry = "  {}:\n    format: delta\n    tables: {{db.{}: {}/one}}\n"
+    entries = entry.format("d", "a", tmp_path) + entry.format("e", "b", tmp_path)
+    found = project(tmp_path, entries, "d.db.a", "e.db.b")
+    plan = zlayout.plan(found, **arguments)
+    assert statuses(plan) == {"d.db.a": "error"}
+    assert [d.code for d in plan.tables[0].diagnostics] == ["ZL022"]
+    assert "e.db.b" in plan.tables[0].diagnostics[0].message
+    assert not plan.document.diagnostics
+
+
+def test_an_error_on_one_name_does_not_hide_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deltalake.write_deltalake(tmp_path / "one", ROWS)
     listed = "".join(f"      db.{name}: {tmp_path}/one\n" for name in ("a", "b"))
     found = project(tmp_path, f"  d:\n    format: delta\n    tables:\n{listed}", "d.db.a", "d.db.b")
-    assert "error" not in statuses(zlayout.plan(found, select="d.db.a")).values()
+    observe = DeltaBackend.observe
+
+    def one_fails(self: DeltaBackend, table: TableName, *rest: Any) -> TableState:
+        if table.name == "b":
+            raise TableError.of("ZL114", "no answer")
+        return observe(self, table, *rest)
+
+    monkeypatch.setattr(DeltaBackend, "observe", one_fails)
+    plan = zlayout.plan(found)
+    assert [[d.code for d in table.diagnostics] for table in plan.tables] == [["ZL022"], ["ZL114"]]
+
+
+def test_layouts_whose_locations_only_a_catalog_knows_are_named(tmp_path: Path) -> None:
+    catalog = SqlCatalog("x", uri=f"sqlite:///{tmp_path}/x.db", warehouse=f"file://{tmp_path}/wh")
+    catalog.create_namespace("db")
+    for name in ("t", "other", "third"):
+        catalog.create_table(f"db.{name}", ROWS.schema).append(ROWS)
+    deltalake.write_deltalake(tmp_path / "one", ROWS)
+    place = f"uri: sqlite:///{tmp_path}/x.db\n    warehouse: file://{tmp_path}/wh\n"
+    entries = f"  x:\n    format: iceberg\n    type: sql\n    {place}"
+    entries += f"  d:\n    format: delta\n    tables: {{db.a: {tmp_path}/one}}\n"
+    found = project(tmp_path, entries, "x.db.t", "x.db.other", "x.db.third", "d.db.a")
+    plan = zlayout.plan(found, select="x.db.other")
+    (note,) = plan.document.diagnostics
+    assert (note.code, note.severity) == ("ZL448", "note")
+    assert "not compared with 2 other layouts" in note.message
+    assert note.message.endswith(": x.db.t, x.db.third")
+    for arguments in ({}, {"select": "d.db.a"}):
+        assert not zlayout.plan(found, **arguments).document.diagnostics
+
+
+def test_a_rule_declares_the_other_name(tmp_path: Path) -> None:
+    deltalake.write_deltalake(tmp_path / "wh" / "db" / "a", ROWS)
+    entry = f"    format: delta\n    warehouse: {tmp_path}/wh\n"
+    found = project(tmp_path, f"  d:\n{entry}  e:\n{entry}", "d.db.a")
+    (tmp_path / "layouts" / "rule.yaml").write_text("version: 1\nmatch: e.db.*\nzorder:\n  columns: [b]\n")
+    plan = zlayout.plan(zlayout.load_project(found.root), select="d.db.a")
+    assert [d.code for d in plan.tables[0].diagnostics] == ["ZL022"]
+    assert "layouts/rule.yaml" in plan.tables[0].diagnostics[0].message
 
 
 def test_a_copied_delta_folder_is_another_table(tmp_path: Path) -> None:
