@@ -334,7 +334,10 @@ def propose(
         predictable=capabilities.can_predict(spec.layout, state),
         checked=checked,
         refusals=(),
-        notes=tuple(note for note in notes if note.severity != "refused"),
+        notes=(
+            *(note for note in notes if note.severity != "refused"),
+            *passes.notes_before(spec, state, options),
+        ),
         whole=whole,
         savings=None if whole is None else savings(spec, state.files, now, selection.groups),
     )

@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 from zlayout.errors import Diagnostic
 
 MAX_HISTORY_TEXT = 100  # characters of an operation or an engine in the history of a table
+# In milliseconds. The times of files and commits are from the clocks of several writers, which may differ by a day.
+MAX_CLOCK_SKEW = 24 * 60 * 60 * 1000
 MAX_MILLISECONDS = 253_402_300_799_000  # the end of the year 9999
 
 

@@ -345,6 +345,7 @@ class TableState:
             another table.
         last_written: int64[P], when another writer last wrote to each partition, in milliseconds since 1970 (0 if
             unknown); int64[0] if no time is known.
+        future_times: The number of files or commits whose times are in the future, so that `last_written` has another.
         files_outside: The number of live files, including those with deletes, that are outside of `location`.
         estimated_deletes: Whether the number of deleted rows of any file is an estimate.
         partition_refusals: The reasons why zlayout must not rewrite some partitions.
@@ -370,6 +371,7 @@ class TableState:
     from_catalog: bool = False
     clustering: tuple[str, ...] | None = None
     last_written: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    future_times: int = 0
     files_outside: int = 0
     estimated_deletes: bool = False
     partition_refusals: tuple[PartitionRefusal, ...] = ()

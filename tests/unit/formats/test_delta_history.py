@@ -12,7 +12,6 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from zlayout.formats.delta.read.history import (
-    MAX_CLOCK_SKEW,
     MAX_OLDER_COMMITS,
     RUN,
     External,
@@ -22,6 +21,7 @@ from zlayout.formats.delta.read.history import (
 from zlayout.formats.delta.read.log import HEAD_BYTES, MAX_CONCURRENT_READS, LogFiles
 from zlayout.formats.delta.read.observe import observe_delta
 from zlayout.spec.model import TableName
+from zlayout.table.external import MAX_CLOCK_SKEW
 
 
 def read(root: Path, version: int = 10**6, max_commits: int = 1000) -> list[dict[str, Any]]:

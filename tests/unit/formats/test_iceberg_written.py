@@ -40,7 +40,7 @@ def found(table: Table, data: DataColumns, state: State | None = None, kept: int
     """The number of the append that last wrote to each partition, from 1; 0 for none. kept: of the snapshots."""
     known = table.metadata.model_copy(update={"snapshots": table.metadata.snapshots[-kept:]})
     times = [0] + [snapshot.timestamp_ms for snapshot in table.metadata.snapshots]
-    latest = written_by_others(data, known, state or {})
+    latest, _ = written_by_others(data, known, state or {})
     keys: list[PartitionKey] = list(data.partitions)
     return {key[1][0]: times.index(int(time)) for key, time in zip(keys, latest, strict=True)}
 
@@ -69,3 +69,20 @@ def test_delete_files_count_for_their_partition_or_for_all(table: Table) -> None
     assert found(table, data, kept=4) == {"Oslo": 4, "Rome": 2, "Bern": 4}
     data.deletes[0] = deleting(EQUALITY_DELETES, (1, ()), fourth)
     assert found(table, data, kept=4) == {"Oslo": 1, "Rome": 2, "Bern": 4}  # no spec without fields has this id
+
+
+@pytest.mark.parametrize("wrong", [[0], [1], [0, 1], [0, 1, 2]])
+def test_a_snapshot_of_the_future_was_committed_before_the_next_one(table: Table, wrong: list[int]) -> None:
+    """Its partition would be hot for ever."""
+    data, far = live(table), 4_102_444_800_000  # the year 2100
+    snapshots = list(table.metadata.snapshots)
+    for number in wrong:
+        snapshots[number] = snapshots[number].model_copy(update={"timestamp_ms": far})
+    latest, future = written_by_others(data, table.metadata.model_copy(update={"snapshots": snapshots}), {})
+    right = [0, *(0 if n in wrong else s.timestamp_ms for n, s in enumerate(snapshots)), 0]
+    following = {n: next((t for t in right[n + 1 :] if t), 0) for n in (0, 1)}
+    assert dict(zip([key[1][0] for key in data.partitions], latest.tolist(), strict=True)) == {
+        "Oslo": following[0],
+        "Rome": following[1],
+    }
+    assert future == len(wrong)

@@ -54,6 +54,12 @@ def terms(plan: TablePlan) -> Iterator[str]:
     return (_pass(name).TERM for name in PASSES if getattr(plan, name) and _pass(name).LABEL)
 
 
+def notes_before(spec: LayoutSpec, state: TableState, options: PlanOptions) -> Iterator[Diagnostic]:
+    """Yield the diagnostics about what decides which groups wait."""
+    if options.hot_after is not None:
+        yield from _pass("hot").notes_before(spec, state)
+
+
 def notes(spec: LayoutSpec, state: TableState, selection: FileSelection, *, refused: bool) -> Iterator[Diagnostic]:
     """Yield the diagnostics about groups that wait. refused: Whether the table must not be changed."""
     for name in PASSES:

@@ -60,6 +60,16 @@ def text(waiting: HotGroups) -> str:
     )
 
 
+def notes_before(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
+    """Yield ZL449 if times of writes, on which it depends which partitions wait, are in the future."""
+    if state.future_times:
+        message = (
+            f"{plural(state.future_times, 'write')} to the table with a time in the future: the time of the commit, or "
+            "of the next one, decides whether its partitions wait"
+        )
+        yield Diagnostic("ZL449", message, "note", "correct the clock of the machine that wrote them", spec.location)
+
+
 def notes(
     spec: LayoutSpec,
     state: TableState,

@@ -35,7 +35,7 @@ from zlayout.formats.delta.read.tags import vector_key
 from zlayout.formats.undo import ROLLBACK, Change, Identity, Net, Recorded, Undo, missing_files
 from zlayout.reading import parse_json
 from zlayout.spec.model import TableName
-from zlayout.table.external import ExternalRewrite, Ordering, external_rewrites, instant_of_milliseconds
+from zlayout.table.external import MAX_CLOCK_SKEW, ExternalRewrite, Ordering, external_rewrites, instant_of_milliseconds
 from zlayout.table.state import TableState
 
 # The commits of a run. No JVM is needed, because it may have died during a commit.
@@ -118,8 +118,6 @@ def _rewrite(version: int, content: bytes) -> RunCommit:
 
 # The maximum number of commits older than every live file that are read in search of the last rewrite by zlayout.
 MAX_OLDER_COMMITS = 100
-# In milliseconds. The times of files and commits are from the clocks of several writers, which may differ by a day.
-MAX_CLOCK_SKEW = 24 * 60 * 60 * 1000
 # The number of commits that are searched for the metrics of the last run.
 MAX_COMMITS_WITH_METRICS = 1000
 # The beginnings of the names of operations that rewrite files, including those that change rows.

@@ -174,6 +174,7 @@ class LogFiles:
         storage: The file system, rooted at the table.
         sizes: The sizes in bytes by file name, empty if there is no log. Empty checkpoints, which a killed writer can
             leave, are omitted.
+        times: When the files were written according to the storage, in milliseconds since 1970, by file name.
         commits: The names of the commits by version.
         footers: The metadata of the Parquet files that were opened before, by name. It is not read again.
         heads: The first HEAD_BYTES of the commits that were read before, by name. They are not read again.
@@ -182,11 +183,13 @@ class LogFiles:
 
     def __init__(self, storage: pa_fs.FileSystem) -> None:
         self.storage = storage
-        self.sizes: dict[str, int] = {
-            info.base_name: info.size or 0  # a folder has no size
+        found = [
+            info
             for info in storage.get_file_info(pa_fs.FileSelector(LOG, allow_not_found=True))
             if info.size != 0 or ".checkpoint." not in info.base_name
-        }
+        ]
+        self.sizes: dict[str, int] = {info.base_name: info.size or 0 for info in found}  # a folder has no size
+        self.times: dict[str, int] = {info.base_name: info.mtime_ns // 1_000_000 for info in found if info.mtime_ns}
         self.commits = commits_in(self.sizes)
         self.footers: dict[str, pq.FileMetaData] = {}
         self.heads: dict[str, bytes] = {}

@@ -32,7 +32,7 @@ from zlayout.formats.delta.read.features import (
     table_features,
 )
 from zlayout.formats.delta.read.history import commit_infos, external
-from zlayout.formats.delta.read.log import LOG, SIDECARS, LogFiles, local_path, log_files, table_files
+from zlayout.formats.delta.read.log import LOG, SIDECARS, LogFiles, local_path, log_files, read_actions, table_files
 from zlayout.formats.delta.read.opening import open_table, unreadable
 from zlayout.formats.delta.read.schema import (
     STRING_PREFIX_DEFAULT,
@@ -60,7 +60,7 @@ from zlayout.predicate.parse import parse_where
 from zlayout.predicate.prune import may_match
 from zlayout.spec.model import CLUSTERED_BY, TableName
 from zlayout.spec.renames import present_records
-from zlayout.table.external import ExternalRewrite, Ordering, maintained_by
+from zlayout.table.external import MAX_CLOCK_SKEW, ExternalRewrite, Ordering, maintained_by
 from zlayout.table.order import distinct_rows
 from zlayout.table.outside import Outside, counted, files_text, find_outside, is_below, is_plain
 from zlayout.table.outside import refusal as outside_refusal
@@ -448,6 +448,7 @@ def _partition_value(adds: pa.Table, leaf: Leaf) -> pa.Array:
 
 
 AUTO_COMPACTION = "delta.autoOptimize.autoCompact"
+_ADDED_PATHS = pa.schema({"add": pa.struct({"path": pa.string()})})
 # The number of commits that are searched for rewrites by other writers, if no file has a layout record.
 MAX_COMMITS_SEARCHED = 1000
 # The same number, if some of the files have a layout record.
@@ -518,6 +519,10 @@ def observe_delta(
         all_leaves, metadata.partition_columns, properties, columns, lambda: recorded_columns(adds, all_leaves)
     )
     files = replace(files, layouts=present_records(files.layouts, known))
+    try:
+        last_written, future = _last_written(adds, files, log, at)
+    except (OSError, ValueError, RecursionError, pa.ArrowException, TableError) as error:
+        raise unreadable(table, location, error) from error
     if catalog_owned(features, properties):
         notes = (*notes, behind_catalog(at))
     if properties.get(AUTO_COMPACTION, "false").lower() not in ("false", "disabled"):
@@ -543,7 +548,8 @@ def observe_delta(
         ordering=ordering,
         rewrites=rewrites,
         clustering=clustering,
-        last_written=_last_written(adds, files),
+        last_written=last_written,
+        future_times=future,
         files_outside=strays.number,
         partition_refusals=(
             *value_refusals(annotations, stored, files),
@@ -584,10 +590,28 @@ def _outside(
     return found
 
 
-def _last_written(adds: pa.Table, files: FileTable) -> Int64:
-    """Return when other writers last wrote a file: int64[partitions], ms since 1970; 0 if all have a layout record."""
-    times = pc.fill_null(adds["modification_time"].cast(pa.int64()), 0).to_numpy()
-    return maxima(files.partition, len(files.partitions), np.where(files.layout < 0, times, 0))
+def _last_written(adds: pa.Table, files: FileTable, log: LogFiles, version: int) -> tuple[Int64, int]:
+    """Return when other writers last wrote a file to each partition, and how many files have times in the future.
+
+    A file whose time is later than the newest commit counts as written when the commit that added it was written, or
+    if that is no longer in the log, its checkpoint.
+
+    Returns:
+        int64[partitions], in ms since 1970; 0 if all files have a layout record.
+    """
+    times = np.where(files.layout < 0, pc.fill_null(adds["modification_time"].cast(pa.int64()), 0).to_numpy(), 0)
+    newest = log.times.get(log.commits.get(version, ""), 0)
+    late = np.flatnonzero(times > newest + MAX_CLOCK_SKEW) if newest else np.zeros(0, np.int64)
+    if len(late):
+        times = times.copy()
+        segment = log.segment(version)
+        times[late] = max((log.times.get(name, 0) for name in segment.checkpoint), default=newest)
+        paths = files.path.take(pa.array(late))
+        for name in segment.commits:
+            added = read_actions(log.read(name), _ADDED_PATHS)["add"].combine_chunks()
+            found = pc.is_in(paths, pc.struct_field(added, "path").cast(paths.type)).to_numpy(zero_copy_only=False)
+            times[late[found]] = log.times.get(name, newest)
+    return maxima(files.partition, len(files.partitions), times), len(late)
 
 
 def _external(

@@ -106,6 +106,7 @@ def observe_table(
     deletes = attribute_deletes(data, unpartitioned_specs(metadata), _equality_fields(data, metadata, schema))
     files = _files(data, metadata, schema, leaves, wanted, config, state, deletes)
     outside = find_outside_files(data, metadata, name, permitted)
+    last_written, future = written_by_others(data, metadata, state)
     return TableState(
         table=str(name),
         format="iceberg",
@@ -123,7 +124,8 @@ def observe_table(
         notes=notes,
         ordering=None if (files.layout >= 0).any() else _sort_ordering(table.sort_order(), schema),
         rewrites=external_rewrites_of(metadata, snapshot, known=bool(recorded.listed(state) - of_others)),
-        last_written=written_by_others(data, metadata, state),
+        last_written=last_written,
+        future_times=future,
         files_outside=outside.number,
         required=tuple(
             field.name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from zlayout.formats.iceberg.read.schema import unpartitioned_specs
 from zlayout.formats.trial import TRIAL
 from zlayout.message_text import first_of, quote_value
 from zlayout.spec.model import MAIN, TableName
-from zlayout.table.external import ExternalRewrite, external_rewrites, instant_of_milliseconds
+from zlayout.table.external import MAX_CLOCK_SKEW, ExternalRewrite, external_rewrites, instant_of_milliseconds
 from zlayout.table.state import Int64, maxima
 
 if TYPE_CHECKING:
@@ -116,25 +117,44 @@ def _engine(summary: Mapping[str, str]) -> str:
     return f"{name} {version}".strip()
 
 
-def written_by_others(data: DataColumns, metadata: TableMetadata, state: recorded.State) -> Int64:
+def _commit_times(metadata: TableMetadata) -> tuple[dict[int, int], int]:
+    """Return the time of each snapshot in milliseconds since 1970, and how many have times in the future.
+
+    A snapshot was not committed later than the next one, and none in the future. The time is 0 if it is unknown.
+    """
+    latest = int(time.time() * 1000) + MAX_CLOCK_SKEW
+    times: dict[int, int] = {}
+    future = 0
+    limit = 0
+    for one in sorted(metadata.snapshots, key=lambda s: (s.sequence_number or 0, s.timestamp_ms), reverse=True):
+        known = one.timestamp_ms <= latest
+        future += not known
+        limit = one.timestamp_ms if known else limit
+        times[one.snapshot_id] = limit
+    return times, future
+
+
+def written_by_others(data: DataColumns, metadata: TableMetadata, state: recorded.State) -> tuple[Int64, int]:
     """Return the time of the last write to each partition of `data.partitions`, int64[P], in milliseconds since 1970.
 
     A data file, or a delete file for files of the partition, was written when its snapshot was committed. Snapshots
-    that have expired and those of zlayout do not count. The time is 0 if none counts.
+    that have expired and those of zlayout do not count. The time is 0 if none counts. A snapshot with a time in the
+    future was committed before the next one. The second result is the number of such snapshots.
     """
     own = {s.snapshot_id for s in metadata.snapshots if recorded.RUN in summary_of(s)} | recorded.listed(state)
-    times = {s.snapshot_id: s.timestamp_ms for s in metadata.snapshots if s.snapshot_id not in own}
+    committed, future = _commit_times(metadata)
+    times = {snapshot: at for snapshot, at in committed.items() if snapshot not in own}
     snapshots, inverse = np.unique(data.int64("snapshot"), return_inverse=True)
     of_files = np.array([times.get(snapshot, 0) for snapshot in snapshots.tolist()], np.int64)[inverse]
     latest = maxima(data.partition_index(), len(data.partitions), of_files)
     unpartitioned = unpartitioned_specs(metadata)
     for delete in data.deletes:
-        time = times.get(delete.snapshot, 0)
+        written = times.get(delete.snapshot, 0)
         if delete.content == EQUALITY_DELETES and delete.partition[0] in unpartitioned:  # applies to all partitions
-            latest = np.maximum(latest, time)
+            latest = np.maximum(latest, written)
         elif (at := data.partitions.get(delete.partition)) is not None:
-            latest[at] = max(latest[at], time)
-    return latest
+            latest[at] = max(latest[at], written)
+    return latest, future
 
 
 def distinct_counts(metadata: TableMetadata, snapshot: Snapshot | None) -> Mapping[int, int]:
