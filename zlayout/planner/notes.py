@@ -239,7 +239,9 @@ def undone_notes(spec: LayoutSpec, state: TableState, selection: FileSelection) 
     if left := len(state.rewrites) - len(shown):
         shown.append(f"{left:,} other operations")
     message = f"since the last rewrite by zlayout, files were rewritten by {'; '.join(shown)}"
-    hint = "disable this maintenance for the table, so that only zlayout rewrites its files"
+    hint = "nothing; they changed or restored rows, and the plan lays out the files that they left"
+    if any(rewrite.maintenance for rewrite in state.rewrites):
+        hint = "disable this maintenance for the table, so that only zlayout rewrites its files"
     yield Diagnostic("ZL431", message, "note", hint, spec.location)
 
 

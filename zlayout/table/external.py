@@ -39,6 +39,7 @@ class ExternalRewrite:
         engine: The engine that made the commits; '' if unknown.
         time: The time of the newest commit (UTC, naive); None if it is not recorded.
         commits: The number of commits.
+        maintenance: Whether the operation keeps all rows. Others change rows, or restore an earlier version.
     """
 
     operation: str
@@ -46,6 +47,7 @@ class ExternalRewrite:
     engine: str
     time: datetime | None
     commits: int = 1
+    maintenance: bool = True
 
 
 def external_rewrites(newest_first: Iterable[ExternalRewrite]) -> tuple[ExternalRewrite, ...]:

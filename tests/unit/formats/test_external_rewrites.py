@@ -1,6 +1,7 @@
 """Who rewrote the files that zlayout laid out: by the histories of real tables, and of other engines' commits."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -159,6 +160,26 @@ def test_operations_of_a_history() -> None:
     assert found.known
     assert found.ordering.columns == ("b", "c")
     assert external([commit(3, "OPTIMIZE", tags=RUN, operationParameters={"zOrderBy": '["a"]'})]).ordering is None
+
+
+@pytest.mark.parametrize(
+    ("change", "operation"),
+    [
+        (lambda table: table.restore(3), "RESTORE"),
+        (lambda table: table.update({"b": "b + 1"}), "UPDATE"),
+    ],
+)
+def test_what_changes_or_restores_rows_is_no_competing_maintenance(
+    delta: Path, change: Callable[[DeltaTable], object], operation: str
+) -> None:
+    change(DeltaTable(delta))
+    write_deltalake(delta, rows(9_000), mode="append")
+    (note,) = (d for d in planned(delta_logs.observe(delta, "a")).diagnostics if d.code == "ZL431")
+    assert f"by {operation} at version 5" in note.message
+    assert "maintenance" not in note.hint
+    DeltaTable(delta).optimize.z_order(["b"])
+    (note,) = (d for d in planned(delta_logs.observe(delta, "a")).diagnostics if d.code == "ZL431")
+    assert "disable this maintenance" in note.hint
 
 
 def test_a_hostile_history_stays_short() -> None:

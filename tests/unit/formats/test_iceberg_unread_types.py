@@ -230,3 +230,52 @@ def test_the_response_of_a_rest_catalog(path: Path, rest: str) -> None:
     assert state.files.bounds["n"].upper.to_pylist() == [2]
     assert PROPERTY not in state.properties
     assert PROPERTY not in load_table(config, NAME).io.properties
+
+
+def multi_argument(metadata: dict[str, Any]) -> None:
+    field = {"source-ids": [1, 2], "field-id": 1000, "name": "x", "transform": "bucket[4]"}
+    metadata["partition-specs"].append({"spec-id": 1, "fields": [field]})
+
+
+def embedded_manifests(metadata: dict[str, Any]) -> None:
+    """As Iceberg wrote snapshots of format version 1 until `write.manifest-lists.enabled` was removed."""
+    metadata["format-version"] = 1
+    metadata["schema"], metadata["partition-spec"] = metadata["schemas"][0], []
+    snapshot = metadata["snapshots"][0]
+    del snapshot["manifest-list"]
+    snapshot["manifests"] = ["file:///m.avro"]
+
+
+@pytest.mark.parametrize(
+    ("edit", "field", "cause", "hint"),
+    [
+        (multi_argument, "partition-specs.1.fields.0", "transform of several columns", "clean_expired_metadata"),
+        (embedded_manifests, "snapshots.0.manifest-list", "lists its manifests itself", "rewrite_manifests"),
+        (lambda m: m.update({"location": 5}), "location: ", "valid string", "damaged"),
+        (lambda m: m.update({"format-version": 4}), "", "expected tags: 1, 2, 3", "format version 1, 2 or 3"),
+    ],
+)
+def test_the_field_that_cannot_be_parsed_is_named(
+    path: Path, config: CatalogConfig, edit: Any, field: str, cause: str, hint: str
+) -> None:
+    change(path, edit)
+    with pytest.raises(TableError, match="ZL123") as caught:
+        observe(config, NAME, [])
+    (found,) = caught.value.diagnostics
+    assert found.message.startswith(f"the metadata of ice.db.t cannot be read: {field}")
+    assert cause in found.message
+    assert hint in found.hint
+    assert "TableMetadataWrapper" not in found.message
+
+
+@pytest.mark.parametrize("transform", ["zorder[4]", "geo"])
+def test_an_unknown_transform_is_refused_by_its_name(path: Path, config: CatalogConfig, transform: str) -> None:
+    def edit(metadata: dict[str, Any]) -> None:
+        field = {"source-id": 1, "field-id": 1000, "name": "x", "transform": transform}
+        metadata["partition-specs"].append({"spec-id": 1, "fields": [field]})
+        metadata["default-spec-id"] = 1
+
+    change(path, edit)
+    (refusal,) = observe(config, NAME, []).refusals
+    assert (refusal.code, refusal.severity) == ("ZL244", "refused")
+    assert f"x by {transform}(id)" in refusal.message

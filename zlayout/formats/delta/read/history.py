@@ -122,6 +122,7 @@ MAX_OLDER_COMMITS = 100
 MAX_COMMITS_WITH_METRICS = 1000
 # The beginnings of the names of operations that rewrite files, including those that change rows.
 _REWRITING = re.compile("OPTIMIZE|REORG|RESTORE|(CREATE OR )?REPLACE|CLONE|MERGE|UPDATE|DELETE|TRUNCATE")
+_MAINTENANCE = re.compile("OPTIMIZE|REORG")  # those of them that keep all rows
 # Operations that change settings and no files.
 _WITHOUT_FILES = ("SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "CLUSTER BY")
 _INFO = re.compile(rb'^[ \t]*\{[ \t]*"commitInfo".*$', re.MULTILINE)
@@ -191,7 +192,9 @@ def external(history: Iterable[Mapping[str, Any]], oldest: int | None = None) ->
         ordering = ordering or _ordering(commit)
         if (operation := _rewriting(commit)) is not None:
             time = instant_of_milliseconds(written)
-            rewrites.append(ExternalRewrite(operation, int(commit.get("version", -1)), _engine(commit), time))
+            maintains = _MAINTENANCE.match(operation.upper()) is not None
+            version = int(commit.get("version", -1))
+            rewrites.append(ExternalRewrite(operation, version, _engine(commit), time, maintenance=maintains))
     return External(ordering, external_rewrites(rewrites), known)
 
 

@@ -22,7 +22,7 @@ from zlayout.formats.access import Cause, cause_of, explained, limit_responses, 
 from zlayout.formats.base import Listed
 from zlayout.formats.iceberg.read.server import Declared, require_location
 from zlayout.formats.iceberg.read.unread_types import CATALOG
-from zlayout.message_text import first_of
+from zlayout.message_text import first_of, plural
 from zlayout.spec.client_options import S3_READ_ATTEMPTS, pyiceberg_properties, sqlite_file
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.sqlite_files import require_tables
@@ -91,12 +91,10 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
         raise TableError.of("ZL123", message, hint=hint) from error
     except (ValueError, KeyError, ValidationError) as error:
         if (cause := unaddressable(error)) is not None:
-            raise TableError.of(
-                "ZL129", f"metadata of {name} cannot be read: {cause.reason}", hint=cause.hint
-            ) from error
-        message = f"the metadata of {name} cannot be read: {first_line(error)}"
-        hint = "check that the table has Iceberg format version 1, 2 or 3, and restore its metadata if it is damaged"
-        raise TableError.of("ZL123", message, hint=hint) from error
+            message = f"metadata of {name} cannot be read: {cause.reason}"
+            raise TableError.of("ZL129", message, hint=cause.hint) from error
+        reason, hint = _unparsable(error)
+        raise TableError.of("ZL123", f"the metadata of {name} cannot be read: {reason}", hint=hint) from error
     except Exception as error:
         is_of_catalog = type(error).__module__.partition(".")[0] in _CATALOG_CLIENTS
         if is_of_catalog:
@@ -216,6 +214,39 @@ def _without_classes(properties: Mapping[str, str]) -> dict[str, str]:
 
 def _declared(catalog: CatalogConfig, properties: Mapping[str, str]) -> Declared:
     return Declared(catalog.name, properties, location=catalog.location)
+
+
+def _unparsable(error: Exception) -> tuple[str, str]:
+    """Return why table metadata cannot be parsed, with the field, and a hint for the cases that are known."""
+    import pydantic
+
+    hint = "check that the table has Iceberg format version 1, 2 or 3, and restore its metadata if it is damaged"
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, pydantic.ValidationError):
+        cause = cause.__cause__ or cause.__context__
+    if cause is None:
+        return first_line(error), hint
+    found = cause.errors(include_url=False)
+    first = found[0]
+    # pyiceberg parses each format version as a class of its own, whose number is the first part of the location
+    path = [part for at, part in enumerate(first["loc"]) if at or not isinstance(part, int)]
+    of_field, given = ".".join(map(str, path)), first["input"]
+    reason = first["msg"].removeprefix("Value error, ")
+    text = f"{of_field}: {reason}" if of_field else reason
+    text += f" (and {plural(len(found) - 1, 'other error')})" if len(found) > 1 else ""
+    if "snapshots" in path and path[-1] == "manifest-list" and isinstance(given, dict) and "manifests" in given:
+        return (
+            f"{text}: the snapshot lists its manifests itself, as format version 1 allows, which pyiceberg cannot read",
+            "expire the snapshots without a manifest list; if the current one is such a snapshot, write to the table "
+            "or run rewrite_manifests in Spark first",
+        )
+    if isinstance(given, dict) and len(given.get("source-ids", ())) > 1:
+        return (
+            f"{text}: a transform of several columns, which pyiceberg cannot read",
+            "the table cannot be planned as long as its metadata has this partition spec or sort order; Iceberg's "
+            "expire_snapshots with clean_expired_metadata removes one that is no longer used",
+        )
+    return text, hint
 
 
 @contextmanager

@@ -105,7 +105,8 @@ def external_rewrites_of(
         removed = summary.get("deleted-data-files", "0")
         if (operation := _REMOVALS.get(operation_of(one))) and removed.isdecimal() and int(removed):
             time = instant_of_milliseconds(one.timestamp_ms)
-            found.append(ExternalRewrite(operation, one.snapshot_id, _engine(summary), time))
+            maintains = operation_of(one) == "replace"
+            found.append(ExternalRewrite(operation, one.snapshot_id, _engine(summary), time, maintenance=maintains))
     return external_rewrites(found) if known else ()
 
 

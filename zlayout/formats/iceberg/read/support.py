@@ -219,8 +219,8 @@ def has_row_ids_in_orc(state: TableState) -> bool:
 def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ...]:
     """Return ZL221 for encryption, ZL222 for Avro as write format, and ZL227 for columns that Spark cannot read.
 
-    Also ZL240 for data files that the table lists twice, ZL241 for properties with which Iceberg commits nothing, and
-    ZL243 for a class that Iceberg would load.
+    Also ZL240 for data files that the table lists twice, ZL241 for properties with which Iceberg commits nothing, ZL243
+    for a class that Iceberg would load, and ZL244 for partition transforms that Iceberg does not know.
 
     Branches, tags, equality deletes and `write.wap.enabled` are supported, because a rewrite reads whole files with
     their deletes and commits to one branch. A table may have ORC as write format, because ORC files have bounds. Every
@@ -250,6 +250,9 @@ def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ..
         message = f"properties with metrics of columns that the table does not have: {', '.join(unknown)}"
         hint = "remove them by ALTER TABLE ... UNSET TBLPROPERTIES; until then, Iceberg refuses to set other properties"
         found.append(("ZL241", message, hint))
+    if transforms := [*_unknown_transforms(metadata)]:
+        message = f"Iceberg cannot write to partitions with transforms that it does not know: {', '.join(transforms)}"
+        found.append(("ZL244", message, "rewrite the table with the engine that writes it"))
     return (*(Diagnostic(*each[:2], "refused", each[2]) for each in found), *class_refusals(metadata.properties))
 
 
@@ -260,6 +263,15 @@ def class_refusals(properties: Mapping[str, str]) -> tuple[Diagnostic, ...]:
     message = f"property {LOCATION_PROVIDER} names a Java class, which zlayout does not let a table choose"
     hint = "remove the property, or rewrite the table with the engine that has the class"
     return (Diagnostic("ZL243", message, "refused", hint),)
+
+
+def _unknown_transforms(metadata: TableMetadata) -> Iterator[str]:
+    from pyiceberg.transforms import UnknownTransform
+
+    for field in metadata.spec().fields:
+        if isinstance(field.transform, UnknownTransform):
+            source = metadata.schema().find_column_name(field.source_id) or field.source_id
+            yield f"{field.name} by {field.transform._transform}({source})"
 
 
 def _metrics_of_other_columns(metadata: TableMetadata) -> Iterator[str]:
