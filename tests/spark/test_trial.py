@@ -218,6 +218,22 @@ def test_only_branches_of_trials_are_dropped(declared: Project, table: IcebergSu
     assert refs(table).keys() == {MAIN, "audit", "v1"}
 
 
+def test_a_branch_that_sql_makes_after_a_trial_of_that_name_is_not_dropped(
+    declared: Project, table: IcebergSubject
+) -> None:
+    tried(declared, table)
+    table.sql(f"alter table {table} drop branch `try`")
+    table.sql(f"alter table {table} create branch `try`")
+    assert marks(table)  # SQL leaves the property
+    with pytest.raises(Refused, match=r"ZL252 .* did not make this branch"):
+        drop(declared, table)
+    assert "try" in refs(table)
+    table.sql(f"alter table {table} drop branch `try`")
+    tried(declared, table)
+    drop(declared, table)
+    assert (refs(table).keys(), marks(table)) == ({MAIN}, set())
+
+
 @pytest.mark.long
 def test_what_a_branch_accepts_is_accepted_on_main(declared: Project, table: IcebergSubject) -> None:
     table.sql(f"alter table {table} add partition field bucket(2, id)")

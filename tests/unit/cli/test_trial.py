@@ -25,9 +25,15 @@ def workload(table: Table) -> None:  # noqa: ARG001 - its folder is the working 
     Path("workloads/q.sql").write_text("SELECT * FROM ice.db.t WHERE a = 5; SELECT * FROM lake.db.d WHERE a < 9;")
 
 
-def mark(table: Table, branch: str, snapshot: int) -> None:
+AGE = 40_000_000_000_000  # milliseconds
+
+
+def mark(table: Table, branch: str, snapshot: int, age: int = AGE) -> None:
+    """Let a branch look as if `trial` had made it, or an earlier branch with another age."""
+    at = head(table, branch)
+    table.manage_snapshots().remove_branch(branch).create_branch(at, branch, max_ref_age_ms=AGE).commit()
     with table.transaction() as transaction:
-        transaction.set_properties({f"zlayout.trial.{branch}": str(snapshot)})
+        transaction.set_properties({f"zlayout.trial.{branch}": f"{snapshot}:{age}"})
 
 
 def test_a_dry_run_of_a_trial_shows_the_plan_of_the_branch(table: Table, cli: Cli) -> None:
@@ -146,8 +152,9 @@ def test_drop_trial_refuses_what_zlayout_did_not_make(table: Table, cli: Cli) ->
     mark(table, "audit", first)
     assert "ZL253" in cli("drop-trial", "ice.db.t", "--branch", "audit", "--dry-run", code=3).err
     table.manage_snapshots().create_branch(first, "new").commit()
-    mark(table, "new", 17)  # of an earlier branch of this name
-    assert "ZL252" in cli("drop-trial", "ice.db.t", "--branch", "new", "--dry-run", code=3).err
+    for snapshot, age in ((17, AGE), (first, AGE + 1)):  # of an earlier branch of this name
+        mark(table, "new", snapshot, age)
+        assert "ZL252" in cli("drop-trial", "ice.db.t", "--branch", "new", "--dry-run", code=3).err
     mark(table, "new", first)
     shown = cli("drop-trial", "ice.db.t", "--branch", "new", "--dry-run")
     assert "removes  branch new" in shown.out

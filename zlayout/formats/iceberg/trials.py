@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,12 @@ from zlayout.table.state import TableState
 
 if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
+
+MIN_AGE_MS = 1000 * 365 * 24 * 60 * 60 * 1000  # the branch of a trial does not expire for so long
+
+
+def _mark(snapshot: int, age: int | None) -> str:
+    return f"{snapshot}:{age}"
 
 
 class IcebergTrials:
@@ -50,12 +57,12 @@ class IcebergTrials:
         line, main = list(ancestors(metadata, newest)), list(ancestors(metadata, current))
         of_main = {one.snapshot_id for one in main}
         fork = next((one.snapshot_id for one in line if one.snapshot_id in of_main), None)
-        marker = metadata.properties.get(trial_property(name), "")
+        marker, age = metadata.properties.get(trial_property(name), ""), metadata.refs[name.branch].max_ref_age_ms
         return Trial(
             table=name,
             format="iceberg",
             table_id=str(metadata.table_uuid),
-            marked=any(str(one.snapshot_id) == marker for one in line),
+            marked=any(_mark(one.snapshot_id, age) == marker for one in line),
             main=-1 if current is None else current.snapshot_id,
             version=newest.snapshot_id,
             commits=_since(line, fork),
@@ -89,8 +96,10 @@ class IcebergTrials:
             if base.ref(name.branch) is not None or base.snapshot(snapshot) is None:
                 message = f"{name}: the branch exists already, or snapshot {snapshot} has expired"
                 raise CommitConflict.of("ZL320", message, hint="nothing was written; run trial again")
-            transaction.manageSnapshots().createBranch(name.branch, snapshot).commit()
-            _set(transaction, {trial_property(name): str(snapshot), property_of(name): None})
+            # The age belongs to this branch alone: one that SQL makes later under the same name does not have it.
+            age = MIN_AGE_MS + secrets.randbelow(MIN_AGE_MS)
+            transaction.manageSnapshots().createBranch(name.branch, snapshot).setMaxRefAgeMs(name.branch, age).commit()
+            _set(transaction, {trial_property(name): _mark(snapshot, age), property_of(name): None})
 
         doing = f"creating branch {name.branch} of {name.on('')}"
         self._swap(doing, name, change, lambda now: _at(now, name) == snapshot)
