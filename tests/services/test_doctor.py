@@ -69,7 +69,7 @@ def test_a_folder_that_may_not_be_written_to_has_a_hint_about_writing(
     last = list(doctor(load_project(root)))[-1]
     assert (last.step, last.status) == (Step.WRITE, CheckStatus.FAILED)
     assert last.detail == "lake.db.orders: access is denied"
-    assert last.hint == "allow these credentials to write to the location"
+    assert last.hint == "make the folder writable for the user who runs apply"
 
 
 @pytest.mark.parametrize("catalog", [S3, REST], ids=["s3", "rest"])

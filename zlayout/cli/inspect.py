@@ -19,7 +19,6 @@ from zlayout.session.init import split_columns
 from zlayout.session.inspect import Inspection, inspect
 from zlayout.session.project import load_project
 from zlayout.spec.model import CLUSTERED_BY
-from zlayout.table.metrics import ColumnMetrics
 from zlayout.table.state import LayoutRecord
 
 MAX_BAR_CHARACTERS = 30
@@ -40,7 +39,7 @@ def inspect_command(
     wanted = None if columns is None else split_columns(columns)
     found = inspect(load_project(project), table, wanted, branch=branch, timeout=timeout)
     console.document(as_document(found))
-    lines = [*_facts(found), "", *_sizes(found), "", *_metrics(found.columns)]
+    lines = [*_facts(found), "", *_sizes(found), "", *_metrics(found)]
     lines += _last_run(found.last_run, version_word(found.state.format), found.query_cost)
     console.text("\n".join(lines) + "\n")
     return 0
@@ -125,7 +124,8 @@ def _sizes(found: Inspection) -> Iterator[str]:
         yield f"    {bucket.label:<8} {plural(bucket.files, 'file'):>15} {size(bucket.bytes):>9}  {bar}".rstrip()
 
 
-def _metrics(metrics: tuple[ColumnMetrics, ...]) -> Iterator[str]:
+def _metrics(found: Inspection) -> Iterator[str]:
+    metrics = found.columns
     if not metrics:
         yield "  no column with bounds"
         return
@@ -138,7 +138,8 @@ def _metrics(metrics: tuple[ColumnMetrics, ...]) -> Iterator[str]:
         cells = (number(m.touched), size(round(m.bytes_read)), floor, *numbers)
         yield f"  {printable(m.column):<{width}}" + "".join(f" {cell:>10}" for cell in cells)
     if any(m.floor is None for m in metrics):
-        yield "  floor ?: the metadata does not show how often values occur; `zlayout plan --sample` does"
+        first = "" if found.spec is not None else "with a layout for the table, "
+        yield f"  floor ?: the metadata does not show how often values occur; {first}`zlayout plan --sample` does"
     for m in metrics:
         if deep := [b for b in m.depth_histogram if b.files]:
             listed = ", ".join(f"{plural(b.files, 'file')} at {b.label}" for b in deep)

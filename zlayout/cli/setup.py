@@ -133,7 +133,8 @@ def doctor_command(project: Path, catalogs: Sequence[str], console: Console, *, 
 STDOUT = Path("-")
 # The codes of table errors that a pattern may cause, because a catalog also has entries that are not tables of its
 # format. Every other table error is a failure.
-_OTHER_ENTRIES = frozenset({"ZL110", "ZL135"})
+_OTHER_ENTRIES = frozenset({"ZL110", "ZL135", "ZL139"})
+_HAS_LAYOUT = "ZL064"
 
 
 def import_command(
@@ -160,7 +161,7 @@ def _import_tables(
         hint = "leave out --out: each table gets a file in layouts/"
         raise SpecError.of("ZL038", "--out names one file, and a pattern may match many tables", hint=hint)
     imported: list[ImportedLayout] = []
-    failed = False
+    failed, declared = False, 0
     for one in import_tables(project, pattern, columns, reading):
         try:
             if isinstance(one, NotImported):
@@ -169,10 +170,13 @@ def _import_tables(
             imported.append(one)
         except ZlayoutError as error:
             failed |= isinstance(error, TableError) and error.diagnostics[0].code not in _OTHER_ENTRIES
+            declared += error.diagnostics[0].code == _HAS_LAYOUT
             for diagnostic in error.diagnostics:
                 console.say(f"not imported: {one.table}: {diagnostic}", "warning")
     _after(project, imported, None, console)
-    return 1 if failed else 0
+    if not imported and not declared:
+        console.say("nothing was imported", "warning")
+    return 1 if failed or not (imported or declared) else 0
 
 
 def _write(imported: ImportedLayout, project: Project, out: Path | None, console: Console) -> None:

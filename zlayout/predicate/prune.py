@@ -6,16 +6,19 @@ value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from zlayout.predicate.coercion import arrow_aligned
 from zlayout.predicate.model import OPPOSITE, And, Compare, In, IsNull, Not, Operator, Or, Predicate, Value
 from zlayout.table.state import Bools, ColumnBounds, Int64
+
+MIN_VALUES_TO_SORT = 20  # below, comparing one value after the other is as fast
 
 
 def may_match(predicate: Predicate, bounds: Mapping[str, ColumnBounds], rows: Int64) -> Bools:
@@ -34,7 +37,15 @@ def may_match(predicate: Predicate, bounds: Mapping[str, ColumnBounds], rows: In
         case And(operands):
             return reduce(np.logical_and, (may_match(p, bounds, rows) for p in operands), every)
         case Or(operands):
-            return reduce(np.logical_or, (may_match(p, bounds, rows) for p in operands), ~every)
+            equal: dict[str, list[Value]] = {}
+            others = []
+            for operand in operands:
+                if isinstance(operand, Compare) and operand.operator == "=" and operand.column in bounds:
+                    equal.setdefault(operand.column, []).append(operand.value)
+                else:
+                    others.append(operand)
+            found = (_equals_any(bounds[column], values, rows) for column, values in equal.items())
+            return reduce(np.logical_or, (*found, *(may_match(p, bounds, rows) for p in others)), ~every)
         case Not(IsNull(column)):
             return ~_all_null(bounds[column], rows) if column in bounds else every
         case Not(operand):
@@ -42,7 +53,7 @@ def may_match(predicate: Predicate, bounds: Mapping[str, ColumnBounds], rows: In
         case IsNull(column):
             return bounds[column].null_count != 0 if column in bounds else every
         case In(column, values):
-            return may_match(Or(tuple(Compare(column, "=", v) for v in values)), bounds, rows)
+            return _equals_any(bounds[column], values, rows) if column in bounds else every & bool(values)
         case Compare(column, operator, value):
             if column not in bounds:
                 return every
@@ -64,6 +75,47 @@ def negated(predicate: Predicate) -> Predicate:
             return Compare(column, OPPOSITE[operator], value)
         case IsNull():
             return Not(predicate)
+
+
+def _equals_any(bounds: ColumnBounds, values: Sequence[Value], rows: Int64) -> Bools:
+    """Return which files may have one of the values. Thousands of values take little longer than one."""
+    found, known = np.zeros(len(rows), bool), set[int]()
+    if len(values) >= MIN_VALUES_TO_SORT:
+        none, of_type = bounds.lower.slice(0, 0), dict[pa.DataType, dict[int, pa.Scalar]]()
+        for at, value in enumerate(values):
+            sides = arrow_aligned(none, none, value)
+            if sides is not None and _is_sortable(sides[0].type) and _is_sortable(sides[2].type):
+                of_type.setdefault(sides[0].type, {})[at] = sides[2]
+        for some in of_type.values():
+            first = next(iter(some))
+            sides = arrow_aligned(bounds.lower, bounds.upper, values[first])
+            if sides is not None:
+                found |= _holds_any(*sides[:2], pa.array([s.as_py() for s in some.values()], some[first].type))
+                known |= some.keys()
+    for at, value in enumerate(values):
+        if at not in known:
+            found |= _compare(bounds, "=", value)
+    return found & ~_all_null(bounds, rows)
+
+
+def _is_sortable(type_: pa.DataType) -> bool:
+    return any(test(type_) for test in (pt.is_integer, pt.is_string, pt.is_large_string, pt.is_date, pt.is_timestamp))
+
+
+def _holds_any(lower: pa.Array, upper: pa.Array, values: pa.Array) -> Bools:
+    """Return which of N files have a lower and an upper bound around one of the values. A missing bound is around all.
+
+    The bounds and the values become ranks, so that two searches in the sorted values are enough.
+    """
+    type_ = pa.int64() if pt.is_integer(lower.type) else lower.type
+    sides = pa.concat_arrays([lower.cast(type_), upper.cast(type_), values.cast(type_)])
+    ranks = pc.rank(sides, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+    low, high, wanted = np.split(ranks, (len(lower), 2 * len(lower)))
+    low = np.where(lower.is_valid().to_numpy(zero_copy_only=False), low, -1)
+    high = np.where(upper.is_valid().to_numpy(zero_copy_only=False), high, np.iinfo(np.int64).max)
+    wanted = np.sort(wanted)
+    found: Bools = np.searchsorted(wanted, high, side="right") > np.searchsorted(wanted, low, side="left")
+    return found
 
 
 def _all_null(bounds: ColumnBounds, rows: Int64) -> Bools:

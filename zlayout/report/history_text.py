@@ -37,7 +37,11 @@ def growth_text(growth: Growth) -> str:
 
 
 def sparkline(values: Sequence[float | None]) -> str:
-    """Draw values as bars of eight heights, from the lowest to the highest value; a space where one is unknown."""
+    """Draw values as bars of eight heights, from the lowest to the highest value; a space where one is unknown.
+
+    Values that are printed alike have the same height.
+    """
+    values = [None if value is None else float(number(value).replace(",", "").replace("<", "")) for value in values]
     known = [value for value in values if value is not None]
     if not known:
         return ""

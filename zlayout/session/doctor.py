@@ -92,6 +92,7 @@ def doctor(
 
 
 WRITE_DENIED = "allow these credentials to write to the location"
+READ_ONLY = "make the folder writable for the user who runs apply"  # a folder of this machine needs no credentials
 # A step, what it checks, and a function that carries it out. The function raises an exception if the step fails, and
 # may return a string that replaces the second item.
 _Attempt = tuple[Step, str, Callable[[], object]]
@@ -108,7 +109,9 @@ def _attempt(step: Step, detail: str, action: Callable[[], object]) -> tuple[Che
     except Exception as error:
         cause = cause_of(error)
         reason = cause.reason if cause else f"{type(error).__name__}: {first_line(error)}"
-        hint = WRITE_DENIED if step is Step.WRITE and cause == DENIED else cause.hint if cause else ""
+        hint = cause.hint if cause else ""
+        if step is Step.WRITE and cause == DENIED:
+            hint = READ_ONLY if isinstance(error, PermissionError) else WRITE_DENIED
         return CheckStatus.FAILED, f"{detail}: {reason}", hint
     return CheckStatus.OK, found if isinstance(found, str) else detail, ""
 

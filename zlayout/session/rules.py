@@ -24,6 +24,7 @@ from zlayout.table.state import TableState
 # The codes of the errors for listed names that are not tables of the catalog's format: tables of other formats, and
 # folders. Rules do not apply to these names.
 _OTHER_FORMATS = ("ZL110", "ZL135")
+_HIDDEN = "ZL139"  # a table to which rules do not apply, because its folder is hidden
 _BRANCH_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}")  # as `ref` in the JSON Schema of layouts
 MAX_NAMES_SHOWN = 3
 Result = TypeVar("Result")
@@ -183,21 +184,30 @@ def _is_pattern(project: Project, table: TableName) -> bool:
 
 
 def _is_other(listed: Listed) -> bool:
-    return listed.problem is not None and listed.problem.diagnostics[0].code in _OTHER_FORMATS
+    return listed.problem is not None and listed.problem.diagnostics[0].code in (*_OTHER_FORMATS, _HIDDEN)
 
 
 def _remarks(rule: LayoutRule, names: Sequence[TableName], listed: Sequence[Listed]) -> list[Diagnostic]:
-    other = [str(one.table) for one in listed if _is_other(one) and matches(rule, one.table)]
+    left = [one for one in listed if _is_other(one) and matches(rule, one.table)]
+    hidden = [str(one.table) for one in left if one.problem and one.problem.diagnostics[0].code == _HIDDEN]
+    other = [str(one.table) for one in left if str(one.table) not in hidden]
     if not any(matches(rule, name) for name in names):
         message = f"the rule {quote_value(rule.spec.rule)} matches no table"
         hint = f"check catalog, namespace and letter case; list all tables with `zlayout import '{rule.pattern}'`"
-        return [Diagnostic("ZL444", message, severity="warning", hint=hint, location=rule.spec.location)]
-    if not other:
-        return []
+        found = [Diagnostic("ZL444", message, severity="warning", hint=hint, location=rule.spec.location)]
+    else:
+        found = []
+    if hidden:
+        message = f"the rule {quote_value(rule.spec.rule)} leaves out tables in folders whose names begin with _ or ."
+        message += f": {first_of(hidden, MAX_NAMES_SHOWN)}"
+        hint = "give such a table a layout of its own, or exclude these names to remove this note"
+        found.append(Diagnostic("ZL445", message, severity="note", hint=hint, location=rule.spec.location))
+    if not other or any(d.code == "ZL444" for d in found):
+        return found
     left_out = f"names that are not tables of the catalog's format: {first_of(other, MAX_NAMES_SHOWN)}"
     message = f"the rule {quote_value(rule.spec.rule)} leaves out {left_out}"
     hint = "nothing needs to be done; exclude these names to remove this note"
-    return [Diagnostic("ZL445", message, severity="note", hint=hint, location=rule.spec.location)]
+    return [*found, Diagnostic("ZL445", message, severity="note", hint=hint, location=rule.spec.location)]
 
 
 def on_branch(project: Project, declared: Declared, branch: str | None) -> Declared:

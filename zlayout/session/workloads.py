@@ -20,6 +20,7 @@ from zlayout.advisor.model import Costs, TableQuery, TableWorkload, Use
 from zlayout.advisor.worth import worth
 from zlayout.errors import Diagnostic, SpecError, first_line
 from zlayout.formats.base import Backend
+from zlayout.message_text import first_of, plural
 from zlayout.planner.model import UNFIT, BetterLayout, QueryCost, Status, WorkloadForecast
 from zlayout.planner.notes import partitioning
 from zlayout.planner.partitions import partition_names, partition_text
@@ -35,6 +36,8 @@ from zlayout.spec.model import LayoutSpec, Project, TableName
 from zlayout.table.key_sample import KeySample
 from zlayout.table.state import TableState
 from zlayout.workload import Query, Workload, read_workload
+
+MAX_UNREAD_SHOWN = 3
 
 
 def with_workloads(
@@ -68,8 +71,20 @@ def with_workloads(
         return _unknown(one, f"no answer within {reading.timeout:g} s")
 
     found = read_tables(known, lambda one: one.spec.table, forecast, late, reading)
-    by_table = {one.spec.table: one for one in found}
+    by_table = {one.spec.table: _noting_unread(one, read[one.spec.table]) for one in found}
     return tuple(by_table.get(p.spec.table, p) for p in planned)
+
+
+def _noting_unread(planned: Planned, workload: Workload) -> Planned:
+    """Return the plan with the note ZL433 if statements of the workload cannot be read."""
+    if not workload.unread:
+        return planned
+    reasons = {unused.query: unused.reason for unused in workload.unused}
+    shown = [f"{os.path.basename(query.location)} ({reasons[query]})" for query in workload.unread]
+    message = f"{plural(len(shown), 'query')} of the workload cannot be read: {first_of(shown, MAX_UNREAD_SHOWN)}"
+    hint = "correct the query, or remove it; until then, it counts as one that may read any file of its tables"
+    note = Diagnostic("ZL433", message, "note", hint, planned.spec.location)
+    return replace(planned, decision=planned.decision.noting(note))
 
 
 @dataclass(slots=True)

@@ -88,17 +88,38 @@ class Maintenance:
         today = now.astimezone(self._zone).date()
         days = [today + timedelta(days) for days in range(-2, 10)]
         yield from sorted(
-            (self._instant(day, window.start), self._instant(day, window.end))
-            for day in days
-            for window in self.windows
-            if day.weekday() in window.days
+            self._period(day, window) for day in days for window in self.windows if day.weekday() in window.days
         )
 
-    def _instant(self, day: date, minutes: int) -> datetime:
-        """Return the instant (UTC) of a time of a day; the first of the two if clocks show it twice."""
+    def _period(self, day: date, window: Window) -> tuple[datetime, datetime]:
+        """Return start and end (UTC). A window that begins at a time that clocks skip begins when they do so."""
+        (start, skipped), (end, end_skipped) = (self._instant(day, minutes) for minutes in (window.start, window.end))
+        if skipped:
+            start = self._set_forward(start)
+            if end_skipped or end <= start:
+                end = start + timedelta(minutes=window.end - window.start)
+        return start, end
+
+    def _instant(self, day: date, minutes: int) -> tuple[datetime, bool]:
+        """Return the instant (UTC) of a time of a day, the first of the two if clocks show it twice.
+
+        The second result is whether clocks skip the time. The instant is then after that at which they are set forward.
+        """
         later, minute = divmod(minutes, _DAY_MINUTES)  # minutes after midnight, possibly of a later day
         shown = datetime.combine(day + timedelta(later), time(*divmod(minute, 60)), self._zone)
-        return shown.astimezone(UTC)
+        found = shown.astimezone(UTC)
+        return found, found.astimezone(self._zone).replace(tzinfo=None) != shown.replace(tzinfo=None)
+
+    def _set_forward(self, after: datetime) -> datetime:
+        """Return the instant (UTC) at which clocks were last set forward, at most a day before `after`."""
+        before, offset = after - timedelta(days=1), after.astimezone(self._zone).utcoffset()
+        while after - before > timedelta(seconds=1):
+            middle = before + (after - before) / 2
+            if middle.astimezone(self._zone).utcoffset() == offset:
+                after = middle
+            else:
+                before = middle
+        return (after + timedelta(seconds=30)).replace(second=0, microsecond=0)
 
 
 def maintenance_of(entry: Mapping[str, Any]) -> Maintenance:

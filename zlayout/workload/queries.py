@@ -62,6 +62,19 @@ class Source:
     renamed: bool = False
 
 
+class Sources(list[Source]):
+    """The sources of a SELECT in order.
+
+    Attributes:
+        merged: For each column of a USING, in lower case, the source whose column an unqualified name means. None if it
+            is neither of the two, as after a FULL JOIN.
+    """
+
+    def __init__(self, sources: Iterable[Source] = (), merged: Mapping[str, Source | None] | None = None) -> None:
+        super().__init__(sources)
+        self.merged: dict[str, Source | None] = dict(merged or {})
+
+
 def source_of(node: exp.Expr, ctes: Ctes, known: Mapping[str, Sequence[str]]) -> Source:
     """Return the source that an item of FROM or JOIN is.
 
@@ -121,6 +134,9 @@ def owner(parts: Sequence[str], sources: Sequence[Source]) -> tuple[Source, str]
         for alias in source.aliases:
             if len(lower) > len(alias) and lower[: len(alias)] == alias:
                 return source, ".".join(parts[len(alias) :])
+    if isinstance(sources, Sources) and lower[0] in sources.merged:
+        meant = sources.merged[lower[0]]
+        return None if meant is None else (meant, ".".join(parts))
     certain = [s for s in sources if s.columns is not None and lower[0] in s.columns]
     possible = certain or [s for s in sources if s.columns is None]
     return (possible[0], ".".join(parts)) if len(possible) == 1 else None
@@ -292,7 +308,7 @@ class Clauses:
         keys: The join keys.
     """
 
-    sources: list[Source] = field(default_factory=list)
+    sources: Sources = field(default_factory=Sources)
     nullable: set[Source] = field(default_factory=set)
     found: dict[Source, list[Predicate]] = field(default_factory=dict)
     rejecting: set[Source] = field(default_factory=set)
@@ -452,7 +468,7 @@ class Reader:
         clause = node.args.get("from_") or node.args.get("from")
         for item, join, optional in from_items(clause.this if clause else None, node.args.get("joins") or []):
             source = source_of(item, ctes, self.known)
-            before, side, kind = list(sources), join.side if join else "", join.kind if join else ""
+            before, side, kind = Sources(sources, sources.merged), join.side if join else "", join.kind if join else ""
             sources.append(source)
             if len(sources) > MAX_SCANS:
                 raise UnreadableError(TOO_MANY)
@@ -462,6 +478,10 @@ class Reader:
                 self._conditions(join.args["on"], clauses, limited, outer)
             if join and join.args.get("using"):
                 clauses.keys += using_keys(join, before, source, limited, outer)
+                for column in join.args["using"]:
+                    kept = owner([column.name], before)
+                    meant = None if kept is None or side == "FULL" else source if side == "RIGHT" else kept[0]
+                    sources.merged[column.name.lower()] = meant
             if kind not in ("SEMI", "ANTI"):
                 nullable |= {source} if optional else set()
                 nullable |= set(before) if side in ("RIGHT", "FULL") else set()

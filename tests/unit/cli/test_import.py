@@ -201,3 +201,13 @@ def test_the_file_size_is_that_of_the_middle_byte(memory: Scripted) -> None:
 def test_the_target_size_is_read_in_every_unit(memory: Scripted, text: str, size: int) -> None:
     state = replace(memory.observe(the_layout().table, ()), format="delta")
     assert target_size(replace(state, properties={"delta.targetFileSize": text})) == size
+
+
+def test_a_pattern_that_imports_nothing_fails_unless_all_tables_have_layouts(root: Path, cli: Cli) -> None:
+    assert "already has a layout" in cli("import", "lake.db.*").err
+    Path("layouts/orders.yaml").unlink()
+    said = cli("import", "lake.db.*", code=1).err
+    assert "ZL065" in said
+    assert said.endswith("nothing was imported\n")
+    (root / "tables" / "db" / "empty").mkdir()
+    assert "nothing was imported" in cli("import", "lake.db.emp*", code=1).err

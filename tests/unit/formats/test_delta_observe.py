@@ -393,3 +393,15 @@ def test_files_that_a_checkpoint_by_deltalake_lists_are_found(tmp_path: Path) ->
     assert sorted(zip(bounds.lower.to_pylist(), bounds.upper.to_pylist(), strict=True)) == [
         (0, 10), (1, 11), (2, 12), (50, 60),
     ]  # fmt: skip
+
+
+def test_a_folder_with_a_backslash_is_read_although_deltalake_reads_another(tmp_path: Path) -> None:
+    folder = tmp_path / "a\\b"
+    write_log(tmp_path / "a" / "b" / "t", [protocol(), metadata(INTS)])  # which deltalake would read
+    write_deltalake(tmp_path / "plain" / "t", pa.table({"a": [1, 2, 3]}))
+    (tmp_path / "plain").rename(folder)
+    state = observe(str(folder / "t"), "a")  # type: ignore[arg-type]
+    assert state.files.rows.tolist() == [3]
+    assert state.location == str(folder / "t")
+    source = sample_delta(state, np.zeros(1, np.int64), ["a"], 1, 0, {})
+    assert source.keys["a"].to_pylist() == [1, 2, 3]

@@ -26,3 +26,12 @@ def test_several_fields_and_none() -> None:
     fields = (PartitionField("a"), PartitionField("b"))
     assert partition_text(Partition(0, fields, (1, "x"))) == "a=1, b=x"
     assert partition_text(Partition(0, (), ())) == ""
+
+
+def test_no_two_partitions_have_the_same_text() -> None:
+    fields = (PartitionField("p"), PartitionField("q"))
+    values = [None, "null", "'null'", "x", "x, q=y", "y, q=y", "it's"]
+    texts = [partition_text(Partition(0, fields, (one, other))) for one in values for other in values]
+    assert len(set(texts)) == len(texts)
+    assert partition_text(Partition(0, fields, (None, "null"))) == "p=null, q='null'"
+    assert partition_text(Partition(0, fields, ("it's", "a,b"))) == "p=it's, q=a,b"

@@ -1,7 +1,9 @@
 """Pruning by bounds, against SQL's three-valued logic row by row."""
 
+import time
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +15,7 @@ from unit.advisor.tables import bounds_of, holds, matching_rows
 from zlayout.advisor.costs import points
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate
 from zlayout.predicate.prune import may_match
+from zlayout.table.state import ColumnBounds
 from zlayout.workload.event_log import pushed_filters
 
 NUMBERS = st.integers(-3, 12)
@@ -125,3 +128,42 @@ def test_a_column_without_bounds_and_a_cut_bound_rule_nothing_out() -> None:
     assert may_match(Compare("x", "!=", "ab"), {"x": bounds}, rows).tolist() == [False, True]
     bounds.truncated[0] = True
     assert may_match(Compare("x", "!=", "ab"), {"x": bounds}, rows).tolist() == [True, True]
+
+
+MANY = [
+    (pa.int64(), [*range(-50, 50, 3), 2**70, "7", Decimal("4"), Decimal("4.5"), 5.0, "x", True]),
+    (pa.int32(), [*range(0, 90, 3), 2**40]),
+    (pa.string(), ["", *(f"k{n:02}" for n in range(0, 99, 2)), "ü", 5]),
+    (pa.date32(), [*(date(2026, 1, 1 + n) for n in range(25)), "2026-02-03", datetime(2026, 1, 3, 5)]),
+    (pa.timestamp("us", "UTC"), [*(datetime(2026, 1, 1, n, tzinfo=UTC) for n in range(23)), date(2026, 1, 2)]),
+    (pa.float64(), [n / 4 for n in range(40)]),
+    (pa.decimal128(10, 2), [Decimal(n) / 4 for n in range(40)]),
+]
+
+
+@pytest.mark.parametrize(("type_", "values"), MANY, ids=[str(type_) for type_, _ in MANY])
+@pytest.mark.parametrize("seed", range(3))
+def test_many_values_are_decided_as_one_after_the_other(type_: pa.DataType, values: list[Any], seed: int) -> None:
+    random = np.random.default_rng(seed)
+    stored = pa.array([value for value in values[:20] if type(value) is type(values[1])], type_)
+    ends = np.sort(random.integers(0, len(stored), (60, 2)), axis=1)
+    sides = [stored.take(pa.array(side, mask=random.random(60) < 0.15)) for side in ends.T]
+    nulls, rows = np.where(random.random(60) < 0.1, 9, 0), np.full(60, 9)
+    bounds = {"a": ColumnBounds(*sides, nulls, np.zeros(60, bool))}
+    for chosen in (values, values[::-1], values[:21], values[3:25], values[:22:2] * 2, [True, *values[:30]]):
+        expected = np.zeros(60, bool)
+        for value in chosen:
+            expected |= may_match(Compare("a", "=", value), bounds, rows)
+        assert may_match(In("a", tuple(chosen)), bounds, rows).tolist() == expected.tolist()
+        either = Or(tuple(Compare("a", "=", value) for value in chosen))
+        assert may_match(either, bounds, rows).tolist() == expected.tolist()
+        assert may_match(Or((either, Compare("b", "<", 3))), bounds, rows).all()
+
+
+def test_thousands_of_alternatives_take_little_longer_than_one() -> None:
+    rows = 20_000
+    points = point_files(KeySample({"a": pa.array(np.arange(rows))}, np.zeros(rows, np.int32)))
+    start = time.monotonic()
+    found = may_match(Or(tuple(Compare("a", "=", 5 * n) for n in range(3000))), points.bounds, points.rows)
+    assert time.monotonic() - start < 1.0
+    assert (np.flatnonzero(found) == np.arange(0, 15_000, 5)).all()

@@ -68,7 +68,17 @@ def test_names_are_printable() -> None:
 
 @pytest.mark.parametrize(
     ("values", "line"),
-    [([], ""), ([None], ""), ([3.0, 3.0], "▁▁"), ([0.0, None, 7.0, 3.0], "▁ █▄"), ([10.0, 0.0], "█▁")],
+    [
+        ([], ""),
+        ([None], ""),
+        ([3.0, 3.0], "▁▁"),
+        ([0.0, None, 7.0, 3.0], "▁ █▄"),
+        ([10.0, 0.0], "█▁"),
+        ([3.0, 3.001, 2.999], "▁▁▁"),
+        ([1234.2, 1233.9], "▁▁"),
+        ([0.01, 0.02], "▁▁"),
+        ([1000.0, 1007.2], "▁█"),
+    ],
 )
 def test_bars_go_from_the_lowest_to_the_highest_value(values: list[float | None], line: str) -> None:
     assert history_text.sparkline(values) == line

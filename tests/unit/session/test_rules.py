@@ -181,3 +181,21 @@ def test_the_plan_shows_the_rule_of_each_table(cli: Cli) -> None:
     layout("sales", "match: lake.sales.*")
     assert "      rule            lake.sales.*\n" in cli("plan").out
     assert cli("validate").out == "1 layout valid\n"
+
+
+@pytest.mark.usefixtures("catalog")
+def test_tables_in_hidden_folders_are_named(cli: Cli) -> None:
+    for table in ("sales/_x", "sales/.y", "_old/orders"):
+        write_deltalake(f"tables/{table}", ROWS)
+    Path("tables/sales/_temporary").mkdir()
+    found = plan(layout("r", "match: lake.*.*\nexclude: [lake.*.notes]"))
+    assert len(found.tables) == 4
+    (note,) = found.document.diagnostics
+    assert (note.code, note.severity) == ("ZL445", "note")
+    assert note.message.endswith("begin with _ or .: lake._old.orders, lake.sales..y, lake.sales._x")
+    assert "ZL139" in cli("import", "lake.sales.*", "--columns", "a").err
+    Path("layouts/r.yaml").unlink()
+    (named,) = plan(layout("named", "table: lake.sales._x"), "lake.sales._x").tables
+    assert named.status != "error"
+    hidden = plan(layout("hidden", "match: lake._old.*"))
+    assert [d.code for d in hidden.document.diagnostics] == ["ZL444", "ZL445"]

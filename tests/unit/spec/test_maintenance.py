@@ -116,3 +116,24 @@ def test_a_write_since_then_makes_a_partition_hot() -> None:
     assert hot_after(timedelta(0), declared, now) is None
     assert hot_after(None, None, now) is None
     assert hot_after(None, maintenance_of({"windows": ["22:00-05:00"]}), now) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ("Sun 02:59-03:00", "2027-03-28 03:00", "2027-03-28 03:01"),
+        ("Sun 02:30-03:30", "2027-03-28 03:00", "2027-03-28 03:30"),
+        ("Sun 02:10-02:25", "2027-03-28 03:00", "2027-03-28 03:15"),
+        ("Sun 02:00-03:00", "2027-03-28 03:00", "2027-03-28 04:00"),
+        ("Sun 01:30-02:30", "2027-03-28 01:30", "2027-03-28 03:30"),
+        ("Sun 03:00-03:01", "2027-03-28 03:00", "2027-03-28 03:01"),
+    ],
+)
+def test_a_window_that_begins_while_clocks_are_set_forward_opens_and_is_announced(
+    text: str, start: str, end: str
+) -> None:
+    found = windows(text)
+    assert found.next_start(at("2027-03-27 12:00")) == at(start)
+    assert found.next_start(at("2027-03-27 12:00")).strftime("%H:%M") == start[-5:]
+    assert found.end(at(start)) == at(end)
+    assert found.end(at(end)) is None

@@ -23,7 +23,7 @@ from zlayout import reading
 from zlayout.errors import TableError, ZlayoutError
 from zlayout.formats.access import ATTEMPTS, CONNECT_SECONDS, READ_SECONDS, explained, limit_responses
 from zlayout.formats.base import Listed
-from zlayout.formats.delta.read.log import LogFiles, log_files, table_files
+from zlayout.formats.delta.read.log import LOG, LogFiles, log_files, table_files
 from zlayout.reading import TooLargeError, joined, parse_json, require_parsable
 from zlayout.spec.client_options import deltalake_options, s3_access, stores
 from zlayout.spec.model import CatalogConfig, TableName
@@ -159,6 +159,9 @@ class NameService(Protocol):
 # The tables of a catalog of type `path`: those in its `tables`, and the folders of its warehouse.
 
 
+HIDDEN = "ZL139"  # the code for a table in a hidden folder
+
+
 def list_folders(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]:
     """Yield the tables whose namespace and name match globs. A folder that is not a table is yielded with an error.
 
@@ -175,7 +178,11 @@ def list_folders(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]
         try:
             storage = log_files(str(warehouse), table_files(str(warehouse), deltalake_options(catalog)))
             for parts in _folders(storage, globs):
-                found.setdefault(parts, _problem(storage, catalog, parts))
+                problem = _problem(storage, catalog, parts)
+                if not _is_hidden(parts):
+                    found.setdefault(parts, problem)
+                elif problem is None:
+                    found.setdefault(parts, _hidden(catalog, parts))
         except (OSError, ValueError) as error:
             cause = explained(error, "check the access to the warehouse")
             message = f"the warehouse of catalog {catalog.name} cannot be listed: {cause.reason}"
@@ -191,11 +198,19 @@ def _folders(storage: pa_fs.FileSystem, globs: tuple[str, ...]) -> list[tuple[st
             (*above, info.base_name)
             for above in found
             for info in storage.get_file_info(pa_fs.FileSelector("/".join(above), allow_not_found=True))
-            if info.type == pa_fs.FileType.Directory
-            and not info.base_name.startswith(("_", "."))
-            and fnmatchcase(info.base_name, glob)
+            if info.type == pa_fs.FileType.Directory and info.base_name != LOG and fnmatchcase(info.base_name, glob)
         ]
     return found
+
+
+def _is_hidden(parts: tuple[str, ...]) -> bool:
+    return any(part.startswith(("_", ".")) for part in parts)
+
+
+def _hidden(catalog: CatalogConfig, parts: tuple[str, ...]) -> TableError:
+    folder = "/".join(parts)
+    message = f"{folder} in the warehouse of {catalog.name} is hidden from patterns: a folder begins with _ or ."
+    return TableError.of(HIDDEN, message, hint="name the table itself, for example with `table:`")
 
 
 def _problem(storage: pa_fs.FileSystem, catalog: CatalogConfig, parts: tuple[str, ...]) -> TableError | None:

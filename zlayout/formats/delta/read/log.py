@@ -42,9 +42,10 @@ _TIMEOUT_SECONDS = 10.0
 def is_misread(location: str) -> bool:
     """Return whether deltalake (1.6) reads the commits of a table at this location from another folder.
 
-    deltalake decodes the names of folders a second time: for the folder `a%20b`, it reads `a b`.
+    deltalake decodes the names of folders a second time: for the folder `a%20b`, it reads `a b`. For the folder `a\\b`,
+    it reads `a/b`.
     """
-    return _ESCAPE.search(location) is not None
+    return "\\" in location or _ESCAPE.search(location) is not None
 
 
 def delta_location(catalog: CatalogConfig, table: TableName) -> str:

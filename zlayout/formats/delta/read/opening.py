@@ -83,8 +83,8 @@ def open_table(
     if is_misread(location) and "://" in location:
         raise TableError.of(
             "ZL111",
-            f"the location {location} of {table} has '%' and two hexadecimal digits, which deltalake decodes and Spark "
-            "does not, so that they would read different folders",
+            f"the location {location} of {table} has a backslash, or '%' and two hexadecimal digits, which deltalake "
+            "decodes and Spark does not, so that they would read different folders",
             hint="rename the folder, or move the table",
         )
     try:
