@@ -120,7 +120,7 @@ def test_import_writes_the_tables_that_a_pattern_matches(cli: Cli, unity: UnityS
 
 def test_import_of_tables_that_cannot_be_read_fails(cli: Cli, unity: UnityServer, tmp_path: Path) -> None:
     unity.add("main.sales.gone", f"file://{tmp_path}/gone")
-    assert "ZL110" in cli("import", "uc.sales.g*", "--columns", "a").err
+    assert "ZL110" in cli("import", "uc.sales.g*", "--columns", "a", code=1).err
     unity.add("main.sales.odd", "data/odd")
     assert "ZL136" in cli("import", "uc.sales.o*", "--columns", "a", code=1).err
 
