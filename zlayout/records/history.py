@@ -37,7 +37,11 @@ class Command(StrEnum):
 
 
 class RecordState(StrEnum):
-    """The state of a table at the end of a command."""
+    """The state of a table at the end of a command.
+
+    Attributes:
+        INTERRUPTED: `apply` was interrupted or killed after its first commit, so that the table was not read again.
+    """
 
     AS_DECLARED = "as_declared"
     DRIFT = "drift"
@@ -45,6 +49,7 @@ class RecordState(StrEnum):
     FIRST_LAYOUT = "first_layout"
     REFUSED = "refused"
     ERROR = "error"
+    INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +96,8 @@ class Record:
         files: The number of live files at the end.
         bytes: The size of the live files at the end.
         rewrite_bytes: `apply`: the bytes that were rewritten; other commands: the bytes to rewrite.
-        columns: The z-order columns; empty if the table could not be read.
-        decay: The decay measures.
+        columns: The z-order columns; empty if the table could not be read, or not again after a rewrite.
+        decay: The decay measures; empty like `columns`.
     """
 
     time: datetime
@@ -158,6 +163,8 @@ def records_of(
     for table in report.plan.tables:
         result = report.results.get(table.table)
         rewritten = result.bytes_removed if result else 0
+        # The metrics before a rewrite do not belong to the files after it.
+        is_known = not (result and result.commits) or bool(result.columns) or not table.columns
         record = Record(
             time=time,
             run_id=result.run_id if result else run_id,
@@ -168,11 +175,15 @@ def records_of(
             files=table.files + (result.files_added - result.files_removed if result else 0),
             bytes=table.bytes + (result.bytes_added - rewritten if result else 0),
             rewrite_bytes=rewritten if command is Command.APPLY else table.rewrite_bytes,
-            columns=tuple(_columns(table, result)),
-            decay=tuple(DecayRecord(decay.measure.value, decay.value, decay.tolerance) for decay in table.decay),
+            columns=tuple(_columns(table, result)) if is_known else (),
+            decay=tuple(_decay(table)) if is_known else (),
         )
         records.append(record)
     return records
+
+
+def _decay(table: TablePlan) -> Iterator[DecayRecord]:
+    return (DecayRecord(decay.measure.value, decay.value, decay.tolerance) for decay in table.decay)
 
 
 def _columns(table: TablePlan, result: TableResult | None) -> Iterator[ColumnRecord]:
@@ -190,6 +201,8 @@ def state_of(table: TablePlan, result: TableResult | None = None) -> RecordState
     """
     if result is not None and result.outcome in _OF_RESULT:
         return _OF_RESULT[result.outcome]
+    if result is not None and result.outcome is ResultStatus.INTERRUPTED and result.commits:
+        return RecordState.INTERRUPTED
     if table.status in (Status.REFUSED, Status.ERROR):
         return RecordState.REFUSED if table.status is Status.REFUSED else RecordState.ERROR
     if table.as_declared:
@@ -223,6 +236,7 @@ _CREATE = (
     f"PRAGMA user_version = {RECORD_VERSION}",
 )
 _INSERT = f"INSERT INTO records ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+_REPLACED = "DELETE FROM records WHERE run_id = ? AND table_name = ? AND command = 'apply'"
 _NEWEST = f"SELECT {', '.join(_COLUMNS)} FROM records WHERE table_name = ? ORDER BY time DESC, id DESC LIMIT ?"
 
 
@@ -233,7 +247,7 @@ class SqliteStore:
         self._path, self._keep_days, self._max_wait = path, keep_days, max_wait
 
     def append(self, records: Sequence[Record]) -> None:
-        """Add records, and remove those that are too old."""
+        """Add records, and remove those that are too old, and those of the same runs of `apply`, which they replace."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         oldest = _text(datetime.now(UTC) - timedelta(days=self._keep_days))
         with open_database(self._path, self._max_wait, writes=True) as opened, self._writing(opened):
@@ -241,6 +255,8 @@ class SqliteStore:
             if not _version(database):
                 for statement in _CREATE:
                     database.execute(statement)
+            made = [(one.run_id, one.table) for one in records if one.command is Command.APPLY]
+            database.executemany(_REPLACED, made)
             database.executemany(_INSERT, map(_row, records))
             database.execute("DELETE FROM records WHERE time < ?", (oldest,))
 

@@ -26,6 +26,7 @@ from zlayout.planner.actions import Reason
 from zlayout.planner.model import Status, TablePlan
 from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.session.concurrent_reads import TIMEOUT, read_one
+from zlayout.session.history import keep_commits
 from zlayout.session.plan import ProjectPlan, backends_of, plan_table_in_time
 from zlayout.session.results import (
     Applied,
@@ -38,6 +39,7 @@ from zlayout.session.results import (
     new_run,
     recorded,
     reporting,
+    result_of,
 )
 from zlayout.session.sampling import begin_predictions
 from zlayout.spark.live import WorkerRuntime
@@ -484,6 +486,7 @@ def _carry_out_one(
     def announce(table: str, event: Event) -> None:
         if isinstance(event, Commit):
             runtime.committed(planned.spec.table)
+            keep_commits(plan.project, planned, result_of(applied))
         report(TableEvent(table, event))
 
     with recorded(applied, planned):

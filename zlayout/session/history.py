@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from zlayout.errors import Diagnostic, SpecError, TableError, first_line
-from zlayout.planner.run_report import RunReport, Trend
+from zlayout.planner.model import Plan
+from zlayout.planner.run_report import ResultStatus, RunReport, TableResult, Trend
 from zlayout.planner.work import PlannedTable
 from zlayout.records.history import Command, Record, records_of
 from zlayout.records.trend import MAX_RECORDS, Growth, growths, touched_trend
@@ -89,6 +91,17 @@ def append_to_history(
     except Exception as error:  # a store may raise anything, and the command does not depend on it
         return (_warning(project, "written", error),)
     return ()
+
+
+def keep_commits(project: Project, planned: PlannedTable, result: TableResult) -> None:
+    """Keep what a run has committed so far to one table, so that it is not lost if the process is killed.
+
+    The record of the whole run replaces it. A history that cannot be written is reported with that record.
+    """
+    with suppress(Exception):
+        result = replace(result, outcome=ResultStatus.INTERRUPTED)
+        report = RunReport(Plan("", (planned.plan,)), {planned.plan.table: result})
+        append_to_history(project, (planned,), report, Command.APPLY)
 
 
 def follow_publish(project: Project, branch: TableName, runs: Collection[str]) -> None:

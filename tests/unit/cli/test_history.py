@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -81,6 +82,23 @@ def test_what_a_failed_apply_did_is_kept(memory: Scripted, cli: Cli) -> None:
     memory.breaks = ZeroDivisionError("odd")
     cli("apply", "--auto-approve", code=1)
     assert [(r.state, r.rewrite_bytes) for r in kept(path)] == [("error", 0)]
+
+
+@pytest.mark.usefixtures("memory")
+def test_a_commit_is_kept_when_it_is_made(cli: Cli) -> None:
+    """A process may be killed, or its terminal closed, before it can write anything."""
+    path = keeping()
+    during: list[list[Record]] = []
+    plan = zlayout.plan(zlayout.load_project())
+    zlayout.apply(plan, on_event=lambda event: during.append(kept(path)) if "TableEvent" in repr(event) else None)
+    (_, record), (_, last) = during[0], kept(path)
+    assert (record.state, record.rewrite_bytes, record.run_id) == ("interrupted", last.rewrite_bytes, last.run_id)
+    assert (record.files, record.columns, record.decay) == (last.files, (), ())
+    assert (last.state, len(last.columns)) == ("as_declared", 1)
+    assert "interrupted" not in cli("history", TABLE).out
+    with_one = SqliteStore(path, 400)
+    with_one.append([replace(record, run_id="killed")])
+    assert " apply    interrupted " in cli("history", TABLE).out
 
 
 class TestFailures:

@@ -52,6 +52,18 @@ def test_a_table_that_apply_did_not_start_with_has_rewritten_nothing() -> None:
     assert (record.rewrite_bytes, record.run_id, record.state) == (0, "r1", RecordState.DRIFT)
 
 
+@pytest.mark.parametrize("outcome", [ResultStatus.INTERRUPTED, ResultStatus.FAILED, ResultStatus.UNKNOWN])
+def test_a_table_that_was_not_read_after_a_commit_has_no_metrics_of_before(outcome: ResultStatus) -> None:
+    left = replace(DONE, outcome=outcome, commits=1, columns=())
+    record = record_of(ORDERS, left)
+    assert record.files == 9610 - DONE.files_removed + DONE.files_added
+    assert (record.columns, record.decay) == ((), ())
+    assert record.state == ("interrupted" if outcome is ResultStatus.INTERRUPTED else "error")
+    nothing = replace(left, commits=0, files_removed=0, files_added=0, bytes_added=0, bytes_removed=0)
+    assert record_of(ORDERS, nothing).columns == record_of(ORDERS).columns
+    assert record_of(ORDERS, nothing).state == ("drift" if outcome is ResultStatus.INTERRUPTED else "error")
+
+
 LAID_OUT = replace(ORDERS, drift=(), actions=(replace(ORDERS.groups[0], reason=Reason.DECAYED),))
 
 
@@ -77,10 +89,10 @@ def test_the_state_is_that_of_the_plan(table: TablePlan, state: str) -> None:
     ("outcome", "state"),
     [
         ("as_declared", "as_declared"), ("within_budget", "drift"), ("out_of_time", "drift"), ("not_yet", "drift"),
-        ("interrupted", "drift"), ("failed", "error"), ("unknown", "error"),
+        ("interrupted", "interrupted"), ("failed", "error"), ("unknown", "error"),
     ],
 )  # fmt: skip
-def test_a_result_that_left_work_keeps_the_state_of_the_plan(outcome: str, state: str) -> None:
+def test_a_result_that_left_work_keeps_the_state_of_the_plan_unless_interrupted(outcome: str, state: str) -> None:
     assert state_of(ORDERS, replace(DONE, outcome=ResultStatus(outcome))) == state
 
 
