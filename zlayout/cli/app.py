@@ -138,7 +138,14 @@ def import_queries(
         raise SpecError.of("ZL079", "--no-values and --keep-values exclude each other", hint="use one of them")
     console, found = Console(color), load_project(project)
     values = "omit" if no_values else "keep" if keep_values else "bin"
-    imported = import_workload(found, paths, values, bins, days)
+
+    def on_progress(done: int, total: int) -> None:
+        if console.live:
+            console.status(f"{done:,} of {plural(total, 'statement')} read ...")
+
+    imported = import_workload(found, paths, values, bins, days, on_progress=on_progress)
+    if console.live:
+        console.status("")
     for problem in imported.problems[: None if verbose else MAX_PROBLEMS]:
         console.say(printable(f"not imported: {problem.location}: {problem.reason}"), "warning")
     if (more := len(imported.problems) - MAX_PROBLEMS) > 0 and not verbose:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -323,6 +323,8 @@ def import_workload(
     values: str | Values = Values.BIN,
     bins: int = BINS,
     days: float | None = None,
+    *,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> ImportedWorkload:
     """Merge query histories by query shape.
 
@@ -334,6 +336,7 @@ def import_workload(
             statements; or "omit" them.
         bins: The maximum number of statements of one query shape, if `values` is "bin".
         days: The number of days that the histories cover. Plans need it to compute the pay-back.
+        on_progress: Called in this thread with the number of statements that were read, and the number of all.
 
     Raises:
         SpecError: An argument is invalid, a file is not a known history, or the files have no query on a table.
@@ -344,7 +347,7 @@ def import_workload(
     if days is not None:
         require_positive("days", days)
     history = read_history(map(Path, paths))
-    merged = merge(history, frozenset(project.catalogs), Values(values), bins)
+    merged = merge(history, frozenset(project.catalogs), Values(values), bins, on_progress)
     if not merged:
         first = f"; {history.problems[0].location}: {history.problems[0].reason}" if history.problems else ""
         raise SpecError.of("ZL079", f"the files have no query on a table{first}", hint="export queries that have ended")

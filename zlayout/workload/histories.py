@@ -11,8 +11,8 @@ import io
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from zlayout.sql_text import quote_path, string_literal
 from zlayout.workload.event_log import is_event_log, open_unpacked, read_event_log
 from zlayout.workload.files import read_queries, read_text
 from zlayout.workload.model import Query, UnreadableError
-from zlayout.workload.statements import parse, parse_weight, parsing
+from zlayout.workload.statements import MAX_STATEMENT, parse, parse_weight, parsing
 
 # The query histories of engines: the fields of a record in which they store text, state and session of a query.
 #
@@ -519,7 +519,156 @@ class Merged:
     count: float
 
 
-def merge(history: History, catalogs: frozenset[str], values: Values, bins: int = BINS) -> tuple[Merged, ...]:
+@dataclass(frozen=True, slots=True)
+class Shaped:
+    """A statement in Spark SQL, its query shape, and its constants in the order of the shape."""
+
+    shape: str
+    constants: Constants
+    text: str
+
+
+# Constants that mean the same in every dialect and are written the same in Spark SQL: strings of printable ASCII
+# without quotes and backslashes, and plain numbers. Quoted names are matched first, so that what they contain is none.
+_CONSTANT = re.compile(r"`[^`]*`|\"[^\"]*\"|'([ !#-&(-\[\]-~]*)'|(?<![\w.$@:])(\d+(?:\.\d+)?)(?![\w.])")
+_NO_TEMPLATE = re.compile(r"--|/\*|#|\\|''|\$\$")  # comments, escapes and other ways to write strings
+_STAND_IN = re.compile(r"zq(\d{5})zq|77(\d{5})77(?:\.5)?")
+MAX_CONSTANTS = 10_000
+CHECKED = 2  # statements of each template that are parsed, too
+PROGRESS_STEP = 1000
+
+
+@dataclass(slots=True)
+class _Template:
+    """What the parser says of a statement whose constants were replaced by stand-ins.
+
+    Attributes:
+        shape: The query shape; empty if the statement is no query on a table.
+        pieces: The text in Spark SQL: every other piece is the number of a constant.
+        order: The numbers of the constants in the order of the shape.
+        error: Why the statement cannot be parsed; empty if it can.
+        checked: The number of statements that were parsed, too.
+    """
+
+    shape: str = ""
+    pieces: tuple[str, ...] = ()
+    order: tuple[int, ...] = ()
+    error: str = ""
+    checked: int = 0
+
+    def filled(self, constants: Sequence[tuple[str, str]]) -> Shaped | None:
+        """Return the statement with these constants, of which one of string and number is empty."""
+        if self.error:
+            raise UnreadableError(self.error)
+        if not self.shape:
+            return None
+        texts = [string or number for string, number in constants]
+        parts = [texts[int(piece)] if at % 2 else piece for at, piece in enumerate(self.pieces)]
+        values = (constants[n] for n in self.order)
+        ordered = tuple((float(number), "") if number else (0.0, string) for string, number in values)
+        return Shaped(self.shape, ordered, "".join(parts))
+
+
+class Templates:
+    """Parses statements. Those that differ only in constants from earlier ones are not parsed again.
+
+    sqlglot takes milliseconds for a statement, and a history has hundreds of thousands, most of them from a few
+    templates of an application.
+    """
+
+    def __init__(self, catalogs: frozenset[str]) -> None:
+        self._catalogs = catalogs
+        self._templates: dict[tuple[str, ...], _Template | None] = {}
+
+    def shaped(self, one: Executed) -> Shaped | None:
+        """Return the statement with its shape; None if it is no query on a table. Raises UnreadableError."""
+        found = self._split(one.text)
+        if found is None:
+            return self._parsed(one)
+        rest, constants = found
+        key = (one.dialect, one.catalog, one.schema, rest)
+        if key not in self._templates:
+            self._templates[key] = self._template(one, rest)
+        template = self._templates[key]
+        if template is None:
+            return self._parsed(one)
+        if template.checked < CHECKED:
+            return self._checked(one, key, template, constants)
+        return template.filled(constants)
+
+    def _checked(
+        self, one: Executed, key: tuple[str, ...], template: _Template, constants: Sequence[tuple[str, str]]
+    ) -> Shaped | None:
+        """Parse the statement, and give up its template if that would give something else."""
+        template.checked += 1
+        try:
+            parsed = self._parsed(one)
+        except UnreadableError:
+            if not template.error:
+                self._templates[key] = None
+            raise
+        if template.error or template.filled(constants) != parsed:
+            self._templates[key] = None  # the meaning of a constant depends on its value, as in a format of dates
+        return parsed
+
+    @staticmethod
+    def _split(text: str) -> tuple[str, list[tuple[str, str]]] | None:
+        """Return the text with a mark for each constant, and the constants; None if it must be parsed."""
+        if len(text) > MAX_STATEMENT or _NO_TEMPLATE.search(text) or "\0" in text:
+            return None
+        rest, constants, begin = [], [], 0
+        for found in _CONSTANT.finditer(text):
+            string, number = found.groups("")
+            if found[0][0] in '`"':
+                continue
+            start = found.start()
+            has_prefix = bool(string) and start > 0 and (text[start - 1].isalnum() or text[start - 1] in "_&")
+            if has_prefix or not (string or number):  # as in x'1F', or an empty string
+                return None
+            rest += [text[begin:start], "\0s" if string else "\0d" if "." in number else "\0i"]
+            constants.append((string, number))
+            begin = found.end()
+        return ("".join((*rest, text[begin:])), constants) if len(constants) < MAX_CONSTANTS else None
+
+    def _template(self, one: Executed, rest: str) -> _Template | None:
+        text, *pieces = rest.split("\0")
+        for at, piece in enumerate(pieces):
+            text += (
+                f"'zq{at:05}zq'" if piece[0] == "s" else f"77{at:05}77" + piece[0].replace("i", "").replace("d", ".5")
+            )
+            text += piece[1:]
+        try:
+            parsed = self._parsed(replace(one, text=text))
+        except UnreadableError as error:
+            return _Template(error=str(error))
+        if parsed is None:
+            return _Template()
+        order = [_STAND_IN.fullmatch(string or f"{value:.1f}".removesuffix(".0")) for value, string in parsed.constants]
+        if not all(order) or len(order) != len(pieces):
+            return None
+        numbers = tuple(int(each[1] or each[2]) for each in order if each)
+        split = _STAND_IN.split(parsed.text)
+        kept = tuple(split[at] if at % 3 == 0 else split[at] or split[at + 1] for at in range(len(split)) if at % 3 < 2)
+        return _Template(parsed.shape, kept, numbers)
+
+    def _parsed(self, one: Executed) -> Shaped | None:
+        with parsing(f"a statement that cannot be parsed as {one.dialect} SQL"):
+            tree = parse(one.text, one.dialect)
+            if not isinstance(tree, exp.Query) or tree.find(exp.Table) is None:
+                return None
+            _qualify(tree, one, self._catalogs)
+            text = _sql(tree)
+            constants = _omit_constants(tree)
+            return Shaped(_sql(tree), constants, text)
+
+
+def merge(
+    history: History,
+    catalogs: frozenset[str],
+    values: Values,
+    bins: int = BINS,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> tuple[Merged, ...]:
     """Merge the statements of a history by query shape. Statements that cannot be parsed become its problems.
 
     Args:
@@ -528,24 +677,25 @@ def merge(history: History, catalogs: frozenset[str], values: Values, bins: int 
             name catalogs differently. A table is then found by schema and name.
         values: What is done with constants.
         bins: With `Values.BIN`, the maximum number of statements of one shape.
+        on_progress: Called with the number of statements that were read, and the number of all.
 
     Returns:
         The statements, the most frequent first.
     """
     shapes: dict[str, dict[tuple[Constants, str], float]] = defaultdict(lambda: defaultdict(float))
-    for one in history.executed:
+    templates = Templates(catalogs)
+    for number, one in enumerate(history.executed):
+        if on_progress is not None and number % PROGRESS_STEP == 0:
+            on_progress(number, len(history.executed))
         try:
-            with parsing(f"a statement that cannot be parsed as {one.dialect} SQL"):
-                tree = parse(one.text, one.dialect)
-                if not isinstance(tree, exp.Query) or tree.find(exp.Table) is None:
-                    history.left_out["statements that read no table by a query"] += 1
-                    continue
-                _qualify(tree, one, catalogs)
-                text = _sql(tree)
-                constants = _omit_constants(tree)
-                shapes[_sql(tree)][constants, text] += one.count
+            found = templates.shaped(one)
         except UnreadableError as error:
             history.problems.append(Problem(one.location, str(error)))
+            continue
+        if found is None:
+            history.left_out["statements that read no table by a query"] += 1
+        else:
+            shapes[found.shape][found.constants, found.text] += one.count
     merged = (m for shape, found in shapes.items() for m in _statements(shape, found, values, bins))
     return tuple(sorted(merged, key=lambda m: (-m.count, m.text)))
 

@@ -3,14 +3,25 @@
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import zlayout
 from zlayout.cli.main import run
-from zlayout.errors import SpecError
-from zlayout.workload import read_workload
-from zlayout.workload.histories import MAX_FIELD, query_of, read_history
+from zlayout.errors import Location, SpecError
+from zlayout.workload import histories, read_workload
+from zlayout.workload.histories import (
+    CHECKED,
+    MAX_FIELD,
+    Executed,
+    History,
+    Templates,
+    Values,
+    merge,
+    query_of,
+    read_history,
+)
 
 REAL = Path(__file__).parents[2] / "fixtures" / "demo-event-log.gz"
 PROJECT = "version: 1\ncatalogs:\n  lake: {format: delta, warehouse: tables}\n"
@@ -257,3 +268,51 @@ def test_the_command_writes_the_file_once(capsys: pytest.CaptureFixture[str]) ->
     assert run(["workload", "import", "events.json"]) == 2 or "ZL079" in capsys.readouterr().err
     assert run(["workload", "import", "events.json", "--replace", "--no-values"]) == 0
     assert Path("workloads/imported.sql").read_text() == "-- weight: 1\nSELECT * FROM sales.t WHERE a = ?;\n"
+
+
+STATEMENTS = [
+    ("spark", "SELECT * FROM db.t WHERE a = {i} AND b IN ('{s}', 'x') AND c < {d} LIMIT {i}"),
+    ("spark", "SELECT `a 1` FROM `t 2` WHERE `x'y` = '{s}' OR d > DATE '2026-01-{i}' AND CAST(e AS DECIMAL(9)) > {d}"),
+    ("spark", "SELECT * FROM db.t WHERE t > current_timestamp() - INTERVAL '{i}' DAY AND u < -{i}"),
+    ("spark", "SELECT * FROM db.t WHERE date_format(t, 'yyyy-MM-{s}') = '{s}'"),
+    ("spark", "SELECT * FROM db.t WHERE a = X'{i}F' AND b = 'it''s {s}' -- {i}"),
+    ("spark", "SELECT * FROM db.t{i} WHERE a = 1e{i} AND b = {i}L AND c = '' AND d = ' {s} '"),
+    ("trino", "SELECT * FROM \"T {i}\" WHERE date_parse(a, '%Y-%m-{s}') < date '2026-01-01' AND b = {d}"),
+    ("trino", "SELECT * FROM t WHERE a LIKE '{s}!%' ESCAPE '!' AND b BETWEEN {i} AND {d} AND c = '$.{s}'"),
+    ("trino", "WITH q AS (SELECT a, {i} AS n FROM t WHERE b = '{s}') SELECT n FROM q WHERE n = {i} ORDER BY {i}"),
+    ("bigquery", "SELECT * FROM `p.d.t` WHERE a = \"{s}\" AND b = '{s}' AND c = DATE_SUB(d, INTERVAL {i} DAY)"),
+    ("snowflake", "SELECT * FROM t WHERE a:b.c = '{s}' AND d = $1 AND e > {d} AND f = DATEADD(day, -{i}, '2026')"),
+    ("spark", "INSERT INTO t VALUES ({i}, '{s}')"),
+    ("spark", "SELEC {i} FRM t WHERE '{s}'"),
+]  # fmt: skip
+
+
+def test_statements_of_a_template_are_read_as_each_one_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    executed = [
+        Executed(text.format(i=number, s=word, d=f"{number}.25"), dialect, Location("q.sql", number), 1.0, "lake", "db")
+        for number, word in ((1, "a"), (22, "bc"), (3, "zq00000zq"), (7700000, "d e"), (12, "1"), (77000017, "9"))
+        for dialect, text in STATEMENTS
+    ]
+
+    def merged(values: Values) -> tuple[Any, ...]:
+        history = History(list(executed))
+        found = merge(history, frozenset({"lake"}), values, 3)
+        return found, history.problems, history.left_out
+
+    quick = [merged(values) for values in Values]
+    monkeypatch.setattr(Templates, "_split", staticmethod(lambda _text: None))
+    assert quick == [merged(values) for values in Values]
+    assert len(quick[0][0]) > 30
+
+
+def test_a_hundred_thousand_queries_are_parsed_once_for_each_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    seen: list[tuple[int, int]] = []
+    parse = histories.parse
+    monkeypatch.setattr(histories, "parse", lambda text, dialect: parsed.append(text) or parse(text, dialect))
+    texts = (f"SELECT * FROM db.t WHERE k{n % 40} = {n} AND d > '2026-01-{n % 28}'" for n in range(100_000))
+    history = History([Executed(text, "spark", Location("q.sql", 1)) for text in texts])
+    found = merge(history, frozenset(), Values.BIN, on_progress=lambda done, total: seen.append((done, total)))
+    assert (len(found), sum(m.count for m in found)) == (400, 100_000)
+    assert len(parsed) == 40 * (1 + CHECKED)
+    assert (seen[0], seen[-1], len(seen)) == ((0, 100_000), (99_000, 100_000), 100)
