@@ -14,6 +14,7 @@ from zlayout.errors import Diagnostic
 from zlayout.message_text import plural
 from zlayout.planner import ordered
 from zlayout.planner.actions import ChangePartitioning, PropertyChange, PropertyReason, TruncatedBounds, truncation_text
+from zlayout.planner.forecast import Measured
 from zlayout.planner.model import READS_MORE, SAME_READS, ColumnForecast, FilesAfter, SettingDrift
 from zlayout.planner.partitions import Index
 from zlayout.planner.selection import NO_GAIN, FileSelection
@@ -182,13 +183,20 @@ def scope_notes(spec: LayoutSpec, selection: FileSelection, partitions: int) -> 
             yield Diagnostic("ZL443", message, "warning", hint, location)
 
 
-def adoption_notes(spec: LayoutSpec, selection: FileSelection) -> Iterator[Diagnostic]:
+def adoption_notes(spec: LayoutSpec, selection: FileSelection, now: Measured) -> Iterator[Diagnostic]:
     """Yield ZL420 if adopted files stay, and ZL422 if no budget is spent on groups whose rewrite gains nothing."""
     if selection.adopted:
         files, partitions = selection.adopted, selection.adopted_partitions
         where = "" if partitions == 1 else f" in {partitions:,} partitions"
         message = f"{files:,} files{where} have no layout record but are in the declared order; they are not rewritten"
         hint = "nothing to do; they count as laid out while they are within the tolerance"
+        if len(now.metrics) > 1:
+            opened = ", ".join(f"{each.touched:,.1f} by {each.column}" for each in now.metrics)
+            message = (
+                f"{files:,} files{where} have no layout record but are within the tolerance; they are not rewritten: a "
+                f"query for one value opens {opened} of {int(now.files.sum()):,} files"
+            )
+            hint = "lower `tolerance.touched`, or give a column a larger weight, if that is too many for a column"
         yield Diagnostic("ZL420", message, "note", hint, spec.location_of("zorder.columns"))
     if left_out := selection.that_wait(NO_GAIN):
         groups = plural(len(left_out), "group")

@@ -61,6 +61,8 @@ MIN_SHARE_EXCLUDED = 0.5
 MIN_SHARE_ADOPTED = 0.5
 # The minimum number of adopted files of a partition, if not all are adopted. Estimates for fewer files are not stable.
 MIN_FILES_ADOPTED = 8
+# A query on each column must be able to skip at least this share of the files that it could skip in a perfect layout.
+MIN_SHARE_OF_COLUMN = 0.25
 # Rounding errors of sums up to this size do not decide whether a file is adopted.
 _ROUNDING = 1e-9
 
@@ -106,12 +108,14 @@ def adopt(
     unbounded = _unbounded(spec, files, now)
     whole = open_to & (facts.laid == 0) & (now.ratio <= spec.tolerance.touched)
     whole &= excluded >= MIN_SHARE_EXCLUDED * perfect - _ROUNDING
+    useful = _every_column_helps(now)
+    whole &= useful
     whole &= counts(files.partition[unfit], len(facts.files)) <= spec.tolerance.small_files * facts.files
     whole &= counts(files.partition[unbounded], len(facts.files)) == 0
     whole &= facts.deleted <= spec.tolerance.deleted_rows
     found = whole[files.partition]
     # If half of the files are in order, a query skips half as many files as if all were.
-    part = open_to & ~whole & (excluded >= MIN_SHARE_ADOPTED * MIN_SHARE_EXCLUDED * perfect - _ROUNDING)
+    part = open_to & useful & ~whole & (excluded >= MIN_SHARE_ADOPTED * MIN_SHARE_EXCLUDED * perfect - _ROUNDING)
     if part.any():
         fit = unrecorded & ~(unfit | unbounded | much_deleted(files, spec))
         found |= _in_order(spec, files, fit, part, perfect, now)
@@ -133,6 +137,19 @@ def _excluded(touched: Floats, files: Index) -> Floats:
     """Return the share of files that a query for one value skips, as the mean over the z-order columns: float64[P]."""
     share: Floats = 1.0 - (touched / np.maximum(files, 1)[:, None]).mean(axis=1)
     return share
+
+
+def _every_column_helps(now: Measured) -> Bools:
+    """Return the partitions, bool[P], in which no z-order column is useless although a rewrite would make it useful.
+
+    The mean over the columns hides a useless one, as in a partition in order of arrival. With fewer than two to the
+    power of the number of columns files, no layout divides by all columns (docs/adr/0041-adoption-by-column.md).
+    """
+    files, targets = (np.maximum(number, 1)[:, None] for number in (now.files, now.targets))
+    skipped, possible = 1.0 - now.touched / files, 1.0 - now.ideal / targets
+    helps = (skipped >= MIN_SHARE_OF_COLUMN * possible - _ROUNDING).all(axis=1)
+    found: Bools = helps | (now.targets < 2 ** now.ideal.shape[1])
+    return found
 
 
 def _in_order(spec: LayoutSpec, files: FileTable, fit: Bools, part: Bools, perfect: Floats, now: Measured) -> Bools:

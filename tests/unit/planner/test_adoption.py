@@ -12,6 +12,7 @@ from zlayout.curve.layout import build
 from zlayout.planner.diff import decide
 from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.spec.model import LayoutSpec
+from zlayout.table.partition import Partition, PartitionField
 from zlayout.table.state import Column, FileTable, TableState
 
 
@@ -169,3 +170,38 @@ def test_a_table_with_nothing_to_gain_needs_no_budget() -> None:
     decision = decide(SPEC, state(*laid, *new), DELTA, options=PlanOptions(max_rewrite_bytes=1))
     assert (decision.plan.status, decision.groups, codes(decision)) == ("changes", (), ["ZL422"])
     assert decision.plan.left_over is not None
+
+
+def by_day(files: int, days: int, customers: int = 1000) -> TableState:
+    """Day partitions of `files` files in order of arrival: column a is the time, and column b a customer."""
+    owner = np.repeat(np.arange(days), files)
+    first = np.arange(files * days) * 100
+    table = make_file_table(
+        rows=[1000] * len(owner),
+        bytes=[TARGET] * len(owner),
+        partition=owner.tolist(),
+        partitions=[Partition(0, (PartitionField("day"),), (day,)) for day in range(days)],
+        bounds={
+            "a": make_bounds(first.tolist(), (first + 99).tolist(), KIND),
+            "b": make_bounds([0] * len(owner), [customers - 1] * len(owner), KIND),
+        },
+    )
+    columns = tuple(Column(name, KIND, True) for name in ("a", "b", "day"))
+    return make_state(table, columns=columns, partition_fields=(PartitionField("day"),))
+
+
+@pytest.mark.parametrize(("files", "adopted"), [(2, True), (3, True), (4, False), (5, False), (6, False), (8, False)])
+def test_order_by_one_of_two_columns_is_not_what_was_declared(files: int, adopted: bool) -> None:
+    """With three files or fewer, no layout makes both columns useful."""
+    decision = decide(TWO, by_day(files, 6), DELTA)
+    assert decision.plan.status == ("unchanged" if adopted else "changes")
+    assert ("ZL420" in codes(decision)) == adopted
+    if adopted:
+        (note,) = (d for d in decision.plan.diagnostics if d.code == "ZL420")
+        assert (
+            f"a query for one value opens {6.0:.1f} by a, {6.0 * files:.1f} by b of {6 * files} files" in note.message
+        )
+        assert "tolerance.touched" in note.hint
+        assert "declared order" not in note.message
+    one_value = decide(TWO, by_day(files, 6, customers=1), DELTA)
+    assert one_value.plan.status == "unchanged"  # no layout makes b useful
