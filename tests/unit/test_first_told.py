@@ -68,6 +68,7 @@ FIRST_TOLD: dict[str, dict[str, str]] = {
     "ZL243": {"plan": ""},
     "ZL244": {"plan": ""},
     "ZL245": {"plan": "", "sample": "the schema of a data file is only in the file"},
+    "ZL246": {"plan": ""},
     "ZL250": {"apply": OTHER_COMMANDS + "publish"},
     "ZL251": {"apply": OTHER_COMMANDS + "publish"},
     "ZL252": {"apply": OTHER_COMMANDS + "drop-trial"},

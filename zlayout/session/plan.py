@@ -108,7 +108,7 @@ def _unreadable(planned: Sequence[PlannedTable]) -> list[LayoutSpec]:
 
 
 def _not_compared(planned: Sequence[PlannedTable], project: Project) -> tuple[Diagnostic, ...]:
-    """Return ZL448 for the layouts of which it is not known whether their tables are also those of other layouts."""
+    """Return ZL419 for the layouts of which it is not known whether their tables are also those of other layouts."""
     read = {project.catalogs[one.spec.table.catalog].format for one in planned if one.state is not None}
     unknown = sorted(
         str(spec.table)
@@ -122,7 +122,7 @@ def _not_compared(planned: Sequence[PlannedTable], project: Project) -> tuple[Di
         f"not compared with {plural(len(unknown), 'other layout')}, which may declare the same table under another "
         f"name, because their locations are not known: {first_of(unknown, MAX_NAMES_SHOWN)}"
     )
-    return (Diagnostic("ZL448", message, "note", "plan all tables together, without errors, to compare them"),)
+    return (Diagnostic("ZL419", message, "note", "plan all tables together, without errors, to compare them"),)
 
 
 def _location_key(location: str) -> object:

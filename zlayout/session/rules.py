@@ -24,7 +24,7 @@ from zlayout.table.state import TableState
 # The codes of the errors for listed names that are not tables of the catalog's format: tables of other formats, and
 # folders. Rules do not apply to these names.
 _OTHER_FORMATS = ("ZL110", "ZL135")
-_HIDDEN = "ZL139"  # a table to which rules do not apply, because its folder is hidden
+_HIDDEN = "ZL140"  # a table to which rules do not apply, because its folder is hidden
 _BRANCH_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}")  # as `ref` in the JSON Schema of layouts
 MAX_NAMES_SHOWN = 3
 Result = TypeVar("Result")

@@ -76,14 +76,14 @@ def with_workloads(
 
 
 def _noting_unread(planned: Planned, workload: Workload) -> Planned:
-    """Return the plan with the note ZL433 if statements of the workload cannot be read."""
+    """Return the plan with the note ZL434 if statements of the workload cannot be read."""
     if not workload.unread:
         return planned
     reasons = {unused.query: unused.reason for unused in workload.unused}
     shown = [f"{os.path.basename(query.location)} ({reasons[query]})" for query in workload.unread]
     message = f"{plural(len(shown), 'query')} of the workload cannot be read: {first_of(shown, MAX_UNREAD_SHOWN)}"
     hint = "correct the query, or remove it; until then, it counts as one that may read any file of its tables"
-    note = Diagnostic("ZL433", message, "note", hint, planned.spec.location)
+    note = Diagnostic("ZL434", message, "note", hint, planned.spec.location)
     return replace(planned, decision=planned.decision.noting(note))
 
 

@@ -277,5 +277,5 @@ def test_an_unknown_transform_is_refused_by_its_name(path: Path, config: Catalog
 
     change(path, edit)
     (refusal,) = observe(config, NAME, []).refusals
-    assert (refusal.code, refusal.severity) == ("ZL244", "refused")
+    assert (refusal.code, refusal.severity) == ("ZL246", "refused")
     assert f"x by {transform}(id)" in refusal.message

@@ -193,7 +193,7 @@ def test_tables_in_hidden_folders_are_named(cli: Cli) -> None:
     (note,) = found.document.diagnostics
     assert (note.code, note.severity) == ("ZL445", "note")
     assert note.message.endswith("begin with _ or .: lake._old.orders, lake.sales..y, lake.sales._x")
-    assert "ZL139" in cli("import", "lake.sales.*", "--columns", "a").err
+    assert "ZL140" in cli("import", "lake.sales.*", "--columns", "a").err
     Path("layouts/r.yaml").unlink()
     (named,) = plan(layout("named", "table: lake.sales._x"), "lake.sales._x").tables
     assert named.status != "error"

@@ -101,7 +101,7 @@ def test_layouts_whose_locations_only_a_catalog_knows_are_named(tmp_path: Path) 
     found = project(tmp_path, entries, "x.db.t", "x.db.other", "x.db.third", "d.db.a")
     plan = zlayout.plan(found, select="x.db.other")
     (note,) = plan.document.diagnostics
-    assert (note.code, note.severity) == ("ZL448", "note")
+    assert (note.code, note.severity) == ("ZL419", "note")
     assert "not compared with 2 other layouts" in note.message
     assert note.message.endswith(": x.db.t, x.db.third")
     for arguments in ({}, {"select": "d.db.a"}):

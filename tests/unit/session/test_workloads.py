@@ -191,10 +191,10 @@ def test_an_invalid_workload_stops_the_plan() -> None:
 
 @pytest.mark.usefixtures("table")
 def test_queries_that_cannot_be_read_are_named_in_the_plan() -> None:
-    assert "ZL433" not in [d.code for d in planned().diagnostics]
+    assert "ZL434" not in [d.code for d in planned().diagnostics]
     with Path("workloads/orders.sql").open("a") as file:
         file.write("\nSELEC * FRM orders WHERE a = 1;\nDELETE FROM elsewhere;\n")
-    (note,) = (d for d in planned().diagnostics if d.code == "ZL433")
+    (note,) = (d for d in planned().diagnostics if d.code == "ZL434")
     assert note.severity == "note"
     assert note.message.startswith("2 queries of the workload cannot be read: orders.sql:")
     assert "(not Spark SQL that can be parsed)" in note.message

@@ -159,7 +159,7 @@ class NameService(Protocol):
 # The tables of a catalog of type `path`: those in its `tables`, and the folders of its warehouse.
 
 
-HIDDEN = "ZL139"  # the code for a table in a hidden folder
+HIDDEN = "ZL140"  # the code for a table in a hidden folder
 
 
 def list_folders(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]:

@@ -220,7 +220,7 @@ def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ..
     """Return ZL221 for encryption, ZL222 for Avro as write format, and ZL227 for columns that Spark cannot read.
 
     Also ZL240 for data files that the table lists twice, ZL241 for properties with which Iceberg commits nothing, ZL243
-    for a class that Iceberg would load, and ZL244 for partition transforms that Iceberg does not know.
+    for a class that Iceberg would load, and ZL246 for partition transforms that Iceberg does not know.
 
     Branches, tags, equality deletes and `write.wap.enabled` are supported, because a rewrite reads whole files with
     their deletes and commits to one branch. A table may have ORC as write format, because ORC files have bounds. Every
@@ -252,7 +252,7 @@ def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ..
         found.append(("ZL241", message, hint))
     if transforms := [*_unknown_transforms(metadata)]:
         message = f"Iceberg cannot write to partitions with transforms that it does not know: {', '.join(transforms)}"
-        found.append(("ZL244", message, "rewrite the table with the engine that writes it"))
+        found.append(("ZL246", message, "rewrite the table with the engine that writes it"))
     return (*(Diagnostic(*each[:2], "refused", each[2]) for each in found), *class_refusals(metadata.properties))
 
 
