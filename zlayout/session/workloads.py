@@ -75,7 +75,7 @@ def with_workloads(
     return tuple(by_table.get(p.spec.table, p) for p in planned)
 
 
-def _noting_unread(planned: Planned, workload: Workload) -> Planned:
+def _noting_unread(planned: PlannedTable, workload: Workload) -> PlannedTable:
     """Return the plan with the note ZL434 if statements of the workload cannot be read."""
     if not workload.unread:
         return planned
@@ -84,7 +84,7 @@ def _noting_unread(planned: Planned, workload: Workload) -> Planned:
     message = f"{plural(len(shown), 'query')} of the workload cannot be read: {first_of(shown, MAX_UNREAD_SHOWN)}"
     hint = "correct the query, or remove it; until then, it counts as one that may read any file of its tables"
     note = Diagnostic("ZL434", message, "note", hint, planned.spec.location)
-    return replace(planned, decision=planned.decision.noting(note))
+    return planned.noting(note)
 
 
 @dataclass(slots=True)
