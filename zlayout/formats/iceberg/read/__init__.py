@@ -31,6 +31,7 @@ INTERNALS = {
     "pyiceberg.serializers": "Compressor Compressor.get_compressor GzipCompressor",
     "pyiceberg.table.name_mapping": "NameMapping._field_by_name",
     "pyiceberg.table.statistics": "BlobMetadata",
+    "pyiceberg.transforms": "UnknownTransform",
     "pyiceberg.typedef": "Record Record._data",
     "pyiceberg.utils.config": "Config Config._from_configuration_files Config._from_environment_variables",
     "pyiceberg.utils.schema_conversion": "AvroSchemaConversion AvroSchemaConversion.avro_to_iceberg",
