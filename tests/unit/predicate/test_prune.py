@@ -1,6 +1,5 @@
 """Pruning by bounds, against SQL's three-valued logic row by row."""
 
-import time
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -160,10 +159,21 @@ def test_many_values_are_decided_as_one_after_the_other(type_: pa.DataType, valu
         assert may_match(Or((either, Compare("b", "<", 3))), bounds, rows).all()
 
 
-def test_thousands_of_alternatives_take_little_longer_than_one() -> None:
+def test_thousands_of_alternatives_are_compared_at_once() -> None:
+    class Counted(dict[str, ColumnBounds]):
+        read = 0
+
+        def __getitem__(self, column: str) -> ColumnBounds:
+            self.read += 1
+            return super().__getitem__(column)
+
+        def get(self, column: str, default: Any = None) -> Any:
+            self.read += 1
+            return super().get(column, default)
+
     rows = 20_000
-    points = point_files(KeySample({"a": pa.array(np.arange(rows))}, np.zeros(rows, np.int32)))
-    start = time.monotonic()
-    found = may_match(Or(tuple(Compare("a", "=", 5 * n) for n in range(3000))), points.bounds, points.rows)
-    assert time.monotonic() - start < 1.0
+    bounds = Counted(points({"a": pa.array(np.arange(rows))}))
+    either = Or(tuple(Compare("a", "=", 5 * n) for n in range(3000)))
+    found = may_match(either, bounds, np.ones(rows, np.int64))
     assert (np.flatnonzero(found) == np.arange(0, 15_000, 5)).all()
+    assert 0 < bounds.read < 10
