@@ -55,8 +55,12 @@ READERS = {
     ),
     "formats/delta/backend.py": ("logs through deltalake", "as log.py", "test_checkpoints"),
     "formats/row_groups.py": ("row groups of data files", "MAX_ROWS_PER_GROUP", "test_row_groups"),
-    "formats/delta/write/writing.py": ("footers of files that this run has written", "", ""),
-    "formats/aws.py": ("responses of AWS, which botocore does not decompress", "MAX_METADATA_BYTES", "test_glue"),
+    "formats/delta/write/commit.py": ("footers of files that this run has written", "", ""),
+    "formats/access.py": (
+        "the identity of the run, and responses of AWS, which botocore does not decompress",
+        "MAX_METADATA_BYTES",
+        "test_glue",
+    ),
     "reading.py": ("itself", "", ""),
     "session/init.py": ("files of the package", "", ""),
     "session/doctor.py": ("nothing: it opens a connection and closes it", "", ""),
@@ -70,9 +74,8 @@ READERS = {
         "",
     ),
     "spark/configuration.py": ("files of the operator", "", ""),
-    "formats/delta/write/jvm.py": ("files of the package", "", ""),
-    "formats/delta/write/log_store.py": ("the identity of the run, from AWS", "", ""),
-    "formats/write_permission.py": ("the identity of the run, from AWS", "", ""),
+    "spark/jvm.py": ("files of the package", "", ""),
+    "formats/delta/write/jvm.py": ("the identity of the run, from AWS", "", ""),
 }
 READING = {
     "open_input_file", "open_input_stream", "ParquetFile", "read_metadata", "GzipFile", "DeltaTable",
@@ -109,6 +112,7 @@ def test_every_reader_has_a_limit_or_a_reason() -> None:
         and (node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")) in READING
     }
     assert {name for name in found if not name.startswith("formats/iceberg/")} - set(READERS) == set()
+    assert all((PACKAGE / name).exists() for name in READERS)
     for what, limit, test in READERS.values():
         assert what
         for one in test.split(", "):

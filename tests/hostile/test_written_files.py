@@ -23,7 +23,7 @@ OTHER_WRITERS = {
     "session/files.py": "itself",
     "formats/delta/read/opening.py": "in a new folder of tempfile, which only the user can enter",
     "spark/arrow.py": "in a new folder of tempfile, which only the user can enter",
-    "spark/classes.py": "in a new folder of tempfile, which only the user can enter",
+    "spark/jvm.py": "in a new folder of tempfile, which only the user can enter",
     "spark/session.py": "a new file of tempfile; and a copy of an open descriptor",
     "spark/jars.py": "a new file of tempfile in the cache folder of the user, renamed when its checksum is correct",
     "cli/main.py": "the null device",
@@ -137,6 +137,7 @@ def test_every_other_writer_is_known() -> None:
             if isinstance(node, ast.Call) and _writes(node):
                 found.add(path.relative_to(PACKAGE).as_posix())
     assert found <= set(OTHER_WRITERS)
+    assert all((PACKAGE / name).exists() for name in OTHER_WRITERS)
 
 
 def _writes(call: ast.Call) -> bool:

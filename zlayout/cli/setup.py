@@ -111,7 +111,7 @@ _STEP_WIDTH = max(map(len, Step))
 
 
 def doctor_command(project: Path, catalogs: Sequence[str], console: Console, *, spark: bool, timeout: float) -> int:
-    """Print each check when it is done. Return 1 if one failed, else 0. Raises the errors of `app.doctor.doctor`."""
+    """Print each check when it is done. Return 1 if one failed, else 0. Raises the errors of `doctor`."""
     failed, catalog = False, ""
     for check in doctor(load_project(project), catalogs, spark=spark, timeout=timeout):
         if check.catalog != catalog:

@@ -136,7 +136,7 @@ _CAUSES = tuple(
                 (r"No module named '?pymysql", "pymysql", "mysql"),
                 (r"glue support not installed|No module named '?boto3", "boto3", "glue"),
                 (r"hive support not installed|No module named '?thrift", "thrift", "hive"),
-                (r"SQLAlchemy support not installed|(No module named|from) '?sqlalchemy\b", "SQLAlchemy 2", "sql"),
+                (r"(No module named|from) '?sqlalchemy\b", "SQLAlchemy 2", "sql"),
             )
         ),
         (

@@ -1,6 +1,6 @@
 """The interface of a backend, which reads and changes the tables of one catalog.
 
-A backend observes tables and executes work orders. What can be computed from a `TableState` is not part of a backend.
+A backend observes tables and carries out plans. What can be computed from a `TableState` is not part of a backend.
 """
 
 from __future__ import annotations
@@ -376,10 +376,10 @@ class Backend(Protocol):
         ...
 
     def execute(self, work: PlannedTable, notify: Notify) -> Iterator[Event]:
-        """Carry out the work order.
+        """Carry out the plan of the table.
 
         Args:
-            work: The work order.
+            work: The planned table.
             notify: Called with each stage.
 
         Yields:

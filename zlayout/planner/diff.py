@@ -139,7 +139,7 @@ def assemble(proposal: Proposal) -> PlannedTable:
     """Return the plan that rewrites the groups that do not wait. It has pinned files only if its status is CHANGES."""
     spec, state, selection = proposal.spec, proposal.state, proposal.selection
     kept, left_over = selection.groups, _left_over(proposal)
-    later = selection.every_group[len(kept) :]
+    later = (*selection.every_group[len(kept) :], *selection.that_wait(REFUSED))
     deferred = left_over is not None or bool(later)
     change, clustering = proposal.partitioning, None if deferred else proposal.clustering
     if change is not None and (proposal.waits or (change.full_rewrite and deferred)):

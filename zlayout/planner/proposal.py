@@ -113,7 +113,8 @@ class Proposal:
     def changes_something(self) -> bool:
         """Whether there are changes besides the rewrite of partitions that must not be rewritten."""
         groups = self.selection.every_group or self.selection.that_wait(NO_GAIN)
-        return bool(self.partitioning or self.clustering or self.properties or groups or self.exceeds_budget)
+        clustering = self.clustering and not self.selection.that_wait(refused.WAIT)  # it is changed with all groups
+        return bool(self.partitioning or clustering or self.properties or groups or self.exceeds_budget)
 
     @property
     def selects_nothing(self) -> bool:

@@ -32,7 +32,7 @@ from zlayout.table.state import FileTable, PartitionField, TableState
 class PlannedTable:
     """The plan of one table, with what is known only while zlayout runs and is no part of the plan document.
 
-    A backend carries it out. The app divides it into parts, which have some of its actions.
+    A backend carries it out. `apply` divides it into parts, which have some of its actions.
 
     Attributes:
         spec: The layout spec, with the column names of the table.

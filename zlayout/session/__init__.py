@@ -1,1 +1,1 @@
-"""Use cases, one per module, for the command line and the Python API. They print nothing."""
+"""What the commands do, for the command line and the Python API. These modules print nothing."""

@@ -50,7 +50,7 @@ from zlayout.tuning import give_back_freed_memory
 if TYPE_CHECKING:
     pass
 
-# The time limit: which rewrites a run may still start, and the parts of a work order that fit the time that is left.
+# The time limit: which rewrites a run may still start, and the parts of a plan that fit the time that is left.
 
 
 NOTHING_LEFT = timedelta(0)
@@ -163,15 +163,15 @@ class TableLimit:
     def next_part(
         self, work: PlannedTable, max_bytes: int | None, *, begun: bool
     ) -> tuple[PlannedTable | None, PlannedTable | None]:
-        """Divide a work order into the part to carry out now and the rest.
+        """Divide a plan into the part to carry out now and the rest.
 
         Groups whose bounds must become longer are carried out together or not at all, because a later run would not
         select those that are deferred (docs/adr/0004-cut-bounds.md).
 
         Args:
-            work: What is left of the work order of one table.
+            work: What is left of the plan of one table.
             max_bytes: The maximum size of a part, None for no limit.
-            begun: Whether a part of the work order was carried out already.
+            begun: Whether a part of the plan was carried out already.
 
         Returns:
             The part, None if no part may be started in the time that is left; and the rest, None if there is none.
@@ -212,7 +212,7 @@ def _joined(works: list[PlannedTable]) -> PlannedTable | None:
     return works[-1].with_actions(*(action for work in works for action in work.plan.actions)) if works else None
 
 
-# The work order of one table, which is carried out in parts.
+# The plan of one table, which is carried out in parts.
 
 
 Announce = Callable[[str, Event], None]

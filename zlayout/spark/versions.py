@@ -14,7 +14,7 @@ AWS_SDK_1 = "1.12.797"  # for S3A before Hadoop 3.4
 AWS_SDK = "2.57.8"  # Iceberg needs its client apache5; S3A, which was built with 2.29, works with it
 
 # The versions of pyspark with which the tests were run, with the jars of pyspark itself (docs/support.md). On other
-# versions, a self-test determines whether engine zlayout is used (`rewrite.self_test`).
+# versions, a self-test determines whether engine zlayout is used (`rewrite.engine.failed_self_test`).
 TESTED_SPARK = frozenset({"3.5.9", "4.0.5", "4.1.1", "4.1.4", "4.2.0"})
 
 

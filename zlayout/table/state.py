@@ -306,7 +306,7 @@ class PartitionRefusal:
 # What helps if the metadata of a table has wrong numbers of rows.
 WRONG_ROW_COUNTS = (
     "compare the footers of the files with the metadata; rewrite the files by the format's own command, OPTIMIZE or "
-    "rewrite_data_files, which writes the numbers anew"
+    "rewrite_data_files, which writes the right numbers"
 )
 
 

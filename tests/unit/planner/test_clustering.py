@@ -23,7 +23,7 @@ from zlayout.planner.model import Plan
 from zlayout.planner.stale import staleness
 from zlayout.planner.work import PlanOptions
 from zlayout.spec.model import CLUSTERED_BY, LayoutSpec
-from zlayout.table.state import Column, LayoutRecord, Partition, TableState
+from zlayout.table.state import Column, LayoutRecord, Partition, TableState, null_values
 
 LAYOUT = make_layout("a", "b", curve="hilbert", engine="native", target_size=1000)
 SPEC = make_spec(LAYOUT)
@@ -184,6 +184,13 @@ def test_other_columns_are_not_altered_without_budget_for_the_rewrite() -> None:
     options = PlanOptions(max_rewrite_bytes=500)
     plans = [d.plan for d in settle([propose(SPEC, t, DELTA, (), options) for t in (first, second)], 500)]
     assert [(len(plan.actions), plan.left_over is not None) for plan in plans] == [(1, False), (0, True)]
+
+
+def test_other_columns_are_not_altered_while_the_files_must_not_be_rewritten() -> None:
+    table = state(*[File(2, 1)] * 4, columns=("c",))
+    table = replace(table, partition_refusals=(replace(null_values("c"), partitions=np.array([True])),))
+    plan = decide(SPEC, table, DELTA, (), PlanOptions()).plan
+    assert (plan.status, plan.actions) == ("refused", ())
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_a_saved_plan_with_a_violated_requirement_is_refused(changed: Requiremen
 
 
 def test_settings_that_another_writer_changed_are_a_conflict() -> None:
-    """Only settings that the work order changes are compared, and they may already have the new values."""
+    """Only settings that the plan changes are compared, and they may already have the new values."""
     required = (PropertyIs("p", None), PartitioningIs(("a",)))
     sets = make_work(SPEC.layout, requirements=required, properties=(("p", "2"),))
     moves = make_work(SPEC.layout, requirements=required, partition_by=(PartitionField("b"),))

@@ -16,7 +16,7 @@ from zlayout.planner.proposal import Proposal
 from zlayout.planner.work import PlanOptions
 from zlayout.report.words import property_reason
 from zlayout.spec.model import ZorderColumn
-from zlayout.table.state import Column, ColumnBounds, TableState
+from zlayout.table.state import Column, ColumnBounds, TableState, null_values
 
 LONGER = (("prefix", "256"),)
 URLS = [f"https://www.example.com/products/by-category/gardening/item-{n:06}" for n in range(8000)]
@@ -161,6 +161,16 @@ def test_only_the_partitions_that_suffer_are_rewritten() -> None:
     decision = decide(SPEC, table(ends, laid_out=True, regions=regions), DELTA)
     assert {g.partition: g.reason for g in decision.plan.groups} == {"region=east": Reason.BOUNDS_TRUNCATED}
     assert len(decision.groups[0].files) == 4
+
+
+def test_bounds_are_not_lengthened_while_a_partition_that_needs_it_is_refused() -> None:
+    """It would look as declared once the property is set."""
+    ends = [*sorted_files(URLS, 4), *sorted_files(URLS, 4)]
+    observed = table(ends, laid_out=True, regions=["east"] * 4 + ["west"] * 4)
+    refusal = replace(null_values("c"), partitions=np.array([False, True]))
+    decision = decide(SPEC, replace(observed, partition_refusals=(refusal,)), DELTA)
+    assert outcome(decision)[:2] == ("changes", [])
+    assert {g.partition for g in decision.plan.groups} == {"region=east"}
 
 
 def test_a_budget_takes_all_files_whose_bounds_are_too_short_or_none() -> None:

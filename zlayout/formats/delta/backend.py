@@ -1,4 +1,4 @@
-"""The Delta Lake backend, which observes tables through deltalake and executes work orders through Spark."""
+"""The Delta Lake backend, which observes tables through deltalake and carries out plans through Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Iceberg backend, which observes tables through pyiceberg and executes work orders through Spark."""
+"""The Iceberg backend, which observes tables through pyiceberg and carries out plans through Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every format does before it changes a table: check the work order, choose the engine, check a rollback."""
+"""What every format does before it changes a table: check the plan, choose the engine, check a rollback."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class Steps(Backend, Protocol):
         """Check that engine native can do the work and would rewrite the planned files only.
 
         Args:
-            work: The work order.
+            work: The planned table.
             state: The table.
             declared: Whether the layout declares engine native, so that the planner has chosen the files for it.
 
@@ -217,13 +217,13 @@ class Steps(Backend, Protocol):
 def execute(
     steps: Steps, internals: Internals, failures: Failures, work: PlannedTable, notify: Notify
 ) -> Iterator[Event]:
-    """Execute a work order with the declared engine or, if this cannot run in the session, with engine native.
+    """Carry out a plan with the declared engine or, if this cannot run in the session, with engine native.
 
     Args:
         steps: The steps of the format.
         internals: The methods that zlayout calls in the format's jar.
         failures: How the format reports failures.
-        work: The work order.
+        work: The planned table.
         notify: Called with each stage.
 
     Yields:

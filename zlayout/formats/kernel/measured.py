@@ -42,7 +42,7 @@ def baseline_of(written: FileTable | None, layout: Layout) -> Baseline | None:
 
 
 class Measurement:
-    """Measures touched and the cost of the rewrites for each commit of one work order."""
+    """Measures touched and the cost of the rewrites for each commit of one plan."""
 
     def __init__(self, files: FileTable, work: PlannedTable) -> None:
         """Start the clock. files: the live files before the rewrite, with the bounds of the z-order columns."""

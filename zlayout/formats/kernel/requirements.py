@@ -55,10 +55,10 @@ def require_no_settings(work: PlannedTable) -> None:
 
 
 def require_table(work: PlannedTable, table_id: str, planned: str | None) -> None:
-    """Check that the table with the name of the work order is the planned one.
+    """Check that the table that now has the name is the planned one.
 
     Args:
-        work: The work order.
+        work: The planned table.
         table_id: The id of the table.
         planned: The id of the planned table; None to accept any table.
 
@@ -125,9 +125,9 @@ def require_only_planned(
     planned partitions since the plan, or to the table if the work covers it.
 
     Args:
-        work: The work order.
+        work: The planned table.
         commits: The commits.
-        planned: Reads the live files at the version of the work order. It is called only if other files were replaced.
+        planned: Reads the live files at the version of the plan. It is called only if other files were replaced.
         files_at: Reads the live files at a version. It is called only if other files were added since the plan.
         selected: Returns the indexes of the partitions that the command was to rewrite.
 

@@ -507,7 +507,7 @@ FILE_NAME = r"(?:^|/)part-(?P<partition>\d{5,})-[^/]*$"
 def run_zlayout(
     delta: DeltaJvm, log: Log, snapshot: Any, state: TableState, work: PlannedTable, notify: Notify
 ) -> Iterator[Commit | GroupFailed | Notice]:
-    """Rewrite the groups of the work order and commit them.
+    """Rewrite the planned groups and commit them.
 
     Args:
         log: Makes the commits of the run.

@@ -1,6 +1,6 @@
 """Engine `native` on Delta: runs OPTIMIZE, then commits the layout records of the new files.
 
-`run_native` rewrites the partitions of a work order, and `native_diagnostics` reports layout settings that OPTIMIZE
+`run_native` rewrites the partitions of a plan, and `native_diagnostics` reports layout settings that OPTIMIZE
 does not support.
 """
 
@@ -72,9 +72,9 @@ def selection_conf(layout: Layout) -> dict[str, str]:
 
 
 def optimize_statement(location: str, work: PlannedTable, state: TableState) -> str:
-    """Return the OPTIMIZE statement for the partitions of a work order.
+    """Return the OPTIMIZE statement for the partitions of a plan.
 
-    It has no WHERE if the work order has all partitions of the table. The statement for a clustered table has neither
+    It has no WHERE if the plan has all partitions of the table. The statement for a clustered table has neither
     WHERE nor columns.
     """
     if state.clustering:
@@ -264,13 +264,13 @@ def _any_live(group: Group, live: FileTable) -> bool:
 
 
 def refuse_partial(work: PlannedTable, state: TableState) -> None:
-    """Check that OPTIMIZE, which rewrites whole partitions, would rewrite no file outside of the work order.
+    """Check that OPTIMIZE, which rewrites whole partitions, would rewrite no file outside of the plan.
 
     Args:
-        state: The table state at the version of the work order.
+        state: The table state at the version of the plan.
 
     Raises:
-        Refused: ZL216, if the partitions of the work order have other files.
+        Refused: ZL216, if the planned partitions have other files.
     """
     wanted = set(partitions_of(work.groups))
     chosen = [at for at, partition in enumerate(state.files.partitions) if partition in wanted]

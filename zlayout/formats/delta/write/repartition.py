@@ -108,7 +108,7 @@ def repartition(
         log: Makes the commits of the run.
         snapshot: The snapshot that is read (py4j).
         state: The table state of the snapshot.
-        work: The work order, which has the new partitioning.
+        work: The planned table, which has the new partitioning.
         notify: Called with each stage.
 
     Raises:
@@ -163,13 +163,13 @@ def _write(
 
 
 def regrouped(work: PlannedTable, state: TableState) -> PlannedTable:
-    """Return the work order with one group per partition, for the files that a full rewrite has just written.
+    """Return the planned table with one group per partition, for the files that a full rewrite has just written.
 
     The groups have the ids of the planned groups, as far as there are enough. The planned number of files is divided
     among the partitions by their bytes.
 
     Args:
-        work: The work order, whose planned files the full rewrite has replaced.
+        work: The planned table, whose files the full rewrite has replaced.
         state: The table state after the full rewrite.
     """
     planned, files = [group.id for group in work.groups], state.files

@@ -12,7 +12,7 @@ from zlayout.sql_text import quote_identifier, quote_path, string_literal
 
 
 def set_properties(delta: DeltaJvm, log: Log, work: PlannedTable, version: int) -> Commit:
-    """Set the properties of the work order by ALTER TABLE. version: the version of the table directly before.
+    """Set the planned properties by ALTER TABLE. version: the version of the table directly before.
 
     Raises:
         Refused: ZL204, if the session's Delta does not know a property.
@@ -31,7 +31,7 @@ def set_properties(delta: DeltaJvm, log: Log, work: PlannedTable, version: int) 
 
 
 def set_clustering(delta: DeltaJvm, log: Log, work: PlannedTable, version: int) -> Commit:
-    """Change the clustering columns to those of the work order. version: see `set_properties`.
+    """Change the clustering columns to the planned ones. version: see `set_properties`.
 
     Raises:
         EngineError: ZL314, if Delta refuses a column.

@@ -258,9 +258,7 @@ def readable_metadata(table: Table, name: TableName) -> Iterator[None]:
         raise
     except Exception as error:
         if (cause := unaddressable(error)) is not None:
-            raise TableError.of(
-                "ZL129", f"metadata of {name} cannot be read: {cause.reason}", hint=cause.hint
-            ) from error
+            raise _unaddressable(name, cause) from error
         if cause_of(error) is not None:
             if _is_signed(table):
                 raise _only_signed(name, error) from error
