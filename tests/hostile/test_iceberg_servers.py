@@ -258,6 +258,12 @@ def test_what_servers_usually_send_is_accepted(responses: Responses, rest: Catal
         assert loaded.properties["py-io-impl"].startswith("zlayout.")
 
 
+def test_only_metadata_is_read_as_a_whole(rest: CatalogConfig, local: CatalogConfig) -> None:
+    for catalog in (rest, local):
+        path = observe(catalog, NAME, ["a"]).files.path[0].as_py()
+        assert isinstance(read.load_table(catalog, NAME).io.new_input(path).open(), pa.NativeFile)
+
+
 HOSTS = {
     "s3": ("s3://bucket/t", {"s3.endpoint": "{url}", "client.region": "us-east-1"}),
     "gcs": ("gs://bucket/t", {"gcs.service.host": "{url}"}),

@@ -1,11 +1,13 @@
 """What is loaded when: quick commands stay quick, and no command needs pyspark to be installed."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pyarrow as pa
 from deltalake import write_deltalake
+from pyiceberg.catalog.sql import SqlCatalog
 from support.sources import PACKAGE
 
 
@@ -42,6 +44,36 @@ def test_validate_loads_no_engine() -> None:
     root = PACKAGE.parent
     loaded = _loaded_by(["validate", "--project", str(root)])
     assert loaded & {"pyspark", "pyiceberg", "deltalake", "pandas"} == set()
+
+
+def test_tables_of_engine_native_are_planned_without_pyspark(tmp_path: Path) -> None:
+    rows = pa.table({"a": [1, 2], "b": [1, 2]})
+    for part in range(2):
+        write_deltalake(str(tmp_path / "warehouse/db/t"), rows, mode="append" if part else "error")
+    options = {"uri": f"sqlite:///{tmp_path}/ice.db", "warehouse": f"file://{tmp_path}/ice"}
+    with SqlCatalog("ice", **options) as catalog:
+        catalog.create_namespace("db")
+        table = catalog.create_table("db.t", rows.schema)
+        for _ in range(2):
+            table.append(rows)
+    catalogs = {
+        "lake": {"format": "delta", "warehouse": "warehouse"},
+        "ice": {"format": "iceberg", "type": "sql", **options},
+    }
+    (tmp_path / "zlayout.yaml").write_text(json.dumps({"version": 1, "catalogs": catalogs}))
+    (tmp_path / "layouts").mkdir()
+    for name in ("lake", "ice"):
+        layout = f"version: 1\ntable: {name}.db.t\nengine: native\nzorder: {{columns: [a, b], curve: zorder}}\n"
+        (tmp_path / "layouts" / f"{name}.yaml").write_text(layout)
+    code = (
+        "import sys\n"
+        "sys.modules |= dict.fromkeys(('pyspark', 'py4j', 'delta'))  # importing them raises ImportError\n"
+        "from zlayout.cli.main import run\n"
+        f"sys.exit(run(['plan', '--project', {str(tmp_path)!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 to rewrite" in done.stdout, done.stdout
 
 
 def test_a_plan_without_queries_loads_no_parser_of_sql(tmp_path: Path) -> None:

@@ -157,9 +157,13 @@ class _Reader:
 
     def lacking(self, files: Sequence[int]) -> dict[str, int]:
         """Return the number of the files that lack each required column, if any does."""
-        schemas = [self._parquet(file).schema_arrow for file in files]
-        missing = {name: sum(self._source.leaf(name, s) is None for s in schemas) for name in self._source.required}
-        return {name: number for name, number in missing.items() if number}
+        source = self._source
+        found = dict.fromkeys(source.required, 0)
+        for file in files:
+            schema = self._parquet(file).schema_arrow
+            for name in found:
+                found[name] += source.leaf(name, schema) is None and source.constant(name, file) is None
+        return {name: number for name, number in found.items() if number}
 
     def _paths(self, parquet: pq.ParquetFile) -> dict[str, tuple[str, ...] | None]:
         return {c.name: self._source.leaf(c.name, parquet.schema_arrow) for c in self._columns}

@@ -41,6 +41,7 @@ def refused_partitions(
         if count := int(refusal.partitions[owner].sum()):
             names = [partition_text(state.files.partitions[n]) for n in np.unique(owner[refusal.partitions[owner]])]
             where = f" in {plural(len(names), 'partition')}" if state.partition_fields else ""
-            message = f"{plural(count, 'file')}{where} {'has' if count == 1 else 'have'} {refusal.found}"
+            some = "some of " if count > 1 and not refusal.column else ""  # else it is the partition that is refused
+            message = f"{some}{plural(count, 'file')}{where} {'has' if count == 1 else 'have'} {refusal.found}"
             detail = first_of(names, MAX_PARTITIONS_SHOWN)
             yield Diagnostic(refusal.code, message, severity, refusal.hint, spec.location, detail)

@@ -228,7 +228,7 @@ class Session:
 
     def apply(self, source: PlanRequest | ProjectPlan, options: ApplyOptions = ApplyOptions()) -> Run:
         """Plan if the source is no plan, carry out the changes, observe the tables again, and append to the history."""
-        from zlayout.session.apply import TimeLimit, carry_out, left_of_window
+        from zlayout.session.apply import NOTHING_LEFT, TimeLimit, carry_out, left_of_window
 
         start, ui = time.monotonic(), self.ui
         if isinstance(source, ProjectPlan):
@@ -240,12 +240,14 @@ class Session:
         withheld = whole.withheld(all_or_nothing=options.all_or_nothing)
         if withheld or whole.only_waits or not whole.has_changes:
             return self._ended(plan, Run(report, whole.exit_code))
+        closed = not options.ignore_window and left_of_window(self.project.maintenance) == NOTHING_LEFT
         try:
             ui.approve("Apply these changes?", plan)
         except NotApproved as answer:
             ui.show(plan, Run(report, answer.exit_code))
             raise
-        window = None if options.ignore_window else left_of_window(self.project.maintenance)
+        # a window that opens in between changes nothing, because nobody was asked
+        window = None if options.ignore_window else NOTHING_LEFT if closed else left_of_window(self.project.maintenance)
         limit = TimeLimit.of(options.max_minutes, start, window)
         changed = [one.spec.table for one in plan.planned if one.plan.status is Status.CHANGES]
         runtime = self._runtime(changed, brief=summary(whole.tables).rewrite_bytes <= BRIEF_BYTES)

@@ -21,6 +21,7 @@ from zlayout import reading
 from zlayout.errors import Location, Refused
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.iceberg.backend import IcebergBackend
+from zlayout.formats.row_groups import KeyFiles, sample_row_groups
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
 from zlayout.table.key_sample import KeySample
@@ -116,6 +117,24 @@ def test_a_field_that_was_added_to_a_struct_is_null_in_older_files(tmp_path: Pat
     rows = zip(found.keys["s.x"].to_pylist(), found.keys["s.y"].to_pylist(), strict=True)
     assert sorted(rows, key=repr) == [(1, None), (2, None), (3, 4), (None, None)]
     assert found.footers.bounds["s.y"].lower.null_count == 1
+
+
+@pytest.mark.parametrize(("value", "lacking"), [("east", {}), (None, {"region": 1})])
+def test_a_partition_value_is_no_missing_column(
+    tmp_path: Path, delta: DeltaBackend, value: str | None, lacking: dict[str, int]
+) -> None:
+    """Files that other programs wrote, and that were added to a table, may lack the columns of its partitioning."""
+    write_deltalake(str(tmp_path / "db" / "t"), ROWS.select(["id"]))
+    state = delta.observe(NAME, ("id",))
+
+    def leaf(name: str, schema: pa.Schema) -> tuple[str, ...] | None:
+        return (name,) if name in schema.names else None
+
+    source = KeyFiles(
+        lambda path: pa.OSFile(str(tmp_path / "db" / "t" / path)), leaf, lambda _name, _file: value, ("id", "region")
+    )
+    found = sample_row_groups(source, state.files, np.arange(1), [state.columns[0]], 10**6, 1)
+    assert found.lacking == lacking
 
 
 def test_delta_columns_are_read_by_physical_name(tmp_path: Path, delta: DeltaBackend) -> None:

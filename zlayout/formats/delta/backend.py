@@ -132,7 +132,7 @@ class DeltaBackend:
         return (*unclustered_hilbert(layout, state), *self.unsupported_settings(layout, state))
 
     def unsupported_settings(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
-        from zlayout.formats.delta.write.optimize import native_diagnostics
+        from zlayout.formats.delta.read.features import native_diagnostics
 
         return native_diagnostics(layout, state)
 

@@ -159,7 +159,7 @@ class IcebergBackend:
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
         """Return ZL401 for each setting that engine native does not support; ZL223 as `unordered_columns`; ZL229."""
-        from zlayout.formats.iceberg.write.native import unordered_columns
+        from zlayout.formats.iceberg.read.support import unordered_columns
 
         found = self.unsupported_settings(layout, state) + tuple(unordered_columns(layout, state))
         # a table with files is then that of a branch
@@ -167,7 +167,7 @@ class IcebergBackend:
 
     def unsupported_settings(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:  # noqa: ARG002
         """See `zlayout.formats.kernel.execute.Steps`."""
-        from zlayout.formats.iceberg.write.native import native_diagnostics
+        from zlayout.formats.iceberg.read.support import native_diagnostics
 
         return native_diagnostics(layout)
 

@@ -13,7 +13,6 @@ from zlayout.formats.iceberg.read.catalog import load_table
 from zlayout.formats.iceberg.read.history import why_unknown
 from zlayout.formats.iceberg.read.observe import observe
 from zlayout.formats.iceberg.read.snapshots import ancestors, head, operation_of, summary_of, trial_property
-from zlayout.formats.iceberg.write.jvm import MAX_ATTEMPTS, IcebergJvm, Prepared, Swap, commit_prepared
 from zlayout.formats.trial import Trial, TrialCommit
 from zlayout.planner.selection import property_of
 from zlayout.spark.session import SparkRuntime
@@ -22,6 +21,8 @@ from zlayout.table.state import TableState
 
 if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
+
+    from zlayout.formats.iceberg.write.jvm import Prepared
 
 MIN_AGE_MS = 1000 * 365 * 24 * 60 * 60 * 1000  # the branch of a trial does not expire for so long
 
@@ -145,6 +146,8 @@ class IcebergTrials:
         self, doing: str, name: TableName, change: Callable[[Any, Any], None], done: Callable[[Any], bool]
     ) -> None:
         """Commit a change, prepared again if the metadata has changed. done: whether metadata that was read has it."""
+        from zlayout.formats.iceberg.write.jvm import MAX_ATTEMPTS, IcebergJvm, Swap, commit_prepared
+
         jvm = IcebergJvm(self._runtime.session)
 
         def prepare() -> Prepared[bool]:

@@ -1,4 +1,4 @@
-"""Decides by table features and properties which Delta tables zlayout refuses to rewrite."""
+"""Decides which Delta tables zlayout refuses to rewrite, and which layout settings OPTIMIZE does not support."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 
 from zlayout.errors import Diagnostic, Refused
 from zlayout.message_text import plural
-from zlayout.table.state import PartitionField, TableState
+from zlayout.spec.model import CLUSTERING_CURVE, Layout
+from zlayout.table.state import FileTable, PartitionField, TableState
 
 # Table features whose rules Delta's transaction follows by itself when it replaces files by others with the same rows.
 # Any other feature may have rules that zlayout would violate, so a table with such a feature is refused.
@@ -190,3 +191,50 @@ def partition_refusals(fields: Sequence[PartitionField], state: TableState) -> I
 
 def _refused(code: str, message: str, hint: str) -> Diagnostic:
     return Diagnostic(code, message, "refused", hint)
+
+
+# The layout settings that OPTIMIZE does not support.
+
+
+_FEW_VALUES = 64  # up to this number of values, Delta's range ids differ only in their lowest 6 bits
+_USE_ZLAYOUT = "use engine: zlayout"
+
+
+def native_diagnostics(layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
+    """Return ZL401 for each layout setting that OPTIMIZE does not support."""
+    return tuple(Diagnostic("ZL401", message, "note", hint) for message, hint in _unsupported(layout, state))
+
+
+def _unsupported(layout: Layout, state: TableState) -> Iterator[tuple[str, str]]:
+    clustered, several = bool(state.clustering), len(layout.columns) > 1
+    if not layout.orders and not clustered:
+        # OPTIMIZE without ZORDER BY never rewrites a single file, even if most of its rows are deleted.
+        yield "deleted rows stay: engine native without zorder combines small files only", _USE_ZLAYOUT
+        return
+    by, curve = ("liquid clustering", CLUSTERING_CURVE) if clustered else ("Delta's OPTIMIZE", "zorder")
+    if layout.curve != curve and several:
+        hint = f"declare zorder.curve: {curve}" if clustered else _USE_ZLAYOUT
+        yield f"zorder.curve {layout.curve} is not supported by {by}, which uses {curve}", hint
+    if any(column.weight != 1.0 for column in layout.columns):
+        yield f"weights in zorder.columns are ignored by {by}", "remove the weights" if clustered else _USE_ZLAYOUT
+    if layout.noise:
+        yield "zorder.noise is rand() without a seed in Delta's OPTIMIZE, so runs differ", "set zorder.noise to false"
+    for column in layout.columns if several and not clustered else ():
+        if _few_values(state.files, column.name):
+            yield (
+                f"column {column.name} has at most {_FEW_VALUES} values, for which Delta's OPTIMIZE uses only the "
+                "lowest bits: file skipping by it will hardly improve",
+                _USE_ZLAYOUT,
+            )
+
+
+def _few_values(files: FileTable, name: str) -> bool:
+    bounds = files.bounds.get(name)
+    if bounds is None or not len(files):
+        return False
+    is_date = pa.types.is_date32(bounds.lower.type)
+    if not is_date and not pa.types.is_integer(bounds.lower.type):
+        return False
+    integer = pa.int32() if is_date else pa.int64()
+    low, high = pc.min(bounds.lower.cast(integer)).as_py(), pc.max(bounds.upper.cast(integer)).as_py()
+    return low is not None and high is not None and high - low < _FEW_VALUES

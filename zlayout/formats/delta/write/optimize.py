@@ -1,7 +1,6 @@
 """Engine `native` on Delta: runs OPTIMIZE, then commits the layout records of the new files.
 
-`run_native` rewrites the partitions of a plan, and `native_diagnostics` reports layout settings that OPTIMIZE
-does not support.
+`run_native` rewrites the partitions of a plan.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused
+from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Commit, Group, GroupFailed, Notify, PlannedTable, Progress, Stage
 from zlayout.formats.delta.read.history import RunCommit
 from zlayout.formats.delta.read.schema import dotted, path_of
@@ -30,16 +29,12 @@ from zlayout.formats.kernel.requirements import Replaced, partitions_of, paths_o
 from zlayout.planner.clustering import LARGE_CUBE, NEW_CUBE, is_full
 from zlayout.planner.partitions import SMALL_BELOW
 from zlayout.spark.arrow import from_arrow
-from zlayout.spec.model import CLUSTERING_CURVE, Layout
+from zlayout.spec.model import Layout
 from zlayout.sql_text import quote_identifier, quote_path, string_literal
 from zlayout.table.partition import FarTime
 from zlayout.table.state import FileTable, Partition, TableState
 
-# The statement and the session configuration of OPTIMIZE, and the layout settings that it does not support.
-
-
-_FEW_VALUES = 64  # up to this number of values, Delta's range ids differ only in their lowest 6 bits
-_USE_ZLAYOUT = "use engine: zlayout"
+# The statement and the session configuration of OPTIMIZE.
 
 
 def optimize_conf(layout: Layout, run_id: str, properties: Mapping[str, str]) -> dict[str, str]:
@@ -143,46 +138,6 @@ def _balanced(tests: list[str]) -> str:
         return tests[0]
     half = len(tests) // 2
     return f"({_balanced(tests[:half])} OR {_balanced(tests[half:])})"
-
-
-def native_diagnostics(layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
-    """Return ZL401 for each layout setting that OPTIMIZE does not support."""
-    return tuple(Diagnostic("ZL401", message, "note", hint) for message, hint in _unsupported(layout, state))
-
-
-def _unsupported(layout: Layout, state: TableState) -> Iterator[tuple[str, str]]:
-    clustered, several = bool(state.clustering), len(layout.columns) > 1
-    if not layout.orders and not clustered:
-        # OPTIMIZE without ZORDER BY never rewrites a single file, even if most of its rows are deleted.
-        yield "deleted rows stay: engine native without zorder combines small files only", _USE_ZLAYOUT
-        return
-    by, curve = ("liquid clustering", CLUSTERING_CURVE) if clustered else ("Delta's OPTIMIZE", "zorder")
-    if layout.curve != curve and several:
-        hint = f"declare zorder.curve: {curve}" if clustered else _USE_ZLAYOUT
-        yield f"zorder.curve {layout.curve} is not supported by {by}, which uses {curve}", hint
-    if any(column.weight != 1.0 for column in layout.columns):
-        yield f"weights in zorder.columns are ignored by {by}", "remove the weights" if clustered else _USE_ZLAYOUT
-    if layout.noise:
-        yield "zorder.noise is rand() without a seed in Delta's OPTIMIZE, so runs differ", "set zorder.noise to false"
-    for column in layout.columns if several and not clustered else ():
-        if _few_values(state.files, column.name):
-            yield (
-                f"column {column.name} has at most {_FEW_VALUES} values, for which Delta's OPTIMIZE uses only the "
-                "lowest bits: file skipping by it will hardly improve",
-                _USE_ZLAYOUT,
-            )
-
-
-def _few_values(files: FileTable, name: str) -> bool:
-    bounds = files.bounds.get(name)
-    if bounds is None or not len(files):
-        return False
-    is_date = pa.types.is_date32(bounds.lower.type)
-    if not is_date and not pa.types.is_integer(bounds.lower.type):
-        return False
-    integer = pa.int32() if is_date else pa.int64()
-    low, high = pc.min(bounds.lower.cast(integer)).as_py(), pc.max(bounds.upper.cast(integer)).as_py()
-    return low is not None and high is not None and high - low < _FEW_VALUES
 
 
 # The rewrite by OPTIMIZE, and the layout records of its new files.

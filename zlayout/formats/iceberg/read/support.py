@@ -1,7 +1,8 @@
 """Determines the features of an Iceberg table, the metrics of its columns, and what zlayout refuses.
 
 `features` returns the table features, `refusals` why a table must not be rewritten, `partition_refusals` which
-partition fields Iceberg rejects, and `MetricsConfig` the columns whose bounds are stored.
+partition fields Iceberg rejects, `native_diagnostics` which layout settings engine native does not support, and
+`MetricsConfig` the columns whose bounds are stored.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from zlayout.errors import Diagnostic
 from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, DataColumns
 from zlayout.formats.iceberg.read.schema import ORDINALS, argument, transform_name
 from zlayout.message_text import plural
+from zlayout.spec.model import Layout
 from zlayout.table.state import LONG_BOUND, PartitionField, TableState
 
 if TYPE_CHECKING:
@@ -289,3 +291,56 @@ def _types(schema: Schema) -> list[tuple[str, str]]:
 
     leaves = {at: field for at, field in index_by_id(schema).items() if field.field_type.is_primitive}
     return [(schema.find_column_name(at) or field.name, str(field.field_type)) for at, field in leaves.items()]
+
+
+# What engine native, the action of `rewrite_data_files`, does not support.
+
+
+CURVES = frozenset({"zorder", "hilbert", "linear"})
+DEFAULT_RANGE_IDS = 1000
+
+
+def native_diagnostics(layout: Layout) -> tuple[Diagnostic, ...]:
+    """Return ZL401 for each layout setting that `rewrite_data_files` does not support."""
+    if not layout.orders:  # see `unordered_columns`
+        return ()
+    other_ids = layout.range_ids != DEFAULT_RANGE_IDS and layout.curve != "linear"
+    weighs = any(c.weight != 1.0 for c in layout.columns)
+    unsupported = (
+        (layout.curve not in CURVES, f"zorder.curve {layout.curve}: it uses zorder instead"),
+        (other_ids, f"zorder.range_ids {layout.range_ids}: it interleaves the bytes of the values"),
+        (layout.noise, "zorder.noise true: it keeps equal keys together"),
+        (weighs, "weights of zorder.columns: it gives every column the same weight"),
+        (not layout.sort_within, "files.sort_within false: it always sorts within files"),
+    )
+    return tuple(
+        Diagnostic("ZL401", f"engine native on Iceberg does not support {what}", "note", "use engine zlayout")
+        for declared, what in unsupported
+        if declared
+    )
+
+
+def unordered_columns(layout: Layout, state: TableState) -> list[Diagnostic]:
+    """Return ZL223 for each column that the curve cannot order, and for a layout without z-order columns.
+
+    Curve `linear` is a sort, which can order every column.
+    """
+    found: list[Diagnostic] = []
+    if not layout.orders:
+        message = "engine native on Iceberg is not supported without zorder"
+        found.append(Diagnostic("ZL223", message, "refused", "use engine zlayout, which combines small files"))
+    if layout.curve == "linear":
+        return found
+    for zorder in layout.columns:
+        column = state.column(zorder.name)
+        if column is None:
+            continue
+        why = "a decimal" if str(column.type).startswith("decimal") else "nested" if "." in column.name else ""
+        if why:
+            message = f"Iceberg's own {native_order(layout)} cannot order by {column.name}, which is {why}"
+            found.append(Diagnostic("ZL223", message, "refused", "use engine zlayout, or curve linear"))
+    return found
+
+
+def native_order(layout: Layout) -> str:
+    return {"linear": "sort", "hilbert": "hilbert"}.get(layout.curve, "zorder")

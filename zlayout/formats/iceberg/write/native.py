@@ -16,6 +16,7 @@ from zlayout.errors import CommitConflict, CommitUnknown, Diagnostic, EngineErro
 from zlayout.formats.base import Commit, GroupFailed, Notify, PlannedTable, Progress, Stage
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import RunCommit, commits_to, run_commits, run_snapshots
+from zlayout.formats.iceberg.read.support import native_order, unordered_columns
 from zlayout.formats.iceberg.write.jvm import (
     FAILURES,
     IcebergJvm,
@@ -30,33 +31,11 @@ from zlayout.formats.kernel.requirements import Replaced, partitions_of, require
 from zlayout.spec.model import CatalogConfig, Layout
 from zlayout.table.state import FileTable, TableState
 
-CURVES = frozenset({"zorder", "hilbert", "linear"})
-DEFAULT_RANGE_IDS = 1000
 SHUFFLE_PARTITION_BYTES = 512 * 2**20  # if the target size is larger, each file is sorted in several shuffle partitions
 UNLIMITED_BYTES = 2**63 - 1
 MAX_COMMITS = 10
 # With rewrite-all, this factor does not select files. It only determines the size at which the writer closes a file.
 MAX_SIZE_FACTOR = 64
-
-
-def native_diagnostics(layout: Layout) -> tuple[Diagnostic, ...]:
-    """Return ZL401 for each layout setting that `rewrite_data_files` does not support."""
-    if not layout.orders:  # see `unordered_columns`
-        return ()
-    other_ids = layout.range_ids != DEFAULT_RANGE_IDS and layout.curve != "linear"
-    weighs = any(c.weight != 1.0 for c in layout.columns)
-    unsupported = (
-        (layout.curve not in CURVES, f"zorder.curve {layout.curve}: it uses zorder instead"),
-        (other_ids, f"zorder.range_ids {layout.range_ids}: it interleaves the bytes of the values"),
-        (layout.noise, "zorder.noise true: it keeps equal keys together"),
-        (weighs, "weights of zorder.columns: it gives every column the same weight"),
-        (not layout.sort_within, "files.sort_within false: it always sorts within files"),
-    )
-    return tuple(
-        Diagnostic("ZL401", f"engine native on Iceberg does not support {what}", "note", "use engine zlayout")
-        for declared, what in unsupported
-        if declared
-    )
 
 
 def refuse_native(work: PlannedTable, state: TableState) -> None:
@@ -94,7 +73,7 @@ def rewrite(
         EngineError: ZL340, if the action also replaced files that are not part of the plan.
         CommitUnknown: ZL331, if no commit of the run is in the table and the action may still commit.
     """
-    notify(Progress(str(work.table), Stage.REWRITING, f"with Iceberg's {_order(work.layout)}"))
+    notify(Progress(str(work.table), Stage.REWRITING, f"with Iceberg's {native_order(work.layout)}"))
     earlier = run_snapshots(catalog, work.table, work.run_id)
     failed_files = 0
 
@@ -145,7 +124,7 @@ def action(jvm: IcebergJvm, work: PlannedTable) -> Any:
 
 def _ordered(jvm: IcebergJvm, action: Any, table: Any, layout: Layout) -> Any:
     columns = [c.name for c in layout.columns]
-    match _order(layout):
+    match native_order(layout):
         case "sort":
             order = jvm.iceberg.SortOrder.builderFor(table.schema())
             for column in columns:
@@ -155,10 +134,6 @@ def _ordered(jvm: IcebergJvm, action: Any, table: Any, layout: Layout) -> Any:
             return action.hilbert(jvm.strings(columns))
         case _:
             return action.zOrder(jvm.strings(columns))
-
-
-def _order(layout: Layout) -> str:
-    return {"linear": "sort", "hilbert": "hilbert"}.get(layout.curve, "zorder")
 
 
 def _options(work: PlannedTable, spec_id: int) -> dict[str, str]:
@@ -234,28 +209,6 @@ def _not_committed(work: PlannedTable, failed_files: int) -> ZlayoutError:
         return EngineError.of("ZL315", message, hint="see Spark's log; the files of these partitions are unchanged")
     message = f"Iceberg did not commit some partitions of {work.table}, most likely because of a concurrent commit"
     return CommitConflict.of("ZL322", message, hint="plan again; the concurrent commit stays")
-
-
-def unordered_columns(layout: Layout, state: TableState) -> list[Diagnostic]:
-    """Return ZL223 for each column that the curve cannot order, and for a layout without z-order columns.
-
-    Curve `linear` is a sort, which can order every column.
-    """
-    found: list[Diagnostic] = []
-    if not layout.orders:
-        message = "engine native on Iceberg is not supported without zorder"
-        found.append(Diagnostic("ZL223", message, "refused", "use engine zlayout, which combines small files"))
-    if layout.curve == "linear":
-        return found
-    for zorder in layout.columns:
-        column = state.column(zorder.name)
-        if column is None:
-            continue
-        why = "a decimal" if str(column.type).startswith("decimal") else "nested" if "." in column.name else ""
-        if why:
-            message = f"Iceberg's own {_order(layout)} cannot order by {column.name}, which is {why}"
-            found.append(Diagnostic("ZL223", message, "refused", "use engine zlayout, or curve linear"))
-    return found
 
 
 def _outside_files(work: PlannedTable, state: TableState) -> list[Diagnostic]:
