@@ -12,10 +12,11 @@ import pytest
 from support.builders import make_bounds, make_file_table, make_layout, make_state
 
 from zlayout.errors import TableError
+from zlayout.formats.delta.read.features import native_diagnostics
 from zlayout.formats.delta.read.history import run_commits, version_with_marker
 from zlayout.formats.delta.read.log import log_segment
 from zlayout.formats.delta.read.schema import dotted, parse_names, path_of, stats_columns_without
-from zlayout.formats.delta.write.optimize import literal, native_diagnostics, optimize_conf, partitions_predicate
+from zlayout.formats.delta.write.optimize import literal, optimize_conf, partitions_predicate
 from zlayout.formats.delta.write.source_files import file_uris
 from zlayout.spec.model import ZorderColumn
 from zlayout.sql_text import string_literal
