@@ -152,7 +152,11 @@ def init(folder: Path, answers: Mapping[str, str], *, workflows: bool = True) ->
     }
     if workflows:
         templates = files("zlayout.session").joinpath("templates")
-        contents |= {Path(".github", "workflows", n): templates.joinpath(n).read_text("utf-8") for n in WORKFLOWS}
+        extras = ",".join(filter(None, ("zlayout[report", _extra(answers))))
+        contents |= {
+            Path(".github", "workflows", n): templates.joinpath(n).read_text("utf-8").replace("zlayout[report", extras)
+            for n in WORKFLOWS
+        }
     for path in contents:
         require_new(folder / path)
     _write(folder, contents)
@@ -211,6 +215,13 @@ def _catalog_type(format: str, type_: str, uri: str) -> str:
         )
     check_type(format, found)
     return found
+
+
+def _extra(answers: Mapping[str, str]) -> str:
+    """Return the extra of zlayout that a catalog needs, '' for none."""
+    scheme = answers["uri"].partition(":")[0].partition("+")[0].lower()
+    of_databases = {"postgresql": "postgres", "mysql": "mysql"}
+    return {"sql": of_databases.get(scheme, "sql"), "glue": "glue", "hive": "hive"}.get(answers["type"], "")
 
 
 def _project(catalog: str, answers: Mapping[str, str]) -> str:

@@ -130,6 +130,22 @@ def test_the_workflows_are_those_of_the_example() -> None:
     assert len(example) == 2
 
 
+@pytest.mark.parametrize(
+    ("uri", "extras"),
+    [
+        ("sqlite:///c.db", "report,sql"),
+        ("postgresql+psycopg2://db/c", "report,postgres"),
+        ("mysql://db/c", "report,mysql"),
+        ("thrift://metastore:9083", "report,hive"),
+        ("https://catalog", "report"),
+    ],
+)
+def test_the_workflows_install_what_the_catalog_needs(uri: str, extras: str) -> None:
+    assert run(["init", "--format", "iceberg", "--uri", uri, "--warehouse", "s3://lake"]) == 0
+    for name, more in (("pull-request", ""), ("nightly", ",spark")):
+        assert f"'zlayout[{extras}{more}]'" in Path(f".github/workflows/zlayout-{name}.yml").read_text()
+
+
 def test_editors_find_the_schemas() -> None:
     assert run(["init"]) == 0
     for file, name in (("zlayout.yaml", "project"), ("layouts/orders.yaml", "layout")):
