@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)(.*)", re.DOTALL)
 GCS_SCHEME = "gs"
@@ -13,6 +14,7 @@ S3_ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _SCHEMES = {**dict.fromkeys(S3_SCHEMES, "s3"), "abfs": "abfss", "wasb": "wasbs"}
 
 
+@lru_cache(maxsize=1024)
 def canonical(location: str) -> str:
     """The canonical form: equal for `file:/a`, `file:///a/` and `/a`, and for `s3a://b/t` and `s3://b/t/`.
 

@@ -9,6 +9,7 @@ plan. A budget is spent after all passes, on the groups of all tables (`zlayout.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 PASSES = ("hot", "rarely_read")
 
 
+@cache
 def _pass(name: str) -> Any:
     return import_module(f"{__name__}.{name}")
 
