@@ -101,11 +101,8 @@ class CutGains:
 
 
 def _boxes(ordinals: Int64, left: Int64) -> tuple[Int64, Int64]:
-    """Return the bounding boxes of the first `left` rows of a part and of the others, for k ways to divide it.
-
-    Returns:
-        int64[k, 3, columns] twice: the lowest ordinal, the highest (-1 if all rows are null), and the number of nulls.
-    """
+    """Return the bounding boxes of the first `left` rows of a part and of the others, for k ways to divide it."""
+    # Returns int64[k, 3, columns] twice: the lowest and the highest ordinal (-1 if all rows are null), and the nulls.
     none, below = np.full((len(ordinals), 1), np.iinfo(np.int64).max), np.full((len(ordinals), 1), -1)
     values: Int64 = np.where(ordinals < 0, none, ordinals)
     nulls: Int64 = np.concatenate((below + 1, np.cumsum(ordinals < 0, axis=1)), axis=1).astype(np.int64)

@@ -410,14 +410,9 @@ def _search(
     started: float,
     on_progress: Callable[[Progress], None],
 ) -> tuple[Search, list[Choice], tuple[str, ...]]:
-    """Search on few rows of the sample, and measure the finalists on more.
-
-    Args:
-        started: By the monotonic clock.
-
-    Returns:
-        The search, with steps that are measured on more rows; the chosen layout, then the one with cuts; and notes.
-    """
+    """Search on few rows of the sample, and measure the finalists on more."""
+    # Returns the search, with steps measured on more rows; the chosen layout, then the one with cuts; and notes.
+    # `started` is by the monotonic clock.
     rewrite, limit = draws[0].rewrite, started + question.seconds
     files = max(int(rewrite.targets.sum()), 1)
     per_file = min(max(SEARCH_ROWS / files, SEARCH_ROWS_PER_FILE), MAX_ROWS_PER_FILE)

@@ -46,10 +46,8 @@ def partition_names(partitions: Sequence[Partition]) -> tuple[list[str], Int64]:
 
 
 def _value(transform: str, value: Any) -> str:
-    """Return the integer of an Iceberg time transform as a date or time, and any other value as `str` does.
-
-    Strings are quoted where the text of the partition would be that of another one.
-    """
+    """Return the integer of an Iceberg time transform as a date or time, and any other value as `str` does."""
+    # Strings are quoted where the text of the partition would be that of another one.
     if value is None:
         return "null"
     if isinstance(value, str) and (value == "null" or value.startswith("'") or ", " in value):

@@ -140,11 +140,9 @@ def _excluded(touched: Floats, files: Index) -> Floats:
 
 
 def _every_column_helps(now: Measured) -> Bools:
-    """Return the partitions, bool[P], in which no z-order column is useless although a rewrite would make it useful.
-
-    The mean over the columns hides a useless one, as in a partition in order of arrival. With fewer than two to the
-    power of the number of columns files, no layout divides by all columns (docs/adr/0041-adoption-by-column.md).
-    """
+    """Return the partitions, bool[P], in which no z-order column is useless that a rewrite would make useful."""
+    # The mean over the columns hides a useless one, as in a partition in order of arrival. With fewer than two to the
+    # power of the number of columns files, no layout divides by all columns (docs/adr/0041-adoption-by-column.md).
     files, targets = (np.maximum(number, 1)[:, None] for number in (now.files, now.targets))
     skipped, possible = 1.0 - now.touched / files, 1.0 - now.ideal / targets
     helps = (skipped >= MIN_SHARE_OF_COLUMN * possible - _ROUNDING).all(axis=1)

@@ -422,10 +422,8 @@ def new_files(drawn: Drawn, layout: Layout) -> FileTable:
 
 
 def _limits(drawn: Drawn, built: FileMap | None, part: int, files: int) -> Mapping[str, Index]:
-    """Return int64[2, files] by column, the lowest and the highest ordinal that a row of each file of a part can have.
-
-    See `file_limits`. The file map has only some of the columns.
-    """
+    """Return int64[2, files] by column: the lowest and the highest ordinal that a row of each file can have."""
+    # See `file_limits`. The file map has only some of the columns.
     if built is None or drawn.whole[part]:
         return dict.fromkeys(drawn.keys, np.repeat([[1], [0]], files, axis=1))
     starts = {name: tuple(of_part[part : part + 2].tolist()) for name, (_, of_part) in drawn.in_parts.items()}

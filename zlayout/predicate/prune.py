@@ -103,10 +103,8 @@ def _is_sortable(type_: pa.DataType) -> bool:
 
 
 def _holds_any(lower: pa.Array, upper: pa.Array, values: pa.Array) -> Bools:
-    """Return which of N files have a lower and an upper bound around one of the values. A missing bound is around all.
-
-    The bounds and the values become ranks, so that two searches in the sorted values are enough.
-    """
+    """Return which files have bounds around one of the values. A missing bound is around all."""
+    # The bounds and the values become ranks, so that two searches in the sorted values are enough.
     type_ = pa.int64() if pt.is_integer(lower.type) else lower.type
     sides = pa.concat_arrays([lower.cast(type_), upper.cast(type_), values.cast(type_)])
     ranks = pc.rank(sides, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)

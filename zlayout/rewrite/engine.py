@@ -436,14 +436,10 @@ def _grouped(source: Source, index: FileIndex) -> tuple[DataFrame, Column]:
 
 
 def _order(partitions: int, leaves_in_file: int, files: int) -> tuple[Mapping[str, Column], Column, Column]:
-    """Return the columns that order rows along the curve, then by file and position in the source.
-
-    They are packed into one long if possible, so that Spark shuffles fewer bytes and uses a radix sort.
-
-    Returns:
-        The columns by name, which the shuffle transports with a row. Computed from them: the Spark partition of the
-        row, and the ordinal of its source file.
-    """
+    """Return the columns that order rows along the curve, then by file and position in the source."""
+    # They are packed into one long if possible, so that Spark shuffles fewer bytes and uses a radix sort.
+    # Returns the columns by name, which the shuffle transports with a row, and what is computed from them: the Spark
+    # partition of the row, and the ordinal of its source file.
     parts = {FILE_ID: partitions, LEAF: leaves_in_file, ORDINAL: files}
     bits = {name: (count - 1).bit_length() for name, count in parts.items()}
     bits[POSITION] = LONG_BITS - sum(bits.values())

@@ -101,10 +101,8 @@ class Maintenance:
         return start, end
 
     def _instant(self, day: date, minutes: int) -> tuple[datetime, bool]:
-        """Return the instant (UTC) of a time of a day, the first of the two if clocks show it twice.
-
-        The second result is whether clocks skip the time. The instant is then after that at which they are set forward.
-        """
+        """Return the instant (UTC) of a time of a day, the first of the two if clocks show it twice."""
+        # The second result is whether clocks skip the time: the instant is then after they are set forward.
         later, minute = divmod(minutes, _DAY_MINUTES)  # minutes after midnight, possibly of a later day
         shown = datetime.combine(day + timedelta(later), time(*divmod(minute, 60)), self._zone)
         found = shown.astimezone(UTC)

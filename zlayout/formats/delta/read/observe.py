@@ -591,14 +591,10 @@ def _outside(
 
 
 def _last_written(adds: pa.Table, files: FileTable, log: LogFiles, version: int) -> tuple[Int64, int]:
-    """Return when other writers last wrote a file to each partition, and how many files have times in the future.
-
-    A file whose time is later than the newest commit counts as written when the commit that added it was written, or
-    if that is no longer in the log, its checkpoint.
-
-    Returns:
-        int64[partitions], in ms since 1970; 0 if all files have a layout record.
-    """
+    """Return when other writers last wrote a file to each partition, and how many files have times in the future."""
+    # A file whose time is later than the newest commit counts as written when the commit that added it was written, or
+    # if that is no longer in the log, its checkpoint.
+    # The times are int64[partitions], in ms since 1970; 0 if all files have a layout record.
     times = np.where(files.layout < 0, pc.fill_null(adds["modification_time"].cast(pa.int64()), 0).to_numpy(), 0)
     newest = log.times.get(log.commits.get(version, ""), 0)
     late = np.flatnonzero(times > newest + MAX_CLOCK_SKEW) if newest else np.zeros(0, np.int64)

@@ -119,10 +119,8 @@ def _engine(summary: Mapping[str, str]) -> str:
 
 
 def _commit_times(metadata: TableMetadata) -> tuple[dict[int, int], int]:
-    """Return the time of each snapshot in milliseconds since 1970, and how many have times in the future.
-
-    A snapshot was not committed later than the next one, and none in the future. The time is 0 if it is unknown.
-    """
+    """Return the time of each snapshot in milliseconds since 1970, and how many have times in the future."""
+    # A snapshot was not committed later than the next one, and none in the future. The time is 0 if it is unknown.
     latest = int(time.time() * 1000) + MAX_CLOCK_SKEW
     times: dict[int, int] = {}
     future = 0

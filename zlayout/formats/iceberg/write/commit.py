@@ -251,10 +251,8 @@ class Committer:
         return swap if work.table.branch else transaction, snapshot
 
     def _require_own_former_files(self, base: Any) -> None:
-        """See `read.outside.require_own_former_files`. base: the metadata that the commit replaces.
-
-        Another writer may have changed it since the table was observed.
-        """
+        """See `read.outside.require_own_former_files`. base: the metadata that the commit replaces."""
+        # Another writer may have changed it since the table was observed.
         if deletes_former_files(base.properties()):
             former = [entry.file() for entry in base.previousFiles()]
             permitted = self._catalog.file_locations(self._work.table)
