@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from zlayout.errors import Diagnostic, Location, SpecError
@@ -82,6 +83,7 @@ def rule_of(rules: Sequence[LayoutRule], table: TableName) -> LayoutRule | None:
     return next(iter(narrowest), None)
 
 
+@lru_cache(maxsize=1024)
 def within(inner: TableName, outer: TableName) -> bool:
     """Return whether the pattern `outer` matches every name that the pattern `inner` matches."""
     parts = list(zip(inner.identifier, outer.identifier, strict=False))

@@ -193,6 +193,8 @@ def vector_key(storage: pa.Array, where: pa.Array, offset: pa.Array) -> pa.Array
         where: The fields pathOrInlineDv.
         offset: The fields offset; null if a vector has none.
     """
+    if storage.null_count == len(storage):
+        return pa.nulls(len(storage), pa.string())
     at = pc.fill_null(pc.binary_join_element_wise("@", offset.cast(pa.string()), ""), "")
     return pc.binary_join_element_wise(storage.cast(pa.string()), where.cast(pa.string()), at, "")
 
