@@ -115,7 +115,7 @@ def stand_in() -> Iterator[None]:
         stack.enter_context(patch.object(measured, "render_cost", lambda cost: render_cost(replace(cost, seconds=1.0))))
         stack.enter_context(patch.object(gate, "Observation", lambda: None))
         for counted in ("_observed", "_accumulated"):
-            stack.enter_context(patch.object(gate, counted, lambda content: content))
+            stack.enter_context(patch.object(gate, counted, lambda content, *_: content))
         stack.enter_context(patch.object(gate, "content_of", lambda frame: content(frame)))
         if hasattr(errors, "without_secrets"):  # slow, and there are none here
             stack.enter_context(patch.object(errors, "without_secrets", lambda text: text))

@@ -156,8 +156,7 @@ def test_an_iceberg_manifest_cannot_name_files_of_another_tenant(iceberg: Iceber
     message = refused(planned(iceberg, engine=engine), iceberg, 1)
     assert f"below '{victim.parent}'" in message
     result = zlayout.apply(plan, iceberg.spark).results[str(iceberg.name)]  # from before the file was added
-    problems = [problem.code for problem in result.problems]
-    assert problems == (["ZL242"] if engine == "native" else [])
+    assert [problem.code for problem in result.problems] == ["ZL242"]
     assert iceberg.observe().files_outside == 1, "the file was not rewritten"
 
 

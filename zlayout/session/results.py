@@ -215,7 +215,8 @@ def _problems(applied: Applied) -> tuple[Diagnostic, ...]:
     if not _result_status(applied).succeeded:
         problems += [d for failure in applied.failures for d in failure.error.diagnostics]
     if applied.after is not None and applied.after.status in (Status.ERROR, Status.REFUSED):
-        problems += applied.after.diagnostics  # why the table could not be read again, or must not be changed further
+        # why the table could not be read again, or must not be changed further
+        problems += [d for d in applied.after.diagnostics if d.severity not in ("warning", "note")]
     return tuple(dict.fromkeys(problems))  # each attempt may have failed for the same reason
 
 
