@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _READER = "zlayout-reader"
 PARALLELISM = 8
 TIMEOUT = 60.0  # seconds
+# Several threads take a third more CPU time than one for tables that are read within milliseconds, for example from
+# local files. So the number of threads grows only while a catalog answers more slowly than this, in seconds.
+SLOW = 0.025
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -165,6 +168,8 @@ class _Lane:
     waiting: deque[int]  # no thread has begun these tables
     running: dict[int, float] = field(default_factory=dict)  # when each table will be late, by `time.monotonic`
     answered: bool = False  # whether a table was read since the last one that was late
+    threads: int = 1  # the number of tables to read at the same time
+    since: float = 0.0  # when a thread was last begun or has ended, by `time.monotonic`
 
 
 class _Run(Generic[Result]):
@@ -190,13 +195,21 @@ class _Run(Generic[Result]):
                 self._reading.on_progress(len(self._found), self._count)
             for lane in self._lanes:
                 self._start(lane)
-            self._take(min(at for lane in self._lanes for at in lane.running.values()))
+            until = min(at for lane in self._lanes for at in lane.running.values())
+            self._take(min([until, *(lane.since + SLOW for lane in self._lanes if self._may_grow(lane))]))
             for lane in self._lanes:
                 self._give_up(lane)
         return [self._found[number] for number in range(self._count)]
 
+    def _may_grow(self, lane: _Lane) -> bool:
+        return bool(lane.waiting) and lane.threads < self._reading.parallelism
+
     def _start(self, lane: _Lane) -> None:
-        while lane.waiting and len(lane.running) < self._reading.parallelism:
+        now = time.monotonic()
+        if self._may_grow(lane) and lane.running and now >= lane.since + SLOW:
+            lane.threads, lane.since = min(2 * lane.threads, self._reading.parallelism), now
+        while lane.waiting and len(lane.running) < lane.threads:
+            lane.since = now
             number = lane.waiting.popleft()
             lane.running[number] = time.monotonic() + self._reading.timeout
             Thread(target=self._work, args=(number,), name=_READER, daemon=True).start()
@@ -216,7 +229,7 @@ class _Run(Generic[Result]):
         self._found[number] = done.result()
         lane = next(lane for lane in self._lanes if number in lane.running)
         del lane.running[number]
-        lane.answered = True
+        lane.answered, lane.since = True, time.monotonic()
 
     def _give_up(self, lane: _Lane) -> None:
         now = time.monotonic()
