@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 _READER = "zlayout-reader"
 PARALLELISM = 8
 TIMEOUT = 60.0  # seconds
-# Several threads take a third more CPU time than one for tables that are read within milliseconds, for example from
-# local files. So the number of threads grows only while a catalog answers more slowly than this, in seconds.
-SLOW = 0.025
+# Several threads take a third more CPU time than one for tables that are read without waiting, for example from local
+# files. So the number of threads of a catalog grows only after none has answered for so long, in seconds, while this
+# process used the CPU for less than half of that time.
+SLOW = 0.02
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -169,7 +170,8 @@ class _Lane:
     running: dict[int, float] = field(default_factory=dict)  # when each table will be late, by `time.monotonic`
     answered: bool = False  # whether a table was read since the last one that was late
     threads: int = 1  # the number of tables to read at the same time
-    since: float = 0.0  # when a thread was last begun or has ended, by `time.monotonic`
+    since: float = 0.0  # when the number of threads was last considered, or a thread has ended, by `time.monotonic`
+    cpu: float = 0.0  # the CPU time of the process then
 
 
 class _Run(Generic[Result]):
@@ -207,9 +209,11 @@ class _Run(Generic[Result]):
     def _start(self, lane: _Lane) -> None:
         now = time.monotonic()
         if self._may_grow(lane) and lane.running and now >= lane.since + SLOW:
-            lane.threads, lane.since = min(2 * lane.threads, self._reading.parallelism), now
+            if time.process_time() - lane.cpu < (now - lane.since) / 2:
+                lane.threads = min(2 * lane.threads, self._reading.parallelism)
+            lane.since, lane.cpu = now, time.process_time()
         while lane.waiting and len(lane.running) < lane.threads:
-            lane.since = now
+            lane.since, lane.cpu = now, time.process_time()
             number = lane.waiting.popleft()
             lane.running[number] = time.monotonic() + self._reading.timeout
             Thread(target=self._work, args=(number,), name=_READER, daemon=True).start()
@@ -229,7 +233,7 @@ class _Run(Generic[Result]):
         self._found[number] = done.result()
         lane = next(lane for lane in self._lanes if number in lane.running)
         del lane.running[number]
-        lane.answered, lane.since = True, time.monotonic()
+        lane.answered, lane.since, lane.cpu = True, time.monotonic(), time.process_time()
 
     def _give_up(self, lane: _Lane) -> None:
         now = time.monotonic()
