@@ -11,17 +11,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from zlayout.errors import Diagnostic, first_line
 from zlayout.message_text import json_text, plural
 from zlayout.report.text import TextOptions
 from zlayout.report.words import printable, wrapped
 from zlayout.secrets import without_secrets
-
-if TYPE_CHECKING:
-    pass
-
 
 _ANSI = {
     "title": "1",

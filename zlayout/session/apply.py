@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from queue import Empty, SimpleQueue
 from random import uniform
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from zlayout.errors import CommitConflict, Refused
 from zlayout.formats.base import Backend, Commit, Event, Group, GroupFailed, Notice, Notify, Progress, Stage
@@ -46,9 +46,6 @@ from zlayout.spark.live import WorkerRuntime
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Maintenance, Project
 from zlayout.tuning import give_back_freed_memory
-
-if TYPE_CHECKING:
-    pass
 
 # The time limit: which rewrites a run may still start, and the parts of a plan that fit the time that is left.
 

@@ -170,8 +170,11 @@ class _Lane:
     running: dict[int, float] = field(default_factory=dict)  # when each table will be late, by `time.monotonic`
     answered: bool = False  # whether a table was read since the last one that was late
     threads: int = 1  # the number of tables to read at the same time
-    since: float = 0.0  # when the number of threads was last considered, or a thread has ended, by `time.monotonic`
+    since: float = 0.0  # when a thread was last begun or ended, or their number was considered, by `time.monotonic`
     cpu: float = 0.0  # the CPU time of the process then
+
+    def mark(self) -> None:
+        self.since, self.cpu = time.monotonic(), time.process_time()
 
 
 class _Run(Generic[Result]):
@@ -207,13 +210,13 @@ class _Run(Generic[Result]):
         return bool(lane.waiting) and lane.threads < self._reading.parallelism
 
     def _start(self, lane: _Lane) -> None:
-        now = time.monotonic()
-        if self._may_grow(lane) and lane.running and now >= lane.since + SLOW:
-            if time.process_time() - lane.cpu < (now - lane.since) / 2:
+        waited = time.monotonic() - lane.since
+        if self._may_grow(lane) and lane.running and waited >= SLOW:
+            if time.process_time() - lane.cpu < waited / 2:
                 lane.threads = min(2 * lane.threads, self._reading.parallelism)
-            lane.since, lane.cpu = now, time.process_time()
+            lane.mark()
         while lane.waiting and len(lane.running) < lane.threads:
-            lane.since, lane.cpu = now, time.process_time()
+            lane.mark()
             number = lane.waiting.popleft()
             lane.running[number] = time.monotonic() + self._reading.timeout
             Thread(target=self._work, args=(number,), name=_READER, daemon=True).start()
@@ -233,7 +236,8 @@ class _Run(Generic[Result]):
         self._found[number] = done.result()
         lane = next(lane for lane in self._lanes if number in lane.running)
         del lane.running[number]
-        lane.answered, lane.since, lane.cpu = True, time.monotonic(), time.process_time()
+        lane.answered = True
+        lane.mark()
 
     def _give_up(self, lane: _Lane) -> None:
         now = time.monotonic()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from zlayout.errors import TableError
+from zlayout.session import concurrent_reads
 from zlayout.session.concurrent_reads import Reading, read_one, read_tables
 from zlayout.spec.model import TableName
 
@@ -59,6 +60,31 @@ def test_a_catalog_that_stops_to_answer_costs_its_other_tables_one_more_limit() 
     release.set()
     assert found == ["read", *["late"] * 39]
     assert time.monotonic() - start < 10
+
+
+def test_tables_are_read_at_the_same_time_while_the_catalog_is_waited_for() -> None:
+    together = threading.Barrier(4)
+
+    def read(_: int) -> str:
+        together.wait(30)
+        return "read"
+
+    assert read_all(["a"] * 4, read, lambda _: "late", Reading(4)) == ["read"] * 4
+
+
+def test_tables_that_are_read_at_once_are_read_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(concurrent_reads, "SLOW", 60.0)
+    reading, most = [], []
+
+    def read(number: int) -> str:
+        reading.append(number)
+        most.append(len(reading))
+        time.sleep(0.001)  # another thread could begin
+        reading.remove(number)
+        return "read"
+
+    assert read_all(["a"] * 20, read, lambda _: "late", Reading(8)) == ["read"] * 20
+    assert max(most) == 1
 
 
 def test_an_error_of_any_kind_is_raised_and_not_called_late() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from importlib.resources import files as resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -436,9 +436,6 @@ class DeltaJvm:
 # not exist (`If-None-Match: *`), which `ConditionalPutLogStore` sends, or if DynamoDB decides who commits. For HDFS,
 # GCS and ADLS, Delta uses exclusive operations of these stores by default.
 
-
-if TYPE_CHECKING:
-    pass
 
 _BY_DYNAMODB = "io.delta.storage.S3DynamoDBLogStore"
 _EXISTS = "java.nio.file.FileAlreadyExistsException"

@@ -91,8 +91,7 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
         raise TableError.of("ZL123", message, hint=hint) from error
     except (ValueError, KeyError, ValidationError) as error:
         if (cause := unaddressable(error)) is not None:
-            message = f"metadata of {name} cannot be read: {cause.reason}"
-            raise TableError.of("ZL129", message, hint=cause.hint) from error
+            raise _unaddressable(name, cause) from error
         reason, hint = _unparsable(error)
         raise TableError.of("ZL123", f"the metadata of {name} cannot be read: {reason}", hint=hint) from error
     except Exception as error:

@@ -19,26 +19,22 @@ _UNSIGNED = 2**64 - 1
 class BoundedDecoder(BinaryDecoder):
     """A decoder that raises EOFError instead of reading beyond its data, or before them."""
 
-    # Methods that are called for each field contain the check, because to call it takes longer than to read a number.
-
     def __init__(self, data: bytes) -> None:
         self._end = len(data)
         self._data = data + _PADDING
-        self._decoder = decoder = new_decoder(self._data)
-        self._tell, self._read, self._read_int = decoder.tell, decoder.read, decoder.read_int
+        self._decoder = new_decoder(self._data)
 
     def tell(self) -> int:
-        return self._tell()
+        return self._decoder.tell()
 
     def _require(self, count: int) -> None:
-        left = self._end - self._tell()
+        left = self._end - self._decoder.tell()
         if not 0 <= count <= left:
             raise EOFError(f"expected {count} more bytes, found {max(left, 0)}")
 
     def read(self, n: int) -> bytes:
-        if not 0 <= n <= self._end - self._tell():
-            self._require(n)
-        return self._read(n)
+        self._require(n)
+        return self._decoder.read(n)
 
     def skip(self, n: int) -> None:
         self._require(n)
@@ -49,14 +45,13 @@ class BoundedDecoder(BinaryDecoder):
         return self._decoder.read_boolean()
 
     def read_int(self) -> int:
-        if self._tell() >= self._end:
-            self._require(1)
-        return self._read_int()
+        self._require(1)
+        return self._decoder.read_int()
 
     def read_ints(self, count: int) -> Any:
         """Return unsigned integers of 64 bits, as the compiled decoder does."""
         self._require(count)
-        at = self._tell()
+        at = self._decoder.tell()
         following = self._data[at : min(at + _MAX_INT_BYTES * count, self._end)]
         if len(following.translate(None, _NO_LAST_BYTE)) >= count:
             return self._decoder.read_ints(count)
@@ -64,7 +59,8 @@ class BoundedDecoder(BinaryDecoder):
 
     def read_int_bytes_dict(self, count: int, dest: dict[int, bytes]) -> None:
         self._require(2 * count)
-        end, tell, read_int, read = self._end, self._tell, self._read_int, self._read
+        end, decoder = self._end, self._decoder
+        tell, read_int, read = decoder.tell, decoder.read_int, decoder.read
         for _ in range(count):  # the loop of `read_int` and `read_bytes`, which takes most of the time for wide tables
             key, length = read_int(), read_int()  # at most in the padding
             if not 0 <= length <= end - tell():
@@ -72,12 +68,7 @@ class BoundedDecoder(BinaryDecoder):
             dest[key] = read(length)
 
     def read_bytes(self) -> bytes:
-        if self._tell() >= self._end:
-            self._require(1)
-        count = self._read_int()
-        if not 0 <= count <= self._end - self._tell():
-            self._require(count)
-        return self._read(count)
+        return self.read(self.read_int())
 
     def read_float(self) -> float:
         self._require(4)

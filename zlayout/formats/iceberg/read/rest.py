@@ -15,7 +15,7 @@ from requests import TooManyRedirects
 
 from zlayout import reading
 from zlayout.formats.iceberg.read.server import Declared, of_catalog, of_storage
-from zlayout.formats.iceberg.read.unread_types import IO_IMPLEMENTATION, readable
+from zlayout.formats.iceberg.read.unread_types import load_own_io, readable
 from zlayout.message_text import quote_value
 
 if TYPE_CHECKING:
@@ -95,9 +95,7 @@ class ClosedRestCatalog(RestCatalog):
         best = self._resolve_storage_credentials(credentials, location) if credentials else {}
         access = of_storage(self._declared, {**self._sent, **table_response.config, **best})
         table = super()._response_to_table(identifier_tuple, table_response)
-        # the access for metadata would read a data file as a whole
-        table.io = load_file_io({key: value for key, value in access.items() if key != IO_IMPLEMENTATION}, location)
-        table.config = {}
+        table.io, table.config = load_own_io(access, location), {}
         return table
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -83,7 +83,12 @@ class MetadataIO(FileIO):
         self._io(location if isinstance(location, str) else location.location).delete(location)
 
     def _io(self, location: str) -> FileIO:
-        return load_file_io({k: v for k, v in self.properties.items() if k != IO_IMPLEMENTATION}, location)
+        return load_own_io(self.properties, location)
+
+
+def load_own_io(properties: Mapping[str, str], location: str | None) -> FileIO:
+    """Return pyiceberg's own access to a location, which opens files as they are."""
+    return load_file_io({key: value for key, value in properties.items() if key != IO_IMPLEMENTATION}, location)
 
 
 class _MetadataFile(InputFile):
