@@ -126,7 +126,7 @@ def _commit_times(metadata: TableMetadata) -> tuple[dict[int, int], int]:
     future = 0
     limit = 0
     for one in sorted(metadata.snapshots, key=lambda s: (s.sequence_number or 0, s.timestamp_ms), reverse=True):
-        known = one.timestamp_ms <= latest
+        known = bool(np.int64(one.timestamp_ms) <= latest)  # OverflowError for a number that is no time at all
         future += not known
         limit = one.timestamp_ms if known else limit
         times[one.snapshot_id] = limit
