@@ -26,11 +26,14 @@ OTHERS = ("predicate", "table", "curve", "planner", "rewrite", "session", "cli")
 )
 def test_unit_tests_pass_on_the_lowest_versions(tmp_path: Path, tests: Sequence[str]) -> None:
     lowest = tmp_path / "lowest.txt"
-    compile_command = [BIN / "uv", "pip", "compile", "--quiet", "--resolution", "lowest-direct", *EXTRAS]
+    # What these depend on is resolved together with the tools.
+    options = ["--quiet", "--no-deps", "--resolution", "lowest-direct", *EXTRAS]
+    compile_command = [BIN / "uv", "pip", "compile", *options]
     run([*compile_command, "--python", BIN / "python", ROOT / "pyproject.toml", "-o", lowest], tmp_path)
     for name, version in re.findall(r'^  "([a-z0-9-]+)[^">]*>=([0-9.]+)', (ROOT / "pyproject.toml").read_text(), re.M):
         assert re.search(rf"^{name}=={re.escape(version)}(\.0)*$", lowest.read_text(), re.M), f"{name} {version}"
-    python = environment(tmp_path / "env", "-r", lowest, *map(locked, TOOLS))
+    packages_of_tests = [*EXTRAS, "-r", ROOT / "pyproject.toml", *map(locked, TOOLS)]
+    python = environment(tmp_path / "env", "--constraints", lowest, *packages_of_tests)
     packages = next((tmp_path / "env/lib").iterdir()) / "site-packages"
     for engine in ENGINES:
         os.symlink(Path(sysconfig.get_path("purelib")) / engine, packages / engine)

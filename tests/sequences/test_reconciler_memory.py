@@ -96,7 +96,8 @@ class MemoryReconciler(Reconciler):
         names = {"a": "c", "b": "d"}
         self.subject.stored.rename(names)
         columns = tuple(replace(c, name=names[c.name]) for c in self.spec.layout.columns)
-        renamed = replace(self.spec, layout=replace(self.spec.layout, columns=columns))
+        cuts = tuple(replace(c, column=names[c.column]) for c in self.spec.layout.cuts)
+        renamed = replace(self.spec, layout=replace(self.spec.layout, columns=columns, cuts=cuts))
         after = plan_table(renamed, self.subject.backend, OPTIONS).plan
         assert (after.status, len(after.groups)) == (before.status, len(before.groups))
         assert [(d.measure, d.value) for d in after.decay] == [(d.measure, d.value) for d in before.decay]
