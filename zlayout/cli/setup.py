@@ -6,16 +6,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from textwrap import indent
 
 from zlayout.cli.console import Console
 from zlayout.errors import Location, SpecError, TableError, ZlayoutError
+from zlayout.message_text import first_of, plural
 from zlayout.report.words import printable, without_commands, wrapped
 from zlayout.secrets import without_secrets
 from zlayout.session.concurrent_reads import Reading
 from zlayout.session.doctor import CheckStatus, Step, doctor
-from zlayout.session.import_ import ImportedLayout, NotImported, import_layout, import_tables, is_pattern
+from zlayout.session.import_ import (
+    UNORDERED,
+    ImportedLayout,
+    NotImported,
+    import_layout,
+    import_tables,
+    is_pattern,
+    proposed_rules,
+)
 from zlayout.session.init import DEFAULTS, check_format, check_type, init, require_new, split_columns, type_of_uri
-from zlayout.session.project import layout_of, load_project
+from zlayout.session.project import MAX_NAMES_SHOWN, layout_of, load_project
 from zlayout.spec.formats import FORMATS
 from zlayout.spec.layouts import parse_table
 from zlayout.spec.load import PROJECT_FILE, shown
@@ -135,6 +145,11 @@ STDOUT = Path("-")
 # format. Every other table error is a failure.
 _OTHER_ENTRIES = frozenset({"ZL110", "ZL135", "ZL140"})
 _HAS_LAYOUT = "ZL064"
+# What to do with tables whose order is not known.
+ORDERED_BY = (
+    "ZL065: declare a rule for many tables, name the columns that queries filter on with --columns a,b, find them with "
+    "`zlayout advise TABLE --workload FILE`, or declare compaction alone, by a layout with `files` and without `zorder`"
+)
 
 
 def import_command(
@@ -161,8 +176,9 @@ def _import_tables(
         hint = "leave out --out: each table gets a file in layouts/"
         raise SpecError.of("ZL038", "--out names one file, and a pattern may match many tables", hint=hint)
     imported: list[ImportedLayout] = []
-    failed, declared = False, 0
-    for one in import_tables(project, pattern, columns, reading):
+    failed, declared, unordered = False, 0, []
+    found = import_tables(project, pattern, columns, reading)
+    for one in found:
         try:
             if isinstance(one, NotImported):
                 raise one.error
@@ -171,12 +187,25 @@ def _import_tables(
         except ZlayoutError as error:
             failed |= isinstance(error, TableError) and error.diagnostics[0].code not in _OTHER_ENTRIES
             declared += error.diagnostics[0].code == _HAS_LAYOUT
+            if error.diagnostics[0].code == UNORDERED:
+                unordered.append(str(one.table))
+                continue
             for diagnostic in error.diagnostics:
                 console.say(f"not imported: {one.table}: {diagnostic}", "warning")
     _after(project, imported, None, console)
-    if not imported and not declared:
+    if unordered:
+        tables = f"{plural(len(unordered), 'table')} of unknown order: {first_of(unordered, MAX_NAMES_SHOWN)}"
+        console.say(f"not imported: {tables} ({ORDERED_BY})", "warning")
+    for rule in proposed_rules(found):
+        same = f"{plural(len(rule.tables), 'table')} have the same columns ({first_of(rule.columns, MAX_NAMES_SHOWN)})"
+        text = indent(rule.text, "  ").rstrip()
+        console.say(
+            f"{same}. A layout file with this rule combines their small files; add `zorder` for an order:\n{text}"
+        )
+    nothing = not imported and bool(unordered or not declared)
+    if nothing:
         console.say("nothing was imported", "warning")
-    return 1 if failed or not (imported or declared) else 0
+    return 1 if failed or nothing else 0
 
 
 def _write(imported: ImportedLayout, project: Project, out: Path | None, console: Console) -> None:

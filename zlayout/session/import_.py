@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from zlayout.spec.formats import FORMATS
 from zlayout.spec.layouts import layout_spec
 from zlayout.spec.load import WILDCARDS, shown
 from zlayout.spec.model import CLUSTERING_CURVE, Project, TableName
+from zlayout.spec.rules import within
 from zlayout.spec.yaml import dump, parse
 from zlayout.sql_text import quote_identifier
 from zlayout.table.external import Ordering
@@ -46,6 +48,9 @@ MIB = 1024 * 1024
 DEFAULT_SIZE = 128 * MIB
 _SHIFTS = {unit: 10 * n for n, unit in enumerate(("", "k", "m", "g", "t", "p"))}
 _RECORDED = "the layout record of zlayout"
+UNORDERED = "ZL065"
+_PLAIN_NAME = re.compile(r"[\w-]+")  # other names are not part of proposed rules
+MAX_EXCLUDED = 5  # of a proposed rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +115,25 @@ def import_layout(
 
 def layout_from(project: Project, name: TableName, backend: Backend, columns: Sequence[str]) -> ImportedLayout:
     """Make a layout spec for a table as `import_layout` does, without a time limit."""
+    require_no_layout(project, name)
+    return layout_of_state(name, backend.observe(name, ()), columns)
+
+
+def require_no_layout(project: Project, name: TableName) -> None:
+    """Raise SpecError ZL064 if a layout names the table."""
     if (spec := layout_of(project, name)) is not None:
         hint = "change that layout, or remove it first"
         raise SpecError.of("ZL064", f"{name} already has a layout", hint=hint, location=spec.location)
-    state = backend.observe(name, ())
+
+
+def layout_of_state(name: TableName, state: TableState, columns: Sequence[str]) -> ImportedLayout:
+    """Make a layout spec for an observed table. Raises SpecError ZL065 if its order is not known."""
     settings, source = None if columns else recorded_settings(state), _RECORDED
     if settings is None:
         ordering = _ordering(state, columns)
         if ordering is None:
             raise SpecError.of(
-                "ZL065",
+                UNORDERED,
                 f"expected a layout record with z-order columns, or an external ordering, found neither in {name}",
                 hint="use --columns a,b with the columns that queries filter on",
             )
@@ -230,10 +244,16 @@ def _size_text(size: int) -> int | str:
 
 @dataclass(frozen=True, slots=True)
 class NotImported:
-    """A name that matches the pattern and was not imported, and the reason."""
+    """A name that matches the pattern and was not imported.
+
+    Attributes:
+        error: The reason.
+        columns: Name and type of each column of a table whose order is not known; otherwise empty.
+    """
 
     table: TableName
     error: ZlayoutError
+    columns: tuple[tuple[str, str], ...] = ()
 
 
 def is_pattern(table: str) -> bool:
@@ -274,14 +294,71 @@ def import_tables(
         try:
             if one.problem is not None:
                 raise one.problem
-            return read_here(lambda: layout_from(project, one.table, backend, columns), one.table)
+            require_no_layout(project, one.table)
+            state = read_here(lambda: backend.observe(one.table, ()), one.table)
         except ZlayoutError as error:
             return NotImported(one.table, error)
+        try:
+            return layout_of_state(one.table, state, columns)
+        except ZlayoutError as error:
+            unordered = error.diagnostics[0].code == UNORDERED
+            found = tuple((column.name, str(column.type)) for column in state.columns) if unordered else ()
+            return NotImported(one.table, error, found)
 
     def late(one: Listed) -> ImportedLayout | NotImported:
         return NotImported(one.table, no_answer(one.table, reading.timeout))
 
     return read_tables(listed, lambda one: one.table, read, late, reading)
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedRule:
+    """A rule for several tables with the same columns.
+
+    Attributes:
+        tables: The tables, for which the rule declares compaction alone.
+        columns: The names of their columns.
+        text: The layout file.
+    """
+
+    tables: tuple[TableName, ...]
+    columns: tuple[str, ...]
+    text: str
+
+
+def proposed_rules(found: Sequence[ImportedLayout | NotImported]) -> list[ProposedRule]:
+    """Propose a rule for each namespace and each list of columns that several tables without a known order have.
+
+    Its pattern matches all names with the common beginning of these tables. Other tables without a known order
+    are excluded; if they are more than MAX_EXCLUDED, no rule is proposed.
+
+    Args:
+        found: The result of `import_tables`.
+    """
+    unordered: list[TableName] = []
+    alike: dict[object, list[NotImported]] = {}
+    for one in found:
+        if isinstance(one, NotImported) and one.columns:
+            unordered.append(one.table)
+            if all(_PLAIN_NAME.fullmatch(part) for part in one.table.identifier):
+                alike.setdefault((one.table.namespace, tuple(sorted(one.columns))), []).append(one)
+    rules = []
+    for group in (group for group in alike.values() if len(group) > 1):
+        tables = tuple(one.table for one in group)
+        characters = zip(*(table.name for table in tables), strict=False)
+        start = "".join(same[0] for same in takewhile(lambda each: len(set(each)) == 1, characters))
+        pattern = replace(tables[0], name=f"{start}*")
+        exclude = [table_text(table) for table in unordered if table not in tables and within(table, pattern)]
+        if len(exclude) <= MAX_EXCLUDED:
+            body: dict[str, Any] = {
+                "version": 1,
+                "match": table_text(pattern),
+                **({"exclude": exclude} if exclude else {}),
+            }
+            body["files"] = {"target_size": _size_text(DEFAULT_SIZE)}
+            text = dump(body, default_flow_style=None, width=110)
+            rules.append(ProposedRule(tables, tuple(name for name, _ in group[0].columns), text))
+    return rules
 
 
 # Workloads from the query histories of engines. No table is read, and no JVM is started.

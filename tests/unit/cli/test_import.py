@@ -211,3 +211,52 @@ def test_a_pattern_that_imports_nothing_fails_unless_all_tables_have_layouts(roo
     assert said.endswith("nothing was imported\n")
     (root / "tables" / "db" / "empty").mkdir()
     assert "nothing was imported" in cli("import", "lake.db.emp*", code=1).err
+
+
+def test_tables_of_unknown_order_are_one_line_and_a_rule_that_plans(root: Path, cli: Cli) -> None:
+    tables = root / "tables" / "db"
+    for n in range(30):
+        write_deltalake(str(tables / f"events_{n:02}"), pa.table({"at": [1], "who": ["x"]}))
+    write_deltalake(str(tables / "events_other"), pa.table({"z": [1]}))
+    printed = cli("import", "lake.db.events_*", code=1)
+    assert printed.out == ""
+    lines = printed.err.splitlines()
+    assert [line.split(" (")[0] for line in lines if "ZL065" in line] == [
+        "not imported: 31 tables of unknown order: "
+        + ", ".join(f"lake.db.events_{n:02}" for n in range(10))
+        + " and 21 more"
+    ]
+    assert "30 tables have the same columns (at, who)." in printed.err
+    assert lines[-1] == "nothing was imported"
+    rule = [line.removeprefix("  ") for line in lines if line.startswith("  ")]
+    assert rule == [
+        "version: 1",
+        "match: lake.db.events_*",
+        "exclude: [lake.db.events_other]",
+        "files: {target_size: 128MiB}",
+    ]
+    Path("layouts/rule.yaml").write_text("\n".join(rule))
+    planned = json.loads(cli("plan", "lake.db.events_*", "--output", "json").out)["tables"]
+    assert {table["table"] for table in planned} == {f"lake.db.events_{n:02}" for n in range(30)}
+
+
+def test_nothing_was_imported_although_some_tables_have_layouts(root: Path, cli: Cli) -> None:
+    write_deltalake(str(root / "tables" / "db" / "other"), pa.table({"a": [1]}))
+    said = cli("import", "lake.db.*", code=1).err
+    assert "ZL064" in said
+    assert said.endswith("nothing was imported\n")
+
+
+def test_a_rule_needs_two_tables_with_the_same_columns_and_plain_names(root: Path, cli: Cli) -> None:
+    for name, columns in (("a", "x"), ("b", "y"), ("c ${x}", "z"), ("c d", "z")):
+        write_deltalake(str(root / "tables" / "db" / name), pa.table({columns: [1]}))
+    printed = cli("import", "lake.db.*", code=1)
+    assert "not imported: 4 tables of unknown order: " in printed.err
+    assert "match:" not in printed.err
+
+
+def test_a_rule_that_would_take_many_other_tables_is_not_proposed(root: Path, cli: Cli) -> None:
+    for name in ("one", "two", *"abcdef"):
+        columns = {"x" if len(name) > 1 else f"only_{name}": [1]}
+        write_deltalake(str(root / "tables" / "db" / name), pa.table(columns))
+    assert "match:" not in cli("import", "lake.db.*", code=1).err
