@@ -103,6 +103,24 @@ def test_apply_does_nothing_that_the_tables_own_plan_does_not_say(project: Path,
     assert sorted((project / "tables/db/orders").rglob("*")) == log
 
 
+@pytest.mark.usefixtures("project")
+def test_a_reviewed_plan_adds_nothing_to_the_tables_own_plan() -> None:
+    """A mutant of a reviewed plan changes neither which table is planned nor what is done to it."""
+    assert ask("plan", "--out", "real.json").code == 0
+    (real,) = json.loads(Path("real.json").read_text())["tables"]
+    Path("reviewed").mkdir()
+    refused = 0
+    for mutant in mutants(json.loads(Path("real.json").read_text()), 13, 150):
+        Path("reviewed/1.json").write_text(json.dumps(mutant))
+        assert ask("plan", "--reviewed", "reviewed", "--out", "plan.json").code == 0
+        (table,) = json.loads(Path("plan.json").read_text())["tables"]
+        warnings = [d["code"] for d in table["diagnostics"] if d["code"] == "ZL451"]
+        refused += len(warnings)
+        table["diagnostics"] = [d for d in table["diagnostics"] if d["code"] != "ZL451"]
+        assert table == real
+    assert 20 < refused < 150
+
+
 @pytest.mark.parametrize(
     ("change", "code"),
     [

@@ -566,6 +566,7 @@ def plan(
     exclude: options.Exclude = None,
     branch: options.Branch = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a plan file, for apply and show.")] = None,
+    reviewed: options.Reviewed = None,
     output: Annotated[options.PlanFormat, typer.Option("--output", help="What to print.")] = "text",
     as_json: options.JsonOutput = False,
     detailed_exitcode: Annotated[
@@ -602,7 +603,7 @@ def plan(
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
     limits = PlanOptions(allow_full_rewrite, budget, include_rarely_read=include_rarely_read)
     avoided, reading = parse_duration(avoid_hot), Reading(parallelism, timeout)
-    request = PlanRequest(select or (), exclude or (), reading, limits, sample, branch, avoided)
+    request = PlanRequest(select or (), exclude or (), reading, limits, sample, branch, avoided, reviewed=reviewed)
     terminal = PlanTerminal(
         Console(color, verbose=verbose, summary=summary),
         "json" if as_json else output,

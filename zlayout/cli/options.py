@@ -206,6 +206,15 @@ Stale = Annotated[
     Literal["compatible", "strict"],
     typer.Option("--stale", help="With a plan file: compatible accepts appends since the plan, strict does not."),
 ]
+Reviewed = Annotated[
+    Path | None,
+    typer.Option(
+        "--reviewed",
+        metavar="PATH",
+        help="A reviewed plan file, or a folder of them. Tables whose reviewed plan is not stale keep it.",
+        show_default=False,
+    ),
+]
 Verify = Annotated[
     Literal["gate", "full"],
     typer.Option("--verify", help="full: also read the written files back before the commit."),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from zlayout.cli.console import Console
 from zlayout.errors import SpecError
-from zlayout.planner.model import Plan, Status
+from zlayout.planner.model import NOT_REVIEWED, Plan, Status
 from zlayout.planner.run_report import RunReport
 from zlayout.report import markdown
 from zlayout.report.formats import REPORTERS, check_available
@@ -108,8 +108,10 @@ def report_to_github(report: RunReport, exit_code: int, environ: Mapping[str, st
         _append(path, markdown.render(report, MAX_SUMMARY_BYTES, None))
     if path := environ.get("GITHUB_OUTPUT"):
         changed = len(report.plan.with_status(Status.CHANGES))
+        unseen = sum(any(d.code == NOT_REVIEWED for d in table.diagnostics) for table in report.plan.tables)
         has_changes = str(report.plan.has_changes).lower()
-        _append(path, f"has_changes={has_changes}\nexit_code={exit_code}\ntables_changed={changed}\n")
+        not_reviewed = f"tables_not_reviewed={unseen}\n" if unseen else ""
+        _append(path, f"has_changes={has_changes}\nexit_code={exit_code}\ntables_changed={changed}\n{not_reviewed}")
 
 
 def _append(path: str, text: str) -> None:

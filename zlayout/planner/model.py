@@ -300,6 +300,7 @@ class RarelyReadGroups:
 
 READS_MORE = "ZL440"  # the warning that queries read more bytes after the rewrite than now
 UNFIT = "ZL446"  # the warning that the declared layout no longer fits the workload
+NOT_REVIEWED = "ZL451"  # the warning that a plan with changes is not the reviewed one
 FORMAT_VERSION: Literal[2] = 2
 
 

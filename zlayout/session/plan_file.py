@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from zlayout.errors import Location, Refused, SpecError, TableError
+from zlayout.errors import Diagnostic, Location, Refused, SpecError, TableError, ZlayoutError
 from zlayout.formats.base import Backend
 from zlayout.planner import document, passes
 from zlayout.planner.bounds import saved_values, with_values
 from zlayout.planner.budget import choose_saved
 from zlayout.planner.diff import assemble
-from zlayout.planner.model import Plan, Status, TablePlan
+from zlayout.planner.model import NOT_REVIEWED, Plan, Status, TablePlan
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.run_report import RunReport
 from zlayout.planner.stale import Staleness, staleness
 from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.session.concurrent_reads import Reading
 from zlayout.session.files import write_result
-from zlayout.session.plan import ProjectPlan, backends_of, plan_specs, plan_table
+from zlayout.session.plan import ProjectPlan, as_plan, backends_of, plan_specs, plan_table
 from zlayout.session.project import is_name, named_layouts, select_layouts
 from zlayout.session.proposing import observe_and_propose
 from zlayout.session.results import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
@@ -106,6 +106,72 @@ def _checked(
         status = Status.REFUSED if isinstance(error, Refused) else Status.ERROR
         stopped = replace(planned.plan, status=status, diagnostics=error.diagnostics)
         return PlannedTable(planned.spec, planned.state, stopped)
+
+
+def with_reviewed(plan: ProjectPlan, path: Path) -> ProjectPlan:
+    """Replace the plan of each table by its reviewed one, unless that is stale.
+
+    A reviewed plan may come from an untrusted store: its decision is made again (`check_saved`), and the selected
+    tables are those of `plan`.
+
+    Args:
+        plan: A new plan.
+        path: A reviewed plan file, or a folder with such files, whose names end in `.json`.
+
+    Returns:
+        The plan. A table with changes that have no usable reviewed plan has the warning ZL451, and the plan has one
+        for each plan file that cannot be read.
+
+    Raises:
+        SpecError: ZL040, the folder cannot be read.
+    """
+    saved: dict[str, list[TablePlan]] = {}
+    problems = []
+    for file in _plan_files(path):
+        try:
+            for table in document.read(file).plan.with_status(Status.CHANGES):
+                saved.setdefault(table.table, []).append(table)
+        except (SpecError, Refused) as error:
+            hint = "its tables count as not reviewed: review their plans"
+            problems += [
+                Diagnostic(NOT_REVIEWED, f"a reviewed plan is not used: {d.message}", "warning", hint, d.location)
+                for d in error.diagnostics
+            ]
+    backends = backends_of(plan.project, SparkRuntime(plan.project), [one.spec for one in plan.planned])
+    checked = tuple(
+        _reviewed(saved.get(one.plan.table, ()), one, backends[one.spec.table.catalog], plan.options)
+        for one in plan.planned
+    )
+    diagnostics = (*plan.document.diagnostics, *problems)
+    return replace(plan, document=replace(as_plan(checked), diagnostics=diagnostics), planned=checked)
+
+
+def _plan_files(path: Path) -> list[Path]:
+    try:
+        return [path] if path.is_file() else sorted(file for file in path.iterdir() if file.suffix == ".json")
+    except OSError as error:
+        message = f"cannot read the reviewed plans: {error.strerror}"
+        hint = "name a plan file, or a folder with plan files, which may be empty"
+        raise SpecError.of("ZL040", message, hint=hint, location=Location(str(path))) from error
+
+
+def _reviewed(
+    saved: Sequence[TablePlan], planned: PlannedTable, backend: Backend, options: PlanOptions
+) -> PlannedTable:
+    """Return the first reviewed plan that is not stale, else the new plan with the reason of the last one."""
+    if planned.plan.status is not Status.CHANGES:
+        return planned
+    reason = "no reviewed plan changes the table"
+    for one in saved:
+        try:
+            again = check_saved(one, planned, backend, options, "compatible")
+        except ZlayoutError as error:
+            reason = error.diagnostics[0].message
+        else:
+            return replace(again, plan=replace(again.plan, workload=planned.plan.workload))
+    message, hint = f"not the reviewed plan: {reason}", "review this plan before it is applied"
+    warning = Diagnostic(NOT_REVIEWED, message, "warning", hint, planned.spec.location)
+    return replace(planned, plan=replace(planned.plan, diagnostics=(*planned.plan.diagnostics, warning)))
 
 
 def check_saved(

@@ -37,7 +37,7 @@ from zlayout.report.phrases import drift_line
 from zlayout.session.concurrent_reads import PARALLELISM, TIMEOUT, Reading, read_table
 from zlayout.session.history import append_to_history, follow_publish, with_trends
 from zlayout.session.plan import ProjectPlan, plan_specs
-from zlayout.session.plan_file import review
+from zlayout.session.plan_file import review, with_reviewed
 from zlayout.session.project import (
     known_table,
     layout_of,
@@ -127,6 +127,7 @@ class PlanRequest:
         saved: A saved plan, which is checked instead of making a new one. `select`, `sample`, `avoid_hot` and
             `include_rarely_read` then have no effect.
         stale: As in `zlayout.read_plan`.
+        reviewed: A reviewed plan file or a folder of them, with which a new plan is compared (`with_reviewed`).
     """
 
     select: str | Iterable[str] = ()
@@ -138,6 +139,7 @@ class PlanRequest:
     avoid_hot: timedelta | None = None
     saved: Plan | None = None
     stale: Staleness = "compatible"
+    reviewed: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +208,8 @@ class Session:
     def plan(self, request: PlanRequest) -> ProjectPlan:
         """Plan, and append to the history."""
         planned = self._planned(request)
+        if request.reviewed is not None:
+            planned = with_reviewed(planned, request.reviewed)
         self.ui.show(planned, self._recorded(planned, self._report(planned), Command.PLAN))
         return planned
 
