@@ -582,6 +582,7 @@ def plan(
     max_rewrite_bytes: options.Budget = None,
     avoid_hot: options.AvoidHot = None,
     include_rarely_read: options.IncludeRarelyRead = False,
+    only_decay: options.OnlyDecay = False,
     sample: options.Sample = None,
     report: options.Report = None,
     show_values: options.ShowValues = False,
@@ -601,7 +602,7 @@ def plan(
         from zlayout.session.session import PlanRequest, Session
 
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
-    limits = PlanOptions(allow_full_rewrite, budget, include_rarely_read=include_rarely_read)
+    limits = PlanOptions(allow_full_rewrite, budget, include_rarely_read=include_rarely_read, only_decay=only_decay)
     avoided, reading = parse_duration(avoid_hot), Reading(parallelism, timeout)
     request = PlanRequest(select or (), exclude or (), reading, limits, sample, branch, avoided, reviewed=reviewed)
     terminal = PlanTerminal(
@@ -635,6 +636,7 @@ def apply(
     max_rewrite_bytes: options.Budget = None,
     avoid_hot: options.AvoidHot = None,
     include_rarely_read: options.IncludeRarelyRead = False,
+    only_decay: options.OnlyDecay = False,
     max_minutes: options.MaxMinutes = None,
     ignore_window: options.IgnoreWindow = False,
     report: options.Report = None,
@@ -654,7 +656,7 @@ def apply(
         from zlayout.session.session import ApplyOptions, PlanRequest
 
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
-    limits = PlanOptions(allow_full_rewrite, budget, include_rarely_read=include_rarely_read)
+    limits = PlanOptions(allow_full_rewrite, budget, include_rarely_read=include_rarely_read, only_decay=only_decay)
     avoided, reading = parse_duration(avoid_hot), Reading(parallelism, timeout)
     request = PlanRequest(select or (), exclude or (), reading, limits, None, branch, avoided, stale=stale)
     settings = ApplyOptions(verify, all_or_nothing, concurrent_tables, max_minutes, ignore_window)

@@ -503,6 +503,7 @@ def apply_command(project: Path, request: PlanRequest, options: ApplyOptions, te
 def _refuse_options_of_plan(request: PlanRequest, planfile: str) -> None:
     for option, given in (
         ("--include-rarely-read", request.options.include_rarely_read),
+        ("--only-decay", request.options.only_decay),
         ("--avoid-hot", request.avoid_hot is not None),
     ):
         if given:

@@ -114,6 +114,9 @@ IncludeRarelyRead = Annotated[
     bool,
     typer.Option("--include-rarely-read", help="Also rewrite partitions that wait because of tolerance.rarely_read."),
 ]
+OnlyDecay = Annotated[
+    bool, typer.Option("--only-decay", help="Leave out tables whose declared layout was not applied yet.")
+]
 MaxMinutes = Annotated[
     float | None,
     typer.Option(

@@ -35,7 +35,9 @@ def command_line(name: str, request: PlanRequest, project: Path, planfile: Path 
     budget = [] if size is None else ["--max-rewrite-bytes", str(size)]
     avoided = [] if request.avoid_hot is None else ["--avoid-hot", f"{int(request.avoid_hot.total_seconds()) // 60}m"]
     rarely_read = ["--include-rarely-read"] if request.options.include_rarely_read else []
-    return shlex.join(["zlayout", name, *request.select, *excluded, *full, *budget, *avoided, *rarely_read, *where])
+    decay = ["--only-decay"] if request.options.only_decay else []
+    limits = [*full, *budget, *avoided, *rarely_read, *decay]
+    return shlex.join(["zlayout", name, *request.select, *excluded, *limits, *where])
 
 
 class PlanTerminal(Terminal):

@@ -51,6 +51,10 @@ class Reason(StrEnum):
     SMALL_FILES = "small_files"
 
 
+# The reasons that other writers cause after a layout was applied.
+DECAY_REASONS = (Reason.PARTITION_NOT_LAID_OUT, Reason.DELETED_ROWS, Reason.DECAYED, Reason.SMALL_FILES)
+
+
 class PropertyReason(StrEnum):
     """Why a table property is set."""
 

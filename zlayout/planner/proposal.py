@@ -10,6 +10,7 @@ import numpy as np
 from zlayout.errors import Diagnostic
 from zlayout.planner import ordered, passes, refused
 from zlayout.planner.actions import (
+    DECAY_REASONS,
     ChangeClustering,
     ChangePartitioning,
     PropertyChange,
@@ -20,7 +21,7 @@ from zlayout.planner.bounds import indistinct_partitions
 from zlayout.planner.decayed import savings
 from zlayout.planner.forecast import Measured
 from zlayout.planner.model import DeferredGroups, Status
-from zlayout.planner.notes import partitioning
+from zlayout.planner.notes import compare_layout, partitioning
 from zlayout.planner.partitions import OVERSIZED_ABOVE, SMALL_BELOW, Floats
 from zlayout.planner.passes.rarely_read import marked
 from zlayout.planner.ranges import rewrites_of, touched_ranges, unknown_ranges
@@ -115,6 +116,14 @@ class Proposal:
         groups = self.selection.every_group or self.selection.that_wait(NO_GAIN)
         clustering = self.clustering and not self.selection.that_wait(refused.WAIT)  # it is changed with all groups
         return bool(self.partitioning or clustering or self.properties or groups or self.exceeds_budget)
+
+    @property
+    def only_decay(self) -> bool:
+        """Whether the changes only repair what other writers did after the declared layout was applied."""
+        declared = self.partitioning or self.clustering or self.properties
+        if declared or compare_layout(self.spec, self.state, self.selection):
+            return False
+        return all(group.reason in DECAY_REASONS for group in self.selection.every_group)
 
     @property
     def selects_nothing(self) -> bool:

@@ -253,6 +253,7 @@ class PlanOptions:
         rarely_read: The partitions of one table whose decay may wait because the workload rarely reads them: their
             names, or their numbers in the plan document.
         include_rarely_read: Whether these partitions are rewritten although `tolerance.rarely_read` lets them wait.
+        only_decay: Whether tables are left out whose declared layout was not applied yet.
     """
 
     allow_full_rewrite: bool = False
@@ -261,3 +262,4 @@ class PlanOptions:
     hot_after: int | None = None
     rarely_read: frozenset[str | int] = frozenset()
     include_rarely_read: bool = False
+    only_decay: bool = False

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from zlayout.message_text import size as size
 from zlayout.planner.actions import (
+    DECAY_REASONS,
     ChangeClustering,
     ChangePartitioning,
     PropertyChange,
@@ -23,7 +24,6 @@ from zlayout.spec.formats import FORMATS
 
 T = TypeVar("T", int, float)
 
-_DECAY_REASONS = (Reason.PARTITION_NOT_LAID_OUT, Reason.DELETED_ROWS, Reason.DECAYED, Reason.SMALL_FILES)
 _DRIFT_REASONS = (Reason.LAYOUT_CHANGED, Reason.PARTITIONING_CHANGED)
 REASONS = {
     Reason.NOT_LAID_OUT: "not laid out yet",
@@ -68,7 +68,7 @@ def state(table: TablePlan) -> str:
     redefined = any(isinstance(action, ChangePartitioning | ChangeClustering) for action in table.actions)
     if table.drift or redefined or not reasons.isdisjoint(_DRIFT_REASONS):
         return "drift"
-    return "change" if reasons.isdisjoint(_DECAY_REASONS) else "decay"
+    return "change" if reasons.isdisjoint(DECAY_REASONS) else "decay"
 
 
 def is_deferred(table: TablePlan) -> bool:

@@ -216,6 +216,7 @@ def plan_specs(
     backends = backends_of(project, SparkRuntime(project), declared.layouts)
     readable = [spec for spec in declared.layouts if spec.table not in declared.errors]
     planned = plan_tables(readable, backends, options, reading, workloads=workloads, project=project)
+    left_out = _left_out(readable, planned)
     if workloads and _use_queries(readable):
         from zlayout.session.workloads import with_workloads
 
@@ -226,9 +227,18 @@ def plan_specs(
         if spec.table in declared.errors
     )
     planned = tuple(sorted((*planned, *failed), key=lambda p: str(p.spec.table)))
-    diagnostics = (*declared.diagnostics, *_not_compared(planned, project))
+    diagnostics = (*declared.diagnostics, *_not_compared(planned, project), *left_out)
     document = replace(as_plan(planned), diagnostics=diagnostics)
     return ProjectPlan(document, project, options, planned, time.monotonic() - start, timeout=reading.timeout)
+
+
+def _left_out(specs: Sequence[LayoutSpec], planned: Sequence[PlannedTable]) -> tuple[Diagnostic, ...]:
+    """Return ZL452 for the tables that `only_decay` leaves out."""
+    names = sorted({str(spec.table) for spec in specs} - {str(one.spec.table) for one in planned})
+    if not names:
+        return ()
+    message = f"left out {plural(len(names), 'table')} not laid out as declared yet: {first_of(names, MAX_NAMES_SHOWN)}"
+    return (Diagnostic("ZL452", message, "note", "review and apply their plans without --only-decay"),)
 
 
 def backends_of(project: Project, runtime: SparkRuntime, specs: Iterable[LayoutSpec]) -> dict[str, Backend]:
@@ -247,6 +257,8 @@ def plan_tables(
     project: Project | None = None,
 ) -> tuple[PlannedTable, ...]:
     """Plan each table, in the order of `specs`. The budget is spent on all of them together.
+
+    `options.only_decay` leaves out the tables whose declared layout was not applied yet.
 
     If two specs declare one table under two names, both plans have the status ERROR, and no part of the budget.
     workloads: Whether the workloads decide which decayed partitions wait.
@@ -267,6 +279,8 @@ def plan_tables(
     others = (*_unread(observed, project), *_aliases_by_rule(observed, project)) if project else ()
     shared = shared_tables(observed, project, others)
     proposals = [failed(made.spec, shared[n]) if n in shared else made for n, made in enumerate(found)]
+    if options.only_decay:
+        proposals = [made for made in proposals if isinstance(made, PlannedTable) or made.only_decay]
     budget = options.max_rewrite_bytes
     if _use_queries(specs):
         from zlayout.session.workloads import with_rarely_read, with_worth
