@@ -10,8 +10,9 @@ SECURITY: dict[str, dict[str, tuple[str, ...]]] = {
             "hostile/test_yaml_files.py::test_valid_files_with_something_wrong",
             "hostile/test_predicates.py::test_tokens_in_any_order",
         ),
-        "Plan files and workload files are parsed and never run. `apply` plans again, and does nothing that its own plan does not say": (
+        "Plan files and workload files are parsed and never run. `apply` and `plan --reviewed` plan again, and do nothing that this new plan does not say": (
             "hostile/test_plan_files.py::test_apply_does_nothing_that_the_tables_own_plan_does_not_say",
+            "hostile/test_plan_files.py::test_a_reviewed_plan_adds_nothing_to_the_tables_own_plan",
             "hostile/test_workloads.py::test_statements_of_any_words",
         ),
         "`spark.conf` of `zlayout.yaml` accepts only listed settings. None of them runs a script or loads a class that is not listed by name": (

@@ -22,7 +22,7 @@ __all__ = ["runner"]
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 ACTION = ROOT / "action.yml"
-GITLAB = ROOT / "examples/gitlab-ci/zlayout.gitlab-ci.yml"
+GITLAB = ROOT / "zlayout/session/templates/zlayout.gitlab-ci.yml"
 
 
 def linted(*command: object) -> None:

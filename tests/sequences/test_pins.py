@@ -13,9 +13,9 @@ import yaml
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 ACTION = ROOT / "action.yml"
-GITLAB = ROOT / "examples/gitlab-ci/zlayout.gitlab-ci.yml"
+GITLAB = ROOT / "zlayout/session/templates/zlayout.gitlab-ci.yml"
 OWN = sorted((ROOT / ".github/workflows").glob("*.yml"))
-EXAMPLES = sorted((ROOT / "examples/github-actions").glob("*.yml"))
+EXAMPLES = sorted((ROOT / "zlayout/session/templates").glob("zlayout-*.yml"))
 DOCKER = sorted((ROOT / "examples/docker").glob("*.Dockerfile"))
 LOCKS = [ROOT / "requirements.lock", *sorted((ROOT / "locks").glob("*.txt"))]
 

@@ -20,11 +20,11 @@ from support.servers import serving
 from zlayout.cli.main import run
 
 ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / "examples/github-actions"
-FILES = sorted(FOLDER.glob("*.yml"))
+FOLDER = ROOT / "zlayout/session/templates"
+FILES = sorted(FOLDER.glob("zlayout-*.yml"))
 OWN = sorted((ROOT / ".github/workflows").glob("*.yml"))
 BIN = Path(sys.executable).parent
-OPERATE = FOLDER.parents[1] / "docs/operate.md"
+OPERATE = ROOT / "docs/operate.md"
 ACTIONLINT = shutil.which("actionlint", path=f"{BIN}:{os.environ['PATH']}")
 PULL_REQUEST = FOLDER / "zlayout-pull-request.yml"
 NIGHTLY = FOLDER / "zlayout-nightly.yml"

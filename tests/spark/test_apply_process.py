@@ -81,7 +81,7 @@ def test_a_signal_abandons_a_rewrite_at_once_and_commits_nothing(
 
 @pytest.mark.long
 def test_the_nightly_workflow_applies_what_drifted(table: Path) -> None:
-    workflow = yaml.safe_load((ROOT / "examples/github-actions/zlayout-nightly.yml").read_text())
+    workflow = yaml.safe_load((ROOT / "zlayout/session/templates/zlayout-nightly.yml").read_text())
     (step,) = (s for s in workflow["jobs"]["apply"]["steps"] if s.get("name") == "Apply")
     environ = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "CI": "true", "BUDGET": "200GiB"}
     assert run(["drift"]) == 2

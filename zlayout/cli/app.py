@@ -509,7 +509,8 @@ def init(
     ] = "",
     uri: options.Uri = "",
     catalog_type: options.CatalogType = "",
-    workflows: Annotated[bool, typer.Option(help="Write the workflows for GitHub Actions.")] = True,
+    ci: Annotated[options.Ci, typer.Option("--ci", help="The CI whose workflows or jobs to write.")] = "github",
+    workflows: Annotated[bool, typer.Option(help="Write the files for CI.")] = True,
     no_input: Annotated[bool, typer.Option("--no-input", help="Ask no questions, even on a terminal.")] = False,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
@@ -522,7 +523,7 @@ def init(
     console = Console(color)
     given = {"format": format, "table": table, "columns": columns, "warehouse": warehouse}
     given |= {"uri": uri, "type": catalog_type}
-    return init_command(folder, given, workflows, console.interactive and not no_input, console)
+    return init_command(folder, given, ci if workflows else "", console.interactive and not no_input, console)
 
 
 @app.command()

@@ -238,6 +238,7 @@ CatalogType = Annotated[
     ),
 ]
 
+Ci = Literal["github", "gitlab"]
 PlanFormat = Literal["text", "json"]
 AdviceFormat = Literal["text", "json", "html"]
 Curve = Literal["kd", "zorder", "hilbert", "linear"]

@@ -40,28 +40,31 @@ COLUMNS = f"Columns that queries filter on, most important first [{DEFAULTS['col
 WAREHOUSE = f"Warehouse: the folder or URL below which the tables are stored [{DEFAULTS['warehouse']}]"
 
 
-def init_command(folder: Path, given: Mapping[str, str], workflows: bool, ask: bool, console: Console) -> int:
+def init_command(folder: Path, given: Mapping[str, str], ci: str, ask: bool, console: Console) -> int:
     """Write the files and print their paths. Raises the errors of `zlayout.session.init.init`.
 
     Args:
         folder: The folder of the project.
         given: The values of the options by name, '' for missing ones.
-        workflows: Whether to write workflows for CI.
+        ci: The CI to write files for; empty for none.
         ask: Whether to ask for missing options.
         console: Where to write.
     """
     require_new(folder / PROJECT_FILE)  # before the questions
-    for path in init(folder, _asked(given, console) if ask else given, workflows=workflows):
+    for path in init(folder, _asked(given, console) if ask else given, ci):
         console.result(f"wrote {path}\n")
     if not ask and (missing := [f"--{name}" for name in ("table", "columns") if not given[name]]):
         console.say(
             f"The layout is an example, because {' and '.join(missing)} had no value: change it first.", "warning"
         )
-    if workflows:
+    if ci:
+        of_ci = "workflows install" if ci == "github" else "jobs install"
         console.say(
-            "The workflows install what .zlayout/requirements-plan.txt and .zlayout/requirements-apply.txt pin: "
+            f"The {of_ci} what .zlayout/requirements-plan.txt and .zlayout/requirements-apply.txt pin: "
             "their first lines have the commands that write these files."
         )
+    if ci == "gitlab":
+        console.say("To run the jobs, add `include: {local: zlayout.gitlab-ci.yml}` to .gitlab-ci.yml.")
     console.say("Next: run `zlayout validate`, then `zlayout plan`. To add an existing table: `zlayout import TABLE`.")
     return 0
 

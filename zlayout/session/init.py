@@ -93,7 +93,12 @@ def require_usable(names: Iterable[str], state: TableState, location: Location |
 # The files of a new project.
 
 
-WORKFLOWS = ("zlayout-pull-request.yml", "zlayout-nightly.yml")
+# The files for each CI, by their paths in a project. Their names are those of the templates.
+_GITHUB = Path(".github", "workflows")
+CI_FILES = {
+    "github": (_GITHUB / "zlayout-pull-request.yml", _GITHUB / "zlayout-nightly.yml"),
+    "gitlab": (Path("zlayout.gitlab-ci.yml"),),
+}
 SCHEMAS = ".zlayout"
 DEFAULTS = {
     "format": next(iter(FORMATS)),
@@ -127,15 +132,15 @@ files:
 """
 
 
-def init(folder: Path, answers: Mapping[str, str], *, workflows: bool = True) -> tuple[Path, ...]:
-    """Write `zlayout.yaml`, one layout spec, schemas for editors and, on request, workflows for GitHub Actions.
+def init(folder: Path, answers: Mapping[str, str], ci: str = "") -> tuple[Path, ...]:
+    """Write `zlayout.yaml`, one layout spec, schemas for editors and, on request, files for CI.
 
     Args:
         folder: The folder of the project; created if it does not exist.
         answers: Values by the keys of `DEFAULTS`. Missing and empty values get the default. The default of `type` is
             the catalog type that the scheme of the uri belongs to. The default uri is used only for the catalog type
             that its scheme belongs to, and the default warehouse only if a catalog of this type needs one.
-        workflows: Whether to write the workflows.
+        ci: The CI to write files for, a key of `CI_FILES`; empty for none.
 
     Returns:
         The paths of the files, in the order of writing.
@@ -150,13 +155,10 @@ def init(folder: Path, answers: Mapping[str, str], *, workflows: bool = True) ->
         Path("layouts") / f"{_file_stem(table.name)}.yaml": _layout(answers),
         **{Path(SCHEMAS) / f"{name}.schema.json": schema_text(name) for name in ("project", "layout")},
     }
-    if workflows:
-        templates = files("zlayout.session").joinpath("templates")
-        extras = ",".join(filter(None, ("zlayout[report", _extra(answers))))
-        contents |= {
-            Path(".github", "workflows", n): templates.joinpath(n).read_text("utf-8").replace("zlayout[report", extras)
-            for n in WORKFLOWS
-        }
+    templates = files("zlayout.session").joinpath("templates")
+    extras = ",".join(filter(None, ("zlayout[report", _extra(answers))))
+    for path in CI_FILES.get(ci, ()):
+        contents[path] = templates.joinpath(path.name).read_text("utf-8").replace("zlayout[report", extras)
     for path in contents:
         require_new(folder / path)
     _write(folder, contents)

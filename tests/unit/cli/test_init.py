@@ -122,12 +122,20 @@ def test_no_input_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == []
 
 
-def test_the_workflows_are_those_of_the_example() -> None:
-    assert run(["init"]) == 0
-    written = {p.name: p.read_text() for p in Path(".github/workflows").iterdir()}
-    example = {p.name: p.read_text() for p in (ROOT / "examples/github-actions").glob("*.yml")}
-    assert written == example
-    assert len(example) == 2
+@pytest.mark.parametrize(
+    ("flags", "folder", "names"),
+    [
+        ([], ".github/workflows", ["zlayout-nightly.yml", "zlayout-pull-request.yml"]),
+        (["--ci", "gitlab"], ".", ["zlayout.gitlab-ci.yml"]),
+        (["--ci", "gitlab", "--no-workflows"], ".", []),
+    ],
+)
+def test_the_files_for_ci_are_the_templates(flags: list[str], folder: str, names: list[str]) -> None:
+    assert run(["init", *flags]) == 0
+    written = {path.name: path.read_text() for path in Path(folder).glob("*.yml")}
+    assert sorted(written) == names
+    assert written == {name: (ROOT / "zlayout/session/templates" / name).read_text() for name in names}
+    assert Path(".github").exists() == (folder != ".")
 
 
 @pytest.mark.parametrize(
