@@ -33,6 +33,7 @@ MEGABYTES = 700  # above what the libraries take by themselves
 READERS = {
     "spec/yaml.py": ("YAML", "MAX_BYTES", "test_corpus.py::test_large_layouts"),
     "planner/document.py": ("plan files", "MAX_BYTES", "test_corpus.py::test_large_plan_files"),
+    "session/dbt.py": ("manifests of dbt", "MAX_METADATA_BYTES", ""),
     "workload/event_log.py": ("event logs, also gzip", "MAX_RATIO, MAX_LINE_BYTES", "test_packed_workloads"),
     "workload/files.py": ("SQL and CSV", "MAX_BYTES", "test_workloads.py::test_large_and_broken_files"),
     "workload/histories.py": ("query histories, also gzip", "MAX_UNPACKED_BYTES", "test_packed_workloads"),

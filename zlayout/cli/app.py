@@ -299,12 +299,22 @@ def _report(event: AdviceEvent, console: Console) -> None:
 
 def import_(
     table: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            help="A table without a layout, as catalog.namespace.table, or a pattern such as 'glue.sales.*'.",
+            help="A table without a layout, as catalog.namespace.table, or a pattern such as 'glue.sales.*'. "
+            "Optional with --dbt.",
             metavar="TABLE",
         ),
-    ],
+    ] = None,
+    dbt: Annotated[
+        Path | None,
+        typer.Option(
+            "--dbt",
+            metavar="FILE",
+            help="The target/manifest.json of a dbt project: write the layouts that its models declare. No table "
+            "is read.",
+        ),
+    ] = None,
     columns: Annotated[
         str | None,
         typer.Option(
@@ -322,8 +332,12 @@ def import_(
     color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Write layouts that describe existing tables. Reads metadata only, and overwrites no file."""
-    from zlayout.cli.setup import import_command
+    from zlayout.cli.setup import import_command, import_dbt_command
 
+    if dbt is not None:
+        return import_dbt_command(project, dbt, table, columns, out, Console(color))
+    if table is None:
+        raise typer.BadParameter("expected a table, a pattern, or --dbt", param_hint="TABLE")
     return import_command(project, table, columns, out, Console(color), Reading(parallelism, timeout))
 
 

@@ -178,9 +178,30 @@ def _import_tables(
     if out is not None:
         hint = "leave out --out: each table gets a file in layouts/"
         raise SpecError.of("ZL038", "--out names one file, and a pattern may match many tables", hint=hint)
+    return _write_all(import_tables(project, pattern, columns, reading), project, console)
+
+
+def import_dbt_command(
+    start: Path, manifest: Path, pattern: str | None, columns: str | None, out: Path | None, console: Console
+) -> int:
+    """Write the layouts of the models of dbt, and list what has no layout. Raises the errors of `import_dbt`."""
+    from zlayout.session.dbt import import_dbt
+
+    if out is not None or columns is not None:
+        hint = "leave it out: the models declare the columns, and each layout has the path of its model"
+        raise SpecError.of("ZL038", f"--dbt excludes {'--columns' if out is None else '--out'}", hint=hint)
+    project = load_project(start)
+    found = import_dbt(project, manifest, pattern)
+    for reason, models in found.left_out.items():
+        console.say(f"left out: {reason}: {first_of(models, MAX_NAMES_SHOWN)}")
+    for diagnostic in found.problems:
+        console.say(f"not imported: {diagnostic}", "warning")
+    return _write_all(found.layouts, project, console)
+
+
+def _write_all(found: Sequence[ImportedLayout | NotImported], project: Project, console: Console) -> int:
     imported: list[ImportedLayout] = []
     failed, declared, unordered = False, 0, []
-    found = import_tables(project, pattern, columns, reading)
     for one in found:
         try:
             if isinstance(one, NotImported):

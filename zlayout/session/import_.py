@@ -31,11 +31,9 @@ from zlayout.session.project import (
     require_project,
 )
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.check import validate
 from zlayout.spec.formats import FORMATS
-from zlayout.spec.layouts import layout_spec
-from zlayout.spec.load import WILDCARDS, shown
-from zlayout.spec.model import CLUSTERING_CURVE, Project, TableName
+from zlayout.spec.load import WILDCARDS, checked_layout, shown
+from zlayout.spec.model import CLUSTERING_CURVE, CatalogConfig, LayoutSpec, Project, TableName
 from zlayout.spec.rules import within
 from zlayout.spec.yaml import dump, parse
 from zlayout.sql_text import quote_identifier
@@ -60,22 +58,25 @@ class ImportedLayout:
     Attributes:
         text: The spec as YAML.
         source: Where the ordering is from, for example `CLUSTER BY`; None for the layout record of zlayout.
+        file: The default file, below `layouts/`; '' for `<namespace>_<table>.yaml`.
     """
 
     table: TableName
     text: str
     source: str | None
+    file: str = ""
 
     def path(self, project: Project, path: Path | None = None) -> Path:
-        """Return the file to write: the given one, or `layouts/<namespace>_<table>.yaml` of the project."""
-        return project.root / "layouts" / _file_name(self.table) if path is None else path
+        """Return the file to write: the given one, or by default that of the layout below `layouts/` of the project."""
+        file = self.file or f"{file_stem('_'.join(self.table.identifier))}.yaml"
+        return project.root / "layouts" / file if path is None else path
 
     def write(self, project: Project, path: Path | None = None) -> Path:
         """Write the spec into the project, with a comment that names the schema for editors; return the path.
 
         Args:
             project: The project that the layout was imported for.
-            path: The file. Default: `layouts/<namespace>_<table>.yaml` of the project.
+            path: The file. Default: that of the layout below `layouts/` of the project.
 
         Raises:
             SpecError: ZL063 (the file exists), ZL066 (it cannot be written), ZL086 (its path contains a link).
@@ -140,7 +141,7 @@ def layout_of_state(name: TableName, state: TableState, columns: Sequence[str]) 
         require_usable(ordering.columns, state, None)
         settings, source = settings_from(state, ordering), ordering.source
     text = spec_text(name, state.partition_fields, settings, source)
-    _validate(text)
+    validated(text, "the imported layout", None)
     return ImportedLayout(name, text, None if source is _RECORDED else source)
 
 
@@ -152,16 +153,20 @@ def _ordering(state: TableState, columns: Sequence[str]) -> Ordering | None:
     return Ordering(state.clustering, curve, "CLUSTER BY") if state.clustering else state.ordering
 
 
-def _validate(text: str) -> None:
-    """Reject names that a layout spec cannot contain."""
-    document = parse(text.encode(), "the imported layout")
-    if problems := validate(document, "layout"):
-        raise SpecError(*problems)
-    layout_spec(document, {}, {}, None)
+def validated(text: str, name: str, catalogs: Mapping[str, CatalogConfig] | None) -> LayoutSpec:
+    """Return the layout spec of a text. Raises SpecError for names and values that a layout spec cannot contain.
+
+    Args:
+        text: The YAML.
+        name: Its name in messages.
+        catalogs: The catalogs of the project, to check what depends on the format of the table; None not to check it.
+    """
+    return checked_layout(parse(text.encode(), name), {}, {}, catalogs)
 
 
-def _file_name(table: TableName) -> str:
-    return re.sub(r"[^\w-]+", "_", printable("_".join(table.identifier))) + ".yaml"
+def file_stem(name: str) -> str:
+    """Return a name as a part of a path, without dots and separators."""
+    return re.sub(r"[^\w-]+", "_", printable(name))
 
 
 def recorded_settings(state: TableState) -> Mapping[str, Any] | None:
@@ -199,7 +204,7 @@ def target_size(state: TableState) -> int:
     1 MiB to 1 GiB. With fewer than 4 files, the result is DEFAULT_SIZE.
     """
     text = state.properties.get(FORMATS[state.format].target_size_property, "")
-    if (size := _java_size(text)) > 0:
+    if (size := java_size(text)) > 0:
         return size
     if len(state.files) < 4:
         return DEFAULT_SIZE
@@ -208,7 +213,7 @@ def target_size(state: TableState) -> int:
     return int(2 ** np.clip(np.rint(np.log2(max(int(middle), 1))), 20, 30))
 
 
-def _java_size(text: str) -> int:
+def java_size(text: str) -> int:
     """Return the bytes of a size as Spark and Delta write it, such as 134217728, `128mb` or `1g`; 0 if invalid."""
     match = re.fullmatch(r"\s*([0-9]{1,18})\s*(?:([kmgtp])?b?)\s*", text, re.IGNORECASE | re.ASCII)
     return int(match[1]) << _SHIFTS[(match[2] or "").lower()] if match else 0
@@ -218,7 +223,7 @@ def spec_text(table: TableName, fields: tuple[PartitionField, ...], settings: Ma
     """Return a layout spec with these layout settings as YAML. source: Where the ordering is from, for a comment."""
     zorder = {key.partition(".")[2]: value for key, value in settings.items() if key.startswith("zorder.")}
     files = {key.partition(".")[2]: value for key, value in settings.items() if key.startswith("files.")}
-    files["target_size"] = _size_text(files["target_size"])
+    files["target_size"] = size_text(files["target_size"])
     body: dict[str, Any] = {"version": 1, "table": table_text(table)}
     if fields:
         body["partition_by"] = [str(field) for field in fields]
@@ -235,7 +240,8 @@ def table_text(table: TableName) -> str:
     return ".".join(quote_identifier(part) if set(part) & set(".`") else part for part in parts)
 
 
-def _size_text(size: int) -> int | str:
+def size_text(size: int) -> int | str:
+    """Return a number of bytes as a layout spec contains it."""
     for unit, name in ((MIB, "MiB"), (1024, "KiB")):
         if size % unit == 0:
             return f"{size // unit}{name}"
@@ -355,7 +361,7 @@ def proposed_rules(found: Sequence[ImportedLayout | NotImported]) -> list[Propos
                 "match": table_text(pattern),
                 **({"exclude": exclude} if exclude else {}),
             }
-            body["files"] = {"target_size": _size_text(DEFAULT_SIZE)}
+            body["files"] = {"target_size": size_text(DEFAULT_SIZE)}
             text = dump(body, default_flow_style=None, width=110)
             rules.append(ProposedRule(tables, tuple(name for name, _ in group[0].columns), text))
     return rules

@@ -342,6 +342,20 @@ def shown(path: Path) -> str:
     return os.fsencode(name).decode("utf-8", "replace")
 
 
+def checked_layout(
+    document: Document,
+    defaults: Mapping[str, Any],
+    default_locations: Mapping[str, Location],
+    catalogs: Mapping[str, CatalogConfig] | None,
+) -> LayoutSpec:
+    """Return the layout spec of a document as `layout_spec` does, after it was checked against the schema."""
+    problems = [*validate(document, "layout")]
+    problems += [located(document, key, d) for key, d in literal_only(document)]
+    if problems:
+        raise SpecError(*problems)
+    return layout_spec(document, defaults, default_locations, catalogs)
+
+
 class _Loading:
     """Continues after an error, so that it finds all errors."""
 
@@ -471,11 +485,7 @@ class _Loading:
             return None
         try:
             document = read(path, shown(path))
-            problems = [*validate(document, "layout")]
-            problems += [located(document, key, d) for key, d in literal_only(document)]
-            if problems:
-                raise SpecError(*problems)
-            spec = layout_spec(document, *self._known)
+            spec = checked_layout(document, *self._known)
             spec = replace(spec, workload=self._workload(document), commit_properties=self._commit_properties)
             return layout_rule(document, spec) if spec.rule else spec
         except SpecError as error:

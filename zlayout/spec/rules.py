@@ -47,7 +47,7 @@ def layout_rule(document: Document, spec: LayoutSpec) -> LayoutRule:
 
 def matches(rule: LayoutRule, table: TableName) -> bool:
     """Return whether the pattern of a rule matches a table, and none of the excluded patterns does."""
-    return _matches(rule.pattern, table) and not any(_matches(pattern, table) for pattern in rule.exclude)
+    return matches_name(rule.pattern, table) and not any(matches_name(pattern, table) for pattern in rule.exclude)
 
 
 def holds(only: Conditions | None, state: TableState) -> bool:
@@ -104,7 +104,8 @@ def _narrower(one: LayoutRule, other: LayoutRule) -> bool:
     return not within(other.pattern, one.pattern) or (one.only is not None and other.only is None)
 
 
-def _matches(pattern: TableName, table: TableName) -> bool:
+def matches_name(pattern: TableName, table: TableName) -> bool:
+    """Return whether a pattern matches a table."""
     parts, globs = table.identifier, pattern.identifier
     return pattern.catalog == table.catalog and len(parts) == len(globs) and all(map(fnmatchcase, parts, globs))
 
