@@ -87,8 +87,14 @@ SECURITY: dict[str, dict[str, tuple[str, ...]]] = {
             "hostile/test_catalog_properties.py::test_plain_http_to_another_machine_needs_consent",
             "hostile/test_catalog_properties.py::test_only_azure_gets_credentials_of_azure",
         ),
-        "Unity Catalog cannot redirect the token to another host": (
+        "Unity Catalog cannot redirect the token, the login of a service principal or a request for credentials to another host": (
             "hostile/test_limits.py::test_a_redirect_does_not_carry_the_token_to_another_host",
+            "hostile/test_limits.py::test_a_redirect_carries_neither_a_login_nor_credentials_to_another_host",
+            "spark/test_unity_credentials.py::test_a_redirect_gets_neither_a_login_nor_credentials",
+        ),
+        "With `vended_credentials`, files of a table are accessed with the credentials that Unity Catalog issues for it, and with no others of this machine": (
+            "spark/test_unity_credentials.py::test_a_table_is_planned_sampled_and_rewritten",
+            "spark/test_unity_credentials.py::test_two_tables_of_one_bucket_at_the_same_time_and_a_rollback",
         ),
         "A secret that is written into `zlayout.yaml` is an error that does not show it": (
             "hostile/test_secrets.py::test_a_secret_in_the_file_is_an_error_that_does_not_show_it",

@@ -289,6 +289,50 @@ def test_a_redirect_does_not_carry_the_token_to_another_host(status: int) -> Non
         assert canary == []
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_carries_neither_a_login_nor_credentials_to_another_host(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(request: Answers) -> None:
+        request.send_response(200)
+        request.end_headers()
+
+    def redirect(request: Answers) -> None:
+        is_table = request.path.startswith("/api/2.1/unity-catalog/tables/")
+        body = b'{"name": "b", "table_id": "1"}' if is_table else b""
+        request.send_response(200 if is_table else status)
+        request.send_header("Location", other + request.path)
+        request.send_header("Content-Length", str(len(body)))
+        request.end_headers()
+        request.wfile.write(body)
+
+    monkeypatch.setattr(Answers, "do_POST", Answers.do_GET, raising=False)
+    principal = {"DATABRICKS_CLIENT_ID": "me", "DATABRICKS_CLIENT_SECRET": "of-the-canary"}
+    with answering(answer) as (other, canary), answering(redirect) as (url, seen):
+        for environ in ({"DATABRICKS_TOKEN": "dapi-canary"}, principal):
+            with pytest.raises(ValueError, match=f"HTTP status {status}") as refused:
+                Unity(catalog("unity", url), environ).vended(TableName("lake", ("a",), "b"), "READ")
+            assert "canary" not in str(refused.value)
+        assert [path.partition("?")[0] for path, _ in seen] == [
+            "/api/2.1/unity-catalog/tables/w.a.b",
+            "/api/2.1/unity-catalog/temporary-table-credentials",
+            "/oidc/v1/token",
+        ]
+        assert canary == []
+
+
+def test_an_id_of_unity_catalog_is_no_variable_of_hadoop() -> None:
+    """Hadoop replaces `${env.NAME}`, and the JVM sends the id to the catalog."""
+
+    def answer(request: Answers) -> None:
+        request.send_response(200)
+        request.end_headers()
+        request.wfile.write(b'{"name": "b", "table_id": "${env.CANARY}"}')
+
+    with answering(answer) as (url, _), pytest.raises(ValueError, match="expected a table_id"):
+        Unity(catalog("unity", url), {}).vended(TableName("lake", ("a",), "b"), "READ_WRITE")
+
+
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
 def test_glue(format_: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in CREDENTIALS.items():

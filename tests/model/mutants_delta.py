@@ -102,7 +102,7 @@ def orphans_deleted(self: Any, transaction: Any, actions: Any, operation: Any, d
     try:
         return real_log_commit(self, transaction, actions, operation, doing, *tags)
     except Exception:
-        self.storage.storage -= {action.name for action in actions if isinstance(action, AddFile)}
+        self.open_storage().storage -= {action.name for action in actions if isinstance(action, AddFile)}
         raise
 
 

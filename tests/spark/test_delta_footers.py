@@ -68,7 +68,7 @@ class Written:
 
     def by_footers(self) -> dict[int, Any]:
         transaction, like = self.delta.begin(self.snapshot), self.adds[0]
-        new = writing.write_with_stats(self.delta, self.storage, self.snapshot, transaction, self.rows, like)
+        new = writing.write_with_stats(self.delta, lambda: self.storage, self.snapshot, transaction, self.rows, like)
         return by_partition(new.handles)
 
 

@@ -198,7 +198,7 @@ def test_a_concurrent_delete_beats_the_record(table: DeltaSubject, monkeypatch: 
     files = pa.table({"path": state.files.path, "group": ["g"] * len(state.files)})
     storage = pa_fs.SubTreeFileSystem(str(table.path), pa_fs.LocalFileSystem())
     delta = DeltaJvm(table.spark, str(table.path))
-    log = Log(delta, storage, "t", "r")
+    log = Log(delta, lambda: storage, "t", "r")
     with pytest.raises(CommitConflict, match=r"ZL321.*ConcurrentDelete"):
         commit_records(delta, log, LAYOUT, files, ("g",))
     monkeypatch.undo()

@@ -114,7 +114,7 @@ def test_optimize_that_failed_before_its_commit_is_an_error_and_a_lost_answer_is
     table: DeltaSubject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = pa_fs.SubTreeFileSystem(str(table.path), pa_fs.LocalFileSystem())
-    log = outcome.Log(DeltaJvm(table.spark, str(table.path)), storage, "t", "r")
+    log = outcome.Log(DeltaJvm(table.spark, str(table.path)), lambda: storage, "t", "r")
     with pytest.raises(EngineError, match=r"ZL314 .*OPTIMIZE .*failed") as failed:
         log.run(f"OPTIMIZE {table} ZORDER BY (none_such)", {}, 0, "OPTIMIZE")
     assert not isinstance(failed.value, CommitUnknown)

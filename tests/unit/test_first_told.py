@@ -76,6 +76,7 @@ FIRST_TOLD: dict[str, dict[str, str]] = {
     "ZL254": {"apply": OTHER_COMMANDS + "trial"},
     "ZL255": {"apply": OTHER_COMMANDS + "publish"},
     "ZL260": {"plan": ""},
+    "ZL261": {"apply": SESSION},
     "ZL301": {"apply": "a plan needs no Java; apply checks it before the question whether to apply"},
     "ZL302": {"apply": "a plan needs no Java; apply checks it before the question whether to apply"},
     "ZL303": {"apply": "a plan needs no pyspark; apply checks it before the question whether to apply"},

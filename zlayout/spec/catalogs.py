@@ -27,6 +27,7 @@ _NAMED = ("rest", "unity")  # catalog types whose warehouse is often a name inst
 _REMOTE = ("rest", "unity", "hive", "glue")  # catalog types that are services, which know no folder of the project
 _WEB_TYPES = ("rest", "unity", "glue")
 _WEB = ("http", "https")
+_SWITCHES = ("yield_to_writers", "vended_credentials")  # keys that are true or false
 _OF_S3 = frozenset({"region", "path_style"})  # keys of storage that GCS does not have
 # The location names the host to which Spark sends the credentials of Azure.
 _AZURE = (
@@ -98,7 +99,7 @@ def check_catalog(name: str, data: Mapping[str, Any], environ: Mapping[str, str]
     for wanted in keys.required:
         if wanted not in data:
             yield _misfit(key, f"key '{wanted}' is missing in {key}", f"add it for type {type_}")
-    for other in ("warehouse", "uri", "tables", "yield_to_writers"):
+    for other in ("warehouse", "uri", "tables", *_SWITCHES):
         if other in data and other not in keys.required + keys.optional:
             yield _misfit(f"{key}.{other}", f"key '{other}' is not allowed for type {type_}", "remove it")
     if keys.any_of and not any(data.get(name) for name in keys.any_of):
@@ -126,8 +127,7 @@ def catalog(name: str, data: Mapping[str, Any], root: Path, location: Location) 
         options["warehouse"] = _warehouse(data["warehouse"], root, traits.local_warehouse_scheme, type_)
     if "uri" in data:
         options["uri"] = _uri(data["uri"], root)
-    if data.get("yield_to_writers"):
-        options["yield_to_writers"] = True
+    options |= {key: True for key in _SWITCHES if data.get(key)}
     if "tables" in data:
         options["tables"] = {table: _local(path, root) for table, path in data["tables"].items()}
     if "file_locations" in data:

@@ -1,15 +1,15 @@
 """Translates a catalog, which is declared once, to the options of all libraries that read and write its tables.
 
 The sources are `storage:` of a catalog and, for what it does not declare, the environment variables of AWS tools. Keys
-of `properties:` have precedence. Credentials are never part of the result: each library finds them by itself, in the
-environment, in a profile, or from the role of the machine.
+of `properties:` have precedence. Credentials are not part of the result: each library finds them by itself, in the
+environment, in a profile, or from the role of the machine. The exception is `Vended`: what Unity Catalog issues.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from urllib.parse import quote, unquote, urlsplit
 
@@ -54,8 +54,12 @@ _FILE_IO = {"sql": S3_FILE_IO, "hive": RESOLVING_FILE_IO, "glue": RESOLVING_FILE
 # refuses the connection or throttles. It waits for a random time before each retry: at most 0.5 s with this setting,
 # then at most twice the previous time, and at most 15 s. The waits last 3 to 30 s together, mostly less than 8.
 _LIMITS = {"connect_timeout": "10s", "retry_timeout": "30s", "backoff_config.init_backoff": "250ms"}
-# The names of the options that `deltalake_options` derives for S3. `properties` of the catalog may add others.
-DELTALAKE_OPTIONS = frozenset({*_DELTALAKE_NAMES, *_LIMITS})
+S3_KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")  # options of deltalake
+# The names of the options that zlayout derives for S3. `properties` of the catalog may add others.
+DELTALAKE_OPTIONS = frozenset({*_DELTALAKE_NAMES, *_LIMITS, *S3_KEYS})
+# Classes of the package unitycatalog-hadoop, which delta-spark needs and thereby installs.
+VENDED_FILES = "io.unitycatalog.hadoop.internal.fs.CredScopedFileSystem"
+_VENDED_KEYS = "io.unitycatalog.hadoop.internal.auth.AwsVendedTokenProvider"
 # S3FileIO waits a random time of at most 0.1 s before its first retry, and of at most twice as long before each further
 # one, up to 20 s. By default, it retries 5 times, which lasts 1.6 s on average. 14 retries last 73 s on average, and at
 # least 30 s in 999 of 1000 cases. The retries of S3A last 64 s on average. `s3.retry.*-wait-ms` changes the wait after
@@ -64,6 +68,23 @@ _S3_RETRIES = {"s3.retry.num-retries": "14"}
 # How often Arrow sends a request. Its four retries follow after random times of at most 1, 2, 4 and 8 s, which is 7.5 s
 # on average.
 S3_READ_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Vended:
+    """Temporary credentials for one table on S3, which Unity Catalog issued.
+
+    Attributes:
+        keys: The access key id, the secret access key and the session token.
+        expires: When they expire, in milliseconds since 1970.
+    """
+
+    keys: tuple[str, str, str] = field(repr=False)
+    expires: int
+
+    @property
+    def deltalake_options(self) -> dict[str, str]:
+        return dict(zip(S3_KEYS, self.keys, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +191,37 @@ def hadoop_conf(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ)
             if value
         }
     )
+
+
+def vended_conf(
+    uri: str, login: Mapping[str, str], context: str, table_id: str, bucket: str, vended: Vended
+) -> dict[str, str]:
+    """Return the configuration with which Hadoop's S3A uses the credentials of one table, and renews them.
+
+    It belongs to one table, so it is set for a session or for one reader, and not for the whole application.
+
+    Args:
+        uri: The address of Unity Catalog, without the path of its API.
+        login: How the JVM logs in there: see `TokenProvider` of Unity Catalog.
+        context: What identifies the login in the caches of the JVM.
+    """
+    found = dict(zip(("access.key", "secret.key", "session.token"), vended.keys, strict=True))
+    conf = {f"fs.s3a.init.{key}": value for key, value in found.items()}
+    for scheme in ("s3", "s3a"):
+        conf[f"fs.{scheme}.impl"] = VENDED_FILES  # has a client for each table
+        conf[f"fs.{scheme}.impl.original"] = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+        conf[f"fs.{scheme}.impl.disable.cache"] = "true"  # Hadoop's cache has a client for each bucket
+    return {
+        **conf,
+        "fs.s3a.init.credential.expired.time": str(vended.expires),
+        f"fs.s3a.bucket.{bucket}.aws.credentials.provider": _VENDED_KEYS,
+        "fs.unitycatalog.uri": uri,
+        **{f"fs.unitycatalog.auth.{key}": value for key, value in login.items()},
+        "fs.unitycatalog.cred.context.id": context,
+        "fs.unitycatalog.credentials.type": "table",
+        "fs.unitycatalog.table.id": table_id,
+        "fs.unitycatalog.table.operation": "READ_WRITE",
+    }
 
 
 def _iceberg(catalog: CatalogConfig, style_key: str, style_is_path: bool, environ: Mapping[str, str]) -> dict[str, str]:

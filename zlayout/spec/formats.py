@@ -71,7 +71,9 @@ _DELTA = Traits(
         "path": CatalogKeys(optional=("warehouse", "tables"), any_of=("warehouse", "tables")),
         "hive": CatalogKeys(required=("uri",), optional=("warehouse",), uri_schemes=("thrift",)),
         "glue": CatalogKeys(optional=("uri", "warehouse")),
-        "unity": CatalogKeys(required=("uri", "warehouse"), uri_schemes=("http", "https")),
+        "unity": CatalogKeys(
+            required=("uri", "warehouse"), optional=("vended_credentials",), uri_schemes=("http", "https")
+        ),
     },
     type_is_optional=True,
     needs_namespace=False,

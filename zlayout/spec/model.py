@@ -562,9 +562,10 @@ class CatalogConfig:
     Attributes:
         format: The name of its format.
         type: The catalog type, for example `rest`.
-        options: The keys `warehouse`, `uri`, `tables`, `file_locations`, `storage`, `properties` and
-            `yield_to_writers`, as far as they are declared. Variables are replaced, and relative paths are resolved
-            against the root of the project. They may hold secrets, so that `repr` does not show them.
+        options: The keys `warehouse`, `uri`, `tables`, `file_locations`, `storage`, `properties`,
+            `yield_to_writers` and `vended_credentials`, as far as they are declared. Variables are replaced, and
+            relative paths are resolved against the root of the project. They may hold secrets, so that `repr` does not
+            show them.
         location: The location of the entry in `zlayout.yaml`.
     """
 

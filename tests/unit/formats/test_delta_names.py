@@ -12,6 +12,7 @@ from hive_metastore import ThriftHiveMetastore
 from hive_metastore.ttypes import NoSuchObjectException
 from support.metastore_tables import PLACEHOLDER, hive_table, spark_parameters
 from support.names import catalog, code, code_of, found, table
+from support.rest_proxy import CLIENT, SECRET, Vending
 from support.servers import serving
 from support.unity import API, UnityServer, unity_server
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
@@ -20,7 +21,9 @@ from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from zlayout.errors import TableError
 from zlayout.formats.access import addresses
-from zlayout.formats.delta.names import Entry, Names, delta_location_of, metastore_entry
+from zlayout.formats.delta.names import PRINCIPAL, TOKENS, Entry, Names, delta_location_of, metastore_entry
+from zlayout.formats.delta.read.log import delta_location
+from zlayout.spec.client_options import Vended, vended_conf
 
 
 class TestEntry:
@@ -214,6 +217,56 @@ class TestUnity:
             assert refused[1].endswith("the credentials are missing or not accepted")
             monkeypatch.setenv(variable, "canary-token")
             assert found(config) == "/data/orders"
+
+    def test_a_service_principal_gets_one_token(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for variable in TOKENS:
+            monkeypatch.delenv(variable, raising=False)
+        for variable, value in zip(PRINCIPAL, (CLIENT, SECRET), strict=True):
+            monkeypatch.setenv(variable, value)
+        with unity_server(vending=Vending("")) as server:
+            server.add("main.sales.orders", "file:///data/orders")
+            names = Names(catalog("unity", uri=f"{server.url}{API}", warehouse="main", vended_credentials=True))
+            for _ in range(2):
+                assert delta_location(names.located(table()), table()) == "/data/orders"
+            assert server.requests.count("/oidc/v1/token") == 1
+            assert names.deltalake_options(table(), "/data/orders") == {}  # a table on this machine needs none
+            assert "READ" not in server.requests
+            monkeypatch.setenv(PRINCIPAL[1], "another-secret")
+            refused = code(catalog("unity", uri=server.url, warehouse="main"), table())
+            assert refused == (
+                "ZL133",
+                "catalog lake (type unity) cannot be reached: the credentials are missing or not accepted",
+            )
+
+    def test_credentials_for_another_store_than_s3_are_refused(self, unity: UnityServer) -> None:
+        names = Names(catalog("unity", uri=unity.url, warehouse="main", vended_credentials=True))
+        with pytest.raises(TableError, match=r"ZL141 .* at gs://b/t, and only those for S3 are supported"):
+            names.deltalake_options(table(), "gs://b/t")
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            {},
+            {"aws_temp_credentials": None},
+            {"aws_temp_credentials": {"access_key_id": "k", "secret_access_key": "s"}},
+        ],
+    )
+    def test_incomplete_credentials_are_not_completed_from_the_environment(
+        self, unity: UnityServer, monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any]
+    ) -> None:
+        monkeypatch.setenv("AWS_SESSION_TOKEN", "canary")
+        monkeypatch.setattr(UnityServer, "post", lambda *_: (200, answer))
+        unity.add("main.sales.orders", "s3://b/t")
+        names = Names(catalog("unity", uri=unity.url, warehouse="main", vended_credentials=True))
+        with pytest.raises(TableError, match=r"ZL141 .*expected access_key_id, secret_access_key, session_token"):
+            names.deltalake_options(table(), "s3://b/t")
+
+    def test_spark_masks_the_secrets_of_its_configuration(self) -> None:
+        login = {"token": "canary", "oauth.clientSecret": "canary"}
+        conf = vended_conf("u", login, "c", "id", "b", Vended(("canary",) * 3, 0))
+        masked = re.compile("(?i)secret|password|token|access[.]?key")  # the default of spark.redaction.regex
+        assert sum(value == "canary" for value in conf.values()) == 5
+        assert all(masked.search(key) for key, value in conf.items() if value == "canary")
 
     def test_a_listing_reads_every_page(self, unity: UnityServer) -> None:
         for name in ("a", "b", "c", "d", "e"):

@@ -138,6 +138,7 @@ PROPERTY_HINT = "(set variables of the environment for plan, and Spark settings 
         (PROJECT + "commit: {properties: {password: '${P:-x}'}}\n", "5:23: ZL042 'commit.properties.password' would store a secret (remove it: every reader of the table can read what a commit stores)"),
         (PROJECT + "spark: {conf: {spark.hadoop.fs.s3a.secret.key: abc}}\n", f"5:16: ZL042 'spark.conf.spark.hadoop.fs.s3a.secret.key' contains a secret {SECRET_HINT}"),
         (PROJECT + "  x: {format: delta, type: unity, uri: 'http://h', warehouse: main}\n", "5:35: ZL037 expected https to another machine, found http (use https, or set allow_http: true in the catalog, which sends credentials without encryption)"),
+        (PROJECT + "  x: {format: delta, warehouse: w, vended_credentials: true}\n", "5:36: ZL029 key 'vended_credentials' is not allowed for type path (remove it)"),
         (PROJECT + "  x: {format: delta, type: unity, uri: 'https://h'}\n", "5:3: ZL029 key 'warehouse' is missing in catalogs.x (add it for type unity)"),
         (PROJECT + "  x: {format: delta, type: hive, uri: 'thrift://h', tables: {a.b: /c}}\n", "5:53: ZL029 key 'tables' is not allowed for type hive (remove it)"),
         (PROJECT + "  x: {format: iceberg, type: rest, uri: 'http://h'}\n", "5:36: ZL037 expected https to another machine, found http (use https, or set allow_http: true in the catalog, which sends credentials without encryption)"),

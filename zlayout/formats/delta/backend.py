@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.fs as pa_fs
 from deltalake import DeltaTable
 
@@ -39,9 +40,9 @@ from zlayout.formats.kernel.requirements import (
 )
 from zlayout.formats.undo import Undo
 from zlayout.planner.clustering import clustering_refusals, unclustered_hilbert, undo_refusals
-from zlayout.spark.jvm import session_conf
+from zlayout.spark.jvm import has_class, jvm_of, session_conf
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.client_options import deltalake_options, hadoop_conf
+from zlayout.spec.client_options import VENDED_FILES, hadoop_conf
 from zlayout.spec.model import CatalogConfig, Layout, TableName
 from zlayout.table.key_sample import KeySample
 from zlayout.table.outside import counted, find_outside
@@ -82,8 +83,9 @@ class DeltaBackend:
         location = delta_location(located, table)
         try:
             # not `DeltaTable.is_deltatable`, which blocks all other threads while it waits for the storage
-            checked_log(location, deltalake_options(located), None)
-            DeltaTable(location, storage_options=deltalake_options(located))
+            options = self._options(table, location)
+            checked_log(location, options, None)
+            DeltaTable(location, storage_options=options)
         except Exception as error:
             if cause_of(error) is not None:
                 raise  # any other error means that the storage was reached
@@ -110,12 +112,16 @@ class DeltaBackend:
         require_own_files(state)
         require_own_commits(state, "so Spark can read it only by its name in that catalog")
         location, session = state.location, session_at(self._catalog, self.runtime, table, state.location)
-        frame = session.read.format("delta").option("versionAsOf", str(state.version)).load(location)
+        conf = self._spark_conf(table, location)
+        reader = session.read.format("delta").options(**conf).option("versionAsOf", str(state.version))
+        frame = reader.load(location)
+
+        def paths() -> pa.Array:
+            with session_conf(session, conf):
+                return file_uris(DeltaJvm(session, location).base_uri(), state.files.path.to_pylist())
+
         return SampleSource(
-            frame=frame,
-            file=metadata_column(frame).getField("file_path"),
-            draw=F.rand(seed),
-            paths=lambda: file_uris(DeltaJvm(session, location).base_uri(), state.files.path.to_pylist()),
+            frame=frame, file=metadata_column(frame).getField("file_path"), draw=F.rand(seed), paths=paths
         )
 
     def sample_keys(
@@ -178,7 +184,7 @@ class DeltaBackend:
         """
         # Delta reads partition values without a time zone in the time zone of the session.
         zone = {TIME_ZONE: work.spec.partition_timezone} if work.spec.partition_timezone else {}
-        with session_conf(self.runtime.session, zone):
+        with session_conf(self.runtime.session, zone | self._spark_conf(work.table, state.location)):
             yield from self._carry_out(work, state, notify, native=native)
 
     def _carry_out(self, work: PlannedTable, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
@@ -242,8 +248,9 @@ class DeltaBackend:
         from zlayout.formats.kernel.execute import checked_undo
 
         now = checked_undo(self, INTERNALS, FAILURES, undo)
-        delta, log = self._opened(now.table, now.location, run_id, properties)
-        return roll_back(delta, log, now, notify)
+        with session_conf(self.runtime.session, self._spark_conf(now.table, now.location)):
+            delta, log = self._opened(now.table, now.location, run_id, properties)
+            return roll_back(delta, log, now, notify)
 
     def _opened(
         self, table: TableName, location: str, run_id: str, properties: Mapping[str, str]
@@ -258,7 +265,7 @@ class DeltaBackend:
             with spark_errors(str(table), "checking its log folder"):
                 require_exclusive_commits(delta, location, str(table))
             self._exclusive.add(checked)
-        return delta, Log(delta, self._storage(table, location), str(table), run_id, properties)
+        return delta, Log(delta, partial(self._storage, table, location), str(table), run_id, properties)
 
     def _require_own_files(self, delta: DeltaJvm, table: TableName) -> None:
         """Check the files that OPTIMIZE finds in the log, which may be others than those that were observed."""
@@ -300,8 +307,16 @@ class DeltaBackend:
         return replace(state, from_catalog=self._catalog.type != "path")
 
     def _options(self, table: TableName, location: str) -> dict[str, str]:
-        catalog = self._catalog if self._catalog.type == "path" else at_location(self._catalog, table, location)
-        return deltalake_options(catalog)
+        return self._names.deltalake_options(table, location)
+
+    def _spark_conf(self, table: TableName, location: str) -> dict[str, str]:
+        """Return the credentials that the catalog vends for a table. Raises Refused ZL261, TableError ZL141."""
+        conf = self._names.spark_conf(table, location)
+        if conf and not has_class(jvm_of(self.runtime.session), VENDED_FILES):
+            hint = f"use delta-spark 4.4, or remove vended_credentials of catalogs.{table.catalog}"
+            message = f"the session lacks unitycatalog-hadoop 0.6, which uses the credentials for {table}"
+            raise Refused.of("ZL261", message, hint=hint)
+        return conf
 
     def _storage(self, table: TableName, location: str) -> pa_fs.FileSystem:
         return table_files(location, self._options(table, location))
@@ -309,10 +324,9 @@ class DeltaBackend:
 
 def session_at(catalog: CatalogConfig, runtime: SparkRuntime, table: TableName, location: str) -> SparkSession:
     """Return the Spark session. For a Delta table by name, configure it for the storage at the table's location."""
-    session = runtime.session
     if catalog.type != "path":
         runtime.configure_store(hadoop_conf(at_location(catalog, table, location)))
-    return session
+    return runtime.session  # the active one of this thread, also if the store was configured in another
 
 
 def _columns(work: PlannedTable) -> tuple[str, ...]:

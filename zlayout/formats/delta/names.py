@@ -9,6 +9,9 @@ from __future__ import annotations
 import os
 import re
 import socket
+import threading
+import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -21,11 +24,12 @@ import pyarrow.fs as pa_fs
 
 from zlayout import reading
 from zlayout.errors import TableError, ZlayoutError
-from zlayout.formats.access import ATTEMPTS, CONNECT_SECONDS, READ_SECONDS, explained, limit_responses
+from zlayout.formats.access import ATTEMPTS, CONNECT_SECONDS, DENIED, READ_SECONDS, explained, limit_responses
 from zlayout.formats.base import Listed
-from zlayout.formats.delta.read.log import LOG, LogFiles, log_files, table_files
+from zlayout.formats.delta.read.log import LOG, LogFiles, local_path, log_files, table_files
 from zlayout.reading import TooLargeError, joined, parse_json, require_parsable
-from zlayout.spec.client_options import deltalake_options, s3_access, stores
+from zlayout.secrets import remember
+from zlayout.spec.client_options import Vended, deltalake_options, s3_access, stores, vended_conf
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.location import GCS_SCHEME, S3_SCHEMES, canonical
 
@@ -345,22 +349,85 @@ def _hive_entry(table: Any) -> Entry:
 
 MAX_UNITY_RESPONSE_BYTES = 64 << 20  # after decompression; a page of Unity Catalog has at most some hundred entries
 MAX_PAGES = 10_000
+_VENDED_FIELDS = ("access_key_id", "secret_access_key", "session_token")
 _PART = 1 << 14
 _API = "/api/2.1/unity-catalog"
 TOKENS = ("UNITY_CATALOG_TOKEN", "DATABRICKS_TOKEN")
+PRINCIPAL = ("DATABRICKS_CLIENT_ID", "DATABRICKS_CLIENT_SECRET")
+_LOGIN = "/oidc/v1/token"  # of a workspace of Databricks
+_SCOPE = "all-apis"
+# Tokens and credentials are renewed this many seconds before they expire, because a table is read with them meanwhile.
+RENEWAL_SECONDS = 300
+# Hadoop would replace variables in an id.
+_TABLE_ID = re.compile(r"[0-9A-Za-z_-]{1,100}")
 
 
 class Unity:
-    """See `NameService`. An environment variable in `TOKENS` has the token."""
+    """See `NameService`. The environment has the token (`TOKENS`), or the service principal (`PRINCIPAL`)."""
 
     def __init__(self, catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -> None:
-        self._base = str(catalog.options["uri"]).rstrip("/").removesuffix(_API) + _API
+        self.context = uuid.uuid4().hex
+        self.uri = str(catalog.options["uri"]).rstrip("/").removesuffix(_API)
+        self._base = self.uri + _API
         self._catalog = str(catalog.options["warehouse"])
         self._token = next((environ[name] for name in TOKENS if environ.get(name)), "")
+        principal = tuple(environ.get(name, "") for name in PRINCIPAL)
+        self._principal = principal if all(principal) and not self._token else ()
+        self._expires = 0.0  # when the token of the principal expires
+        self._ids: dict[tuple[str, str], str] = {}
+        self._vended: dict[tuple[str, str], Vended] = {}
+        self._lock = threading.Lock()
+        remember([("token", self._token), ("client_secret", principal[1])])
+
+    @property
+    def login(self) -> dict[str, str]:
+        """How the client of Unity Catalog in Java logs in."""
+        if not self._principal:
+            return {"type": "static", "token": self._token}
+        client, secret = self._principal
+        uri = self.uri + _LOGIN
+        return {"type": "oauth", "oauth.uri": uri, "oauth.clientId": client, "oauth.clientSecret": secret}
 
     def entry(self, namespace: str, name: str) -> Entry | None:
         found = self._get(f"/tables/{quote(f'{self._catalog}.{namespace}.{name}', safe='')}", {})
-        return None if found is None else unity_entry(found)
+        if found is None:
+            return None
+        self._ids[namespace, name] = str(found.get("table_id") or "")
+        return unity_entry(found)
+
+    def vended(self, table: TableName, operation: str) -> tuple[str, Vended]:
+        """Return the id of a table and temporary credentials for it, which are requested if there are none yet.
+
+        Args:
+            operation: READ or READ_WRITE.
+
+        Raises:
+            ValueError: If the response has no credentials for S3.
+            Exception: An error of requests.
+        """
+        named = table.namespace[0], table.name
+        if named not in self._ids and self.entry(*named) is None:
+            raise ValueError("the table does not exist any more")
+        table_id = self._ids[named]
+        if not _TABLE_ID.fullmatch(table_id):
+            raise ValueError("expected a table_id of the table, found none or other characters than letters and digits")
+        known = self._vended.get((table_id, operation))
+        if known is None or known.expires / 1000 < time.time() + RENEWAL_SECONDS:
+            known = self._ask_for_credentials(table_id, operation)
+            self._vended[table_id, operation] = known
+        return table_id, known
+
+    def _ask_for_credentials(self, table_id: str, operation: str) -> Vended:
+        url = f"{self._base}/temporary-table-credentials"
+        answer = self._send("POST", url, self._authorize, json={"table_id": table_id, "operation": operation}) or {}
+        found = answer.get("aws_temp_credentials")
+        keys = [found.get(key) for key in _VENDED_FIELDS] if isinstance(found, dict) else []
+        expires = answer.get("expiration_time")
+        if not keys or not all(isinstance(key, str) and key for key in keys):
+            raise ValueError(f"expected {', '.join(_VENDED_FIELDS)} in aws_temp_credentials, found others")
+        access, secret, session = map(str, keys)
+        remember((field, key) for field, key in zip(_VENDED_FIELDS, (access, secret, session), strict=True))
+        return Vended((access, secret, session), expires if type(expires) is int else 0)
 
     def namespaces(self) -> Iterator[str]:
         for schema in self._pages("schemas", {"catalog_name": self._catalog}):
@@ -380,16 +447,20 @@ class Unity:
         raise ValueError(f"expected at most {MAX_PAGES:,} pages of {resource}, found more")
 
     def _get(self, path: str, query: Mapping[str, str]) -> Mapping[str, Any] | None:
+        return self._send("GET", self._base + path, self._authorize, params=query)
+
+    def _send(self, method: str, url: str, authorize: Any, **content: Any) -> Mapping[str, Any] | None:
         """Return the JSON object of the response, None if the name does not exist."""
         import requests
 
-        with requests.get(
-            self._base + path,
-            params=query,
-            auth=self._authorize,  # without `auth`, requests sends the password of ~/.netrc
+        with requests.request(
+            method,
+            url,
+            auth=authorize,  # without `auth`, requests sends the password of ~/.netrc
             timeout=(CONNECT_SECONDS, READ_SECONDS),
             allow_redirects=False,
             stream=True,
+            **content,
         ) as answer:
             text = _text_of(answer)
         if answer.status_code == requests.codes.not_found and "error_code" in text:
@@ -403,9 +474,25 @@ class Unity:
         return found
 
     def _authorize(self, request: Any) -> Any:
+        if self._principal:
+            self._log_in()
         if self._token:
             request.headers["Authorization"] = f"Bearer {self._token}"
         return request
+
+    def _log_in(self) -> None:
+        """Get a token for the service principal if there is none that is still valid."""
+        with self._lock:
+            if time.time() + RENEWAL_SECONDS < self._expires:
+                return
+            form = {"grant_type": "client_credentials", "scope": _SCOPE}
+            found = self._send("POST", self.uri + _LOGIN, self._principal, data=form) or {}
+            token, seconds = found.get("access_token"), found.get("expires_in")
+            if not isinstance(token, str) or not token:
+                raise ValueError(f"expected an access_token of {_LOGIN}, found none")
+            remember([("token", token)])
+            self._token = token
+            self._expires = time.time() + (seconds if isinstance(seconds, int | float) else 0)
 
 
 def _text_of(answer: Response) -> str:
@@ -476,6 +563,50 @@ class Names:
                 yield Listed(table, error)
             else:
                 yield Listed(table)
+
+    def deltalake_options(self, table: TableName, location: str) -> dict[str, str]:
+        """Return the options with which deltalake reads the table at a location that was looked up before.
+
+        Raises:
+            TableError: ZL141.
+        """
+        if self._catalog.type == "path":
+            return deltalake_options(self._catalog)
+        options = deltalake_options(at_location(self._catalog, table, location))
+        found = self._vended(table, location, "READ")
+        return options if found is None else options | found[1].deltalake_options
+
+    def spark_conf(self, table: TableName, location: str) -> dict[str, str]:
+        """Return the configuration of Hadoop with the credentials that the catalog vends for a table.
+
+        It is empty if the machine's own credentials are used.
+
+        Raises:
+            TableError: ZL141.
+        """
+        if (found := self._vended(table, location, "READ_WRITE")) is None:
+            return {}
+        table_id, vended = found
+        unity: Any = self._service
+        return vended_conf(unity.uri, unity.login, unity.context, table_id, urlsplit(location).netloc, vended)
+
+    def _vended(self, table: TableName, location: str, operation: str) -> tuple[str, Vended] | None:
+        if not self._catalog.options.get("vended_credentials") or local_path(location) is not None:
+            return None
+        unity: Any = self._service
+        reason = f"the table is at {location}, and only those for S3 are supported"
+        hint = f"remove vended_credentials of catalogs.{self._catalog.name}"
+        if urlsplit(location).scheme in S3_SCHEMES:
+            try:
+                found: tuple[str, Vended] = unity.vended(table, operation)
+                return found
+            except Exception as error:
+                cause = explained(error, hint)
+                reason = cause.reason
+                grants = "EXTERNAL USE SCHEMA and " + ("SELECT" if operation == "READ" else "MODIFY")
+                hint = f"grant {grants}, or {hint}" if cause == DENIED else cause.hint
+        message = f"no credentials for {table} from catalog {self._catalog.name}: {reason}"
+        raise TableError.of("ZL141", message, hint=hint, location=self._catalog.location)
 
     def _require_namespace(self, table: TableName) -> None:
         if len(table.namespace) != 1:

@@ -23,7 +23,7 @@ from deltalake.fs import DeltaStorageHandler
 
 from zlayout.errors import TableError
 from zlayout.reading import TooLargeError
-from zlayout.spec.client_options import DELTALAKE_OPTIONS, S3_READ_ATTEMPTS
+from zlayout.spec.client_options import DELTALAKE_OPTIONS, S3_KEYS, S3_READ_ATTEMPTS
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.location import S3_SCHEMES
 
@@ -86,7 +86,10 @@ def table_files(location: str, options: Mapping[str, str]) -> pa_fs.FileSystem:
     if url.scheme.lower() not in S3_SCHEMES or not _arrow_supports(options):
         return pa_fs.PyFileSystem(DeltaStorageHandler(location, dict(options)))
     store = _s3(
-        options["aws_region"], options.get("aws_endpoint_url", ""), options.get("aws_virtual_hosted_style_request", "")
+        options["aws_region"],
+        options.get("aws_endpoint_url", ""),
+        options.get("aws_virtual_hosted_style_request", ""),
+        *(options.get(key) for key in S3_KEYS),
     )
     return pa_fs.SubTreeFileSystem(url.netloc + unquote(url.path).rstrip("/"), store)
 
@@ -125,9 +128,14 @@ def _arrow_supports(options: Mapping[str, str]) -> bool:
 
 
 @lru_cache(maxsize=16)  # tables of one catalog share the connections
-def _s3(region: str, endpoint: str, virtual_hosts: str) -> pa_fs.S3FileSystem:
+def _s3(
+    region: str, endpoint: str, virtual_hosts: str, key: str | None, secret: str | None, session: str | None
+) -> pa_fs.S3FileSystem:
     url = urlsplit(endpoint)
     return pa_fs.S3FileSystem(
+        access_key=key,
+        secret_key=secret,
+        session_token=session,
         region=region,
         scheme=url.scheme or None,
         endpoint_override=url.netloc + url.path.rstrip("/") or None,

@@ -373,12 +373,17 @@ _WITHOUT_STATS = {"spark.databricks.delta.stats.collect": "false"}
 
 
 def write_with_stats(
-    delta: DeltaJvm, storage: pa_fs.FileSystem, snapshot: Any, transaction: Any, frame: DataFrame, like: Any
+    delta: DeltaJvm,
+    open_storage: Callable[[], pa_fs.FileSystem],
+    snapshot: Any,
+    transaction: Any,
+    frame: DataFrame,
+    like: Any,
 ) -> NewFiles:
     """Write rows to new files of the table without a commit.
 
     Args:
-        storage: The file system, rooted at the table.
+        open_storage: See `Log`.
         snapshot: The snapshot that the transaction is pinned to (py4j).
         transaction: The transaction that writes (py4j).
         like: Any AddFile of the snapshot (py4j): see `DeltaJvm.read_back`.
@@ -394,7 +399,7 @@ def write_with_stats(
     if not footers_suffice(all_leaves, stats_schema):
         written = delta.write_files(transaction, frame)
         written_paths = delta.files.paths(written)
-        return _new_files(delta, written, written_paths, row_counts(storage, written_paths))
+        return _new_files(delta, written, written_paths, row_counts(open_storage(), written_paths))
     with session_conf(delta.spark, _WITHOUT_STATS):
         written = delta.write_files(transaction, frame)
     written_paths = delta.files.paths(written)
@@ -414,7 +419,7 @@ def write_with_stats(
             for uri, count, low, high in zip(*found.columns, strict=True)
         }
 
-    stats = statistics(delta.spark, storage, written_paths, stats_schema, delta.string_prefix(snapshot), scan)
+    stats = statistics(delta.spark, open_storage(), written_paths, stats_schema, delta.string_prefix(snapshot), scan)
     kept = stats["path"].combine_chunks()
     changes = stats["change"].cast(pa.large_string()).combine_chunks()
     changed = delta.files.select(written, positions_among(written_paths, kept))
@@ -532,7 +537,7 @@ def run_zlayout(
         pinned = pinned_files(delta, snapshot, table, groups, len(state.files))
         transaction = begin(delta, snapshot, pinned.adds)
         notify(Progress(table, Stage.REWRITING))
-        rewritten, notes = write_groups(delta, log.storage, snapshot, state, transaction, pinned, groups, work)
+        rewritten, notes = write_groups(delta, log.open_storage, snapshot, state, transaction, pinned, groups, work)
         work.predictions()  # wait for the sample here, because a commit should be short and is not interrupted
         notify(Progress(table, Stage.COMMITTING))
     yield from map(Notice, notes)
@@ -602,7 +607,7 @@ class Committer:
 
 def write_groups(
     delta: DeltaJvm,
-    storage: pa_fs.FileSystem,
+    open_storage: Callable[[], pa_fs.FileSystem],
     snapshot: Any,
     state: TableState,
     transaction: Any,
@@ -623,7 +628,7 @@ def write_groups(
     with rewrite_conf(delta.spark):
         targets = _targets(delta, groups, source if state.notes else None)
         placed = place(source, work.layout, targets)
-        new = write_with_stats(delta, storage, snapshot, transaction, placed.frame, files.adds[0])
+        new = write_with_stats(delta, open_storage, snapshot, transaction, placed.frame, files.adds[0])
         placed.gate.check()
         hint = "use a version of Delta that zlayout was tested with"
         numbers = spark_partitions(new.path, FILE_NAME, "part-<number>-...", hint)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -105,7 +105,7 @@ class Log:
     def __init__(
         self,
         delta: DeltaJvm,
-        storage: pa_fs.FileSystem,
+        open_storage: Callable[[], pa_fs.FileSystem],
         table: str,
         run_id: str,
         properties: Mapping[str, str] | None = None,
@@ -113,11 +113,12 @@ class Log:
         """Store the table and the run.
 
         Args:
-            storage: The file system, rooted at the table.
+            open_storage: A function that returns the file system, rooted at the table. Its credentials may expire while
+                Spark works, so it is called again after each write.
             table: The name of the table, for messages.
             properties: The commit properties of the project, which each commit stores in its userMetadata.
         """
-        self.storage = storage
+        self.open_storage = open_storage
         self.table = table
         self._metadata = {USER_METADATA: user_metadata(run_id, properties)} if properties else {}
         self._delta = delta
@@ -148,7 +149,9 @@ class Log:
             with session_conf(self._delta.spark, _COMMIT_CONF | self._metadata):
                 return self._delta.commit(transaction, actions, operation, stored)
 
-        return settled(self._doing(doing), send, lambda: version_with_marker(self.storage, marker, base), FAILURES)
+        return settled(
+            self._doing(doing), send, lambda: version_with_marker(self.open_storage(), marker, base), FAILURES
+        )
 
     def run(
         self, statement: str, settings: Mapping[str, str], base: int, doing: str
@@ -174,7 +177,7 @@ class Log:
                 self._delta.spark.sql(statement).collect()
 
         def look() -> list[RunCommit]:
-            return list(run_commits(self.storage, self._run_id, base))
+            return list(run_commits(self.open_storage(), self._run_id, base))
 
         commits, failure = ran(self._doing(doing), run, look, FAILURES)
         if failure is not None and not commits:
