@@ -58,6 +58,11 @@ SECURITY: dict[str, dict[str, tuple[str, ...]]] = {
             "hostile/test_spark_conf.py::test_no_variable_is_left_for_spark_and_hadoop_to_replace",
             "hostile/test_spark_conf.py::test_no_variable_comes_from_the_name_of_the_folder",
         ),
+        "`changed:REV` runs no command that the configuration, the hooks or the files of a Git repository name, and "
+        "fetches nothing": (
+            "hostile/test_git.py::test_nothing_that_the_repository_names_is_run",
+            "hostile/test_git.py::test_the_files_of_a_bare_repository_in_the_project_are_no_repository",
+        ),
         "Names in quotes stay names in SQL": ("hostile/test_predicates.py::test_names_in_quotes_stay_names",),
         "A jar that zlayout adds to Spark is compared with a SHA-256 sum in the package before a JVM loads it. `~/.m2` is no source": (
             "hostile/test_jars.py::test_a_changed_jar_ends_the_start_before_a_jvm_loads_it",

@@ -63,6 +63,11 @@ READERS = {
         "test_glue",
     ),
     "reading.py": ("itself", "", ""),
+    "session/revisions.py": (
+        "objects of Git: YAML, links and the names of files; workload files, of which it computes sums",
+        "MAX_BYTES, MAX_LINK_BYTES, MAX_OUTPUT_BYTES, MAX_TEXT_BYTES",
+        "test_git.py::test_large_objects_are_not_read",
+    ),
     "session/init.py": ("files of the package", "", ""),
     "session/doctor.py": ("nothing: it opens a connection and closes it", "", ""),
     "session/advise.py": ("a layout that was read as YAML before", "", ""),

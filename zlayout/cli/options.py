@@ -55,7 +55,8 @@ Summary = Annotated[
 Select = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Tables: a name or glob, path:GLOB of the layout file, or tag:NAME. Default: all.",
+        help="Tables: a name or glob, path:GLOB of the layout file, tag:NAME, or changed:REV for those that differ "
+        "from the Git revision. Default: all.",
         metavar="SELECT",
         autocompletion=complete_tables,
     ),

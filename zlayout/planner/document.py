@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from zlayout.errors import Diagnostic, Location, Refused, SpecError
 from zlayout.message_text import describe_value, escape_unprintable, json_text
 from zlayout.planner.actions import FilesAre
-from zlayout.planner.model import FORMAT_VERSION, Plan, Status, Summary, TablePlan, summary
+from zlayout.planner.model import FORMAT_VERSION, Changes, Plan, Status, Summary, TablePlan, summary
 from zlayout.planner.run_report import Picture, RunReport, TableResult
 from zlayout.reading import parse_json, read_at_most
 
@@ -83,6 +83,8 @@ class Document:
     """The pictures of the HTML report, for the tables that were drawn."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """Warnings and notes that concern no single table, such as a rule that matches nothing."""
+    changes: Changes | None = None
+    """The revision with which `changed:REV` compared the layouts; null without one."""
 
 
 def to_json(shown: Plan | RunReport) -> str:
@@ -99,11 +101,17 @@ def to_json(shown: Plan | RunReport) -> str:
         tuple(AppliedTable(*item) for item in report.results.items()),
         tuple(DrawnTable(*item) for item in report.pictures.items()),
         plan.diagnostics,
+        plan.changes,
     )
-    text = json_text(asdict(document))
+    text = json_text(asdict(document, dict_factory=_record_of))
     # Lists and objects that contain no others are put on one line. Strings in JSON contain no line breaks, so that only
     # white space between values changes.
     return re.sub(r"[\[{]\n[^][{}]*[]}]", _on_one_line, text) + "\n"
+
+
+def _record_of(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Leave out what only a plan of `changed:REV` has."""
+    return {key: value for key, value in items if value is not None or key not in ("change", "changes")}
 
 
 def _on_one_line(found: re.Match[str]) -> str:
@@ -172,7 +180,7 @@ def from_json(text: str, path: str) -> RunReport:
     if wrong := _incoherence(document):
         raise _invalid(wrong, path)
     return RunReport(
-        Plan(document.zlayout_version, document.tables, diagnostics=document.diagnostics),
+        Plan(document.zlayout_version, document.tables, diagnostics=document.diagnostics, changes=document.changes),
         {entry.table: entry.result for entry in document.results},
         {entry.table: entry.picture for entry in document.pictures},
     )

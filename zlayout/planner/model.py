@@ -337,6 +337,50 @@ class SettingDrift:
 
 
 @dataclass(frozen=True, slots=True)
+class LayoutChange:
+    """How the layout of a table differs from that at another revision of the project (`changed:REV`)."""
+
+    is_new: bool
+    """Whether the table had no layout at that revision."""
+    settings: tuple[SettingDrift, ...]
+    """The settings whose values differ: `before` at that revision, `after` now. Of a new layout, those that differ from
+    their defaults."""
+    catalog: tuple[str, ...] = ()
+    """The keys of the table's catalog in `zlayout.yaml` whose values differ."""
+
+    @property
+    def is_change(self) -> bool:
+        """Whether anything differs."""
+        return self.is_new or bool(self.settings or self.catalog)
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedLayout:
+    """A layout that a table had at another revision of the project. The table has none now, and keeps its files."""
+
+    table: str
+    """The name of the table."""
+    location: Location
+    """Where the layout was."""
+    rule: str = ""
+    """The pattern of the rule that gave the table its layout; empty if the layout named the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """With which revision the layouts of a plan were compared (`changed:REV`), and which layouts are gone."""
+
+    revision: str
+    """The revision as the user named it."""
+    base: str
+    """The id of the commit: the merge base of HEAD with the revision."""
+    removed: tuple[RemovedLayout, ...] = ()
+    """The tables that have no layout any more, sorted by name."""
+    unchanged: Count = 0
+    """The number of layouts and rules that are the same."""
+
+
+@dataclass(frozen=True, slots=True)
 class Decay:
     """The value of one decay measure, and its tolerance."""
 
@@ -412,6 +456,8 @@ class TablePlan:
     """The groups that wait because the workload rarely reads their partitions; null if none waits."""
     files_outside: Count = 0
     """The number of live files, including those with deletes, that are outside of the table's location."""
+    change: LayoutChange | None = None
+    """How the layout differs from that at another revision; null if it does not, or was not compared."""
 
     @property
     def as_declared(self) -> bool:
@@ -492,6 +538,7 @@ class Plan:
     tables: tuple[TablePlan, ...]
     format_version: int = FORMAT_VERSION
     diagnostics: tuple[Diagnostic, ...] = ()
+    changes: Changes | None = None
 
     def with_status(self, *statuses: Status) -> tuple[TablePlan, ...]:
         return tuple(t for t in self.tables if t.status in statuses)

@@ -227,9 +227,16 @@ def plan_specs(
         if spec.table in declared.errors
     )
     planned = tuple(sorted((*planned, *failed), key=lambda p: str(p.spec.table)))
+    if declared.changed:
+        planned = tuple(_with_change(one, declared) for one in planned)
     diagnostics = (*declared.diagnostics, *_not_compared(planned, project), *left_out)
-    document = replace(as_plan(planned), diagnostics=diagnostics)
+    document = replace(as_plan(planned), diagnostics=diagnostics, changes=declared.changes)
     return ProjectPlan(document, project, options, planned, time.monotonic() - start, timeout=reading.timeout)
+
+
+def _with_change(one: PlannedTable, declared: Declared) -> PlannedTable:
+    change = declared.changed.get(one.spec.table.on(""))
+    return one if change is None else replace(one, plan=replace(one.plan, change=change))
 
 
 def _left_out(specs: Sequence[LayoutSpec], planned: Sequence[PlannedTable]) -> tuple[Diagnostic, ...]:

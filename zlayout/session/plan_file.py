@@ -23,7 +23,7 @@ from zlayout.session.plan import ProjectPlan, as_plan, backends_of, plan_specs, 
 from zlayout.session.project import is_name, named_layouts, select_layouts
 from zlayout.session.proposing import observe_and_propose
 from zlayout.session.results import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
-from zlayout.session.rules import Declared, layouts_of_tables, on_branch
+from zlayout.session.rules import Declared, changed_layouts, layouts_of_tables, on_branch
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.layouts import parse_table
 from zlayout.spec.model import Project
@@ -68,7 +68,8 @@ def review(
     """
     changing = {_without_branch(t): t for t in saved.with_status(Status.CHANGES)}
     known = _known_layouts(project, changing, exclude, reading)
-    selected = select_layouts(known.layouts, (), exclude)
+    since = changed_layouts(project, (exclude,) if isinstance(exclude, str) else exclude, reading)
+    selected = select_layouts(known.layouts, (), exclude, {text: one.changed for text, one in since.items()})
     specs = tuple(spec for spec in named_layouts(known.layouts, changing) if spec in selected)
     directed = on_branch(project, replace(known, layouts=specs), branch)
     plan = plan_specs(project, directed, options, reading, workloads=False)

@@ -10,6 +10,7 @@ from datetime import timedelta
 from fnmatch import fnmatchcase
 from numbers import Integral, Real
 from pathlib import Path
+from types import MappingProxyType
 
 from zlayout.errors import Location, SpecError
 from zlayout.message_text import first_of, quote_value
@@ -180,25 +181,34 @@ def _is_in(spec: LayoutSpec, path: Path) -> bool:
 
 
 MAX_NAMES_SHOWN = 10  # in an error message
+CHANGED = "changed:"  # selects the layouts that differ from those at the merge base with the revision that follows
 
 
 def select_layouts(
-    layouts: Sequence[LayoutSpec], wanted: str | Iterable[str], excluded: str | Iterable[str]
+    layouts: Sequence[LayoutSpec],
+    wanted: str | Iterable[str],
+    excluded: str | Iterable[str],
+    changed: Mapping[str, Collection[TableName]] = MappingProxyType({}),
 ) -> tuple[LayoutSpec, ...]:
     """Return the layouts that match any of `wanted` (all if empty) and none of `excluded`, in their order.
 
-    A string is one pattern. Tags, paths and globs in `excluded` may match nothing.
+    A string is one pattern. Tags, paths and globs in `excluded` may match nothing, and so may `changed:REV`.
+
+    Args:
+        layouts: The layouts to select from.
+        wanted, excluded: The patterns.
+        changed: The tables that each `changed:REV` among the patterns selects.
 
     Raises:
         SpecError: ZL045, a pattern in `wanted` or a table name in `excluded` matches nothing, or there are no layouts.
             Without this check, a misspelled name would look like success, or would not exclude its table.
     """
     wanted, excluded = (((p,) if isinstance(p, str) else tuple(p)) for p in (wanted, excluded))
-    if not layouts:
+    if not layouts and not (wanted and changed.keys() >= set(wanted)):
         hint = "add a file that `layouts:` in zlayout.yaml matches"
         raise SpecError.of("ZL045", "expected at least one layout, found none", hint=hint)
     for pattern in (*wanted, *filter(is_name, excluded)):
-        if not any(_matches(spec, pattern) for spec in layouts):
+        if pattern not in changed and not any(_matches(spec, pattern, changed) for spec in layouts):
             names = [str(spec.table) for spec in layouts]
             close = [name for name in names if name.endswith(f".{pattern}")]
             close = close or difflib.get_close_matches(pattern, names, 1)
@@ -212,7 +222,8 @@ def select_layouts(
     return tuple(
         spec
         for spec in layouts
-        if (not wanted or any(_matches(spec, p) for p in wanted)) and not any(_matches(spec, p) for p in excluded)
+        if (not wanted or any(_matches(spec, p, changed) for p in wanted))
+        and not any(_matches(spec, p, changed) for p in excluded)
     )
 
 
@@ -226,11 +237,13 @@ def named_layouts(layouts: Sequence[LayoutSpec], tables: Collection[str]) -> tup
 
 
 def is_name(pattern: str) -> bool:
-    """Return whether the pattern is a table name, in contrast to a tag, a path or a glob."""
-    return not pattern.startswith(("tag:", "path:")) and not set(pattern) & set(WILDCARDS)
+    """Return whether the pattern is a table name, in contrast to a tag, a path, `changed:REV` or a glob."""
+    return not pattern.startswith(("tag:", "path:", CHANGED)) and not set(pattern) & set(WILDCARDS)
 
 
-def _matches(spec: LayoutSpec, pattern: str) -> bool:
+def _matches(spec: LayoutSpec, pattern: str, changed: Mapping[str, Collection[TableName]]) -> bool:
+    if pattern in changed:
+        return spec.table in changed[pattern]
     if pattern.startswith("tag:"):
         return any(fnmatchcase(tag, pattern[4:]) for tag in spec.tags)
     if pattern.startswith("path:"):

@@ -6,20 +6,27 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import TypeVar
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from zlayout.errors import Diagnostic, Location, Refused, SpecError, ZlayoutError
 from zlayout.formats.base import Backend, Listed
 from zlayout.formats.registry import backend_for
 from zlayout.message_text import first_of, quote_value
+from zlayout.planner.changes import catalog_settings, effective_settings, layout_change
+from zlayout.planner.model import Changes, LayoutChange, RemovedLayout
 from zlayout.session.concurrent_reads import Reading, no_answer, read_tables
-from zlayout.session.project import is_name, select_layouts
+from zlayout.session.project import CHANGED, is_name, select_layouts
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.formats import FORMATS
 from zlayout.spec.layouts import parse_table
 from zlayout.spec.model import CatalogConfig, LayoutRule, LayoutSpec, Project, TableName
 from zlayout.spec.rules import holds, matches, rule_of, within
 from zlayout.table.state import TableState
+
+if TYPE_CHECKING:  # only `changed:REV` needs Git
+    from zlayout.session.revisions import Revision
 
 # The codes of the errors for listed names that are not tables of the catalog's format: tables of other formats, and
 # folders. Rules do not apply to these names.
@@ -39,11 +46,15 @@ class Declared:
         errors: Why a table has no usable layout, or why the tables of a rule cannot be listed; by the table of the
             layout.
         diagnostics: The diagnostics that concern no single table, for example about a rule that matches nothing.
+        changed: How layouts differ from those at another revision, if the selection has `changed:REV`.
+        changes: That revision, and the layouts that are gone.
     """
 
     layouts: tuple[LayoutSpec, ...]
     errors: Mapping[TableName, ZlayoutError] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
+    changed: Mapping[TableName, LayoutChange] = field(default_factory=dict)
+    changes: Changes | None = None
 
 
 def selected_layouts(
@@ -59,9 +70,16 @@ def selected_layouts(
         TableError: A pattern matches no layout, and a catalog cannot list the tables of a rule.
     """
     wanted, excluded = (((p,) if isinstance(p, str) else tuple(p)) for p in (select, exclude))
-    found = _declared(project, wanted, excluded, reading)
+    since = changed_layouts(project, (*wanted, *excluded), reading)
+    others = [pattern for pattern in wanted if pattern not in since]
+    found = _declared(project, others, excluded, reading) if others or not wanted else Declared(project.layouts)
+    for pattern, changed in since.items():
+        known = {spec.table for spec in found.layouts}
+        more = [spec for spec in changed.layouts if spec.table not in known]
+        diagnostics = dict.fromkeys((*found.diagnostics, *(changed.diagnostics if pattern in wanted else ())))
+        found = _sorted([*found.layouts, *more], {**changed.errors, **found.errors}, diagnostics)
     try:
-        chosen = select_layouts(found.layouts, wanted, excluded)
+        chosen = select_layouts(found.layouts, wanted, excluded, {text: one.changed for text, one in since.items()})
     except SpecError:
         if unlisted := [error for table, error in found.errors.items() if _is_pattern(project, table)]:
             raise unlisted[0] from None
@@ -70,7 +88,81 @@ def selected_layouts(
         else:
             raise
     errors = {spec.table: found.errors[spec.table] for spec in chosen if spec.table in found.errors}
-    return Declared(chosen, errors, found.diagnostics)
+    compared = next((since[pattern] for pattern in wanted if pattern in since), Declared(()))
+    return Declared(chosen, errors, found.diagnostics, compared.changed, compared.changes)
+
+
+def changed_layouts(project: Project, patterns: Iterable[str], reading: Reading) -> dict[str, Declared]:
+    """Return the layouts that each `changed:REV` among the patterns selects.
+
+    A catalog is asked for its tables only if a rule differs.
+
+    Raises:
+        SpecError: ZL092 to ZL096, the project at the merge base cannot be read.
+        TableError: The tables of a rule that is gone cannot be listed.
+    """
+    named = dict.fromkeys(pattern for pattern in patterns if pattern.startswith(CHANGED))
+    if not named:
+        return {}
+    from zlayout.session.revisions import read_revision
+
+    return {text: _since(project, read_revision(project.root, text.removeprefix(CHANGED)), reading) for text in named}
+
+
+def _since(project: Project, revision: Revision, reading: Reading) -> Declared:
+    """Return the layouts that differ from those at another revision."""
+    old = revision.project or replace(project, layouts=(), rules=(), catalogs={})
+    then, now = cache(revision.file_then), cache(revision.file_now)
+    rules_then, rules_now = _rule_values(old, then), _rule_values(project, now)
+    new = [rule for rule, values in zip(project.rules, rules_now, strict=True) if values not in rules_then]
+    gone = [rule for rule, values in zip(old.rules, rules_then, strict=True) if values not in rules_now]
+    gone = [rule for rule in gone if rule.pattern.catalog in project.catalogs]
+    listed, failed = _listed(project, [*new, *gone], reading)
+    unlisted = [rule.spec for rule in new if rule.pattern in failed]
+    if lost := {rule.pattern for rule in gone} & failed.keys() - {spec.table for spec in unlisted}:
+        raise failed[min(lost, key=str)]
+    names = [one.table for one in listed if not _is_other(one)]
+    tables = [*(spec.table for each in (old, project) for spec in each.layouts), *names]
+    before = layouts_of_tables(replace(old, catalogs=project.catalogs), tables, reading)
+    after = layouts_of_tables(project, tables, reading)
+    earlier = {spec.table: spec for spec in before.layouts}
+    found_errors = {**after.errors, **{spec.table: failed[spec.table] for spec in unlisted}}
+    changed: dict[TableName, LayoutChange] = {}
+    for spec in (*after.layouts, *unlisted):
+        one = earlier.pop(spec.table, None)
+        catalogs = [catalog_settings(each.catalogs.get(spec.table.catalog)) for each in (old, project)]
+        settings = None if one is None else effective_settings(one, then)
+        change = layout_change(settings, effective_settings(spec, now), spec, *catalogs)
+        if change.is_change or (spec.table in found_errors and spec.table not in before.errors):
+            changed[spec.table] = change
+    removed = sorted((str(table), spec) for table, spec in earlier.items())
+    same = sum(spec.table not in changed for spec in project.layouts) + len(project.rules) - len(new)
+    changes = Changes(
+        revision.name,
+        revision.commit,
+        tuple(RemovedLayout(table, spec.location, spec.rule) for table, spec in removed),
+        same,
+    )
+    diagnostics = [d for rule in new if rule.pattern not in failed for d in _remarks(rule, names, listed)]
+    if not (changed or removed):
+        diagnostics.append(Diagnostic("ZL470", f"no layout differs from {revision}", "note"))
+    layouts = [spec for spec in (*after.layouts, *unlisted) if spec.table in changed]
+    errors_of_changed = {table: error for table, error in found_errors.items() if table in changed}
+    return replace(_sorted(layouts, errors_of_changed, diagnostics), changed=changed, changes=changes)
+
+
+def _rule_values(project: Project, workload_file: Callable[[Path], str]) -> list[object]:
+    """Return what decides, for each rule, which tables it has and how they are laid out."""
+    return [
+        (
+            rule.pattern,
+            rule.exclude,
+            rule.only,
+            effective_settings(rule.spec, workload_file),
+            catalog_settings(project.catalogs.get(rule.pattern.catalog)),
+        )
+        for rule in project.rules
+    ]
 
 
 def layouts_of_tables(project: Project, tables: Iterable[TableName], reading: Reading) -> Declared:
@@ -225,7 +317,7 @@ def on_branch(project: Project, declared: Declared, branch: str | None) -> Decla
         if error is not None:
             errors[directed.table] = error
         layouts.append(directed)
-    return Declared(tuple(layouts), errors, declared.diagnostics)
+    return replace(declared, layouts=tuple(layouts), errors=errors)
 
 
 def table_on(table: TableName, spec: LayoutSpec | None, branch: str | None) -> TableName:

@@ -453,7 +453,8 @@ def plan(
 
     Args:
         project: The project, from `load_project`.
-        select: The tables to plan: table names or globs, `path:GLOB` of layout files, or `tag:NAME`. Empty: all.
+        select: The tables to plan: table names or globs, `path:GLOB` of layout files, `tag:NAME`, or `changed:REV` for
+            the layouts that differ from those at the merge base with a revision of Git. Empty: all.
         exclude: The tables to leave out, in the same notation.
         allow_full_rewrite: Whether a partitioning change may rewrite every file of a Delta table.
         max_rewrite_bytes: The budget for all tables together, in bytes or as a string such as "100GiB". The groups with

@@ -46,44 +46,65 @@ from zlayout.spec.yaml import Document, read
 WILDCARDS = "*?["
 
 
-def matching(root: Path, pattern: str) -> Iterator[Path]:
-    """Yield the matching paths below `root`.
+class Folder:
+    """The files in the folder of a project, as they are on disk. `zlayout.session.revisions` has those of a commit."""
 
-    Args:
-        root: The folder to search.
-        pattern: A relative path. `*`, `?` and `[...]` match characters of one name, `**` matches any number of folders.
+    def __init__(self, root: Path) -> None:
+        self.root = root
 
-    Raises:
-        ValueError: `**` is only a part of a name.
-    """
-    parts = PurePosixPath(pattern).parts
-    if any("**" in part and part != "**" for part in parts):
-        raise ValueError("Invalid pattern: '**' can only be an entire path component")
-    todo, seen = [(root, 0)], set()
-    while todo:
-        at = path, index = todo.pop()
-        if at in seen:
-            continue
-        seen.add(at)
-        if index == len(parts):
-            yield path
-        elif parts[index] == "**":
-            todo.append((path, index + 1))
-            todo += [(Path(e.path), index) for e in _entries(path) if e.is_dir(follow_symlinks=False)]
-        elif any(c in parts[index] for c in WILDCARDS):
-            last = index + 1 == len(parts)
-            found = (e for e in _entries(path) if fnmatchcase(e.name, parts[index]))
-            todo += [(Path(e.path), index + 1) for e in found if last or e.is_dir(follow_symlinks=False)]
-        elif os.path.lexists(path / parts[index]):
-            todo.append((path / parts[index], index + 1))
+    def matching(self, pattern: str) -> Iterator[Path]:
+        """Yield the matching paths below the folder.
 
+        Args:
+            pattern: A relative path. `*`, `?` and `[...]` match characters of one name, `**` matches any number of
+                folders.
 
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError:
-        return []
+        Raises:
+            ValueError: `**` is only a part of a name.
+        """
+        parts = PurePosixPath(pattern).parts
+        if any("**" in part and part != "**" for part in parts):
+            raise ValueError("Invalid pattern: '**' can only be an entire path component")
+        todo, seen = [(self.root, 0)], set()
+        while todo:
+            at = path, index = todo.pop()
+            if at in seen:
+                continue
+            seen.add(at)
+            if index == len(parts):
+                yield path
+            elif parts[index] == "**":
+                todo.append((path, index + 1))
+                todo += [(path / name, index) for name, is_folder in self.entries(path) if is_folder]
+            elif any(c in parts[index] for c in WILDCARDS):
+                last = index + 1 == len(parts)
+                found = (entry for entry in self.entries(path) if fnmatchcase(entry[0], parts[index]))
+                todo += [(path / name, index + 1) for name, is_folder in found if last or is_folder]
+            elif self.exists(path / parts[index]):
+                todo.append((path / parts[index], index + 1))
+
+    def entries(self, folder: Path) -> list[tuple[str, bool]]:
+        """Return the names in a folder, and which of them are folders and not links."""
+        try:
+            with os.scandir(folder) as entries:
+                return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        except OSError:
+            return []
+
+    def exists(self, path: Path) -> bool:
+        """Return whether there is a file, a folder or a link."""
+        return os.path.lexists(path)
+
+    def read(self, path: Path) -> Document:
+        """Read and parse a YAML file. Raises SpecError as `zlayout.spec.yaml.read`."""
+        return read(path, shown(path))
+
+    def contains(self, path: Path) -> bool:
+        """Return whether no link leads from the path to a file outside of the folder."""
+        try:
+            return path.resolve(strict=False).is_relative_to(self.root.resolve())
+        except (OSError, RuntimeError):
+            return True  # A link points to itself. Reading the file reports the error.
 
 
 # Environment variables: `${VAR}`, `${VAR:-default}` and `${VAR:?message}`.
@@ -308,21 +329,22 @@ def _require_own(folder: Path, start: Path) -> None:
     raise SpecError.of("ZL087", message, hint=f"to use it, name it: --project {folder}")
 
 
-def load_project(root_or_file: Path, environ: Mapping[str, str]) -> Project:
+def load_project(root_or_file: Path, environ: Mapping[str, str], folder: Folder | None = None) -> Project:
     """Read a project and all its layout specs.
 
     Args:
         root_or_file: The folder of the project, or its `zlayout.yaml`.
         environ: The environment variables.
+        folder: The files of the project. Default: those on disk.
 
     Raises:
         SpecError: The errors of all files, sorted by location.
     """
     path = Path(os.path.abspath(root_or_file))
     path = path / PROJECT_FILE if path.is_dir() else path
-    if not path.exists():
+    if folder is None and not path.exists():
         raise SpecError.of("ZL001", f"file {shown(path)} does not exist", hint="run zlayout init to create one")
-    loading = _Loading(path, environ)
+    loading = _Loading(path, environ, folder or Folder(path.parent))
     project = loading.project()
     if loading.errors:
         raise SpecError(*sorted(set(loading.errors), key=lambda d: (d.location or Location(""), d.code, d.message)))
@@ -359,10 +381,11 @@ def checked_layout(
 class _Loading:
     """Continues after an error, so that it finds all errors."""
 
-    def __init__(self, path: Path, environ: Mapping[str, str]) -> None:
+    def __init__(self, path: Path, environ: Mapping[str, str], folder: Folder) -> None:
         self.path = path
         self.root = path.parent
         self.environ = environ
+        self.folder = folder
         self.errors: list[Diagnostic] = []
 
     def project(self) -> Project:
@@ -417,7 +440,7 @@ class _Loading:
         if not self._is_in_project(self.path, "keep zlayout.yaml and the target of its link in the same folder"):
             return unread, {}
         try:
-            document = read(self.path, shown(self.path))
+            document = self.folder.read(self.path)
         except SpecError as error:
             self.errors.extend(error.diagnostics)
             return unread, {}
@@ -472,7 +495,7 @@ class _Loading:
             self._error("ZL027", message, at, "use a relative pattern without '..'")
             return
         try:
-            found = [p for p in matching(self.root, pattern) if p != self.path]
+            found = [p for p in self.folder.matching(pattern) if p != self.path]
         except ValueError as error:
             self._error("ZL027", f"expected a file pattern, found {quote_value(pattern)}: {error}", at)
             return
@@ -484,7 +507,7 @@ class _Loading:
         if not self._is_in_project(path, "keep a layout and the target of its link in the folder of the project"):
             return None
         try:
-            document = read(path, shown(path))
+            document = self.folder.read(path)
             spec = checked_layout(document, *self._known)
             spec = replace(spec, workload=self._workload(document), commit_properties=self._commit_properties)
             return layout_rule(document, spec) if spec.rule else spec
@@ -511,19 +534,12 @@ class _Loading:
         return tuple(path for path in found if self._is_in_project(path, hint))
 
     def _is_in_project(self, path: Path, hint: str) -> bool:
-        if not (inside := _inside(path, self.root)):
+        if not (inside := self.folder.contains(path)):
             self._error("ZL026", "the link points outside the project", Location(shown(path)), hint)
         return inside
 
     def _error(self, code: str, message: str, location: Location, hint: str = "") -> None:
         self.errors.append(Diagnostic(code, message, hint=hint, location=location))
-
-
-def _inside(path: Path, root: Path) -> bool:
-    try:
-        return path.resolve(strict=False).is_relative_to(root.resolve())
-    except (OSError, RuntimeError):
-        return True  # A link points to itself. Reading the file reports the error.
 
 
 def _spec_of(declared: LayoutSpec | LayoutRule) -> LayoutSpec:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import quote, urlsplit
 
 import pyarrow.fs as pa_fs
+from deltalake.exceptions import DeltaError
 
 from zlayout import reading
 from zlayout.errors import TableError, ZlayoutError
@@ -187,7 +188,7 @@ def list_folders(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]
                     found.setdefault(parts, problem)
                 elif problem is None:
                     found.setdefault(parts, _hidden(catalog, parts))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, DeltaError) as error:
             cause = explained(error, "check the access to the warehouse")
             message = f"the warehouse of catalog {catalog.name} cannot be listed: {cause.reason}"
             raise TableError.of("ZL114", message, hint=cause.hint, location=catalog.location) from error
