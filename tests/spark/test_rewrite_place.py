@@ -84,7 +84,7 @@ def _both(spark, frame, columns, files, curve="kd", noise=False):
     mapped = build({n: keys[n] for n in names}, {}, curve, 32, files, noise, cuts=[c for c in cuts if c is not None])
     forest = build_forest([mapped])
     constants = Constants(spark, forest_arrays(forest))
-    placed = place_rows(frame, [c.replace("`", "") for c in columns], forest, constants)
+    placed = place_rows(frame, [c.replace("`", "") for c in columns], forest, constants, noise=noise)
     found = {(r[ORDINAL], r[POSITION]): r[FILE_ID] for r in placed.select(ORDINAL, POSITION, FILE_ID).collect()}
     located = mapped.locate({n: keys[n] for n in names}, keys["row_hash"].to_numpy()).tolist()
     places = zip(keys[ORDINAL].to_pylist(), keys[POSITION].to_pylist(), strict=True)
@@ -124,11 +124,34 @@ def test_noise_spreads_a_heavy_key_by_a_hash_of_the_row(spark, typed):
     assert np.bincount(list(found.values())).min() > ROWS / 5 * 0.7
 
 
+@pytest.mark.parametrize("curve", ["kd", "zorder", "hilbert", "linear", "workload"])
+def test_rows_whose_keys_are_all_null_are_spread_by_a_hash_of_the_row(spark, typed, curve):
+    number = F.col("_metadata.row_index")
+    keys = [F.when(number % 2 > 0, F.col(kind)).alias(f"k{at}") for at, kind in enumerate(["int", "string"])]
+    expected, found = _both(spark, typed.select("*", *keys), ["k0", "k1"], 10, curve)
+    assert found == expected
+    rows = np.bincount(list(found.values()))
+    assert len(rows) == 10
+    assert rows.max() < 1.3 * ROWS / 10
+
+
+def test_only_rows_without_keys_are_spread(spark):
+    """A key below those of the sample goes where the nulls go, but to the first of their files alone."""
+    keys = {"k": pa.array([None] * 500 + list(range(10, 510)))}
+    mapped = build(keys, {}, "kd", 32, 10, False)
+    forest = build_forest([mapped])
+    rows = spark.range(100).select(F.when(F.col("id") % 2 > 0, F.col("id") % 10).alias("k"), F.col("id").alias("p"))
+    frame = rows.select("k", F.lit(0).alias(SHARD), F.lit(0).alias(ORDINAL), F.col("p").alias(POSITION))
+    placed = place_rows(frame, ["k"], forest, Constants(spark, forest_arrays(forest)), noise=False)
+    files = [{r[FILE_ID] for r in placed.where(where).collect()} for where in ("k is null", "k is not null")]
+    assert files == [set(range(5)), {0}]
+
+
 def test_no_look_up_leaves_generated_code(spark, typed):
     keys = to_arrow(typed.select("int"))
     forest = build_forest([build({"int": keys["int"]}, {}, "kd", 32, 6, False)])
     frame = typed.select("int", F.lit(0).alias(SHARD))
-    placed = place_rows(frame, ["int"], forest, Constants(spark, forest_arrays(forest)))
+    placed = place_rows(frame, ["int"], forest, Constants(spark, forest_arrays(forest)), noise=False)
     plan = placed.select(FILE_ID)._jdf.queryExecution().executedPlan().toString()
     assert "staticinvoke(" in plan.replace("_", "")
     assert "binarySearch" in plan
@@ -143,7 +166,7 @@ def test_a_deep_walk_by_many_columns_is_code_that_hotspot_compiles(spark):
     assert forest.grid is None
     assert forest.depth > 11
     frame = spark.range(1).select(F.lit(0).alias(SHARD), *[F.col("id").alias(c) for c in columns])
-    placed = place_rows(frame, columns, forest, Constants(spark, forest_arrays(forest)))
+    placed = place_rows(frame, columns, forest, Constants(spark, forest_arrays(forest)), noise=False)
     code = spark._jvm.PythonSQLUtils.explainString(placed._jdf.queryExecution(), "codegen")
     assert 1000 < max(map(int, re.findall(r"maxMethodCodeSize:(\d+)", code))) < 8000
 
@@ -158,6 +181,6 @@ def test_range_ids_in_one_long_or_in_several(spark, columns):
     forest = replace(build_forest([mapped]), grid=None)
     assert (columns > forest.ids_per_word) == (columns == 9)
     frame = from_arrow(spark, pa.table(keys)).withColumn(SHARD, F.lit(0))
-    placed = place_rows(frame, names, forest, Constants(spark, forest_arrays(forest)))
+    placed = place_rows(frame, names, forest, Constants(spark, forest_arrays(forest)), noise=False)
     found = to_arrow(placed.select(*names, FILE_ID))
     assert found[FILE_ID].to_pylist() == mapped.locate({n: found[n].combine_chunks() for n in names}).tolist()

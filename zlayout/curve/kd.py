@@ -392,7 +392,7 @@ class Goal:
         weights: The weight of each column, above 0.
         marginals: The distribution of each column in the table.
         large: The number of rows of two files. A key with more rows is spread over files or oversized.
-        noise, depth_within, cuts: As in `build_kd`.
+        noise, depth_within, cuts, spread_nulls: As in `build_kd`.
     """
 
     weights: Sequence[float]
@@ -401,6 +401,7 @@ class Goal:
     large: float
     depth_within: int
     cuts: Cuts = NO_CUTS
+    spread_nulls: bool = True
 
 
 @dataclass(slots=True)
@@ -445,6 +446,8 @@ def build_kd(
     noise: bool,
     depth_within: int = 0,
     cuts: Cuts = NO_CUTS,
+    *,
+    spread_nulls: bool = True,
 ) -> KdTree:
     """The kd tree of a sample, in O(n * columns * log n_files). It does not depend on the order of the rows.
 
@@ -457,10 +460,13 @@ def build_kd(
         depth_within: the number of levels by which each file is split further into leaves, so that rows sorted by leaf
             follow the curve inside the file.
         cuts: the declared cuts, at which parts are split first.
+        spread_nulls: distribute the key whose columns are all null like any key with noise, even without `noise`: no
+            equality and no range matches it.
     """
     n_rows = len(ordinals[0])
     n_files = max(1, min(n_files, n_rows))
-    goal = Goal(weights, [Marginal.of(o) for o in ordinals], noise, 2 * n_rows / n_files, depth_within, cuts)
+    marginals = [Marginal.of(o) for o in ordinals]
+    goal = Goal(weights, marginals, noise, 2 * n_rows / n_files, depth_within, cuts, spread_nulls)
     return grow(sort_parts(ordinals), np.array([n_files], np.int64), goal)[0]
 
 
@@ -487,9 +493,11 @@ def _level(parts: _Parts, splits: _Splits, new_file: Bool, goal: Goal) -> Level:
     rows, split = parts.rows, splits.column >= 0
     is_key = ~parts.in_file & ~split  # one key that cannot be split, or no row
     is_large = is_key & (rows.sizes > goal.large)
-    spread = np.where(is_large & goal.noise, parts.pieces, 1)
     at = np.flatnonzero(new_file | is_key)
     low, high = rows.boxes(at)
+    is_divided = np.full(len(split), goal.noise)
+    is_divided[at] |= goal.spread_nulls & (high < 0).all(axis=1)
+    spread = np.where(is_large & is_divided, parts.pieces, 1)
     column = splits.column[split]
     threshold = rows.at(column, rows.start[:-1][split] + splits.left_rows[split])
     by_cut = splits.cut[split] >= 0
@@ -504,7 +512,7 @@ def _level(parts: _Parts, splits: _Splits, new_file: Bool, goal: Goal) -> Level:
         rows=rows.sizes[at] / spread[at],
         low=low,
         high=high,
-        is_oversized=is_large[at] & (not goal.noise),
+        is_oversized=(is_large & ~is_divided)[at],
     )
 
 

@@ -45,7 +45,8 @@ class FileMap:
        `zlayout.curve.tree`. It is 0 for null.
     2. The range ids lead from the root of `tree` to a leaf. At each node, the row goes left if the column's range id is
        below the threshold. This is the case if the key is null or below boundaries[column][threshold - 1].
-    3. The file is tree.file[leaf]. If tree.spread[leaf] is above 1, pmod(hash of the row, spread) is added.
+    3. The file is tree.file[leaf]. If tree.spread[leaf] is above 1, pmod(hash of the row, spread) is added: with noise
+       for all rows of the leaf, else for rows whose keys are all null.
 
     Rows of one file that are sorted by (leaf, columns) follow the curve inside the file.
 
@@ -75,8 +76,8 @@ class FileMap:
 
         Args:
             keys: by column, one array of length n for each of `columns`.
-            row_hash: int64[n], a hash of each row, by which the rows of a leaf with several files are distributed.
-                None: all of these rows go to the first of the files.
+            row_hash: int64[n], a hash of each row, by which the rows of a leaf with several files are distributed; 0
+                for rows that are not distributed. None: all of these rows go to the first of the files.
         """
         leaf = self.leaves(keys)
         file = self.tree.file[leaf]
@@ -101,6 +102,8 @@ def build(
     noise: bool,
     depth_within: int = 0,
     cuts: Sequence[Compare] = (),
+    *,
+    spread_nulls: bool = True,
 ) -> FileMap:
     """The file map of a sample. It does not depend on the order of the rows.
 
@@ -115,6 +118,7 @@ def build(
         noise: distribute the rows of a key with more rows than two files over several files.
         depth_within: each file has up to 2**depth_within leaves.
         cuts: the declared cuts of curve `workload`, in their order: comparisons of the columns by `<` or `<=`.
+        spread_nulls: as in `build_kd`. Only kd trees can be built without it.
 
     Raises:
         TableError: ZL109 for a column type without an order.
@@ -127,7 +131,7 @@ def build(
         raise ValueError(f"expected one of {', '.join(CURVES)} or {WORKLOAD_CURVE}, found {curve!r}")
     if curve in ("kd", WORKLOAD_CURVE) or len(ranked) == 1 or not len(ordinals[0]):
         # Every curve over one column is the order of this column, for which a kd tree needs the fewest comparisons.
-        tree = build_kd(ordinals, column_weights, n_files, noise, depth_within, at)
+        tree = build_kd(ordinals, column_weights, n_files, noise, depth_within, at, spread_nulls=spread_nulls)
     else:
         line, grid = _grid(curve, ranked, column_weights, range_ids)
         coordinates = [g.coordinates(o) for g, o in zip(grid, ordinals, strict=True)]

@@ -37,7 +37,9 @@ class KdTree:
         right: int32[nodes], the right child, in the same form.
         file: int32[leaves], the file of the leaf, or the first one of several.
         spread: int32[leaves], the number of consecutive files over which the rows of the leaf are distributed by a hash
-            of the row. It is 1 unless noise is on and the leaf is one key with more rows than two files.
+            of the row. It is 1 unless the leaf is one key with more rows than two files, and either noise is on or all
+            columns of this key are null. Without noise, only rows whose keys are all null are distributed; other rows
+            of the leaf, which the sample lacks, go to its first file.
         rows: float64[files], the number of rows of the sample in each file.
         low: int64[files, columns], the lowest ordinal of these rows that is not null; above `high` if there is none.
             int64[0, columns] if the tree is built in two levels.

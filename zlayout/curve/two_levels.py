@@ -97,7 +97,7 @@ def build_boxes(sample: Keys, weights: Mapping[str, float], n_files: int) -> Box
         n_files: the wanted number of files of the table.
     """
     boxes = max(1, round(n_files / FILES_PER_BOX))
-    built = build(sample, weights, "kd", 0, boxes, noise=False)
+    built = build(sample, weights, "kd", 0, boxes, noise=False, spread_nulls=False)
     tree = built.tree
     ranked = [rank(values) for values in sample.values()]
     touched = [_touched(tree, c, Marginal.of(r.ordinals)) for c, r in enumerate(ranked)]
@@ -163,24 +163,24 @@ def join(boxes: Boxes, refined: Sequence[Refined], file_rows: float, noise: bool
     if len(keys):
         wanted = first.tree.rows[keys] / boxes.file_rows
         leaf = ~root[keys]  # a box of one key is one leaf, and one file
-        whole = _with_large_keys(whole, leaf, wanted * file_rows, np.rint(wanted).astype(np.int32) if noise else None)
-        touched += boxes.touched[keys].T @ (np.rint(wanted) if noise else np.ones(len(keys)))
+        is_divided = noise | (first.tree.high[keys] < 0).all(axis=1)
+        spread = np.where(is_divided, np.rint(wanted), 1).astype(np.int32)
+        whole = _with_large_keys(whole, leaf, wanted * file_rows, spread)
+        touched += boxes.touched[keys].T @ spread
     return FileMap(first.columns, tuple(s.distinct for s in shared), whole, tuple(touched.tolist()))
 
 
-def _with_large_keys(tree: KdTree, leaf: Int32, rows: Float64, spread: Int32 | None) -> KdTree:
-    """Distribute leaves that are one file each over `spread` files, or mark these files as oversized if it is None."""
+def _with_large_keys(tree: KdTree, leaf: Int32, rows: Float64, spread: Int32) -> KdTree:
+    """Distribute leaves that are one file each over `spread` files, and mark files that stay one as oversized."""
     file = tree.file[leaf]
     rows_of_file = tree.rows.copy()
     rows_of_file[file] = rows
-    if spread is None:
-        oversized = np.sort(np.concatenate((tree.oversized, file))).astype(np.int32)
-        return replace(tree, rows=rows_of_file, oversized=oversized)
     spread_of_leaf, count = tree.spread.copy(), np.ones(tree.files, np.int64)
     spread_of_leaf[leaf], count[file] = spread, spread
     number = (np.cumsum(count) - count).astype(np.int32)
     rows_of_file = np.repeat(rows_of_file / count, count)
-    return replace(tree, file=number[tree.file], spread=spread_of_leaf, rows=rows_of_file)
+    oversized = number[np.sort(np.concatenate((tree.oversized, file[spread == 1])))]
+    return replace(tree, file=number[tree.file], spread=spread_of_leaf, rows=rows_of_file, oversized=oversized)
 
 
 def _touched(tree: KdTree, column: int, rows: Marginal) -> Float64:

@@ -353,11 +353,12 @@ def _assemble(nodes: Int64, pieces: Pieces, ordinals: Sequence[Int64], n_files: 
     rows = pieces.begin[end] - pieces.begin[first]
     n = int(rows.sum())
     is_large = (end - first == 1) & (rows * n_files > 2 * n)
-    spread = np.where(is_large & noise, np.maximum(1, np.rint(rows * n_files / n)), 1).astype(np.int32)
+    low, high = _boxes(ordinals, pieces.begin[first])
+    is_divided = noise | (high < 0).all(axis=1)
+    spread = np.where(is_large & is_divided, np.maximum(1, np.rint(rows * n_files / n)), 1).astype(np.int32)
     file_of_piece = np.cumsum(spread) - spread
     leaf_start = np.flatnonzero(np.diff(pieces.leaf, prepend=-1))
     piece_of_leaf = np.searchsorted(first, leaf_start, side="right") - 1
-    low, high = _boxes(ordinals, pieces.begin[first])
     return KdTree(
         column=nodes[:, 0].astype(np.int32),
         threshold=nodes[:, 1],
@@ -368,7 +369,7 @@ def _assemble(nodes: Int64, pieces: Pieces, ordinals: Sequence[Int64], n_files: 
         rows=np.repeat(rows / spread, spread),
         low=np.repeat(low, spread, axis=0),
         high=np.repeat(high, spread, axis=0),
-        oversized=np.zeros(0, np.int32) if noise else file_of_piece[is_large].astype(np.int32),
+        oversized=file_of_piece[is_large & ~is_divided].astype(np.int32),
     )
 
 

@@ -275,7 +275,7 @@ def _chunks(drawn: Drawn, source: Source, forest: Forest, chunk_of_box: Int32) -
     frame = with_shard(drawn.frame, source, drawn.constants)
     if source.partition:
         frame = frame.where(~F.col(NOT_SAMPLED))
-    frame = place_rows(frame, drawn.keys, forest, drawn.constants)
+    frame = place_rows(frame, drawn.keys, forest, drawn.constants, noise=False)
     # Spark treats this condition, which is always true, as nondeterministic. Therefore Spark does not push the filter
     # below the projections of the tree walk. There, its expression would be repeated several times for each level.
     always = F.spark_partition_id() >= 0
@@ -390,7 +390,7 @@ def place(source: Source, layout: Layout, groups: Sequence[GroupTarget]) -> Plac
     not_sampled_group = np.arange(len(groups) if source.partition else 0)
     group_of = np.concatenate((file_group, not_sampled_group)).astype(np.int32)
     return Placed(
-        frame=_frame(source, key_names(layout), index, shards, forest, gate, group_of),
+        frame=_frame(source, layout, index, shards, forest, gate, group_of),
         gate=gate,
         group_of=group_of,
         oversized=sum(len(shard.map.tree.oversized) for shard in shards),
@@ -399,7 +399,7 @@ def place(source: Source, layout: Layout, groups: Sequence[GroupTarget]) -> Plac
 
 def _frame(
     source: Source,
-    columns: Sequence[str],
+    layout: Layout,
     index: FileIndex,
     shards: Sequence[Shard],
     forest: Forest,
@@ -407,6 +407,7 @@ def _frame(
     group_of: Int32,
 ) -> DataFrame:
     """Return the source's columns with each row in the Spark partition of its new file, in a deterministic order."""
+    columns = key_names(layout)
     arrays = {**index_arrays(index), **forest_arrays(forest), **shard_arrays([shard.key for shard in shards])}
     group_of_ordinal = np.empty(len(index), np.int32)
     group_of_ordinal[index.ordinal] = index.group
@@ -414,7 +415,7 @@ def _frame(
     constants = Constants(source.frame.sparkSession, arrays | groups)
     frame = with_origin(source.frame.select("*", *source_columns(source)), index, constants)
     frame = with_shard(with_source_order(frame, columns), source, constants)
-    frame = place_rows(frame, columns, forest, constants)
+    frame = place_rows(frame, columns, forest, constants, noise=layout.noise)
     if source.partition:
         # the rows of a shard that is not in the sample must be written too
         additional = F.lit(forest.files) + F.col(GROUP)

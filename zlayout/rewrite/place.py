@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import prod
+from operator import and_
 from typing import Any
 
 import numpy as np
@@ -182,7 +184,9 @@ def forest_arrays(forest: Forest) -> dict[str, pa.Array]:
     return arrays | {name: pa.array(getattr(forest, name))}
 
 
-def place_rows(frame: DataFrame, columns: Sequence[str], forest: Forest, constants: Constants) -> DataFrame:
+def place_rows(
+    frame: DataFrame, columns: Sequence[str], forest: Forest, constants: Constants, *, noise: bool
+) -> DataFrame:
     """Add to each row FILE_ID, the number (int) of its new file, and LEAF, the number (int) of its leaf in the file.
 
     Args:
@@ -190,7 +194,10 @@ def place_rows(frame: DataFrame, columns: Sequence[str], forest: Forest, constan
         columns: The names of the key columns.
         forest: The file maps of all shards. They number the files over all shards.
         constants: Constants that include `forest_arrays(forest)`.
+        noise: Whether all rows of a leaf with several files are distributed over these, or only those whose keys are
+            all null.
     """
+    nulls = [key_column(frame, name).isNull() for name in columns]
     frame = _with_range_ids(frame, columns, constants)
     node = f"{PREFIX}node"
     if forest.grid is not None:
@@ -201,6 +208,8 @@ def place_rows(frame: DataFrame, columns: Sequence[str], forest: Forest, constan
     if forest.spread.max(initial=1) > 1:
         # not rand(), which depends on the number of tasks
         row_hash = F.xxhash64(ORDINAL, POSITION)
+        if not noise:
+            row_hash = F.when(reduce(and_, nulls), row_hash).otherwise(F.lit(0))
         file = (file + F.pmod(row_hash, constants.at("spread", F.col(node)))).cast("int")
     return frame.withColumns({FILE_ID: file, LEAF: constants.at("leaf", F.col(node))})
 

@@ -114,6 +114,26 @@ def test_with_noise_a_heavy_key_is_spread_over_the_files_it_deserves() -> None:
     assert len(tree.oversized) == 0
 
 
+@pytest.mark.parametrize("columns", [1, 2])
+def test_rows_whose_keys_are_all_null_are_spread_without_noise(columns: int) -> None:
+    ordinals = [np.concatenate((np.full(500, -1), np.arange(500)))] * columns
+    tree = build_kd(ordinals, [1.0] * columns, 10, noise=False)
+    assert tree.spread.tolist() == [5, 1, 1, 1, 1, 1]
+    assert tree.rows.tolist() == [100] * 10
+    assert (tree.low[:5].tolist(), tree.high[:5].tolist()) == ([[0] * columns] * 5, [[-1] * columns] * 5)
+    assert len(tree.oversized) == 0
+    whole = build_kd(ordinals, [1.0] * columns, 10, noise=False, spread_nulls=False)
+    assert [whole.rows[f] for f in whole.oversized] == [500]
+
+
+def test_one_null_among_the_keys_is_not_spread() -> None:
+    """An equality on the other key matches these rows."""
+    ordinals = [np.concatenate((np.full(500, -1), np.arange(500))), np.concatenate((np.full(500, 3), np.arange(500)))]
+    tree = build_kd(ordinals, [1.0, 1.0], 10, noise=False)
+    assert [tree.rows[f] for f in tree.oversized] == [500]
+    assert tree.spread.max() == 1
+
+
 def test_a_key_of_less_than_two_files_stays_whole_even_with_noise() -> None:
     ordinals = [np.array([0] * 190 + [1] * 10)]
     tree = build_kd(ordinals, [1.0], 2, noise=True)

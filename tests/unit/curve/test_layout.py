@@ -179,6 +179,18 @@ def test_a_heavy_key(curve: str) -> None:
     assert max(used) - min(used) == 5
 
 
+@pytest.mark.parametrize("curve", CURVES)
+def test_rows_whose_keys_are_all_null_are_divided_evenly(curve: str) -> None:
+    a = pa.array([None] * 600 + list(range(400)))
+    sample = {"a": a, "b": a}
+    layout = build(sample, {}, curve, 1000, 10, noise=False)
+    assert len(layout.tree.oversized) == 0
+    file = layout.locate(sample, np.arange(1000, dtype=np.int64))
+    assert np.bincount(file).tolist() == [100] * 10
+    assert np.bincount(file[:600]).tolist() == [100] * 6
+    assert layout.predict_touched() == {"a": 1.0, "b": 1.0}
+
+
 @pytest.mark.parametrize(
     ("rows", "others", "files", "spread"), [(200, 800, 10, 1), (201, 799, 10, 2), (200, 0, 2, 1), (200, 0, 3, 3)]
 )

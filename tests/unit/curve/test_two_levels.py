@@ -153,6 +153,28 @@ def test_a_column_of_nulls_is_not_touched() -> None:
     assert built.tree.low.shape == built.tree.high.shape == (0, 2)
 
 
+def test_rows_whose_keys_are_all_null_are_divided_evenly() -> None:
+    """Half of the rows are more than one box, so that the second sample does not have them."""
+    known, files = table(30_000), 300
+    keys = {n: pa.concat_arrays([v, pa.nulls(30_000, v.type)]) for n, v in known.items()}
+    built = two_level_map(keys, files, 100)
+    rows = np.bincount(built.locate(keys, np.arange(60_000)), minlength=built.files)
+    assert built.files == pytest.approx(files, rel=0.05)
+    assert rows.std() / rows.mean() < 0.15
+    assert not len(built.tree.oversized)
+    assert built.tree.rows.sum() == pytest.approx(files * 100, rel=0.05)
+
+
+def test_a_large_key_among_rows_without_keys_stays_one_file() -> None:
+    known, files = table(40_000, "heavy"), 300
+    keys = {n: pa.concat_arrays([v, pa.nulls(20_000, v.type)]) for n, v in known.items()}
+    built = two_level_map(keys, files, 100)
+    rows = np.bincount(built.locate(keys, np.arange(60_000)), minlength=built.files)
+    assert built.tree.oversized.tolist() == [int(rows.argmax())]
+    assert rows.max() > 18_000
+    assert np.sort(rows)[-2] < 400
+
+
 def test_a_box_without_rows_of_the_second_sample_is_one_file() -> None:
     keys = table(5000)
     boxes: Boxes = build_boxes(keys, WEIGHTS, 4 * two_levels.FILES_PER_BOX)
