@@ -83,7 +83,7 @@ def test_a_new_partitioning_by_nested_and_quoted_columns_is_written(table: Icebe
     table.append(rows)
     before = sorted(map(str, table.spark.table(str(table)).collect()))
     state = table.observe()
-    wanted = (PartitionField("p.q"), PartitionField("s.t", "day"), PartitionField("u", "bucket[4]"))
+    wanted = (PartitionField("`p.q`"), PartitionField("s.t", "day"), PartitionField("u", "bucket[4]"))
     table.run(state, partition_by=wanted)
     after = table.observe()
     assert after.partition_fields == wanted

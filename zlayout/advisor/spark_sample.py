@@ -54,7 +54,7 @@ def draw_sample(
         known = int(state.files.live_rows.sum())
         share = min(1.0, MARGIN * rows / max(known, 1))
         wanted = {name: f"key{i}" for i, name in enumerate(columns)}
-        picked = [key_column(source.frame, name).alias(alias) for name, alias in wanted.items()]
+        picked = [key_column(name).alias(alias) for name, alias in wanted.items()]
         drawn = source.frame.select(*picked, source.file.alias(FILE), source.draw.alias(DRAW))
         data = to_arrow(drawn.where(F.col(DRAW) < share))
         paths = source.paths()

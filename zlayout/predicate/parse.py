@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from zlayout.errors import Diagnostic, Location, SpecError
 from zlayout.message_text import quote_value
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate, RejectedError, literal
-from zlayout.sql_text import quote_path
+from zlayout.sql_text import path_of, quote_path
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -67,7 +67,7 @@ def to_sql(predicate: Predicate) -> str:
 
 def quote_column(name: str) -> str:
     """Return a dotted column name with each part in backticks."""
-    return quote_path(name.split("."))
+    return quote_path(path_of(name))
 
 
 def _parse(text: str) -> exp.Expr:

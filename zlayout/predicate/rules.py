@@ -51,6 +51,7 @@ from zlayout.predicate.sql_tree import (
     operands,
     root,
 )
+from zlayout.sql_text import dotted
 
 # The lenient rules of workloads: a condition that cannot be used is left out, with the reason.
 
@@ -295,9 +296,9 @@ class _WhereRules:
         for part in parts:
             if type(part) is not exp.Identifier:
                 raise self.rejection(part)
-            if not part.name or "." in part.name or not part.name.isprintable():
+            if not part.name or not part.name.isprintable():
                 raise _not_allowed(f"the column name {quote_value(part.name)}", "write a nested column as a.b")
-        return ".".join(part.name for part in parts)
+        return dotted(part.name for part in parts)
 
     def value(self, node: exp.Expr) -> Value:
         node = node.unnest()

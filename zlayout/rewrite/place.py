@@ -197,7 +197,7 @@ def place_rows(
         noise: Whether all rows of a leaf with several files are distributed over these, or only those whose keys are
             all null.
     """
-    nulls = [key_column(frame, name).isNull() for name in columns]
+    nulls = [key_column(name).isNull() for name in columns]
     frame = _with_range_ids(frame, columns, constants)
     node = f"{PREFIX}node"
     if forest.grid is not None:
@@ -236,7 +236,7 @@ def with_shard(frame: DataFrame, source: Source, constants: Constants) -> DataFr
 
 
 def _with_range_ids(frame: DataFrame, columns: Sequence[str], constants: Constants) -> DataFrame:
-    keys = [constants.ordered_key(key_column(frame, name), key_type(frame, name)) for name in columns]
+    keys = [constants.ordered_key(key_column(name), key_type(frame, name)) for name in columns]
     results = [F.coalesce(constants.search(f"boundaries{c}", key), F.lit(-1)) for c, key in enumerate(keys)]
     frame = frame.withColumns({f"{PREFIX}found{c}": constants.not_null(found) for c, found in enumerate(results)})
     range_ids = [_range_id(F.col(f"{PREFIX}found{c}")) for c in range(len(columns))]

@@ -35,7 +35,7 @@ from zlayout.spark.jvm import (
     wraparound,
 )
 from zlayout.spec.model import Layout
-from zlayout.sql_text import quote_path
+from zlayout.sql_text import path_of, quote_path
 from zlayout.table.state import PREFIX
 
 # Arrays of the driver in Spark expressions: look-ups and binary searches without a join or a UDF.
@@ -319,28 +319,13 @@ def shard_key(source: Source) -> Column:
     return F.xxhash64(GROUP, *names, *[F.col(name).isNull() for name in names])
 
 
-def key_column(frame: DataFrame, name: str) -> Column:
-    """Return a key column by its dotted name.
-
-    The name of a field may contain dots and backticks itself. If there is no such field, a name with backticks is a
-    reference in Spark's own notation. Delta columns whose names contain a dot have such names.
-    """
-    path = _path_of(frame.schema, name)
-    return F.col(name) if path is None else F.col(quote_path(path))
-
-
-def _path_of(struct: T.StructType, name: str) -> tuple[str, ...] | None:
-    """The field of a struct has precedence over a field whose own name contains the dot."""
-    for field in struct.fields:
-        if isinstance(field.dataType, T.StructType) and name.startswith(f"{field.name}."):
-            inner = _path_of(field.dataType, name[len(field.name) + 1 :])
-            if inner is not None:
-                return (field.name, *inner)
-    return (name,) if name in struct.names else None
+def key_column(name: str) -> Column:
+    """Return a key column by its name in the table state."""
+    return F.col(quote_path(path_of(name)))
 
 
 def key_type(frame: DataFrame, name: str) -> T.DataType:
-    return frame.select(key_column(frame, name)).schema.fields[0].dataType
+    return frame.select(key_column(name)).schema.fields[0].dataType
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,7 +389,7 @@ def draw(
     constants = Constants(source.frame.sparkSession, {**index_arrays(index), "share": thresholds, **(arrays or {})})
     names = tuple(name if name == SOURCE_ORDER else f"{PREFIX}key{i}" for i, name in enumerate(columns))
     in_source = [(c, name) for c, name in zip(columns, names, strict=True) if c != SOURCE_ORDER]
-    keys = [key_column(source.frame, column).alias(name) for column, name in in_source]
+    keys = [key_column(column).alias(name) for column, name in in_source]
     frame = with_origin(source.frame.select(*keys, *source_columns(source)), index, constants)
     frame = with_source_order(frame, names)
     low_bits = F.xxhash64(ORDINAL, POSITION).bitwiseAND((1 << HASH_BITS) - 1)

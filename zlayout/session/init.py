@@ -19,6 +19,7 @@ from zlayout.spec.layouts import parse_table
 from zlayout.spec.load import load_project
 from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.spec.yaml import dump
+from zlayout.sql_text import column_name
 from zlayout.table.state import TableState
 
 # The columns that an option names, and whether they can be z-order columns of a table.
@@ -29,7 +30,7 @@ LOCATION = Location("--columns")
 
 def split_columns(text: str) -> tuple[str, ...]:
     """Split a comma-separated list of column names; empty names are ignored."""
-    return tuple(name for part in text.split(",") if (name := part.strip()))
+    return tuple(column_name(name) for part in text.split(",") if (name := part.strip()))
 
 
 def parse_columns(text: str) -> tuple[ZorderColumn, ...]:
@@ -45,7 +46,7 @@ def parse_columns(text: str) -> tuple[ZorderColumn, ...]:
             raise SpecError.of(
                 "ZL074", f"expected column names, found {text!r}", hint="use for example a,b=2", location=LOCATION
             )
-        columns.append(ZorderColumn(name, _weight(weight, part) if sign else 1.0))
+        columns.append(ZorderColumn(column_name(name), _weight(weight, part) if sign else 1.0))
     names = [c.name for c in columns]
     if duplicate := next((n for n in names if names.count(n) > 1), None):
         raise SpecError.of("ZL016", f"duplicate column {duplicate!r}", hint="keep the first", location=LOCATION)

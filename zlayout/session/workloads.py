@@ -33,6 +33,7 @@ from zlayout.session.concurrent_reads import Reading, no_answer, read_tables
 from zlayout.session.proposing import proposed, unreadable
 from zlayout.session.sampling import SEED
 from zlayout.spec.model import LayoutSpec, Project, TableName
+from zlayout.sql_text import path_of
 from zlayout.table.key_sample import KeySample
 from zlayout.table.state import TableState
 from zlayout.workload import Query, Workload, read_workload
@@ -151,7 +152,7 @@ def present_cost(spec: LayoutSpec, state: TableState, backend: Backend) -> Query
 def column_names(state: TableState) -> list[str]:
     """Return the names of the columns, and of the columns that contain nested columns."""
     names = [c.name for c in state.columns] + [f.source for f in state.partition_fields]
-    return list(dict.fromkeys(part for name in names for part in (name, name.partition(".")[0])))
+    return list(dict.fromkeys(part for name in names for part in (name, path_of(name)[0])))
 
 
 @dataclass(frozen=True, slots=True)

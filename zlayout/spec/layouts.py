@@ -34,6 +34,7 @@ from zlayout.spec.model import (
     parse_cut,
 )
 from zlayout.spec.yaml import Document
+from zlayout.sql_text import column_name, parse_path
 from zlayout.table.partition import PartitionField
 
 # The built-in defaults of layout specs, and the merge of defaults with a layout spec.
@@ -73,8 +74,8 @@ def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
 # Table names and partition keys.
 
 
-_PART = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")
-_CALL = re.compile(r"\s*(\w+)\s*\(\s*(?:([^,()]*?)\s*,\s*)?([^,()]+?)\s*\)\s*")
+_SOURCE = r"(?:`(?:[^`]|``)+`|[^`,()])+?"
+_CALL = re.compile(rf"\s*(\w+)\s*\(\s*(?:([^,()]*?)\s*,\s*)?({_SOURCE})\s*\)\s*")
 _PLAIN_TRANSFORMS = ("identity", "year", "month", "day", "hour")
 _NUMBERED_TRANSFORMS = ("bucket", "truncate")
 
@@ -85,7 +86,7 @@ def parse_table(text: str, location: Location) -> TableName:
     Raises:
         SpecError: ZL020 for any other text.
     """
-    parts = _parts(text)
+    parts = parse_path(text)
     if parts is None:
         message = f"expected a table name such as lake.sales.orders, found {quote_value(text)}"
         hint = "put a part with a dot in backticks, and double a backtick inside it"
@@ -104,20 +105,6 @@ def _is_valid(part: str) -> bool:
     return part.isprintable() and part not in (".", "..") and not set("/\\") & set(part) and part == part.strip()
 
 
-def _parts(text: str) -> list[str] | None:
-    parts: list[str] = []
-    position = 0
-    while found := _PART.match(text, position):
-        parts.append(found[1].replace("``", "`") if found[1] else found[2])
-        position = found.end()
-        if position == len(text):
-            return parts
-        if text[position] != ".":
-            return None
-        position += 1
-    return None
-
-
 def parse_partition_key(text: str, location: Location) -> PartitionField:
     """Parse a partition key such as `region`, `month(ts)` or `bucket(16, id)`.
 
@@ -126,27 +113,22 @@ def parse_partition_key(text: str, location: Location) -> PartitionField:
     """
     call = _CALL.fullmatch(text) if text.isprintable() else None
     hint = ""
-    if text.isprintable() and text.strip() and not set("(),") & set(text):
-        return PartitionField(_column(text.strip()))
+    if text.isprintable() and re.fullmatch(_SOURCE, text.strip()):
+        return PartitionField(column_name(text.strip()))
     if call is not None and call[3].strip():
         name, argument, source = call.groups()
         if name in _PLAIN_TRANSFORMS:
             if argument is None:
-                return PartitionField(_column(source), name)
+                return PartitionField(column_name(source), name)
             hint = f"write {name}(column)"
         elif name in _NUMBERED_TRANSFORMS:
             if argument is not None and re.fullmatch(r"[1-9][0-9]{0,8}", argument):
-                return PartitionField(_column(source), f"{name}[{argument}]")
+                return PartitionField(column_name(source), f"{name}[{argument}]")
             hint = f"write {name}(16, column)"
         else:
             hint = suggestion(name, (*_PLAIN_TRANSFORMS, *_NUMBERED_TRANSFORMS))
     expected = "expected a column, identity, year, month, day or hour of one, bucket(n, c) or truncate(n, c)"
     raise SpecError.of("ZL023", f"{expected}, found {quote_value(text)}", hint=hint, location=location)
-
-
-def _column(text: str) -> str:
-    backticked = re.fullmatch(r"`((?:[^`]|``)+)`", text)
-    return backticked[1].replace("``", "`") if backticked else text
 
 
 # The layout spec of a document.
@@ -252,10 +234,8 @@ def factor(value: str | float) -> float:
 
 def _layout(data: Mapping[str, Any], locations: Mapping[str, Location]) -> Layout:
     zorder, files = data["zorder"], data["files"]
-    columns = tuple(
-        ZorderColumn(c) if isinstance(c, str) else ZorderColumn(c["name"], float(c.get("weight", 1)))
-        for c in zorder.get("columns", ())
-    )
+    declared = ({"name": c} if isinstance(c, str) else c for c in zorder.get("columns", ()))
+    columns = tuple(ZorderColumn(column_name(c["name"]), float(c.get("weight", 1))) for c in declared)
     curve = zorder.get("curve") or DEFAULT_CURVE[data["engine"]]
     return Layout(
         columns=columns,
@@ -443,7 +423,7 @@ def _end(node: yaml.Node) -> int:
 
 
 def _name(item: yaml.Node) -> str:
-    return str(_values(item)["name"].value if isinstance(item, yaml.MappingNode) else item.value)
+    return column_name(_values(item)["name"].value if isinstance(item, yaml.MappingNode) else item.value)
 
 
 def _edited_column(column: ZorderColumn) -> str:

@@ -12,6 +12,7 @@ from zlayout.message_text import quote_value
 from zlayout.spec.layouts import parse_table, size_in_bytes
 from zlayout.spec.model import Conditions, LayoutRule, LayoutSpec, TableName
 from zlayout.spec.yaml import Document
+from zlayout.sql_text import column_name
 
 if TYPE_CHECKING:
     from zlayout.table.state import TableState
@@ -124,4 +125,6 @@ def _pattern_problems(pattern: TableName, location: Location, catalog: str) -> l
 
 def _conditions(data: dict[str, Any]) -> Conditions:
     sizes = {key: size_in_bytes(data[key]) for key in ("min_size", "max_size") if key in data}
-    return Conditions(partitioned=data.get("partitioned"), columns=tuple(data.get("columns", ())), **sizes)
+    return Conditions(
+        partitioned=data.get("partitioned"), columns=tuple(map(column_name, data.get("columns", ()))), **sizes
+    )

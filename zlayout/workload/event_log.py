@@ -25,6 +25,7 @@ from urllib.parse import unquote
 from zlayout.errors import Location, SpecError
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Operator, Or, Predicate, conjunction, starts_with
 from zlayout.reading import LimitedStream, TooLargeError, open_file
+from zlayout.sql_text import column_name
 from zlayout.table.external import MAX_MILLISECONDS
 from zlayout.workload.model import MAX_TEXT, Query, Scan, UnreadableError, Unused
 
@@ -172,7 +173,7 @@ def _pushed(text: str, depth: int) -> Predicate:
 
 def _leaf(name: str, inner: str) -> Predicate:
     column = _COLUMN.match(inner)
-    at = "" if column is None else column[1].replace("``", "`") if column[1] else column[2]
+    at = "" if column is None else column_name(column[0])
     rest = inner[column.end() :] if column else ""
     if at and not rest and name in ("IsNull", "IsNotNull"):
         return IsNull(at) if name == "IsNull" else Not(IsNull(at))

@@ -17,6 +17,7 @@ from zlayout.predicate.model import Not, Or, Predicate, Reason, columns, conjunc
 from zlayout.predicate.parse import to_sql
 from zlayout.predicate.rules import NEGATABLE, Converted, UnusableError, condition
 from zlayout.predicate.sql_tree import column_parts, is_column, operands
+from zlayout.sql_text import dotted, path_of
 from zlayout.workload.model import MAX_TEXT, Inverted, Query, Scan, UnreadableError, Unused
 
 # The sources of a SELECT (tables, derived tables, CTEs), and the source that a column belongs to.
@@ -133,13 +134,13 @@ def owner(parts: Sequence[str], sources: Sequence[Source]) -> tuple[Source, str]
     for source in sources:
         for alias in source.aliases:
             if len(lower) > len(alias) and lower[: len(alias)] == alias:
-                return source, ".".join(parts[len(alias) :])
+                return source, dotted(parts[len(alias) :])
     if isinstance(sources, Sources) and lower[0] in sources.merged:
         meant = sources.merged[lower[0]]
-        return None if meant is None else (meant, ".".join(parts))
+        return None if meant is None else (meant, dotted(parts))
     certain = [s for s in sources if s.columns is not None and lower[0] in s.columns]
     possible = certain or [s for s in sources if s.columns is None]
-    return (possible[0], ".".join(parts)) if len(possible) == 1 else None
+    return (possible[0], dotted(parts)) if len(possible) == 1 else None
 
 
 def dotted_name(node: exp.Expr) -> list[str]:
@@ -347,7 +348,9 @@ def using_keys(
     """
     for column in join.args["using"]:
         if found := owner([column.name], left):
-            yield JoinKey(f"USING ({column.name})", (found, (right, column.name)), frozenset(limited), optional)
+            yield JoinKey(
+                f"USING ({column.name})", (found, (right, dotted([column.name]))), frozenset(limited), optional
+            )
 
 
 def limited_sources(left: list[Source], right: Source, side: str, kind: str) -> list[Source]:
@@ -534,7 +537,7 @@ class Reader:
             owners = {}
             reason = Reason.COMPUTED
             for name in columns(predicate):
-                first, *rest = name.split(".")
+                first, *rest = path_of(name)
                 at = inner.get(first.lower())
                 if at is None and any(map(is_star, node.selects)) and len(sources) == 1:
                     owners[name] = (sources[0], name)

@@ -15,11 +15,11 @@ from zlayout.errors import TableError
 from zlayout.formats.delta.read.features import native_diagnostics
 from zlayout.formats.delta.read.history import run_commits, version_with_marker
 from zlayout.formats.delta.read.log import log_segment
-from zlayout.formats.delta.read.schema import dotted, parse_names, path_of, stats_columns_without
+from zlayout.formats.delta.read.schema import parse_names, stats_columns_without
 from zlayout.formats.delta.write.optimize import literal, optimize_conf, partitions_predicate
 from zlayout.formats.delta.write.source_files import file_uris
 from zlayout.spec.model import ZorderColumn
-from zlayout.sql_text import string_literal
+from zlayout.sql_text import column_name, dotted, path_of, string_literal
 from zlayout.table.state import Partition, PartitionField, TableState
 
 
@@ -49,6 +49,22 @@ def test_new_partition_columns_have_no_statistics(listed: str, left: str) -> Non
 def test_a_name_leads_to_its_column(path: tuple[str, ...]) -> None:
     """A header of a CSV file often has spaces at its ends, which are a part of the name."""
     assert path_of(dotted(path)) == path
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("a.b", "a.b"),
+        ("`a`.b", "a.b"),
+        ("`a.b`", "`a.b`"),
+        ("a,b", "`a,b`"),
+        ("a`b", "`a``b`"),
+        ("s.`x``.y`", "s.`x``.y`"),
+    ],
+)
+def test_a_column_has_one_name_however_a_user_quotes_it(written: str, name: str) -> None:
+    assert column_name(written) == name
+    assert column_name(name) == name
 
 
 @pytest.mark.parametrize(

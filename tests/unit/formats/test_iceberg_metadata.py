@@ -43,16 +43,16 @@ def config(properties: dict[str, str], *sorted_by: SortField) -> MetricsConfig:
     ],
 )
 def test_mode_of_a_column(properties: dict[str, str], expected: MetricsMode) -> None:
-    assert config(properties).mode("a", 1) == expected
+    assert config(properties).mode(1) == expected
 
 
 def test_only_the_first_columns_have_metrics_and_nested_ones_come_last() -> None:
     two = config({P + "max-inferred-column-defaults": "2"})
-    assert [two.mode(n, i).bounds for n, i in (("a", 1), ("b", 3), ("s.x", 4))] == [True, True, False]
-    assert config({P + "max-inferred-column-defaults": "²"}).mode("s.x", 4).bounds
+    assert [two.mode(field).bounds for field in (1, 3, 4)] == [True, True, False]
+    assert config({P + "max-inferred-column-defaults": "²"}).mode(4).bounds
     declared = config({P + "max-inferred-column-defaults": "0", P + "default": "truncate(16)"})
-    assert declared.mode("s.x", 4) == BOUNDS
-    assert two.enable("s.x") == ((P + "column.s.x", "truncate(16)"),)
+    assert declared.mode(4) == BOUNDS
+    assert two.enable(4) == ((P + "column.s.x", "truncate(16)"),)
 
 
 @pytest.mark.parametrize(
@@ -67,11 +67,11 @@ def test_only_the_first_columns_have_metrics_and_nested_ones_come_last() -> None
     ],
 )
 def test_longer_bounds_never_shorten(properties: dict[str, str], value: str | None) -> None:
-    assert config(properties).lengthen("b", 3) == (((P + "column.b", value),) if value else ())
+    assert config(properties).lengthen(3) == (((P + "column.b", value),) if value else ())
 
 
 def test_text_bounds_are_long_from_the_start() -> None:
-    assert config({P + "default": "none"}).enable("b", long=True) == ((P + "column.b", "truncate(256)"),)
+    assert config({P + "default": "none"}).enable(3, long=True) == ((P + "column.b", "truncate(256)"),)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_columns_of_the_sort_order_have_bounds_if_their_transform_preserves_the_
     transform: str, expected: MetricsMode
 ) -> None:
     """As `SortOrderUtil.orderPreservingSortedColumns` of Iceberg 1.12 selects them for `MetricsConfig`."""
-    assert config({P + "default": "none"}, SortField(3, parse_transform(transform))).mode("b", 3) == expected
+    assert config({P + "default": "none"}, SortField(3, parse_transform(transform))).mode(3) == expected
 
 
 def test_cut_lengths() -> None:

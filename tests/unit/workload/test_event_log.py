@@ -63,7 +63,7 @@ PUSHED: list[tuple[str, Predicate]] = [
     ("EqualTo(a,x, y)", Compare("a", "=", "x, y")),
     ("EqualTo(a,x (y))", Compare("a", "=", "x (y)")),
     ("EqualTo(s.a,1)", Compare("s.a", "=", "1")),
-    ("EqualTo(`a.b`,1)", Compare("a.b", "=", "1")),
+    ("EqualTo(`a.b`,1)", Compare("`a.b`", "=", "1")),
     ("EqualNullSafe(a,null)", IsNull("a")),
     ("EqualNullSafe(a,5)", And((Compare("a", "=", "5"), Not(IsNull("a"))))),
     ("In(a, [MAIL,SHIP])", In("a", ("MAIL", "SHIP"))),

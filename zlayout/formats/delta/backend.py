@@ -26,7 +26,7 @@ from zlayout.formats.base import (
     Stage,
 )
 from zlayout.formats.delta.names import Names, at_location
-from zlayout.formats.delta.read.features import partition_refusals, require_own_commits
+from zlayout.formats.delta.read.features import native_refusals, partition_refusals, require_own_commits
 from zlayout.formats.delta.read.history import last_run
 from zlayout.formats.delta.read.log import LogFiles, delta_location, table_files
 from zlayout.formats.delta.read.observe import observe_delta
@@ -134,8 +134,8 @@ class DeltaBackend:
         return sample_delta(state, chosen, columns, max_bytes, seed, self._options(table, state.location))
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
-        """See `zlayout.formats.base.Backend`. ZL223 if OPTIMIZE cannot order by the declared curve."""
-        return (*unclustered_hilbert(layout, state), *self.unsupported_settings(layout, state))
+        """See `zlayout.formats.base.Backend`. ZL223 if OPTIMIZE cannot do as the layout declares."""
+        return (*unclustered_hilbert(layout, state), *native_refusals(state), *self.unsupported_settings(layout, state))
 
     def unsupported_settings(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
         from zlayout.formats.delta.read.features import native_diagnostics
@@ -169,11 +169,12 @@ class DeltaBackend:
         return state
 
     def refuse_native(self, work: PlannedTable, state: TableState, *, declared: bool) -> None:
-        """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL211, ZL216."""
+        """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL211, ZL216, ZL223."""
         from zlayout.formats.delta.write.optimize import refuse_partial
 
         if not declared:
-            require_allowed(state, clustering_refusals(replace(work.layout, engine="native"), state))
+            refusals = clustering_refusals(replace(work.layout, engine="native"), state)
+            require_allowed(state, (*refusals, *native_refusals(state)))
             refuse_partial(work, self._observe_at(state.location, work.table, (), work.version))
 
     def carry_out(self, work: PlannedTable, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:

@@ -25,7 +25,7 @@ from zlayout.formats.base import (
 from zlayout.formats.iceberg.read.catalog import list_tables, list_warehouse, load_table
 from zlayout.formats.iceberg.read.history import last_run
 from zlayout.formats.iceberg.read.observe import NO_SNAPSHOT, observe
-from zlayout.formats.iceberg.read.schema import leaf_fields, mapped_names
+from zlayout.formats.iceberg.read.schema import iceberg_name, leaf_fields, mapped_names
 from zlayout.formats.iceberg.read.support import (
     EMPTY_MAIN,
     empty_main,
@@ -153,7 +153,8 @@ class IcebergBackend:
             return values.get(column, leaves[column].initial_default)
 
         ids = {leaf: field.field_id for leaf, field in leaves.items()}
-        source = KeyFiles(open_file, by_field_id(ids, mapped_names(loaded) or ids), constant, state.required)
+        mapped = mapped_names(loaded) or {iceberg_name(leaf): field_id for leaf, field_id in ids.items()}
+        source = KeyFiles(open_file, by_field_id(ids, mapped), constant, state.required)
         wanted = [column for column in state.columns if column.name in columns]
         return sample_row_groups(source, files, chosen, wanted, max_bytes, seed)
 

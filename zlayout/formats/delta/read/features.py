@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from zlayout.errors import Diagnostic, Refused
 from zlayout.message_text import plural
 from zlayout.spec.model import CLUSTERING_CURVE, Layout
+from zlayout.sql_text import path_of
 from zlayout.table.state import FileTable, PartitionField, TableState
 
 # Table features whose rules Delta's transaction follows by itself when it replaces files by others with the same rows.
@@ -203,6 +204,15 @@ _USE_ZLAYOUT = "use engine: zlayout"
 def native_diagnostics(layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
     """Return ZL401 for each layout setting that OPTIMIZE does not support."""
     return tuple(Diagnostic("ZL401", message, "note", hint) for message, hint in _unsupported(layout, state))
+
+
+def native_refusals(state: TableState) -> tuple[Diagnostic, ...]:
+    """Return ZL223 if OPTIMIZE cannot select the partitions of the table."""
+    dotted = [field.source for field in state.partition_fields if "." in path_of(field.source)[0]]
+    if not dotted:
+        return ()
+    message = f"Delta's OPTIMIZE ignores conditions on the partition column {dotted[0]}, whose name contains a dot"
+    return (Diagnostic("ZL223", message, "refused", "use engine zlayout"),)
 
 
 def _unsupported(layout: Layout, state: TableState) -> Iterator[tuple[str, str]]:

@@ -38,7 +38,6 @@ from zlayout.formats.delta.read.schema import (
     STRING_PREFIX_DEFAULT,
     Leaf,
     columns_of,
-    dotted,
     leaves,
     parse_names,
     schema_digest,
@@ -60,6 +59,7 @@ from zlayout.predicate.parse import parse_where
 from zlayout.predicate.prune import may_match
 from zlayout.spec.model import CLUSTERED_BY, TableName
 from zlayout.spec.renames import present_records
+from zlayout.sql_text import dotted, path_of
 from zlayout.table.external import MAX_CLOCK_SKEW, ExternalRewrite, Ordering, maintained_by
 from zlayout.table.order import distinct_rows
 from zlayout.table.outside import Outside, counted, files_text, find_outside, is_below, is_plain
@@ -503,7 +503,7 @@ def observe_delta(
     features = owned_by | table_features(
         protocol.min_writer_version, protocol.reader_features, protocol.writer_features
     )
-    fields = tuple(PartitionField(name) for name in metadata.partition_columns)
+    fields = tuple(PartitionField(dotted([name])) for name in metadata.partition_columns)
     wanted = [leaf for leaf in all_leaves if leaf.name in columns]
     try:
         clustering = clustering_columns(log, at, features, all_leaves)
@@ -648,7 +648,7 @@ def _files(
     sizes = adds["size_bytes"].to_numpy()
     rows, notes = complete_row_counts(storage, path, adds["num_records"], sizes, outside)
     partition, partitions = _partitions(adds, fields)
-    partitioning = {leaf.name for leaf in wanted if leaf.path[0] in {f.source for f in fields}}
+    partitioning = {leaf.name for leaf in wanted} & {f.source for f in fields}
     return FileTable(
         path=path,
         version_key=annotations["version_key"].combine_chunks(),
@@ -671,7 +671,7 @@ def _partitions(adds: pa.Table, fields: tuple[PartitionField, ...]) -> tuple[Int
     if not fields or not count:
         return np.zeros(count, np.int32), (Partition(0, fields, ()),) if count else ()
     column = adds["partition"].combine_chunks()
-    encoded = [codes_of(pa.chunked_array([pc.struct_field(column, [field.source])])) for field in fields]
+    encoded = [codes_of(pa.chunked_array([pc.struct_field(column, [*path_of(field.source)])])) for field in fields]
     distinct, which = distinct_rows([codes for codes, _ in encoded])
     dictionaries = [python_values(dictionary) for _, dictionary in encoded]
     partitions = tuple(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from zlayout.sql_text import quote_identifier, quote_path
+from zlayout.sql_text import dotted, quote_path
 from zlayout.table.state import LONG_BOUND, Column
 
 STATS_COLUMNS = "delta.dataSkippingStatsColumns"
@@ -37,7 +37,6 @@ _ORDERED = {
     "binary": pa.binary(),
 }
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
-_SPECIAL = frozenset(".,`")
 _NAME_PART = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^`.,]+?))\s*(\.|,|$)")
 
 
@@ -68,16 +67,6 @@ class Leaf:
     def skippable(self) -> bool:
         """Whether Delta can collect bounds for the type: SkippingEligibleDataType in the Delta source."""
         return self.orderable and self.type not in (pa.bool_(), pa.binary())
-
-
-def dotted(path: Sequence[str]) -> str:
-    """Join name parts with dots, as Spark does. A part that contains a dot, comma or backtick is put in backticks."""
-    return ".".join(quote_identifier(part) if _SPECIAL & set(part) else part for part in path)
-
-
-def path_of(name: str) -> tuple[str, ...]:
-    """Return the path of the column that has this name in the table state: the inverse of `dotted`."""
-    return parse_names(name)[0] if "`" in name else tuple(name.split("."))
 
 
 def parse_names(text: str) -> list[tuple[str, ...]]:

@@ -21,7 +21,6 @@ from pyspark.sql import functions as F
 from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Commit, Group, GroupFailed, Notify, PlannedTable, Progress, Stage
 from zlayout.formats.delta.read.history import RunCommit
-from zlayout.formats.delta.read.schema import dotted, path_of
 from zlayout.formats.delta.read.tags import GROUP, LAYOUT, LAYOUT_ID
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.outcome import USER_METADATA, Log, spark_errors, user_metadata
@@ -30,7 +29,7 @@ from zlayout.planner.clustering import LARGE_CUBE, NEW_CUBE, is_full
 from zlayout.planner.partitions import SMALL_BELOW
 from zlayout.spark.arrow import from_arrow
 from zlayout.spec.model import Layout
-from zlayout.sql_text import quote_identifier, quote_path, string_literal
+from zlayout.sql_text import path_of, quote_identifier, quote_path, string_literal
 from zlayout.table.partition import FarTime
 from zlayout.table.state import FileTable, Partition, TableState
 
@@ -75,7 +74,7 @@ def optimize_statement(location: str, work: PlannedTable, state: TableState) -> 
     if state.clustering:
         return f"OPTIMIZE delta.{quote_identifier(location)}{' FULL' if is_full(work.layout, state.files) else ''}"
     type_of = {column.name: column.type for column in state.columns}
-    types = [type_of[dotted([field.source])] for field in state.partition_fields]
+    types = [type_of[field.source] for field in state.partition_fields]
     where, layout = "", work.layout
     whole = work.covers_table and {state.files.partitions[at] for at in np.unique(state.files.partition)} <= set(
         partitions_of(work.groups)
@@ -125,9 +124,9 @@ def partitions_predicate(partitions: Sequence[Partition], types: Sequence[pa.Dat
 
 def _in_partition(partition: Partition, types: Sequence[pa.DataType]) -> str:
     tests = [
-        f"{quote_identifier(field.source)} IS NULL"
+        f"{quote_path(path_of(field.source))} IS NULL"
         if value is None
-        else f"{quote_identifier(field.source)} = {literal(value, type_)}"
+        else f"{quote_path(path_of(field.source))} = {literal(value, type_)}"
         for field, value, type_ in zip(partition.fields, partition.values, types, strict=True)
     ]
     return "(" + " AND ".join(tests) + ")"

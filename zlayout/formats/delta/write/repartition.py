@@ -29,7 +29,7 @@ from zlayout.rewrite.engine import rewrite_conf
 from zlayout.rewrite.gate import Gate, column
 from zlayout.spark.arrow import to_arrow
 from zlayout.spark.jvm import scala_items
-from zlayout.sql_text import quote_identifier
+from zlayout.sql_text import path_of, quote_identifier
 from zlayout.table.state import PartitionRefusal, TableState
 
 # Partition values that Delta would change when it writes them to the log, which are refused.
@@ -117,7 +117,7 @@ def repartition(
         CommitUnknown: ZL331.
     """
     assert work.partition_by is not None
-    table, columns = str(work.table), [field.source for field in work.partition_by]
+    table, columns = str(work.table), [path_of(field.source)[0] for field in work.partition_by]
     notify(Progress(table, Stage.REWRITING, f"the table, partitioned by {', '.join(columns) or 'nothing'}"))
     with spark_errors(table, "repartitioning"):
         transaction = delta.begin(snapshot)
@@ -198,7 +198,7 @@ def refuse_changing_strings(delta: DeltaJvm, work: PlannedTable) -> None:
     with spark_errors(table, "checking its partition columns"):
         snapshot = delta.snapshot()
         rows = delta.data_frame(snapshot, delta.live_files(snapshot))
-        columns = [field.source for field in work.partition_by or ()]
+        columns = [path_of(field.source)[0] for field in work.partition_by or ()]
         names = [name for name in columns if isinstance(rows.schema[name].dataType, StringType | BinaryType)]
         counts = (
             rows.agg(*[F.count_if(_is_changed(F.col(quote_identifier(name)))) for name in names]).collect()[0]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from zlayout.errors import Refused
 from zlayout.formats.base import Commit, PlannedTable
-from zlayout.formats.delta.read.schema import STRING_PREFIX, path_of
+from zlayout.formats.delta.read.schema import STRING_PREFIX
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.optimize import optimize_conf
 from zlayout.formats.delta.write.outcome import Log
-from zlayout.sql_text import quote_identifier, quote_path, string_literal
+from zlayout.sql_text import path_of, quote_identifier, quote_path, string_literal
 
 
 def set_properties(delta: DeltaJvm, log: Log, work: PlannedTable, version: int) -> Commit:

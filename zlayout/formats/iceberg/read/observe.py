@@ -19,6 +19,7 @@ from zlayout.formats.iceberg.read.schema import (
     arrow_type,
     column_bounds,
     leaf_fields,
+    leaf_names,
     read_partitions,
     schema_with,
     spec_fields,
@@ -36,6 +37,7 @@ from zlayout.formats.iceberg.read.support import EMPTY_MAIN, MetricsConfig, feat
 from zlayout.planner.selection import in_effect, property_of
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.spec.renames import present_records
+from zlayout.sql_text import dotted
 from zlayout.table.baseline import Baseline
 from zlayout.table.external import Ordering, maintained_by
 from zlayout.table.state import (
@@ -94,7 +96,7 @@ def observe_table(
     with readable_metadata(table, name):
         manifests = manifests_of(snapshot, table.io) if snapshot else []
         needed = {*columns, *_sources_of_moves(manifests, table.spec(), schema)}
-        wanted = {c.name: schema.find_field(c.name).field_id for c in leaves if c.name in needed and c.orderable}
+        wanted = {c.name: int(c.id) for c in leaves if c.name in needed and c.orderable}
         data = read_live(manifests, table.io, list(wanted.values()))
     state, notes = _read_state(metadata.properties)
     if _S3_TABLES.match(metadata.location):
@@ -128,7 +130,7 @@ def observe_table(
         future_times=future,
         files_outside=outside.number,
         required=tuple(
-            field.name
+            dotted([field.name])
             for field in schema.fields
             if field.required and field.field_type.is_primitive and field.initial_default is None
         ),
@@ -192,11 +194,11 @@ def _equality_fields(data: DataColumns, metadata: TableMetadata, schema: Schema)
 
 
 def _sort_ordering(order: SortOrder, schema: Schema) -> Ordering | None:
+    known = leaf_names(schema)
     names = [
-        name
+        known[field.source_id]
         for field in order.fields
-        if str(field.transform) == "identity"
-        if (name := schema.find_column_name(field.source_id)) is not None
+        if str(field.transform) == "identity" and field.source_id in known
     ]
     return Ordering(tuple(names), "linear", "the table's sort order") if names else None
 
@@ -236,11 +238,11 @@ def _columns(schema: Schema, config: MetricsConfig, distinct: Mapping[int, int])
     columns = []
     for name, field in leaf_fields(schema.fields):
         type_, orderable = arrow_type(field.field_type)
-        mode = config.mode(name, field.field_id)
+        mode = config.mode(field.field_id)
         stats = orderable and mode.bounds
         truncatable = is_text(type_)
-        enable = () if stats or not orderable else config.enable(name, long=truncatable)
-        longer = config.lengthen(name, field.field_id) if stats and truncatable else ()
+        enable = () if stats or not orderable else config.enable(field.field_id, long=truncatable)
+        longer = config.lengthen(field.field_id) if stats and truncatable else ()
         length, distinct_values = mode.length if truncatable else None, distinct.get(field.field_id)
         columns.append(
             Column(name, type_, orderable, stats, enable, longer, length, str(field.field_id), distinct_values)
@@ -249,7 +251,7 @@ def _columns(schema: Schema, config: MetricsConfig, distinct: Mapping[int, int])
 
 
 def _bounds(data: DataColumns, column: Column, field_id: int, config: MetricsConfig) -> ColumnBounds:
-    lengths = truncated_lengths(config.mode(column.name, field_id))
+    lengths = truncated_lengths(config.mode(field_id))
     nulls = np.array(data.nulls[field_id], np.int64)
     return column_bounds(data.lower[field_id], data.upper[field_id], nulls, column.type, lengths)
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from zlayout.sql_text import dotted, path_of
 from zlayout.table.python_values import far_date, far_time
 from zlayout.table.state import ColumnBounds, Int64, Partition, PartitionField
 
@@ -172,16 +173,29 @@ def arrow_type(iceberg: IcebergType) -> tuple[pa.DataType, bool]:
             return pa.null(), False
 
 
-def leaf_fields(fields: Iterable[NestedField], prefix: str = "") -> Iterator[tuple[str, NestedField]]:
-    """Yield dotted name and field of each leaf column in schema order. Lists and maps are leaves."""
+def leaf_fields(fields: Iterable[NestedField], above: tuple[str, ...] = ()) -> Iterator[tuple[str, NestedField]]:
+    """Yield name and field of each leaf column in schema order. Lists and maps are leaves."""
     from pyiceberg.types import StructType
 
     for field in fields:
-        name = f"{prefix}{field.name}"
+        path = (*above, field.name)
         if isinstance(field.field_type, StructType):
-            yield from leaf_fields(field.field_type.fields, f"{name}.")
+            yield from leaf_fields(field.field_type.fields, path)
         else:
-            yield name, field
+            yield dotted(path), field
+
+
+def leaf_names(schema: Schema) -> dict[int, str]:
+    """Return the name of each leaf column by its field id."""
+    return {field.field_id: name for name, field in leaf_fields(schema.fields)}
+
+
+def iceberg_name(column: str) -> str:
+    """Return the name by which Iceberg knows a column of a table state: it joins names with dots and quotes nothing.
+
+    The names remain unique, because Iceberg rejects a schema with two columns of one such name.
+    """
+    return ".".join(path_of(column))
 
 
 def mapped_names(table: Table) -> dict[str, int]:
@@ -203,8 +217,9 @@ def schema_with(field_id: int, schema: Schema, metadata: TableMetadata) -> Schem
 
 def spec_fields(spec: PartitionSpec, schema: Schema) -> tuple[PartitionField, ...]:
     """Return the partition fields of a spec, without fields of transform void."""
+    names = leaf_names(schema)
     return tuple(
-        PartitionField(schema.find_column_name(f.source_id) or f.name, str(f.transform)) for _, f in _live_fields(spec)
+        PartitionField(names.get(f.source_id) or dotted([f.name]), str(f.transform)) for _, f in _live_fields(spec)
     )
 
 
@@ -230,7 +245,7 @@ def read_partitions(
     specs = {}
     for spec in metadata.partition_specs:
         live = [(i, f, schema_with(f.source_id, schema, metadata) or schema) for i, f in _live_fields(spec)]
-        names = (known.find_column_name(f.source_id) or f.name for _, f, known in live)
+        names = (leaf_names(known).get(f.source_id) or dotted([f.name]) for _, f, known in live)
         fields = tuple(PartitionField(name, str(f.transform)) for name, (_, f, _) in zip(names, live, strict=True))
         specs[spec.spec_id] = fields, [(i, _converter(f, known)) for i, f, known in live]
     found = []

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from zlayout.errors import Diagnostic
 from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, DataColumns
-from zlayout.formats.iceberg.read.schema import ORDINALS, argument, transform_name
+from zlayout.formats.iceberg.read.schema import ORDINALS, argument, iceberg_name, transform_name
 from zlayout.message_text import plural
 from zlayout.spec.model import Layout
+from zlayout.sql_text import path_of
 from zlayout.table.state import LONG_BOUND, PartitionField, TableState
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class MetricsConfig:
 
     def __init__(self, properties: Mapping[str, str], schema: Schema, order: SortOrder) -> None:
         self._properties = properties
+        self._schema = schema
         self._default = parse_mode(properties.get(PREFIX + "default", ""), DEFAULT)
         declared = properties.get(PREFIX + "max-inferred-column-defaults", "")
         limit = int(declared) if declared.strip().isdecimal() else DEFAULT_MAX_COLUMNS
@@ -73,23 +75,26 @@ class MetricsConfig:
         self._inferred = None if PREFIX + "default" in properties else first
         self._sorted = {field.source_id for field in order.fields if field.transform.preserves_order}
 
-    def mode(self, name: str, field_id: int) -> MetricsMode:
-        """Return the metrics mode of a leaf column, given its dotted name and field id."""
+    def mode(self, field_id: int) -> MetricsMode:
+        """Return the metrics mode of a leaf column."""
         default = self._default
         if self._inferred is not None and field_id not in self._inferred:
             default = NO_BOUNDS
         if field_id in self._sorted and not default.bounds:
             default = DEFAULT
-        return parse_mode(self._properties.get(f"{PREFIX}column.{name}", ""), default)
+        return parse_mode(self._properties.get(self._property(field_id), ""), default)
 
-    def enable(self, name: str, *, long: bool = False) -> tuple[tuple[str, str], ...]:
+    def enable(self, field_id: int, *, long: bool = False) -> tuple[tuple[str, str], ...]:
         """Return the properties with which writers store bounds of a column, of LONG_BOUND characters if `long`."""
-        return ((f"{PREFIX}column.{name}", f"truncate({LONG_BOUND if long else DEFAULT_LENGTH})"),)
+        return ((self._property(field_id), f"truncate({LONG_BOUND if long else DEFAULT_LENGTH})"),)
 
-    def lengthen(self, name: str, field_id: int) -> tuple[tuple[str, str], ...]:
+    def lengthen(self, field_id: int) -> tuple[tuple[str, str], ...]:
         """Return the properties for bounds of LONG_BOUND characters, empty if bounds are at least as long."""
-        length = self.mode(name, field_id).length
-        return () if length is None or length >= LONG_BOUND else self.enable(name, long=True)
+        length = self.mode(field_id).length
+        return () if length is None or length >= LONG_BOUND else self.enable(field_id, long=True)
+
+    def _property(self, field_id: int) -> str:
+        return f"{PREFIX}column.{self._schema.find_column_name(field_id)}"
 
 
 def truncated_lengths(mode: MetricsMode) -> frozenset[int]:
@@ -168,13 +173,14 @@ def partition_refusals(fields: Sequence[PartitionField], state: TableState) -> t
     """
     found: list[Diagnostic] = []
     times: dict[str, PartitionField] = {}
+    names = {iceberg_name(column.name) for column in state.columns}
     for field in fields:
         if field in state.partition_fields:
             continue
         if field.transform in ORDINALS and (other := times.setdefault(field.source, field)) != field:
             message = f"partition_by has {other} and {field}, but Iceberg can add only one time field per column"
             found.append(Diagnostic("ZL226", message, "refused", "keep the finer one, which implies the other"))
-        if field.transform != "identity" and state.column(name := spec_name(field)) is not None:
+        if field.transform != "identity" and (name := spec_name(field)) in names:
             message = f"partition_by has {field}, which Iceberg would name {name}, but a column has this name"
             found.append(Diagnostic("ZL226", message, "refused", "rename the column, or use another partition key"))
     return tuple(found)
@@ -182,11 +188,11 @@ def partition_refusals(fields: Sequence[PartitionField], state: TableState) -> t
 
 def spec_name(field: PartitionField) -> str:
     """Return the name that Iceberg gives to a new partition field."""
-    name, width = transform_name(field), argument(field)
+    name, width, source = transform_name(field), argument(field), iceberg_name(field.source)
     if name == "identity":
-        return field.source
+        return source
     suffix = "trunc" if name == "truncate" else name
-    return f"{field.source}_{suffix}" if width is None else f"{field.source}_{suffix}_{width}"
+    return f"{source}_{suffix}" if width is None else f"{source}_{suffix}_{width}"
 
 
 def needs_row_reader(state: TableState) -> bool:
@@ -204,7 +210,7 @@ def empty_main(table: str) -> Diagnostic:
 
 def has_names_in_two_cases(state: TableState) -> bool:
     """Return whether names of columns differ only in letter case. Spark then must compare names exactly."""
-    parts = [column.name.split(".") for column in state.columns]
+    parts = [path_of(column.name) for column in state.columns]
     paths = {".".join(names[:count]) for names in parts for count in range(1, len(names) + 1)}
     return len({path.lower() for path in paths}) < len(paths)
 
@@ -335,9 +341,11 @@ def unordered_columns(layout: Layout, state: TableState) -> list[Diagnostic]:
         column = state.column(zorder.name)
         if column is None:
             continue
-        why = "a decimal" if str(column.type).startswith("decimal") else "nested" if "." in column.name else ""
+        path = path_of(column.name)
+        why = "which is a decimal" if str(column.type).startswith("decimal") else "which is nested" if path[1:] else ""
+        why = why or ("whose name contains a dot" if "." in path[0] else "")
         if why:
-            message = f"Iceberg's own {native_order(layout)} cannot order by {column.name}, which is {why}"
+            message = f"Iceberg's own {native_order(layout)} cannot order by {column.name}, {why}"
             found.append(Diagnostic("ZL223", message, "refused", "use engine zlayout, or curve linear"))
     return found
 

@@ -23,7 +23,7 @@ from zlayout.formats.base import Commit, Event, Group, Notice, Notify, PlannedTa
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import run_commits
 from zlayout.formats.iceberg.read.outside import deletes_former_files, require_own_former_files
-from zlayout.formats.iceberg.read.schema import argument, column_bounds, transform_name
+from zlayout.formats.iceberg.read.schema import argument, column_bounds, iceberg_name, transform_name
 from zlayout.formats.iceberg.write.jvm import (
     MAX_ATTEMPTS,
     IcebergJvm,
@@ -71,7 +71,7 @@ def written_files(pinned: Staged, group: Group, files: NewFiles) -> FileTable | 
     try:
         with java_errors(f"reading the bounds of new files of {pinned.table.name()}"):
             schema, handles = pinned.table.schema(), pinned.handles_of(files)
-            ids = {name: int(schema.findField(name).fieldId()) for name in types}
+            ids = {name: int(schema.findField(iceberg_name(name)).fieldId()) for name in types}
             bounds = {
                 name: column_bounds(
                     content.bounds(handles, ids[name], upper=False),
@@ -303,8 +303,8 @@ def _output_partition(pinned: Staged, work: PlannedTable) -> tuple[Column, ...]:
         return ()
     functions = f"{quote_identifier(work.table.catalog)}.system"
     values = []
-    for field in current_fields(pinned.table):
-        column = key_column(pinned.frame, field.source)
+    for field in current_fields(pinned.jvm, pinned.table):
+        column = key_column(field.source)
         name, width = transform_name(field), argument(field)
         if name == "identity":
             values.append(column)
@@ -319,4 +319,4 @@ def _output_partition(pinned: Staged, work: PlannedTable) -> tuple[Column, ...]:
 
 
 def _is_uuid(table: Any, column: str) -> bool:
-    return str(table.schema().findType(column)) == "uuid"
+    return str(table.schema().findType(iceberg_name(column))) == "uuid"

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from zlayout.errors import CommitConflict, Refused
-from zlayout.formats.iceberg.read.schema import argument, transform_name
+from zlayout.formats.iceberg.read.schema import argument, iceberg_name, transform_name
 from zlayout.formats.iceberg.read.server import FILE_IO, Declared, require_harmless, require_hosts, require_location
 from zlayout.formats.iceberg.read.support import LOCATION_PROVIDER, class_refusals
 from zlayout.formats.kernel import outcome
@@ -437,7 +437,8 @@ def term(jvm: IcebergJvm, field: PartitionField) -> Any:
     """Return a partition field as an Iceberg term: a reference to its source, or a transform of it."""
     name, width = transform_name(field), argument(field)
     make = getattr(jvm.iceberg.expressions.Expressions, "ref" if name == "identity" else name)
-    return make(field.source) if width is None else make(field.source, width)
+    source = iceberg_name(field.source)
+    return make(source) if width is None else make(source, width)
 
 
 def _java_value(jvm: IcebergJvm, value: Any) -> Any:

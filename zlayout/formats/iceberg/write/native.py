@@ -16,6 +16,7 @@ from zlayout.errors import CommitConflict, CommitUnknown, Diagnostic, EngineErro
 from zlayout.formats.base import Commit, GroupFailed, Notify, PlannedTable, Progress, Stage
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import RunCommit, commits_to, run_commits, run_snapshots
+from zlayout.formats.iceberg.read.schema import iceberg_name
 from zlayout.formats.iceberg.read.support import native_order, unordered_columns
 from zlayout.formats.iceberg.write.jvm import (
     FAILURES,
@@ -123,7 +124,7 @@ def action(jvm: IcebergJvm, work: PlannedTable) -> Any:
 
 
 def _ordered(jvm: IcebergJvm, action: Any, table: Any, layout: Layout) -> Any:
-    columns = [c.name for c in layout.columns]
+    columns = [iceberg_name(c.name) for c in layout.columns]
     match native_order(layout):
         case "sort":
             order = jvm.iceberg.SortOrder.builderFor(table.schema())

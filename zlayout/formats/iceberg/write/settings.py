@@ -27,6 +27,7 @@ from zlayout.formats.iceberg.write.jvm import (
 from zlayout.formats.kernel.commits import BusyTable
 from zlayout.formats.kernel.outcome import settled
 from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.sql_text import dotted
 from zlayout.table.state import PartitionField
 
 
@@ -46,8 +47,8 @@ def change_settings(jvm: IcebergJvm, work: PlannedTable) -> Commit | None:
     table = jvm.load(work.table)
     doing = f"changing the settings of {work.table} in run {work.run_id}"
     with java_errors(doing):
-        properties, removed, added = _wanted_changes(table, work)
-        work.require_planned(dict(table.properties()), tuple(current_fields(table)))
+        properties, removed, added = _wanted_changes(jvm, table, work)
+        work.require_planned(dict(table.properties()), tuple(current_fields(jvm, table)))
         if not (properties or removed or added):
             return None
         transaction = table.newTransaction()
@@ -66,15 +67,17 @@ def change_settings(jvm: IcebergJvm, work: PlannedTable) -> Commit | None:
 
     def look() -> Commit | None:
         now = jvm.load(work.table)
-        return None if any(_wanted_changes(now, work)) else Commit("settings", snapshot_id(now))
+        return None if any(_wanted_changes(jvm, now, work)) else Commit("settings", snapshot_id(now))
 
     return settled(doing, send, look, FAILURES)
 
 
-def _wanted_changes(table: Any, work: PlannedTable) -> tuple[list[tuple[str, str]], list[str], list[PartitionField]]:
+def _wanted_changes(
+    jvm: IcebergJvm, table: Any, work: PlannedTable
+) -> tuple[list[tuple[str, str]], list[str], list[PartitionField]]:
     """Return properties to set, names of partition fields to remove, and partition fields to add."""
     properties = [(k, v) for k, v in work.properties if table.properties().get(k) != v]
-    removed, added = ([], []) if work.partition_by is None else spec_difference(table, work.partition_by)
+    removed, added = ([], []) if work.partition_by is None else spec_difference(jvm, table, work.partition_by)
     return properties, removed, added
 
 
@@ -84,22 +87,30 @@ def snapshot_id(table: Any) -> int:
     return NO_SNAPSHOT if snapshot is None else int(snapshot.snapshotId())
 
 
-def spec_difference(table: Any, wanted: Sequence[PartitionField]) -> tuple[list[str], list[PartitionField]]:
+def spec_difference(
+    jvm: IcebergJvm, table: Any, wanted: Sequence[PartitionField]
+) -> tuple[list[str], list[PartitionField]]:
     """Return the names of the fields to remove from the current partition spec, and the fields to add to it."""
-    current = current_fields(table)
+    current = current_fields(jvm, table)
     removed = [name for field, name in current.items() if field not in wanted]
     return removed, [field for field in wanted if field not in current]
 
 
-def current_fields(table: Any) -> dict[PartitionField, str]:
+def current_fields(jvm: IcebergJvm, table: Any) -> dict[PartitionField, str]:
     """Return the fields of the current partition spec with their names, without fields of transform void."""
     schema = table.schema()
+    parents = jvm.iceberg.types.TypeUtil.indexParents(schema.asStruct())
+
+    def source(field: Any) -> str:
+        path: list[str] = []
+        at = field.sourceId()
+        while at is not None and (column := schema.findField(at)) is not None:
+            path.insert(0, str(column.name()))
+            at = parents.get(at)
+        return dotted(path or [str(field.name())])
+
     fields = ((f.transform().toString(), f) for f in table.spec().fields())
-    return {
-        PartitionField(schema.findColumnName(f.sourceId()) or f.name(), transform): f.name()
-        for transform, f in fields
-        if transform != "void"
-    }
+    return {PartitionField(source(f), transform): f.name() for transform, f in fields if transform != "void"}
 
 
 def change_spec(jvm: IcebergJvm, update: Any, removed: Sequence[str], added: Sequence[PartitionField]) -> None:
