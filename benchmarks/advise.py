@@ -30,7 +30,7 @@ from zlayout.advisor.study import Question, study
 from zlayout.errors import Location
 from zlayout.planner.diff import PlanOptions
 from zlayout.session.apply import apply_table
-from zlayout.session.init import parse_columns
+from zlayout.session.import_ import parse_columns
 from zlayout.session.plan import plan_table
 from zlayout.session.results import new_run
 from zlayout.spec.model import Layout, LayoutSpec, TableName

@@ -82,7 +82,7 @@ class Server:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    assert run(["init"]) == 0
+    assert run(["init", "--offline", "--table", "lake.sales.orders", "--columns", "a,b"]) == 0
     return tmp_path
 
 
@@ -94,7 +94,7 @@ def server(project: Path) -> Iterator[Server]:
 
 
 def test_a_good_layout_has_no_problem_and_a_wrong_key_has_one_at_its_line(server: Server, project: Path) -> None:
-    file = project / "layouts/orders.yaml"
+    file = project / "layouts/sales_orders.yaml"
     good = file.read_text()
     assert server.problems(server.open(file, good)) == []
     wrong = project / "layouts/wrong.yaml"
@@ -115,7 +115,7 @@ def test_a_wrong_value_in_the_project_is_found_too(server: Server, project: Path
 
 
 def test_keys_and_words_are_completed_with_their_descriptions(server: Server, project: Path) -> None:
-    file = project / "layouts/orders.yaml"
+    file = project / "layouts/sales_orders.yaml"
     text = file.read_text() + "zorder2:\n"
     text = file.read_text().replace("files:", "  curve: \nfiles:")
     uri = server.open(file, text)

@@ -43,7 +43,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     git(hooks, "add", ".")
     git(hooks, "commit", "--quiet", "-m", "hooks")
     monkeypatch.chdir(project)
-    assert run(["init", "--no-workflows"]) == 0
+    assert run(["init", "--no-workflows", "--offline", "--table", "lake.sales.orders", "--columns", "a,b"]) == 0
     # The zlayout under test stands in for the one that pre-commit would install.
     hook = {"id": HOOK, "language": "system"}
     config = {"repos": [{"repo": str(hooks), "rev": git(hooks, "rev-parse", "HEAD").strip(), "hooks": [hook]}]}
@@ -67,12 +67,12 @@ def test_a_good_project_passes_and_a_wrong_one_is_stopped_with_its_place(reposit
     done = pre_commit(repository)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Passed" in done.stdout
-    layout = repository / "layouts/orders.yaml"
+    layout = repository / "layouts/sales_orders.yaml"
     layout.write_text(layout.read_text().replace("zorder:", "zodrer:"))
     git(repository, "add", ".")
     done = pre_commit(repository)
     assert done.returncode == 1
-    assert "layouts/orders.yaml:5:1: ZL010" in done.stdout
+    assert "layouts/sales_orders.yaml:5:1: ZL010" in done.stdout
 
 
 def test_other_files_do_not_start_it(repository: Path) -> None:

@@ -62,7 +62,7 @@ def test_the_wheel_works_in_an_empty_environment_outside_the_checkout(wheel: Pat
     command = python.parent / "zlayout"
     assert run([command, "--version"], folder) == f"zlayout {zlayout.__version__}\n"
     assert run([python, "-m", "zlayout", "--version"], folder) == f"zlayout {zlayout.__version__}\n"
-    run([command, "init", "--table", "lake.sales.orders", "--columns", "a,b", "--no-input"], folder)
+    run([command, "init", "--table", "lake.sales.orders", "--columns", "a,b", "--offline"], folder)
     run([command, "validate"], folder)
     for name in ("layout", "project", "plan"):
         assert '"$schema"' in run([command, "schema", name], folder)

@@ -71,7 +71,7 @@ def test_the_tutorial_leads_to_the_plan_that_it_describes(tmp_path: Path) -> Non
     run([BIN / "python", "make_table.py"], tmp_path)
     (init,) = re.findall(r"^zlayout init .*$", TUTORIAL, re.M)
     run([BIN / "zlayout", *shlex.split(init)[1:]], tmp_path)
-    layout = tmp_path / "layouts/events.yaml"
+    layout = tmp_path / "layouts/sales_events.yaml"
     layout.write_text(layout.read_text().replace("128MiB", "1MiB"))
     run([BIN / "zlayout", "validate"], tmp_path)
     assert "not laid out yet" in run([BIN / "zlayout", "plan"], tmp_path)

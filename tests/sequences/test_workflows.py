@@ -39,7 +39,7 @@ def steps(file: Path, job: str) -> dict[str, dict[str, Any]]:
 def project(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Write a project with one table that is not laid out."""
     monkeypatch.chdir(folder)
-    assert run(["init", "--table", "lake.db.t", "--columns", "a,b", "--warehouse", "tables"]) == 0
+    assert run(["init", "--table", "lake.db.t", "--columns", "a,b", "--warehouse", "tables", "--offline"]) == 0
     for _ in range(2):
         rows = pa.table({"a": list(range(100)), "b": list(range(100))})
         write_deltalake("tables/db/t", rows, mode="append")

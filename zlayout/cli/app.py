@@ -513,11 +513,32 @@ def init(
     ] = options.HERE,
     format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="delta or iceberg.")] = "",
     table: Annotated[
-        str, typer.Option("--table", metavar="TABLE", help="The first table, as catalog.namespace.table.")
+        str,
+        typer.Option(
+            "--table", metavar="TABLE", help="The tables: catalog.namespace.table, or a pattern such as 'lake.sales.*'."
+        ),
     ] = "",
+    all_tables: Annotated[bool, typer.Option("--all", help="Propose layouts for all tables of the catalog.")] = False,
     columns: Annotated[
-        str, typer.Option("--columns", metavar="COLUMNS", help="The comma-separated z-order columns of the table.")
+        str,
+        typer.Option(
+            "--columns",
+            metavar="COLUMNS",
+            help="The comma-separated z-order columns of all tables. Default: the order that a table has, or else what "
+            "the workload or the statistics suggest.",
+            show_default=False,
+        ),
     ] = "",
+    workload: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--workload",
+            "-w",
+            metavar="FILE",
+            help="A query history, or a file with queries, by which `advise` finds columns on Spark; can be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     warehouse: Annotated[
         str, typer.Option("--warehouse", metavar="LOCATION", help="The root folder or URL of the tables.")
     ] = "",
@@ -525,19 +546,32 @@ def init(
     catalog_type: options.CatalogType = "",
     ci: Annotated[options.Ci, typer.Option("--ci", help="The CI whose workflows or jobs to write.")] = "github",
     workflows: Annotated[bool, typer.Option(help="Write the files for CI.")] = True,
+    offline: Annotated[
+        bool,
+        typer.Option("--offline", help="Do not connect: write what --table and --columns name, unchecked."),
+    ] = False,
     no_input: Annotated[bool, typer.Option("--no-input", help="Ask no questions, even on a terminal.")] = False,
+    parallelism: options.Parallelism = PARALLELISM,
+    timeout: options.Timeout = TIMEOUT,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
-    """Write a new project with a first layout.
+    """Write a new project with layouts for existing tables.
 
-    The project also has schemas for editors and workflows for CI. On a terminal, init asks for missing options.
+    Reads metadata only, overwrites no file, and ends with the plan. The project also has schemas for editors and
+    workflows for CI. On a terminal, init asks for missing options, and lists the tables of the catalog to choose from.
     """
-    from zlayout.cli.setup import init_command
-
     console = Console(color)
-    given = {"format": format, "table": table, "columns": columns, "warehouse": warehouse}
-    given |= {"uri": uri, "type": catalog_type}
-    return init_command(folder, given, ci if workflows else "", console.interactive and not no_input, console)
+    with console.starting():
+        from zlayout.cli.setup import init_command
+        from zlayout.session.import_ import split_columns
+        from zlayout.session.init import Request
+
+    answers = {"format": format, "table": table, "catalog": "", "warehouse": warehouse}
+    answers |= {"uri": uri, "type": catalog_type}
+    reading = Reading(parallelism, timeout)
+    request = Request(folder, answers, split_columns(columns), workload or (), ci if workflows else "", reading)
+    ask = console.interactive and not no_input
+    return init_command(request, console, ask=ask, choose_all=all_tables, offline=offline)
 
 
 @app.command()

@@ -43,6 +43,7 @@ class Console:
     def __init__(
         self, color: Color = Color.AUTO, *, verbose: bool = False, summary: bool = False, as_json: bool = False
     ) -> None:
+        self.color = color
         self.verbose = verbose
         self.summary = summary
         self.as_json = as_json  # whether stdout gets one JSON document, and stderr the text

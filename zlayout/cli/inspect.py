@@ -15,7 +15,7 @@ from zlayout.report.phrases import cost_text
 from zlayout.report.words import duration, number, printable, setting, size, version_word
 from zlayout.secrets import without_secrets
 from zlayout.session.concurrent_reads import TIMEOUT
-from zlayout.session.init import split_columns
+from zlayout.session.import_ import split_columns
 from zlayout.session.inspect import Inspection, inspect
 from zlayout.session.project import load_project
 from zlayout.spec.model import CLUSTERED_BY

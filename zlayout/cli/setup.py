@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from textwrap import indent
 
-from zlayout.cli.console import Console
+from zlayout.cli.console import Console, ReadingShown
 from zlayout.errors import Location, SpecError, TableError, ZlayoutError
-from zlayout.message_text import first_of, plural
+from zlayout.message_text import first_of, plural, quote_value, size
 from zlayout.report.words import printable, without_commands, wrapped
 from zlayout.secrets import without_secrets
 from zlayout.session.concurrent_reads import Reading
 from zlayout.session.doctor import CheckStatus, Step, doctor
 from zlayout.session.import_ import (
+    RECORDED,
     UNORDERED,
     ImportedLayout,
     NotImported,
@@ -23,50 +26,167 @@ from zlayout.session.import_ import (
     import_tables,
     is_pattern,
     proposed_rules,
+    split_columns,
 )
-from zlayout.session.init import DEFAULTS, check_format, check_type, init, require_new, split_columns, type_of_uri
+from zlayout.session.init import (
+    BY_STATISTICS,
+    DEFAULTS,
+    Found,
+    Request,
+    check_catalog_name,
+    check_format,
+    check_type,
+    find_tables,
+    offline_layouts,
+    propose,
+    require_new,
+    type_of_uri,
+    write_project,
+)
 from zlayout.session.project import MAX_NAMES_SHOWN, layout_of, load_project
 from zlayout.spec.formats import FORMATS
 from zlayout.spec.layouts import parse_table
 from zlayout.spec.load import PROJECT_FILE, shown
 from zlayout.spec.model import Project
 
-# The command `init`: ask for missing options, write the project, and list its files.
+# The command `init`: ask for missing options, find the tables, and write the project.
 
 
 FORMAT = f"Format of the tables, {' or '.join(FORMATS)} [{DEFAULTS['format']}]"
-TABLE = f"First table, as catalog.namespace.table [{DEFAULTS['table']}]"
-COLUMNS = f"Columns that queries filter on, most important first [{DEFAULTS['columns']}]"
+CATALOG = f"Name of the catalog, with which the names of its tables begin [{DEFAULTS['catalog']}]"
 WAREHOUSE = f"Warehouse: the folder or URL below which the tables are stored [{DEFAULTS['warehouse']}]"
+CHOICE = "Tables to lay out, as numbers (1,3-5) or patterns (sales.*) [all]: "
+MAX_LISTED = 200  # tables that are shown to choose from
+MAX_PLANNED_WHOLE = 10  # the plan of more tables has one line for each
 
 
-def init_command(folder: Path, given: Mapping[str, str], ci: str, ask: bool, console: Console) -> int:
-    """Write the files and print their paths. Raises the errors of `zlayout.session.init.init`.
+def init_command(
+    request: Request, console: Console, *, ask: bool, choose_all: bool = False, offline: bool = False
+) -> int:
+    """Write the project, and print the paths of its files and its plan.
 
     Args:
-        folder: The folder of the project.
-        given: The values of the options by name, '' for missing ones.
-        ci: The CI to write files for; empty for none.
-        ask: Whether to ask for missing options.
+        request: What the options name, '' for missing ones.
         console: Where to write.
+        ask: Whether to ask for missing options.
+        choose_all: Whether to propose layouts for all tables.
+        offline: Whether to write what the options name without connecting to the catalog.
+
+    Raises:
+        SpecError, TableError, EngineError: Those of `zlayout.session.init`. No file is left behind.
     """
-    require_new(folder / PROJECT_FILE)  # before the questions
-    for path in init(folder, _asked(given, console) if ask else given, ci):
+    require_new(request.folder / PROJECT_FILE)  # before the questions
+    if ask:
+        request = replace(request, answers=_asked(request.answers, console))
+    if offline:
+        layouts = offline_layouts(request)
+    else:
+        project = request.project()
+        with ReadingShown(console) as shown_reading:
+            found = find_tables(replace(request, reading=replace(request.reading, on_progress=shown_reading)), project)
+        chosen = _chosen(found, request, console, ask=ask, choose_all=choose_all)
+        layouts = propose(request, project, chosen, partial(_say_event, console))
+    for path in write_project(request, layouts):
         console.result(f"wrote {path}\n")
-    if not ask and (missing := [f"--{name}" for name in ("table", "columns") if not given[name]]):
-        console.say(
-            f"The layout is an example, because {' and '.join(missing)} had no value: change it first.", "warning"
-        )
-    if ci:
-        of_ci = "workflows install" if ci == "github" else "jobs install"
+    if request.ci:
+        of_ci = "workflows install" if request.ci == "github" else "jobs install"
         console.say(
             f"The {of_ci} what .zlayout/requirements-plan.txt and .zlayout/requirements-apply.txt pin: "
             "their first lines have the commands that write these files."
         )
-    if ci == "gitlab":
+    if request.ci == "gitlab":
         console.say("To run the jobs, add `include: {local: zlayout.gitlab-ci.yml}` to .gitlab-ci.yml.")
-    console.say("Next: run `zlayout validate`, then `zlayout plan`. To add an existing table: `zlayout import TABLE`.")
+    _after_init(request, layouts, console, offline=offline)
     return 0
+
+
+def _chosen(
+    found: Sequence[Found], request: Request, console: Console, *, ask: bool, choose_all: bool
+) -> Sequence[Found]:
+    usable = [one for one in found if one.error is None]
+    others = [one for one in found if one.error and one.error.diagnostics[0].code in _OTHER_ENTRIES]
+    failed = [one for one in found if one.error is not None and one not in others]
+    if not usable:
+        raise next(one.error for one in (*failed, *others) if one.error)
+    for one in failed:
+        console.say(f"left out: {one.table}: {one.error}", "warning")
+    if others:
+        names = first_of([str(one.table) for one in others], MAX_NAMES_SHOWN)
+        console.say(f"left out, because they are not tables of the catalog's format: {names}", "warning")
+    if request.answers.get("table") or choose_all:
+        return usable
+    if not ask:
+        hint = "use --all, or --table with a name or a pattern"
+        raise SpecError.of("ZL088", f"none of {plural(len(usable), 'table')} was chosen", hint=hint)
+    _list(usable, console)
+    while True:
+        try:
+            return _parse_choice(usable, console.ask(CHOICE))
+        except SpecError as error:
+            for diagnostic in error.diagnostics:
+                console.diagnose(diagnostic)
+
+
+def _list(found: Sequence[Found], console: Console) -> None:
+    """List tables to choose from. Names are last, because they may be long."""
+    console.say(f"{'':>4}  {'size':>9}  {'files':>9}  {'last write (UTC)':<16}  table")
+    for number, one in enumerate(found[:MAX_LISTED], 1):
+        at = datetime.fromtimestamp(one.last_written / 1000, UTC).strftime("%Y-%m-%d %H:%M") if one.last_written else ""
+        console.say(f"{number:>4}  {size(one.bytes):>9}  {one.files:>9,}  {at:<16}  {one.table}")
+    if len(found) > MAX_LISTED:
+        console.say(f"and {len(found) - MAX_LISTED:,} more, which patterns can name")
+
+
+def _parse_choice(found: Sequence[Found], answer: str) -> list[Found]:
+    """Return the tables that an answer names, in the order of the list. Raises SpecError ZL088."""
+    names = {str(one.table): one for one in found}
+    chosen: set[str] = set()
+    for part in filter(None, (text.strip() for text in answer.split(","))) if answer else ("*",):
+        first, _, last = part.partition("-")
+        if part.replace("-", "", 1).isdecimal() and first and len(part) < 20:
+            numbers = range(int(first), int(last or first) + 1)
+            named = list(names)[max(numbers.start - 1, 0) : max(numbers.stop - 1, 0)] if numbers.start else []
+        else:
+            named = [name for name in names if any(fnmatchcase(name, f"{start}{part}") for start in ("", "*."))]
+        if not named:
+            hint = f"the numbers are 1 to {len(found)}; * and ? are wildcards of patterns"
+            raise SpecError.of("ZL088", f"expected numbers or patterns of tables, found {quote_value(part)}", hint=hint)
+        chosen.update(named)
+    return [one for name, one in names.items() if name in chosen]
+
+
+def _say_event(console: Console, event: object) -> None:
+    from zlayout.session.advise import SampleStarted
+
+    if isinstance(event, SampleStarted):
+        console.say(f"drawing {event.rows:,} of {plural(event.total, 'row')} of {event.table} on Spark")
+
+
+def _after_init(request: Request, layouts: Sequence[ImportedLayout], console: Console, *, offline: bool) -> None:
+    if offline:
+        if not layouts:
+            console.say("No layout was written. Next: `zlayout import TABLE` for each table.", "warning")
+        else:
+            console.say("Next: run `zlayout validate`, then `zlayout plan`.")
+        return
+    from zlayout.cli.plan import PlanTerminal, command_line
+    from zlayout.cli.reports import Reports
+    from zlayout.session.session import PlanRequest, Session
+
+    written = load_project(request.folder)
+    for one in layouts:
+        spec = layout_of(written, one.table)
+        assert spec is not None
+        order = f"order by [{', '.join(spec.column_names)}]" if spec.column_names else "compaction alone"
+        console.say(f"{one.table}: {order} ({one.source or RECORDED})")
+    if any((one.source or "").startswith(BY_STATISTICS) for one in layouts):
+        console.say(
+            "Columns by statistics are a guess: `zlayout advise TABLE --workload FILE` compares columns by queries."
+        )
+    command = command_line("apply", PlanRequest(), request.folder)
+    shown_as = Console(console.color, summary=len(layouts) > MAX_PLANNED_WHOLE)
+    terminal = PlanTerminal(shown_as, "text", Reports(), next_command=command)
+    Session(written, terminal).plan(PlanRequest(reading=request.reading))
 
 
 def _asked(given: Mapping[str, str], console: Console) -> dict[str, str]:
@@ -92,8 +212,10 @@ def _asked(given: Mapping[str, str], console: Console) -> dict[str, str]:
 
     format = need("format", FORMAT, check_format)
     types = FORMATS[format].catalog_types
-    need("table", TABLE, lambda table: parse_table(table, Location("--table")))
-    need("columns", COLUMNS)
+    if answers["table"]:
+        parse_table(answers["table"], Location("--table"))
+    else:
+        need("catalog", CATALOG, check_catalog_name)
     of_uri = type_of_uri(format, answers["uri"]) if answers["uri"] else None
     if of_uri is None:
         # If an address is given that does not determine the type, the question for the type has no default.

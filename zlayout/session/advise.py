@@ -18,8 +18,7 @@ from zlayout.planner.sampled import columns_of_moves
 from zlayout.planner.simulation import targets_of
 from zlayout.session.concurrent_reads import read_table
 from zlayout.session.files import write_atomically
-from zlayout.session.import_ import target_size
-from zlayout.session.init import layouts_of, parse_columns
+from zlayout.session.import_ import layouts_of, parse_columns, target_size
 from zlayout.session.project import known_table, layout_of, load_project, require_count, require_number
 from zlayout.session.rules import layout_of_table
 from zlayout.session.workloads import column_names, on_table_of, sources_of

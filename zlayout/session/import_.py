@@ -1,6 +1,7 @@
 """Import what exists into a project: layout specs from tables, and workloads from query histories.
 
-`import_layout` and `import_tables` make layout specs, and `import_workload` makes a workload.
+`import_layout` and `import_tables` make layout specs, and `import_workload` makes a workload. The first functions check
+the columns that a user names.
 """
 
 from __future__ import annotations
@@ -15,13 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from zlayout.errors import SpecError, ZlayoutError
+from zlayout.errors import Location, SpecError, ZlayoutError
 from zlayout.formats.base import Backend, Listed
 from zlayout.formats.registry import backend_for
 from zlayout.report.words import printable
 from zlayout.session.concurrent_reads import TIMEOUT, Reading, no_answer, read_here, read_table, read_tables
 from zlayout.session.files import write_result
-from zlayout.session.init import SCHEMAS, require_usable
 from zlayout.session.project import (
     known_table,
     layout_of,
@@ -31,21 +31,95 @@ from zlayout.session.project import (
     require_project,
 )
 from zlayout.spark.session import SparkRuntime
+from zlayout.spec.check import column_hint
 from zlayout.spec.formats import FORMATS
 from zlayout.spec.load import WILDCARDS, checked_layout, shown
-from zlayout.spec.model import CLUSTERING_CURVE, CatalogConfig, LayoutSpec, Project, TableName
+from zlayout.spec.model import CLUSTERING_CURVE, CatalogConfig, Layout, LayoutSpec, Project, TableName, ZorderColumn
 from zlayout.spec.rules import within
 from zlayout.spec.yaml import dump, parse
-from zlayout.sql_text import quote_identifier
+from zlayout.sql_text import column_name, quote_identifier
 from zlayout.table.external import Ordering
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import TableState
 from zlayout.workload.histories import BINS, Problem, Values, merge, read_history, to_file
 
+# The columns that an option names, and whether they can be z-order columns of a table.
+
+
+LOCATION = Location("--columns")
+
+
+def split_columns(text: str) -> tuple[str, ...]:
+    """Split a comma-separated list of column names; empty names are ignored."""
+    return tuple(column_name(name) for part in text.split(",") if (name := part.strip()))
+
+
+def parse_columns(text: str) -> tuple[ZorderColumn, ...]:
+    """Parse columns with weights, `a,b=2`.
+
+    Raises:
+        SpecError: ZL016, a duplicate column; ZL074, a missing name or an invalid weight.
+    """
+    columns = []
+    for part in text.split(","):
+        name, sign, weight = (piece.strip() for piece in part.partition("="))
+        if not name:
+            raise SpecError.of(
+                "ZL074", f"expected column names, found {text!r}", hint="use for example a,b=2", location=LOCATION
+            )
+        columns.append(ZorderColumn(column_name(name), _weight(weight, part) if sign else 1.0))
+    names = [c.name for c in columns]
+    if duplicate := next((n for n in names if names.count(n) > 1), None):
+        raise SpecError.of("ZL016", f"duplicate column {duplicate!r}", hint="keep the first", location=LOCATION)
+    return tuple(columns)
+
+
+def _weight(text: str, part: str) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = 0.0
+    if not 0 < weight <= 1000:  # the limits of the layout schema
+        message = f"expected a weight above 0 and at most 1000, found {part.strip()!r}"
+        raise SpecError.of("ZL074", message, hint="use for example b=2", location=LOCATION)
+    return weight
+
+
+def layouts_of(
+    wanted: Sequence[tuple[ZorderColumn, ...]], curve: str | None, base: Layout, state: TableState
+) -> tuple[Layout, ...]:
+    """Make a layout from each list of columns and `base`. Raises the errors of `require_usable`."""
+    require_usable([column.name for columns in wanted for column in columns], state, LOCATION)
+    return tuple(replace(base, columns=columns, curve=curve or base.curve) for columns in wanted)
+
+
+def require_usable(names: Iterable[str], state: TableState, location: Location | None) -> None:
+    """Raise SpecError ZL012, ZL034 or ZL035 for a column that cannot be a z-order column of the table."""
+    known = {column.name: column for column in state.columns}
+    partitioned = {field.source for field in state.partition_fields if field.transform == "identity"}
+    for name in names:
+        if name in partitioned:
+            code, message = "ZL035", f"the table is already partitioned by {name!r}"
+            hint = "use other columns: all rows of a partition have the same value"
+        elif name not in known:
+            code, message = "ZL012", f"unknown column {name!r}"
+            hint = column_hint(name, known)
+        elif not known[name].orderable:
+            code, message = "ZL034", f"column {name!r} has no order"
+            hint = "use other columns: its type has no minimum and maximum"
+        else:
+            continue
+        raise SpecError.of(code, message, hint=hint, location=location)
+
+
+# Layout specs from tables.
+
+
+SCHEMAS = ".zlayout"  # the folder of the schemas for editors
 MIB = 1024 * 1024
 DEFAULT_SIZE = 128 * MIB
 _SHIFTS = {unit: 10 * n for n, unit in enumerate(("", "k", "m", "g", "t", "p"))}
-_RECORDED = "the layout record of zlayout"
+RECORDED = "the layout record of zlayout"
 UNORDERED = "ZL065"
 _PLAIN_NAME = re.compile(r"[\w-]+")  # other names are not part of proposed rules
 MAX_EXCLUDED = 5  # of a proposed rule
@@ -57,7 +131,8 @@ class ImportedLayout:
 
     Attributes:
         text: The spec as YAML.
-        source: Where the ordering is from, for example `CLUSTER BY`; None for the layout record of zlayout.
+        source: Where the ordering is from, for example `CLUSTER BY`, or why the spec declares compaction alone; None
+            for the layout record of zlayout.
         file: The default file, below `layouts/`; '' for `<namespace>_<table>.yaml`.
     """
 
@@ -68,8 +143,7 @@ class ImportedLayout:
 
     def path(self, project: Project, path: Path | None = None) -> Path:
         """Return the file to write: the given one, or by default that of the layout below `layouts/` of the project."""
-        file = self.file or f"{file_stem('_'.join(self.table.identifier))}.yaml"
-        return project.root / "layouts" / file if path is None else path
+        return project.root / "layouts" / (self.file or file_name(self.table)) if path is None else path
 
     def write(self, project: Project, path: Path | None = None) -> Path:
         """Write the spec into the project, with a comment that names the schema for editors; return the path.
@@ -129,9 +203,9 @@ def require_no_layout(project: Project, name: TableName) -> None:
 
 def layout_of_state(name: TableName, state: TableState, columns: Sequence[str]) -> ImportedLayout:
     """Make a layout spec for an observed table. Raises SpecError ZL065 if its order is not known."""
-    settings, source = None if columns else recorded_settings(state), _RECORDED
+    settings, source = None if columns else recorded_settings(state), RECORDED
     if settings is None:
-        ordering = _ordering(state, columns)
+        ordering = ordering_of(state, columns)
         if ordering is None:
             raise SpecError.of(
                 UNORDERED,
@@ -140,13 +214,24 @@ def layout_of_state(name: TableName, state: TableState, columns: Sequence[str]) 
             )
         require_usable(ordering.columns, state, None)
         settings, source = settings_from(state, ordering), ordering.source
+    return imported_layout(name, state, settings, source)
+
+
+def imported_layout(name: TableName, state: TableState, settings: Mapping[str, Any], source: str) -> ImportedLayout:
+    """Make a layout spec from layout settings. Raises SpecError if a spec cannot contain the names.
+
+    source: As in `spec_text`.
+    """
     text = spec_text(name, state.partition_fields, settings, source)
     validated(text, "the imported layout", None)
-    return ImportedLayout(name, text, None if source is _RECORDED else source)
+    return ImportedLayout(name, text, None if source is RECORDED else source)
 
 
-def _ordering(state: TableState, columns: Sequence[str]) -> Ordering | None:
-    """The curve of a clustered table is that of its OPTIMIZE, also with `columns`."""
+def ordering_of(state: TableState, columns: Sequence[str]) -> Ordering | None:
+    """Return the ordering by these columns, by default the external one; None if the table reports none.
+
+    The curve of a clustered table is that of its OPTIMIZE, also with `columns`.
+    """
     curve = CLUSTERING_CURVE if state.clustering else ""
     if columns:
         return Ordering(tuple(dict.fromkeys(columns)), curve, "--columns")
@@ -162,6 +247,11 @@ def validated(text: str, name: str, catalogs: Mapping[str, CatalogConfig] | None
         catalogs: The catalogs of the project, to check what depends on the format of the table; None not to check it.
     """
     return checked_layout(parse(text.encode(), name), {}, {}, catalogs)
+
+
+def file_name(table: TableName) -> str:
+    """Return the name of the layout file of a table, `<namespace>_<table>.yaml`."""
+    return f"{file_stem('_'.join(table.identifier))}.yaml"
 
 
 def file_stem(name: str) -> str:
@@ -197,6 +287,11 @@ def settings_from(state: TableState, ordering: Ordering) -> dict[str, Any]:
     return {"zorder.columns": list(ordering.columns), **curve, "files.target_size": target_size(state), **engine}
 
 
+def declared_size(state: TableState) -> int:
+    """Return the target size in bytes that the table property states, or DEFAULT_SIZE."""
+    return java_size(state.properties.get(FORMATS[state.format].target_size_property, "")) or DEFAULT_SIZE
+
+
 def target_size(state: TableState) -> int:
     """Return the target size in bytes: the table property, or the present size of a typical file.
 
@@ -220,18 +315,22 @@ def java_size(text: str) -> int:
 
 
 def spec_text(table: TableName, fields: tuple[PartitionField, ...], settings: Mapping[str, Any], source: str) -> str:
-    """Return a layout spec with these layout settings as YAML. source: Where the ordering is from, for a comment."""
+    """Return a layout spec with these layout settings as YAML.
+
+    source: Where the ordering is from, for a comment; why there is none if the settings have no columns.
+    """
     zorder = {key.partition(".")[2]: value for key, value in settings.items() if key.startswith("zorder.")}
     files = {key.partition(".")[2]: value for key, value in settings.items() if key.startswith("files.")}
     files["target_size"] = size_text(files["target_size"])
     body: dict[str, Any] = {"version": 1, "table": table_text(table)}
     if fields:
         body["partition_by"] = [str(field) for field in fields]
-    body |= {"zorder": zorder, "files": files}
+    body |= ({"zorder": zorder} if zorder else {}) | {"files": files}
     if "engine" in settings:
         body["engine"] = settings["engine"]
     text = dump(body, default_flow_style=None, width=110)
-    return f"# Imported by zlayout. The ordering is from {source}.\n{text}"
+    what = f"The ordering is from {source}" if zorder else f"Compaction alone: {source}"
+    return f"# Imported by zlayout. {what}.\n{text}"
 
 
 def table_text(table: TableName) -> str:
@@ -272,26 +371,36 @@ def import_tables(
     pattern: str,
     columns: Sequence[str] = (),
     reading: Reading = Reading(),
+    on_state: Callable[[TableName, TableState], None] = lambda _table, _state: None,
+    max_tables: int | None = None,
 ) -> list[ImportedLayout | NotImported]:
     """Make a layout spec for each table that a pattern matches. Reads metadata only.
 
     Args:
         project: The project with the catalog.
-        pattern: `catalog.namespace.table`, in which namespace and table may be globs.
+        pattern: `catalog.namespace.table`, in which namespace and table may be globs; or the name of one table, for
+            which the catalog need not list its tables.
         columns: The z-order columns of all layouts. Default: those of the layout record, or of the external ordering.
         reading: The limits on reading the tables.
+        on_state: Called with each observed table, in a thread.
+        max_tables: The largest number of matching names. Default: no limit.
 
     Returns:
         For each matching name, sorted, its layout or the reason why it was not imported: it is not the name of a table
         of the format, or the table has a layout already, has no known ordering, or cannot be read.
 
     Raises:
-        SpecError: ZL020 (invalid pattern), ZL021 (unknown catalog), ZL038 (no table matches).
+        SpecError: ZL020 (invalid pattern), ZL021 (unknown catalog), ZL038 (no table matches, or too many do).
         TableError: The catalog cannot be reached, or is of a type that cannot list tables.
     """
     globs = known_table(project, pattern)
     backend = backend_for(project.catalogs[globs.catalog], SparkRuntime(project))
-    listed = read_table(lambda: tuple(backend.list_tables(globs)), globs, reading.timeout)
+    listed: Sequence[Listed] = (Listed(globs),)
+    if is_pattern(pattern):
+        listed = read_table(lambda: tuple(backend.list_tables(globs)), globs, reading.timeout)
+    if max_tables is not None and len(listed) > max_tables:
+        message = f"{len(listed):,} names match {globs}, more than {max_tables:,}"
+        raise SpecError.of("ZL038", message, hint="use a pattern that matches fewer tables")
     if not listed:
         hint = f"check namespace and letter case; list all with {globs.catalog}.*.*"
         raise SpecError.of("ZL038", f"no table of catalog {globs.catalog} matches {globs}", hint=hint)
@@ -302,6 +411,7 @@ def import_tables(
                 raise one.problem
             require_no_layout(project, one.table)
             state = read_here(lambda: backend.observe(one.table, ()), one.table)
+            on_state(one.table, state)
         except ZlayoutError as error:
             return NotImported(one.table, error)
         try:

@@ -1,97 +1,50 @@
-"""Write a new project with a first layout, and check the columns that a user names.
-
-`init` writes the files of a project. Existing files are never overwritten.
-"""
+"""Write a new project: find the tables of a catalog, propose a layout for each, and write all files or none."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
-from zlayout.errors import Location, SpecError
+import pyarrow.types as pt
+
+from zlayout.errors import Location, SpecError, ZlayoutError
+from zlayout.formats.base import Backend
+from zlayout.formats.registry import backend_for
+from zlayout.message_text import plural, quote_value
+from zlayout.session.concurrent_reads import Reading, no_answer, read_here, read_tables
 from zlayout.session.files import hint_for, write_atomically
-from zlayout.spec.check import column_hint, schema_text
+from zlayout.session.import_ import (
+    SCHEMAS,
+    ImportedLayout,
+    declared_size,
+    file_name,
+    import_tables,
+    import_workload,
+    imported_layout,
+    is_pattern,
+    ordering_of,
+    require_usable,
+    settings_from,
+    table_text,
+)
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.check import schema_text
 from zlayout.spec.formats import FORMATS
-from zlayout.spec.layouts import parse_table
-from zlayout.spec.load import load_project
-from zlayout.spec.model import Layout, ZorderColumn
-from zlayout.spec.yaml import dump
-from zlayout.sql_text import column_name
+from zlayout.spec.layouts import layout_spec, parse_table, with_layout
+from zlayout.spec.load import PROJECT_FILE, Folder, load_project, shown
+from zlayout.spec.model import Project, TableName
+from zlayout.spec.yaml import Document, dump, parse
+from zlayout.table.external import Ordering
+from zlayout.table.metrics import layout_metrics
 from zlayout.table.state import TableState
 
-# The columns that an option names, and whether they can be z-order columns of a table.
-
-
-LOCATION = Location("--columns")
-
-
-def split_columns(text: str) -> tuple[str, ...]:
-    """Split a comma-separated list of column names; empty names are ignored."""
-    return tuple(column_name(name) for part in text.split(",") if (name := part.strip()))
-
-
-def parse_columns(text: str) -> tuple[ZorderColumn, ...]:
-    """Parse columns with weights, `a,b=2`.
-
-    Raises:
-        SpecError: ZL016, a duplicate column; ZL074, a missing name or an invalid weight.
-    """
-    columns = []
-    for part in text.split(","):
-        name, sign, weight = (piece.strip() for piece in part.partition("="))
-        if not name:
-            raise SpecError.of(
-                "ZL074", f"expected column names, found {text!r}", hint="use for example a,b=2", location=LOCATION
-            )
-        columns.append(ZorderColumn(column_name(name), _weight(weight, part) if sign else 1.0))
-    names = [c.name for c in columns]
-    if duplicate := next((n for n in names if names.count(n) > 1), None):
-        raise SpecError.of("ZL016", f"duplicate column {duplicate!r}", hint="keep the first", location=LOCATION)
-    return tuple(columns)
-
-
-def _weight(text: str, part: str) -> float:
-    try:
-        weight = float(text)
-    except ValueError:
-        weight = 0.0
-    if not 0 < weight <= 1000:  # the limits of the layout schema
-        message = f"expected a weight above 0 and at most 1000, found {part.strip()!r}"
-        raise SpecError.of("ZL074", message, hint="use for example b=2", location=LOCATION)
-    return weight
-
-
-def layouts_of(
-    wanted: Sequence[tuple[ZorderColumn, ...]], curve: str | None, base: Layout, state: TableState
-) -> tuple[Layout, ...]:
-    """Make a layout from each list of columns and `base`. Raises the errors of `require_usable`."""
-    require_usable([column.name for columns in wanted for column in columns], state, LOCATION)
-    return tuple(replace(base, columns=columns, curve=curve or base.curve) for columns in wanted)
-
-
-def require_usable(names: Iterable[str], state: TableState, location: Location | None) -> None:
-    """Raise SpecError ZL012, ZL034 or ZL035 for a column that cannot be a z-order column of the table."""
-    known = {column.name: column for column in state.columns}
-    partitioned = {field.source for field in state.partition_fields if field.transform == "identity"}
-    for name in names:
-        if name in partitioned:
-            code, message = "ZL035", f"the table is already partitioned by {name!r}"
-            hint = "use other columns: all rows of a partition have the same value"
-        elif name not in known:
-            code, message = "ZL012", f"unknown column {name!r}"
-            hint = column_hint(name, known)
-        elif not known[name].orderable:
-            code, message = "ZL034", f"column {name!r} has no order"
-            hint = "use other columns: its type has no minimum and maximum"
-        else:
-            continue
-        raise SpecError.of(code, message, hint=hint, location=location)
-
-
-# The files of a new project.
+if TYPE_CHECKING:
+    from zlayout.session.advise import AdviceEvent
 
 
 # The files for each CI, by their paths in a project. Their names are those of the templates.
@@ -100,11 +53,9 @@ CI_FILES = {
     "github": (_GITHUB / "zlayout-pull-request.yml", _GITHUB / "zlayout-nightly.yml"),
     "gitlab": (Path("zlayout.gitlab-ci.yml"),),
 }
-SCHEMAS = ".zlayout"
 DEFAULTS = {
     "format": next(iter(FORMATS)),
-    "table": "lake.sales.orders",
-    "columns": "order_date, customer_id",
+    "catalog": "lake",
     "warehouse": "./warehouse",
     "type": "",
     "uri": "sqlite:///catalog.db",
@@ -121,27 +72,279 @@ catalogs:
   master: local[*]
 """
 
-LAYOUT = """\
-# yaml-language-server: $schema=../{schemas}/layout.schema.json
-# The layout of one table.
-version: 1
-table: {table}
-zorder:
-  columns: {columns}  # columns that queries filter on, most important first
-files:
-  target_size: 128MiB
-"""
+LAYOUT_HEAD = f"# yaml-language-server: $schema=../{SCHEMAS}/layout.schema.json\n"
 
 
-def init(folder: Path, answers: Mapping[str, str], ci: str = "") -> tuple[Path, ...]:
-    """Write `zlayout.yaml`, one layout spec, schemas for editors and, on request, files for CI.
+# The tables of the catalog.
+
+
+MAX_TABLES = 1000  # that are read to choose from
+MAX_MEASURED_COLUMNS = 32  # of a table whose order is not known
+MAX_PROPOSED_COLUMNS = 2
+# The statistics show an order by a column if an equality query opens at most this share of at least so many files.
+ORDERED_SHARE, MIN_FILES = 0.5, 4
+BY_STATISTICS = "the statistics of"  # with the number of files: where the ordering is from
+NO_ORDER, ONE_FILE = "no order is known", "its rows fit in one file"  # why compaction alone is proposed
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A table of the catalog.
+
+    Attributes:
+        bytes: The size of its live files.
+        files: Their number.
+        last_written: When another writer last wrote to it, in milliseconds since 1970; 0 if unknown.
+        recorded: The layout that it has now; None if its order is not known.
+        error: Why it cannot have a layout; None if it can.
+    """
+
+    table: TableName
+    bytes: int = 0
+    files: int = 0
+    last_written: int = 0
+    recorded: ImportedLayout | None = None
+    error: ZlayoutError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a new project is made of.
+
+    Attributes:
+        answers: Values by the keys of `DEFAULTS`, and `table`: a table or a pattern, whose catalog is that of the
+            project. Missing and empty values get the default. The default of `type` is the catalog type that the scheme
+            of the uri belongs to. The default uri is used only for the catalog type that its scheme belongs to, and the
+            default warehouse only if a catalog of this type needs one.
+        columns: The z-order columns of all tables. Default: those that `propose` finds.
+        workload: Query histories and workload files.
+        ci: The CI to write files for, a key of `CI_FILES`; empty for none.
+        reading: The limits on reading the tables.
+    """
+
+    folder: Path
+    answers: Mapping[str, str]
+    columns: Sequence[str] = ()
+    workload: Sequence[Path] = ()
+    ci: str = ""
+    reading: Reading = field(default_factory=Reading)
+
+    @property
+    def complete(self) -> dict[str, str]:
+        """The answers with defaults. Raises SpecError ZL020, ZL048."""
+        return _complete(self.answers)
+
+    def project(self) -> Project:
+        """Return the project without layouts, from no file. Raises the errors of `load_project`."""
+        path = Path(os.path.abspath(self.folder)) / PROJECT_FILE
+        return load_project(path, os.environ, _Unwritten(path.parent, _project(self.complete)))
+
+
+class _Unwritten(Folder):
+    """A folder that has only `zlayout.yaml`."""
+
+    def __init__(self, root: Path, text: str) -> None:
+        super().__init__(root)
+        self._text = text
+
+    def entries(self, folder: Path) -> list[tuple[str, bool]]:  # noqa: ARG002
+        return []
+
+    def exists(self, path: Path) -> bool:  # noqa: ARG002
+        return False
+
+    def read(self, path: Path) -> Document:
+        return parse(self._text.encode(), shown(path))
+
+
+def find_tables(request: Request, project: Project) -> list[Found]:
+    """List the tables of the catalog and read the metadata of each.
+
+    Raises:
+        SpecError: ZL020, an invalid table or pattern; ZL038, no table matches, or more than MAX_TABLES do.
+        TableError: The catalog cannot be reached.
+    """
+    states: dict[TableName, tuple[int, int, int]] = {}
+
+    def keep(table: TableName, state: TableState) -> None:
+        written = int(state.last_written.max(initial=0))
+        states[table] = int(state.files.bytes.sum()), len(state.files), written
+
+    found = import_tables(project, _pattern(request), (), request.reading, keep, MAX_TABLES)
+    tables = []
+    for one in found:
+        size, count, written = states.get(one.table, (0, 0, 0))
+        if isinstance(one, ImportedLayout):
+            tables.append(Found(one.table, size, count, written, one))
+        else:
+            tables.append(Found(one.table, size, count, written, error=None if one.columns else one.error))
+    return tables
+
+
+def _pattern(request: Request) -> str:
+    catalog = request.complete["catalog"]
+    return request.answers.get("table") or f"{catalog}.*.*"
+
+
+# The proposals.
+
+
+def propose(
+    request: Request,
+    project: Project,
+    chosen: Sequence[Found],
+    on_event: Callable[[AdviceEvent], None] = lambda _event: None,
+) -> list[ImportedLayout]:
+    """Propose a layout for each table.
+
+    It declares the columns of the request; or else the order that the table has; or else what `advise` recommends for
+    the workload; or else columns by the statistics in the metadata; or else, and for a table that fits in one file,
+    compaction alone.
 
     Args:
-        folder: The folder of the project; created if it does not exist.
-        answers: Values by the keys of `DEFAULTS`. Missing and empty values get the default. The default of `type` is
-            the catalog type that the scheme of the uri belongs to. The default uri is used only for the catalog type
-            that its scheme belongs to, and the default warehouse only if a catalog of this type needs one.
-        ci: The CI to write files for, a key of `CI_FILES`; empty for none.
+        request: The request.
+        project: Its project.
+        chosen: Tables without an error.
+        on_event: Called with the events of `advise`.
+
+    Raises:
+        SpecError: ZL012, ZL034, ZL035: a column of the request is no z-order column of a table; the workload cannot be
+            read.
+        TableError: A table cannot be read.
+        EngineError: `advise` cannot draw a sample.
+    """
+    backend = backend_for(project.catalogs[project_catalog(project)], SparkRuntime(project))
+
+    def read(found: Found) -> ImportedLayout | ZlayoutError:
+        try:
+            if found.recorded is not None and not request.columns:
+                return found.recorded
+            return read_here(lambda: _proposed(found.table, backend, request.columns), found.table)
+        except ZlayoutError as error:
+            return error
+
+    def late(found: Found) -> ImportedLayout | ZlayoutError:
+        return no_answer(found.table, request.reading.timeout)
+
+    layouts = []
+    for one in read_tables(chosen, lambda found: found.table, read, late, request.reading):
+        if isinstance(one, ZlayoutError):
+            raise one
+        layouts.append(one)
+    if request.workload and not request.columns:
+        unordered = {found.table for found in chosen if found.recorded is None}
+        with TemporaryDirectory() as folder:
+            workload = Path(folder) / WORKLOAD.name
+            workload.write_text(import_workload(project, request.workload).text, "utf-8")
+            layouts = [_advised(project, one, workload, on_event) if one.table in unordered else one for one in layouts]
+    return layouts
+
+
+def project_catalog(project: Project) -> str:
+    """Return the name of the one catalog of a new project."""
+    (name,) = project.catalogs
+    return name
+
+
+def _proposed(table: TableName, backend: Backend, columns: Sequence[str]) -> ImportedLayout:
+    state = backend.observe(table, ())
+    if columns:
+        ordering = ordering_of(state, columns)
+        assert ordering is not None
+        require_usable(columns, state, Location("--columns"))
+        return _with_order(table, state, ordering)
+    partitioned = {field.source for field in state.partition_fields}
+    usable = [c.name for c in state.columns if c.orderable and c.stats and c.name not in partitioned]
+    state = backend.observe(table, usable[:MAX_MEASURED_COLUMNS], state.version if state.version >= 0 else None)
+    size = declared_size(state)
+    fits = state.files.target_files(size) == 1
+    if not fits and (names := columns_by_statistics(state)):
+        return _with_order(table, state, Ordering(names, "", f"{BY_STATISTICS} {plural(len(state.files), 'file')}"))
+    return imported_layout(table, state, {"files.target_size": size}, ONE_FILE if fits else NO_ORDER)
+
+
+def _with_order(table: TableName, state: TableState, ordering: Ordering) -> ImportedLayout:
+    settings = settings_from(state, ordering) | {"files.target_size": declared_size(state)}
+    return imported_layout(table, state, settings, ordering.source)
+
+
+def columns_by_statistics(state: TableState) -> tuple[str, ...]:
+    """Return the columns whose bounds suggest an order, at most MAX_PROPOSED_COLUMNS; empty if there are none.
+
+    These are the date or timestamp of which a query opens the fewest files, because most tables are queried by time,
+    and then the columns by which the files are already ordered. Columns without bounds in most files, with nulls alone
+    in most files, or with one value are not considered.
+
+    Args:
+        state: A table that was observed with the columns to consider.
+    """
+    found = [
+        column
+        for column in layout_metrics(state.files, tuple(state.files.bounds))
+        if 2 * (column.unbounded + column.all_null) < column.files and column.distinct > 1
+    ]
+    found.sort(key=lambda column: column.touched)  # stable: equal columns keep the order of the table
+    types = {column.name: column.type for column in state.columns}
+    times = [c.column for c in found if pt.is_date(types[c.column]) or pt.is_timestamp(types[c.column])][:1]
+    ordered = [
+        column.column
+        for column in found
+        if column.files >= MIN_FILES
+        and column.touched <= ORDERED_SHARE * column.files
+        and column.column not in times
+        and not pt.is_temporal(types[column.column])
+    ]
+    return (*times, *ordered)[:MAX_PROPOSED_COLUMNS]
+
+
+def _advised(
+    project: Project, proposed: ImportedLayout, workload: Path, on_event: Callable[[AdviceEvent], None]
+) -> ImportedLayout:
+    """Return the layout with what `advise` recommends; `proposed` if it recommends nothing for the table."""
+    from zlayout.session.advise import advise  # imported here because it imports the parser of SQL and numpy's solvers
+
+    try:
+        best = advise(project, table_text(proposed.table), [workload], on_event=on_event).best
+    except SpecError as error:
+        if error.diagnostics[0].code not in NOTHING_TO_ADVISE:
+            raise
+        best = None
+    if best is None:
+        return proposed
+    declared = layout_spec(parse(proposed.text.encode(), "the proposed layout"), {}, {}, None).layout
+    text = with_layout(proposed.text, declared, best.layout).partition("\n")[2]
+    source = f"zlayout advise for {WORKLOAD.as_posix()}"
+    return ImportedLayout(proposed.table, f"# Imported by zlayout. The ordering is from {source}.\n{text}", source)
+
+
+# The files of a new project.
+
+
+WORKLOAD = Path("workloads", "queries.sql")
+# The codes with which `advise` finds nothing to do: no query on the table, or no rows.
+NOTHING_TO_ADVISE = ("ZL073", "ZL075")
+
+
+def offline_layouts(request: Request) -> list[ImportedLayout]:
+    """Return the layout of the table of the request, of which nothing is read; none if it names no table.
+
+    Raises:
+        SpecError: ZL020, ZL048; ZL038, the table is a pattern.
+    """
+    if not (table := request.answers.get("table")):
+        return []
+    if is_pattern(table):
+        hint = "name one table, or leave out --offline"
+        raise SpecError.of("ZL038", f"--offline cannot find the tables of the pattern {table}", hint=hint)
+    name = parse_table(table, Location("--table"))
+    body: dict[str, object] = {"version": 1, "table": table_text(name)}
+    body |= {"zorder": {"columns": list(request.columns)}} if request.columns else {}
+    text = dump(body | {"files": {"target_size": "128MiB"}}, default_flow_style=None, width=110)
+    return [ImportedLayout(name, "# Written without reading the table.\n" + text, "--columns")]
+
+
+def write_project(request: Request, layouts: Iterable[ImportedLayout]) -> tuple[Path, ...]:
+    """Write `zlayout.yaml`, the layouts, the workload, schemas for editors and, on request, files for CI.
 
     Returns:
         The paths of the files, in the order of writing.
@@ -149,16 +352,16 @@ def init(folder: Path, answers: Mapping[str, str], ci: str = "") -> tuple[Path, 
     Raises:
         SpecError: An answer is invalid, or a file exists or cannot be written. No file is left behind.
     """
-    answers = _complete(answers)
-    table = parse_table(answers["table"], Location("--table"))
-    contents = {
-        Path("zlayout.yaml"): _project(table.catalog, answers),
-        Path("layouts") / f"{_file_stem(table.name)}.yaml": _layout(answers),
-        **{Path(SCHEMAS) / f"{name}.schema.json": schema_text(name) for name in ("project", "layout")},
-    }
+    answers, folder = request.complete, request.folder
+    contents = {Path(PROJECT_FILE): _project(answers)}
+    for one in layouts:
+        contents[_layout_path(one.table, contents)] = LAYOUT_HEAD + one.text
+    if request.workload:
+        contents[WORKLOAD] = import_workload(request.project(), request.workload).text
+    contents |= {Path(SCHEMAS) / f"{name}.schema.json": schema_text(name) for name in ("project", "layout")}
     templates = files("zlayout.session").joinpath("templates")
     extras = ",".join(filter(None, ("zlayout[report", _extra(answers))))
-    for path in CI_FILES.get(ci, ()):
+    for path in CI_FILES.get(request.ci, ()):
         contents[path] = templates.joinpath(path.name).read_text("utf-8").replace("zlayout[report", extras)
     for path in contents:
         require_new(folder / path)
@@ -166,10 +369,28 @@ def init(folder: Path, answers: Mapping[str, str], ci: str = "") -> tuple[Path, 
     return tuple(folder / path for path in contents)
 
 
+def _layout_path(table: TableName, taken: Mapping[Path, str]) -> Path:
+    """Two tables may have the same name of a file."""
+    first = path = Path("layouts", file_name(table))
+    number = 1
+    while path in taken:
+        number += 1
+        path = first.with_stem(f"{first.stem}_{number}")
+    return path
+
+
 def require_new(path: Path) -> None:
     """Raise SpecError ZL047 if a file or a link exists."""
     if os.path.lexists(path):
         raise SpecError.of("ZL047", f"{path} already exists", hint="use another folder")
+
+
+def check_catalog_name(name: str) -> None:
+    """Raise SpecError ZL020 for a text that is no name of a catalog."""
+    if parse_table(f"{name}.*.*", Location("catalog")) != TableName(name, ("*",), "*"):
+        raise SpecError.of(
+            "ZL020", f"expected the name of a catalog, found {quote_value(name)}", hint="for example lake"
+        )
 
 
 def check_format(format: str) -> None:
@@ -180,6 +401,8 @@ def check_format(format: str) -> None:
 
 def _complete(answers: Mapping[str, str]) -> dict[str, str]:
     complete = {key: answers.get(key) or default for key, default in DEFAULTS.items()}
+    if answers.get("table"):
+        complete["catalog"] = parse_table(answers["table"], Location("--table")).catalog
     check_format(complete["format"])
     if FORMATS[complete["format"]].type_is_optional:
         complete["uri"] = answers.get("uri", "")
@@ -227,24 +450,15 @@ def _extra(answers: Mapping[str, str]) -> str:
     return {"sql": of_databases.get(scheme, "sql"), "glue": "glue", "hive": "hive"}.get(answers["type"], "")
 
 
-def _project(catalog: str, answers: Mapping[str, str]) -> str:
+def _project(answers: Mapping[str, str]) -> str:
     options = {key: answers[key] for key in ("format", "type", "warehouse", "uri")}
     lines = "".join(f"    {key}: {_scalar(value)}\n" for key, value in options.items() if value)
-    return PROJECT.format(schemas=SCHEMAS, catalog=_scalar(catalog), options=lines)
+    return PROJECT.format(schemas=SCHEMAS, catalog=_scalar(answers["catalog"]), options=lines)
 
 
-def _layout(answers: Mapping[str, str]) -> str:
-    columns = list(split_columns(answers["columns"]))
-    return LAYOUT.format(schemas=SCHEMAS, table=_scalar(answers["table"]), columns=_scalar(columns))
-
-
-def _scalar(value: str | list[str]) -> str:
+def _scalar(value: str) -> str:
     text = dump(value, default_flow_style=True, width=10_000)
     return text.removesuffix("...\n").strip()
-
-
-def _file_stem(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_" else "_" for c in name)
 
 
 def _write(folder: Path, contents: Mapping[Path, str]) -> None:
@@ -260,7 +474,7 @@ def _write(folder: Path, contents: Mapping[Path, str]) -> None:
         _remove(written)
         message = f"cannot write {at}: {error.strerror}"
         raise SpecError.of("ZL067", message, hint=hint_for(error, "use a folder in which you may write")) from error
-    except SpecError:
+    except BaseException:  # Ctrl-C too leaves all files or none
         _remove(written)
         raise
 

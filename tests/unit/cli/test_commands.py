@@ -219,7 +219,7 @@ def test_init_writes_a_valid_project_and_never_overwrites(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli, format: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    cli("init", "--format", format)
+    cli("init", "--format", format, "--offline", "--table", "lake.db.t")
     assert cli("validate").out.endswith("1 layout valid\n")
     before = (tmp_path / "zlayout.yaml").read_text()
     assert "ZL047" in cli("init", "--format", format, code=1).err
