@@ -263,6 +263,7 @@ def _diagnostics(
         *proposal.refusals,
         *outside_notes(spec, state, refused=bool(proposal.refusals)),
         *state.notes,
+        *state.maintainers,
         *proposal.notes,
         *unused_settings(spec),
         *scope_notes(spec, selection, len(state.files.partitions)),

@@ -337,6 +337,7 @@ class TableState:
         refusals: The reasons why zlayout must not rewrite the table.
         files: The live data files.
         notes: What is not exact in the observation, for example estimated row counts.
+        maintainers: The services that rewrite files of the table by themselves, as warnings (ZL433).
         ordering: The external ordering of a table without laid-out files; None if the table reports none.
         rewrites: The external rewrites; empty if the history does not show that zlayout has rewritten the table.
         from_catalog: Whether a catalog returned the location for the name, so that the name may lead to another
@@ -366,6 +367,7 @@ class TableState:
     refusals: tuple[Diagnostic, ...]
     files: FileTable
     notes: tuple[Diagnostic, ...] = ()
+    maintainers: tuple[Diagnostic, ...] = ()
     ordering: Ordering | None = None
     rewrites: tuple[ExternalRewrite, ...] = ()
     from_catalog: bool = False

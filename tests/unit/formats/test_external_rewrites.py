@@ -219,7 +219,7 @@ def test_the_compaction_of_s3_tables_is_a_warning(tmp_path: Path, location: str,
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", rows(0).schema)
     table.metadata = table.metadata.model_copy(update={"location": location})
-    found = [note for note in observe_table(table, NAME, ["a"]).notes if note.code == "ZL433"]
+    found = [note for note in observe_table(table, NAME, ["a"]).maintainers if note.code == "ZL433"]
     assert [note.severity for note in found] == ["warning"] * warned
     assert all("aws s3tables put-table-maintenance-configuration" in note.hint for note in found)
 

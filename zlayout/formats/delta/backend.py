@@ -71,7 +71,8 @@ class DeltaBackend:
 
     def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
         """See `zlayout.formats.base.Backend`. Raises TableError ZL101, ZL110 to ZL114, ZL133 to ZL136."""
-        return self._observe_at(delta_location(self._names.located(table), table), table, columns, version)
+        state = self._observe_at(delta_location(self._names.located(table), table), table, columns, version)
+        return replace(state, maintainers=(*state.maintainers, *self._names.maintainers(table)))
 
     def list_tables(self, pattern: TableName) -> Iterator[Listed]:
         """See `zlayout.formats.base.Backend`. Raises TableError ZL114, ZL133."""

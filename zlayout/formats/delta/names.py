@@ -24,7 +24,7 @@ import pyarrow.fs as pa_fs
 from deltalake.exceptions import DeltaError
 
 from zlayout import reading
-from zlayout.errors import TableError, ZlayoutError
+from zlayout.errors import Diagnostic, TableError, ZlayoutError
 from zlayout.formats.access import ATTEMPTS, CONNECT_SECONDS, DENIED, READ_SECONDS, explained, limit_responses
 from zlayout.formats.base import Listed
 from zlayout.formats.delta.read.log import LOG, LogFiles, local_path, log_files, table_files
@@ -32,6 +32,7 @@ from zlayout.reading import TooLargeError, joined, parse_json, require_parsable
 from zlayout.secrets import remember
 from zlayout.spec.client_options import Vended, deltalake_options, s3_access, stores, vended_conf
 from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.table.external import maintained_by
 from zlayout.table.location import GCS_SCHEME, S3_SCHEMES, canonical
 
 if TYPE_CHECKING:
@@ -61,12 +62,14 @@ class Entry:
         name: The name within its namespace.
         provider: The format of the table in lower case; empty if the catalog does not state it.
         locations: The locations that the catalog states, in its own notation.
+        maintainers: The services of the catalog that rewrite files of the table, as warnings (ZL433).
     """
 
     name: str
     provider: str
     is_view: bool
     locations: tuple[str, ...]
+    maintainers: tuple[Diagnostic, ...] = ()
 
 
 def metastore_entry(
@@ -94,10 +97,14 @@ def metastore_entry(
 
 def unity_entry(fields: Mapping[str, object]) -> Entry:
     """Make the entry of a table of Unity Catalog from its fields in the REST API."""
-    view = str(fields.get("table_type")).upper() in _VIEWS
+    type_, flag = str(fields.get("table_type")).upper(), fields.get("effective_predictive_optimization_flag")
+    optimized = type_ == "MANAGED" and isinstance(flag, dict) and flag.get("value") == "ENABLE"
+    off = "run ALTER TABLE ... DISABLE PREDICTIVE OPTIMIZATION in Databricks"
+    maintainers = (maintained_by("predictive optimization of Databricks", off),) if optimized else ()
     location = fields.get("storage_location")
     provider = str(fields.get("data_source_format") or "").lower()
-    return Entry(str(fields.get("name")), provider, view, (str(location),) if location else ())
+    locations = (str(location),) if location else ()
+    return Entry(str(fields.get("name")), provider, type_ in _VIEWS, locations, maintainers)
 
 
 def delta_location_of(entry: Entry, catalog: CatalogConfig, table: TableName) -> str:
@@ -520,6 +527,7 @@ class Names:
 
     def __init__(self, catalog: CatalogConfig) -> None:
         self._catalog = catalog
+        self._maintainers: dict[TableName, tuple[Diagnostic, ...]] = {}
 
     def located(self, table: TableName) -> CatalogConfig:
         """Return a catalog of type `path` that has the table, with the location that the catalog's service states.
@@ -536,7 +544,12 @@ class Names:
             entry = self._service.entry(table.namespace[0], table.name)
         if entry is None:
             raise _missing(self._catalog, table, "check catalog, namespace and table name")
+        self._maintainers[table] = entry.maintainers
         return _at_entry(self._catalog, table, entry)
+
+    def maintainers(self, table: TableName) -> tuple[Diagnostic, ...]:
+        """Return the services that rewrite files of a table, as the catalog stated when the table was located."""
+        return self._maintainers.get(table, ())
 
     def listed(self, pattern: TableName) -> Iterator[Listed]:
         """Yield the tables whose namespace and name match globs, each with the error if it cannot be used.

@@ -525,9 +525,10 @@ def observe_delta(
         raise unreadable(table, location, error) from error
     if catalog_owned(features, properties):
         notes = (*notes, behind_catalog(at))
+    maintainers: tuple[Diagnostic, ...] = ()
     if properties.get(AUTO_COMPACTION, "false").lower() not in ("false", "disabled"):
         off = f"ALTER TABLE ... SET TBLPROPERTIES ('{AUTO_COMPACTION}' = 'false')"
-        notes = (*notes, maintained_by(f"auto compaction ({AUTO_COMPACTION})", f"run {off}"))
+        maintainers = (maintained_by(f"auto compaction ({AUTO_COMPACTION})", f"run {off}"),)
     oldest = pc.min(adds["modification_time"]).as_py()
     ordering, rewrites = _external(log, at, files, all_leaves, oldest)
     return TableState(
@@ -545,6 +546,7 @@ def observe_delta(
         refusals=(*refusals(features, properties), *reserved_refusals(c.name for c in known), *strays.refusals),
         files=files,
         notes=notes,
+        maintainers=maintainers,
         ordering=ordering,
         rewrites=rewrites,
         clustering=clustering,

@@ -6,6 +6,7 @@ that `zlayout.formats.iceberg.read.server` accepts.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
@@ -13,7 +14,7 @@ from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyarrow.fs import AwsStandardS3RetryStrategy, FileSelector
 
@@ -40,6 +41,7 @@ _CATALOG_CLIENTS = ("requests", "urllib3", "botocore", "sqlalchemy", "thrift", "
 # How long a loaded catalog is used. Its connections and tokens do not expire within this time.
 MAX_SECONDS_OF_USE = 60.0
 _SQL_TABLES = ("iceberg_tables", "iceberg_namespace_properties")  # of a catalog in a database
+GLUE_OWNER = "_zlayout_owner"  # attribute of a catalog in AWS Glue: the account that its tables belong to
 MAX_NAMED = 5  # catalogs or tables that a message names
 # Loaded catalogs that are not in use, by name and properties. Each has the time after which it is not used again.
 _idle: dict[tuple[str, tuple[tuple[str, str], ...]], SimpleQueue[tuple[float, Catalog]]] = {}
@@ -198,6 +200,13 @@ def open_catalog(catalog: CatalogConfig, properties: Mapping[str, str]) -> Catal
     loaded = AVAILABLE_CATALOGS[CatalogType(catalog.type)](catalog.name, dict(for_metadata))
     if (client := getattr(loaded, "glue", None)) is not None:
         limit_responses(client)
+
+        def remember_owner(parsed: Mapping[str, Any], **_: Any) -> None:
+            # pyiceberg drops it; it is the same for all tables of the catalog
+            if re.fullmatch("[0-9]{12}", owner := str(parsed.get("Table", {}).get("CatalogId"))):
+                setattr(loaded, GLUE_OWNER, owner)
+
+        client.meta.events.register("after-call.glue.GetTable", remember_owner)
 
     def without_table_properties(properties: object = None, location: str | None = None) -> FileIO:
         # pyiceberg passes the properties of a table once it has read its metadata

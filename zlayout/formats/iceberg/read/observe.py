@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from zlayout.errors import Diagnostic, TableError
 from zlayout.formats.iceberg.read import state_property as recorded
-from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
+from zlayout.formats.iceberg.read.catalog import GLUE_OWNER, load_table, readable_metadata
 from zlayout.formats.iceberg.read.deletes import Deletes, EqualityField, attribute_deletes
 from zlayout.formats.iceberg.read.manifests import DataColumns, manifests_of, read_live
 from zlayout.formats.iceberg.read.outside import find_outside_files
@@ -77,7 +78,9 @@ def observe(catalog: CatalogConfig, name: TableName, columns: Sequence[str], ver
         TableError: ZL121 to ZL125, ZL127, ZL128.
         Refused: ZL238, ZL242.
     """
-    return observe_table(load_table(catalog, name), name, columns, version, catalog.file_locations(name))
+    table = load_table(catalog, name)
+    state = observe_table(table, name, columns, version, catalog.file_locations(name))
+    return state if version is not None or state.maintainers else replace(state, maintainers=glue_optimizer(table))
 
 
 def observe_table(
@@ -99,9 +102,6 @@ def observe_table(
         wanted = {c.name: int(c.id) for c in leaves if c.name in needed and c.orderable}
         data = read_live(manifests, table.io, list(wanted.values()))
     state, notes = _read_state(metadata.properties)
-    if _S3_TABLES.match(metadata.location):
-        off = "disable icebergCompaction with `aws s3tables put-table-maintenance-configuration`"
-        notes = (*notes, maintained_by("the compaction of Amazon S3 Tables", off))
     summaries = [(s.snapshot_id, summary_of(s)) for s in metadata.snapshots]
     state = recorded.from_summaries(state, summaries, recorded.undone(metadata.properties))
     of_others = {s.snapshot_id for s in metadata.snapshots} - {s.snapshot_id for s in ancestors(metadata, snapshot)}
@@ -124,6 +124,7 @@ def observe_table(
         refusals=(*refusals(metadata, data), *reserved_refusals(c.name for c in leaves), *outside.refusals),
         files=files,
         notes=notes,
+        maintainers=maintainers(metadata.location),
         ordering=None if (files.layout >= 0).any() else _sort_ordering(table.sort_order(), schema),
         rewrites=external_rewrites_of(metadata, snapshot, known=bool(recorded.listed(state) - of_others)),
         last_written=last_written,
@@ -136,6 +137,31 @@ def observe_table(
         ),
         estimated_deletes=bool(deletes.estimated.any()),
     )
+
+
+def maintainers(location: str) -> tuple[Diagnostic, ...]:
+    """Return a warning if the location of a table is in Amazon S3 Tables, which compacts tables."""
+    off = "disable icebergCompaction with `aws s3tables put-table-maintenance-configuration`"
+    return (maintained_by("the compaction of Amazon S3 Tables", off),) if _S3_TABLES.match(location) else ()
+
+
+def glue_optimizer(table: Table) -> tuple[Diagnostic, ...]:
+    """Return a warning if an optimizer of AWS Glue compacts the table.
+
+    Glue states its optimizers only in the response to a request of its own, which may be denied.
+    """
+    client, owner = getattr(table.catalog, "glue", None), getattr(table.catalog, GLUE_OWNER, None)
+    if client is None or owner is None:
+        return ()
+    namespace, name = table.name()
+    try:
+        found = client.get_table_optimizer(CatalogId=owner, DatabaseName=namespace, TableName=name, Type="compaction")
+        if found["TableOptimizer"]["configuration"]["enabled"] is not True:
+            return ()
+    except Exception:  # there is no optimizer, or the permission glue:GetTableOptimizer is missing
+        return ()
+    off = f"run `aws glue delete-table-optimizer --catalog-id {owner} --type compaction ...` for the table"
+    return (maintained_by("the compaction optimizer of AWS Glue", off),)
 
 
 def _properties(metadata: TableMetadata, name: TableName, data: DataColumns) -> dict[str, str]:
