@@ -6,9 +6,11 @@ before numpy and Arrow are imported. Values in the user's environment have prece
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,18 @@ def tune_process() -> None:
         # numpy accepts only one of the two variables.
         # numpy versions before 2.4 have other names for AVX-512 and ignore these.
         os.environ.setdefault("NPY_DISABLE_CPU_FEATURES", "X86_V4 AVX512_ICL AVX512_SPR")
+
+
+@contextmanager
+def no_garbage() -> Iterator[None]:
+    """Search for no garbage during a block that imports modules: they create hundreds of thousands of objects."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def keep_freed_memory(c_library: Any) -> None:

@@ -1,5 +1,6 @@
 """Settings of the process before numpy and Arrow are loaded, mostly in processes of their own."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -8,7 +9,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from zlayout.tuning import M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, MIB, has_slow_compress, keep_freed_memory, tune_process
+from zlayout.tuning import (
+    M_MMAP_THRESHOLD,
+    M_TRIM_THRESHOLD,
+    MIB,
+    has_slow_compress,
+    keep_freed_memory,
+    no_garbage,
+    tune_process,
+)
 
 glibc = pytest.mark.skipif(os.confstr_names.get("CS_GNU_LIBC_VERSION") is None, reason="for glibc's allocator")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux is tuned")
@@ -160,3 +169,22 @@ def test_numpy_loads_with_the_setting(bare: pytest.MonkeyPatch) -> None:
 
 def test_a_system_that_does_not_describe_its_cpu_is_left_alone(tmp_path: Path) -> None:
     assert not has_slow_compress(tmp_path / "missing")
+
+
+def test_garbage_is_searched_for_again_after_imports_also_after_an_error() -> None:
+    with pytest.raises(ImportError), no_garbage():
+        assert not gc.isenabled()
+        raise ImportError
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with no_garbage():
+            pass
+        assert not gc.isenabled()  # as the caller has chosen
+    finally:
+        gc.enable()
+
+
+def test_a_command_searches_for_no_garbage_at_its_end() -> None:
+    code = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 0))\n"
+    assert said(code + 'from zlayout.cli.main import main; main(["--version"])').splitlines()[-1] == "True"

@@ -22,6 +22,7 @@ from zlayout.message_text import plural
 from zlayout.report.words import number, printable
 from zlayout.session.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.signals import signal_of
+from zlayout.tuning import no_garbage
 
 if TYPE_CHECKING:
     from zlayout.advisor.model import Study
@@ -72,7 +73,8 @@ class Command(typer.core.TyperCommand):
         for name in (argument.partition("=")[0] for argument in args):
             if replacement := REMOVED_OPTIONS.get((str(self.name), name)):
                 ctx.fail(f"The option '{name}' has been removed: {replacement}.")
-        return super().parse_args(ctx, args)
+        with no_garbage():  # typer imports pydantic here
+            return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         for title, type_ in (("Arguments", "argument"), ("Options", "option")):

@@ -18,6 +18,7 @@ from zlayout.message_text import json_text, plural
 from zlayout.report.text import TextOptions
 from zlayout.report.words import printable, wrapped
 from zlayout.secrets import without_secrets
+from zlayout.tuning import no_garbage
 
 _ANSI = {
     "title": "1",
@@ -97,7 +98,8 @@ class Console:
         if self.live:
             self.status("starting ...")
         try:
-            yield
+            with no_garbage():
+                yield
         finally:
             if self.live:
                 self.status("")
