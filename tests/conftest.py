@@ -2,16 +2,12 @@
 
 import gc
 import os
-import shutil
-from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import settings
 from reliability import count, counted, summary
-
-from zlayout.errors import EngineError
-from zlayout.spark.session import check_java
+from support.jre import provide_java
 
 # No deadline: how long an example takes says more of what else the machine does than of the code.
 settings.register_profile("ci", derandomize=True, deadline=None)
@@ -20,10 +16,8 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
 def pytest_configure() -> None:
-    """Tests that start Spark on their own find the Java of `make setup` on a machine without one."""
-    if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
-        with suppress(EngineError):
-            check_java()
+    """Tests that start Spark or `java` on their own find the Java of `make setup` on a machine without one."""
+    provide_java()
 
 
 def pytest_collection_finish() -> None:

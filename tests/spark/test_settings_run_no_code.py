@@ -17,13 +17,9 @@ from zlayout.spark.configuration import project_conf
 from zlayout.spec.load import load_project
 
 ACCOUNT = "acc.dfs.core.windows.net"
-PLANTED = """
-public class Planted extends org.apache.hadoop.fs.RawLocalFileSystem {
-  static {
-    try { new java.io.File("MARK").createNewFile(); } catch (java.io.IOException e) { throw new RuntimeException(e); }
-  }
-}
-"""
+# Janino, which Spark has, compiles and runs Java without a JDK.
+COMPILER = "org.codehaus.janino.SimpleCompiler"
+PLANTED = "planted.Planted"
 ENVIRON = {
     "ACCOUNT_KEY": "a2V5",
     "PROVIDER": "org.apache.hadoop.fs.azurebfs.services.ShellDecryptionKeyProvider",
@@ -48,17 +44,17 @@ def by_key_provider(folder: Path, mark: Path) -> tuple[str, dict[str, str]]:
 
 
 def by_class(folder: Path, mark: Path) -> tuple[str, dict[str, str]]:
-    source = folder / "Planted.java"
-    source.write_text(PLANTED.replace("MARK", str(mark)))
-    subprocess.run(["javac", "-cp", f"{SPARK_HOME}/jars/*", source], check=True)
-    return "planted:///", {"spark.hadoop.fs.planted.impl": "Planted"}
+    (folder / "planted").mkdir()
+    command = ["java", "-cp", f"{SPARK_HOME}/jars/*", COMPILER, JAVA / "CompileCanary.java", "CompileCanary"]
+    subprocess.run([*command, PLANTED, mark, folder / "planted" / "Planted.class"], check=True)
+    return "planted:///", {"spark.hadoop.fs.planted.impl": PLANTED}
 
 
 def open_location(location: str, conf: dict[str, str], folder: Path) -> str:
     """What Hadoop says when a Java process opens a location with these Spark settings."""
     classes = ":".join((str(folder), *jars_of("abfs"), f"{SPARK_HOME}/jars/*"))
     settings = [part for key, value in conf.items() if key.startswith("spark.hadoop.") for part in (key, value)]
-    command = ["java", "-cp", classes, str(JAVA / "OpenLocation.java"), location, *settings]
+    command = ["java", "-cp", classes, COMPILER, str(JAVA / "OpenLocation.java"), "OpenLocation", location, *settings]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120).stdout
 
 

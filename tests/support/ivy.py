@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 from support.hive import JARS
+from support.jre import provide_java
 
 JAVA = Path(__file__).parent / "java"
 _BUILD = Path(__file__).parents[2] / "build"
@@ -31,6 +32,7 @@ def jars_of(server: str) -> list[str]:
         if not known or not all(Path(jar).exists() for jar in listed.read_text().split(":")):
             chosen = ("-settings", settings) if settings.exists() else ()
             arguments = (*chosen, "-ivy", source, "-cache", cache, "-cachepath", listed, "-confs", "default", "-warn")
+            provide_java()  # `make servers` runs without the configuration of pytest
             command = ["java", "-cp", f"{JARS}/*", "org.apache.ivy.Main", *map(str, arguments)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode or not listed.exists():

@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from support.hive import JARS
+from support.jre import provide_java
 
 from zlayout.spark import versions
 from zlayout.spark.jars import LISTED, closure
@@ -72,6 +73,7 @@ def resolve(packages: Iterable[str]) -> dict[str, Path]:
         (folder / "ivy.xml").write_text(_MODULE.format(dependencies, excluded).replace("->", "-&gt;"))
         files = ("-settings", folder / "settings.xml", "-ivy", folder / "ivy.xml", "-cachepath", folder / "jars")
         arguments = (*files, "-cache", CACHE, "-confs", "default", "-warn")
+        provide_java()
         command = ["java", "-cp", f"{JARS}/*", "org.apache.ivy.Main", *map(str, arguments)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode or not (folder / "jars").exists():

