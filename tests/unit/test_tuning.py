@@ -173,13 +173,12 @@ def test_a_system_that_does_not_describe_its_cpu_is_left_alone(tmp_path: Path) -
 
 def test_garbage_is_searched_for_again_after_imports_also_after_an_error() -> None:
     with pytest.raises(ImportError), no_garbage():
-        assert not gc.isenabled()
-        raise ImportError
+        raise ImportError(gc.isenabled())
     assert gc.isenabled()
     gc.disable()
     try:
         with no_garbage():
-            pass
+            assert not gc.isenabled()
         assert not gc.isenabled()  # as the caller has chosen
     finally:
         gc.enable()
