@@ -69,6 +69,7 @@ READERS = {
         "test_git.py::test_large_objects_are_not_read",
     ),
     "session/init.py": ("files of the package", "", ""),
+    "session/iam.py": ("spark-defaults.conf of the user", "", ""),
     "session/doctor.py": ("nothing: it opens a connection and closes it", "", ""),
     "session/advise.py": ("a layout that was read as YAML before", "", ""),
     "spec/check.py": ("files of the package", "", ""),

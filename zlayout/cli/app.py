@@ -582,6 +582,9 @@ def doctor(
         list[str] | None, typer.Argument(help="Names of catalogs. Default: all.", metavar="CATALOG")
     ] = None,
     spark: Annotated[bool, typer.Option("--spark", help="Also start Spark, and read the tables with it.")] = False,
+    iam: Annotated[
+        bool, typer.Option("--iam", help="Print the IAM policies of AWS that plan and apply need, as JSON.")
+    ] = False,
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="The limit for each step, in seconds.")
     ] = 20.0,
@@ -589,8 +592,10 @@ def doctor(
     color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Check whether catalogs and their storage can be reached. Prints the result of each step, and writes nothing."""
-    from zlayout.cli.setup import doctor_command
+    from zlayout.cli.setup import doctor_command, iam_command
 
+    if iam:
+        return iam_command(project, catalogs or (), Console(color), Reading(timeout=timeout))
     return doctor_command(project, catalogs or (), Console(color), spark=spark, timeout=timeout)
 
 

@@ -12,7 +12,7 @@ from textwrap import indent
 
 from zlayout.cli.console import Console, ReadingShown
 from zlayout.errors import Location, SpecError, TableError, ZlayoutError
-from zlayout.message_text import first_of, plural, quote_value, size
+from zlayout.message_text import first_of, json_text, plural, quote_value, size
 from zlayout.report.words import printable, without_commands, wrapped
 from zlayout.secrets import without_secrets
 from zlayout.session.concurrent_reads import Reading
@@ -243,6 +243,26 @@ def _either(words: Sequence[str]) -> str:
 
 
 _STEP_WIDTH = max(map(len, Step))
+
+
+def iam_command(project: Path, catalogs: Sequence[str], console: Console, reading: Reading) -> int:
+    """Print the IAM policies as JSON. Return 1 if one is not exact or there is none, else 0."""
+    from zlayout.session.iam import MAX_CHARACTERS, iam_policies
+
+    found = iam_policies(load_project(project), catalogs, reading)
+    for diagnostic in found.problems:
+        console.diagnose(replace(diagnostic, severity="warning"))
+    if not found.apply["Statement"]:
+        console.say("no table of these catalogs is on AWS", "warning")
+        return 1
+    console.result(json_text({"plan": found.plan, "apply": found.apply}) + "\n")
+    if len(json_text(found.apply, None)) > MAX_CHARACTERS:
+        console.say(
+            f"The policy for apply has more than {MAX_CHARACTERS:,} characters, the limit of a managed policy. "
+            "Divide it, for example by catalogs: `zlayout doctor --iam CATALOG`.",
+            "warning",
+        )
+    return 1 if found.problems else 0
 
 
 def doctor_command(project: Path, catalogs: Sequence[str], console: Console, *, spark: bool, timeout: float) -> int:

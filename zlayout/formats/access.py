@@ -279,6 +279,20 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         at = at.__cause__ or at.__context__
 
 
+# The permissions of AWS that an error names, or that a denied request needs.
+
+
+_NAMED_ACTION = re.compile(r"not authorized to perform:? ([a-z0-9-]+:[A-Za-z]+)")
+
+
+def denied_action(error: BaseException) -> str | None:
+    """Return the action of IAM that is missing, such as `glue:GetTable`; '' if unnamed, None without a denial."""
+    if cause_of(error) != DENIED:
+        return None
+    named = next((found for e in _chain(error) if (found := _NAMED_ACTION.search(str(e)))), None)
+    return named[1] if named else ""
+
+
 # Limits the responses of AWS services, which botocore reads as a whole, whatever their size.
 
 
@@ -344,7 +358,7 @@ def require_writable(catalog: CatalogConfig, location: str) -> None:
         import boto3
         from botocore.config import Config
     except ImportError as error:
-        raise NotChecked("not checked, because boto3 is not installed: pip install 'zlayout[glue]'") from error
+        raise NotChecked("not checked, because boto3 is not installed: pip install boto3") from error
     access = s3_access(catalog)
     config = Config(
         connect_timeout=CONNECT_SECONDS,

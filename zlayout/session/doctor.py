@@ -13,13 +13,14 @@ from typing import NoReturn
 import numpy as np
 
 from zlayout.errors import ZlayoutError, first_line
-from zlayout.formats.access import DENIED, NotChecked, addresses, cause_of, require_writable
+from zlayout.formats.access import DENIED, NotChecked, addresses, cause_of, denied_action, require_writable
 from zlayout.formats.registry import backend_for
 from zlayout.report.words import version_word
 from zlayout.session.concurrent_reads import read_one
 from zlayout.session.project import known_catalog
 from zlayout.spark import versions
 from zlayout.spark.session import SparkRuntime
+from zlayout.spec.client_options import Store, stores
 from zlayout.spec.model import CatalogConfig, Project
 from zlayout.table.state import TableState
 
@@ -84,13 +85,21 @@ def doctor(
     """
     for catalog in [known_catalog(project, name) for name in catalogs or sorted(project.catalogs)]:
         steps = _addresses(catalog, timeout), _table(project, catalog, spark, timeout)
+        on_aws = Store.S3 in stores(catalog)
         for step, detail, action in chain.from_iterable(steps):
-            status, found, hint = _attempt(step, detail, action)
+            status, found, hint = _attempt(step, detail, action, _ACTIONS.get(step, "") if on_aws else "")
             yield Check(catalog.name, step, status, found, hint)
             if status is CheckStatus.FAILED:
                 break
 
 
+# The actions of S3 that a step needs. S3 does not always name the one that is denied.
+_ACTIONS = {
+    Step.LIST_STORAGE: "s3:ListBucket and s3:GetObject",
+    Step.READ_METADATA: "s3:ListBucket and s3:GetObject",
+    Step.READ_DATA_FILE: "s3:GetObject",
+    Step.WRITE: "s3:PutObject",
+}
 WRITE_DENIED = "allow these credentials to write to the location"
 READ_ONLY = "make the folder writable for the user who runs apply"  # a folder of this machine needs no credentials
 # A step, what it checks, and a function that carries it out. The function raises an exception if the step fails, and
@@ -98,22 +107,32 @@ READ_ONLY = "make the folder writable for the user who runs apply"  # a folder o
 _Attempt = tuple[Step, str, Callable[[], object]]
 
 
-def _attempt(step: Step, detail: str, action: Callable[[], object]) -> tuple[CheckStatus, str, str]:
+def _attempt(step: Step, detail: str, action: Callable[[], object], actions: str) -> tuple[CheckStatus, str, str]:
+    """actions: those of S3 that the step needs; '' if the catalog is not on S3."""
     try:
         found = action()
     except NotChecked as skipped:
         return CheckStatus.SKIPPED, str(skipped), ""
     except ZlayoutError as error:
         first = error.diagnostics[0]
-        return CheckStatus.FAILED, f"{first.code} {first.message}", first.hint
+        return CheckStatus.FAILED, f"{first.code} {first.message}", _with_actions(first.hint, error, actions)
     except Exception as error:
         cause = cause_of(error)
         reason = cause.reason if cause else f"{type(error).__name__}: {first_line(error)}"
         hint = cause.hint if cause else ""
         if step is Step.WRITE and cause == DENIED:
             hint = READ_ONLY if isinstance(error, PermissionError) else WRITE_DENIED
-        return CheckStatus.FAILED, f"{detail}: {reason}", hint
+        return CheckStatus.FAILED, f"{detail}: {reason}", _with_actions(hint, error, actions)
     return CheckStatus.OK, found if isinstance(found, str) else detail, ""
+
+
+def _with_actions(hint: str, error: Exception, actions: str) -> str:
+    """Return the hint with the permission that the error names, or with those that the step needs."""
+    denied = denied_action(error)
+    missing = denied or (actions if denied is not None else "")
+    if not missing or "s3:" in hint:
+        return hint
+    return f"{hint}: {missing}; `zlayout doctor --iam` prints the policies"
 
 
 def spark_detail(spark: str) -> str:
