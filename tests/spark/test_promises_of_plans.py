@@ -10,11 +10,16 @@ from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
 from deltalake.table import TableFeatures
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.table import Table
 from pyiceberg.types import LongType
 from pyspark.sql import SparkSession
+from spark.subjects import IcebergSubject
 
 import zlayout
+from zlayout.formats.iceberg.read.catalog import load_table
+
+RECORD_COUNT = 4  # the position of record_count in a DataFile of pyiceberg
 
 PROJECT = """\
 version: 1
@@ -154,7 +159,60 @@ def test_nulls_in_a_column_that_must_not_be_null_are_refused_in_the_plan(root: P
     change_metadata(table, schemaString=json.dumps(schema))
     (found,) = planned(root).document.tables
     assert (found.status, codes(found)) == (zlayout.Status.REFUSED, [("ZL245", "refused")])
-    assert "some of 3 files have null in the column a, which must not be null" in found.diagnostics[0].message
+    assert "3 files have null in the column a, which must not be null" in found.diagnostics[0].message
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_files_with_nulls_are_counted_in_their_partitions(root: Path, kind: str) -> None:
+    """Four files in each of two partitions; one file has a null in a column that must not be null since."""
+    fields = [pa.field("a", pa.int64()), pa.field("p", pa.string())]
+    parts = [
+        pa.table({"a": pa.array([at, None if (at, p) == (2, "x") else 7], pa.int64()), "p": [p, p]}, pa.schema(fields))
+        for at in range(4)
+        for p in "xy"
+    ]
+    if kind == "delta":
+        path = str(root / "delta/db/t")
+        for part in parts:
+            write_deltalake(path, part, partition_by=["p"], mode="append")
+        schema = json.loads(DeltaTable(path).schema().to_json())
+        schema["fields"][0]["nullable"] = False
+        change_metadata(DeltaTable(path), schemaString=json.dumps(schema))
+    else:
+        (root / "layouts/t.yaml").write_text(LAYOUT.replace("lake.db.t", "ice.db.t"))
+        catalog = SqlCatalog("ice", uri=f"sqlite:///{root}/ice.db", warehouse=f"file://{root}/ice")
+        catalog.create_namespace("db")
+        table = catalog.create_table("db.t", pa.schema(fields))
+        with table.update_spec() as spec:
+            spec.add_identity("p")
+        for part in parts:
+            table.append(part)
+        with table.update_schema(allow_incompatible_changes=True) as update:
+            update.update_column("a", required=True)
+    (found,) = planned(root).document.tables
+    assert {group.partition for group in found.groups} == {"p=y"}
+    (warning,) = [d for d in found.diagnostics if d.code == "ZL245"]
+    assert warning.severity == "warning"
+    assert "1 of 4 files in 1 partition has null in the column a, which must not be null" in warning.message
+
+
+def test_nulls_that_iceberg_forbids_are_what_spark_cannot_rewrite(
+    iceberg: IcebergSubject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    iceberg.sql(f"create table {iceberg} (a bigint, b string) using iceberg")
+    for at in range(3):
+        iceberg.sql(f"insert into {iceberg} values ({at}, 'x'), (null, 'y')")
+    iceberg.java_table().updateSchema().allowIncompatibleChanges().requireColumn("a").commit()
+    project = subject_project(iceberg, tmp_path)
+    (found,) = zlayout.plan(project).document.tables
+    assert (found.status, codes(found)) == (zlayout.Status.REFUSED, [("ZL245", "refused")])
+    assert "3 files have null in the column a, which must not be null" in found.diagnostics[0].message
+    monkeypatch.setattr("zlayout.formats.iceberg.read.observe._null_refusals", lambda *_: ())
+    report = zlayout.apply(zlayout.plan(project), spark=iceberg.spark)
+    assert report.failed
+    iceberg.sql(f"delete from {iceberg} where a is null")
+    monkeypatch.undo()
+    assert not zlayout.apply(zlayout.plan(project), spark=iceberg.spark).failed
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
@@ -191,6 +249,55 @@ def test_wrong_row_counts_are_told_by_the_sample_and_by_the_gate(root: Path, spa
     assert problem.message == "lake.db.t: expected 0 live rows from the table's metadata, found 300"
     assert "delete files" not in problem.hint
     assert "OPTIMIZE" in problem.hint
+
+
+def test_wrong_row_counts_of_iceberg_are_told_by_the_sample_and_by_the_gate(
+    iceberg: IcebergSubject, tmp_path: Path
+) -> None:
+    """A writer that counts wrongly states 7 for files of 100 rows."""
+    iceberg.sql(f"create table {iceberg} (a bigint) using iceberg")
+    table = load_table(iceberg.catalog, iceberg.name)
+    for _ in range(3):
+        rows = pa.table({"a": pa.array(range(100), pa.int64())})
+        with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
+            for file in _dataframe_to_data_files(transaction.table_metadata, rows, table.io):
+                file._data[RECORD_COUNT] = 7
+                append.append_data_file(file)
+    project = subject_project(iceberg, tmp_path)
+    (found,) = zlayout.plan(project, sample=True).document.tables
+    (warning,) = [d for d in found.diagnostics if d.code == "ZL448"]
+    assert "3 of 3 sampled files have other numbers of rows" in warning.message
+    assert "100 instead of 7" in warning.message
+    (problem,) = zlayout.apply(zlayout.plan(project), spark=iceberg.spark).results[str(iceberg.name)].problems
+    assert problem.code == "ZL311"
+    assert problem.message == f"{iceberg.name}: expected 21 live rows from the table's metadata, found 300"
+    assert "rewrite_data_files" in problem.hint
+    assert "plan again" not in problem.hint
+
+
+def test_wrong_row_counts_whose_sum_is_right_have_a_hint_that_helps(root: Path, spark: SparkSession) -> None:
+    path = str(root / "delta/db/t")
+    for _ in range(3):
+        for p in "xy":
+            rows = pa.table({"a": range(100), "p": [p] * 100})
+            write_deltalake(path, rows, partition_by=["p"], mode="append")
+    for log in sorted(Path(path, "_delta_log").glob("*.json")):
+        text = log.read_text()
+        log.write_text(text.replace('numRecords\\":100', f'numRecords\\":{110 if "p=x" in text else 90}'))
+    (problem,) = zlayout.apply(planned(root), spark=spark).results["lake.db.t"].problems
+    assert problem.code == "ZL310"
+    assert "the new files of group" in problem.message
+    assert "OPTIMIZE" in problem.hint
+    assert "plan again" not in problem.hint
+
+
+def subject_project(table: IcebergSubject, root: Path) -> zlayout.Project:
+    """A project with the catalog of the session."""
+    catalog = {"format": "iceberg", "type": table.catalog.type, **table.catalog.options}
+    (root / "layouts").mkdir()
+    (root / "zlayout.yaml").write_text(json.dumps({"version": 1, "catalogs": {table.catalog.name: catalog}}))
+    (root / "layouts/t.yaml").write_text(LAYOUT.replace("lake.db.t", str(table.name)))
+    return zlayout.load_project(root)
 
 
 def delta_table(root: Path, values: list[int | None]) -> DeltaTable:

@@ -9,10 +9,10 @@ import numpy as np
 
 from zlayout.errors import Diagnostic, Severity
 from zlayout.message_text import first_of, plural
-from zlayout.planner.partitions import partition_text
+from zlayout.planner.partitions import Bools, partition_text
 from zlayout.planner.selection import FileSelection, Group, Wait, apart
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.state import PartitionRefusal, TableState
+from zlayout.table.state import PartitionRefusal, TableState, counts
 
 WAIT = Wait("refused", tolerated=True)
 MAX_PARTITIONS_SHOWN = 3
@@ -22,7 +22,8 @@ def set_refused_aside(spec: LayoutSpec, selection: FileSelection, state: TableSt
     """Let the files of partitions that must not be rewritten wait."""
     if not (refusals := refusals_of(spec, state)):
         return selection
-    refused = np.logical_or.reduce([refusal.partitions for refusal in refusals])[state.files.partition]
+    partition = state.files.partition
+    refused = np.logical_or.reduce([_partitions(refusal, state) for refusal in refusals])[partition]
     selection = replace(selection, groups=tuple(apart(selection.groups, refused, whole=False)))
     return selection.parking(lambda group: bool(refused[group.index].any()), WAIT)
 
@@ -38,10 +39,17 @@ def refused_partitions(
     """Yield each reason not to rewrite partitions of the groups `waiting`."""
     for refusal in refusals_of(spec, state) if waiting else ():
         owner = state.files.partition[np.concatenate([group.index for group in waiting])]
-        if count := int(refusal.partitions[owner].sum()):
-            names = [partition_text(state.files.partitions[n]) for n in np.unique(owner[refusal.partitions[owner]])]
+        if len(partitions := np.unique(owner[_partitions(refusal, state)[owner]])):
+            names = [partition_text(state.files.partitions[n]) for n in partitions]
+            inside = np.isin(state.files.partition, partitions)
+            count, total = int((refusal.files & inside).sum()), int(inside.sum())
+            files = plural(total, "file") if count == total else f"{count:,} of {plural(total, 'file')}"
             where = f" in {plural(len(names), 'partition')}" if state.partition_fields else ""
-            some = "some of " if count > 1 and not refusal.column else ""  # else it is the partition that is refused
-            message = f"{some}{plural(count, 'file')}{where} {'has' if count == 1 else 'have'} {refusal.found}"
+            message = f"{files}{where} {'has' if count == 1 else 'have'} {refusal.found}"
             detail = first_of(names, MAX_PARTITIONS_SHOWN)
             yield Diagnostic(refusal.code, message, severity, refusal.hint, spec.location, detail)
+
+
+def _partitions(refusal: PartitionRefusal, state: TableState) -> Bools:
+    """Return the partitions, bool[P], that have a file with the reason."""
+    return counts(state.files.partition[refusal.files], len(state.files.partitions)) > 0

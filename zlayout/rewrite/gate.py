@@ -46,6 +46,7 @@ _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 _ACCUMULATOR = "org.apache.spark.util.LongAccumulator"
 SEED = -0x61C8864680B583EB  # arbitrary, but too large for py4j to send it as an int
 WAIT_SECONDS = 60.0
+_CHANGED = "plan again: a source file may have been changed or removed during the rewrite; nothing was committed"
 _VARIANT = getattr(T, "VariantType", ())  # new in Spark 4.0
 
 
@@ -133,8 +134,7 @@ class Gate:
             raise _differs(_of(self._table, "the rewrite changed the rows"), before, after)
         if after.rows != self._expected_rows:
             what = f"expected {self._expected_rows} live rows from the table's metadata, found {after.rows}"
-            hint = "check the table's delete files, then plan again" if self._has_deletes else WRONG_ROW_COUNTS
-            raise EngineError.of("ZL311", _of(self._table, what), hint=f"{hint}; nothing was committed")
+            raise EngineError.of("ZL311", _of(self._table, what), hint=_wrong_counts(self._has_deletes))
         return after
 
     def verify(self, written: DataFrame) -> Content:
@@ -172,12 +172,13 @@ def content_of(frame: DataFrame, columns: Sequence[str] | None = None, group: Co
     return _observed(seen)
 
 
-def require_rows(groups: Mapping[str, tuple[int, int]], table: str = "") -> None:
+def require_rows(groups: Mapping[str, tuple[int, int]], table: str = "", *, has_deletes: bool = False) -> None:
     """Check that the new files of each group have as many rows as the group has.
 
     Args:
         groups: The number of live rows of the group and the number of rows in its new files, by group id.
         table: The name of the table, for messages.
+        has_deletes: Whether the metadata states deleted rows, for the hint.
 
     Raises:
         EngineError: ZL310, if the numbers of a group differ.
@@ -185,7 +186,7 @@ def require_rows(groups: Mapping[str, tuple[int, int]], table: str = "") -> None
     for group, (expected, found) in groups.items():
         if expected != found:
             what = _of(table, f"the new files of group {group} contain other rows")
-            raise _differs(what, Content(expected, 0), Content(found, 0))
+            raise _differs(what, Content(expected, 0), Content(found, 0), _wrong_counts(has_deletes))
 
 
 def column(name: str) -> Column:
@@ -294,10 +295,16 @@ def _of(table: str, what: str) -> str:
     return f"{table}: {what}" if table else what
 
 
-def _differs(what: str, expected: Content, found: Content) -> EngineError:
+def _wrong_counts(has_deletes: bool) -> str:
+    """Return the hint for numbers of rows in the metadata that are not those of the files."""
+    hint = "check the table's delete files, then plan again" if has_deletes else WRONG_ROW_COUNTS
+    return f"{hint}; nothing was committed"
+
+
+def _differs(what: str, expected: Content, found: Content, hint: str = _CHANGED) -> EngineError:
     difference = "" if expected.rows != found.rows else " with other content"
     return EngineError.of(
         "ZL310",
         f"{what}: expected {expected.rows} rows, found {found.rows}{difference}",
-        hint="plan again: a source file may have been changed or removed during the rewrite; nothing was committed",
+        hint=hint,
     )

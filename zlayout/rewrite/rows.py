@@ -254,7 +254,8 @@ def index_files(session: SparkSession, groups: Sequence[GroupTarget], name: str 
     group = np.repeat(np.arange(len(groups), dtype=np.int32), [len(g.paths) for g in groups])
     if len(pc.unique(paths)) != len(paths):
         message = f"{name}: duplicate file in the plan" if name else "duplicate file in the plan"
-        raise EngineError.of("ZL313", message, hint="plan again")
+        hint = "check the metadata of the table, which a new plan would read in the same way, and report this error"
+        raise EngineError.of("ZL313", message, hint=f"{hint}; nothing was committed")
     by_path = pc.sort_indices(paths).to_numpy()
     ordinal = np.empty(len(paths), np.int32)
     ordinal[by_path] = np.arange(len(paths), dtype=np.int32)

@@ -289,7 +289,7 @@ class PartitionRefusal:
 
     Attributes:
         found: What their files have, for messages.
-        partitions: bool[P], these partitions.
+        files: bool[N], the files of the table for which this holds. Their partitions must not be rewritten.
         column: The partition column whose values are the reason; empty if it is another one, which also holds if rows
             are moved to another partitioning.
         zone: Whether the reason is a time zone that is not known, which `partition_timezone` of the layout spec states.
@@ -298,7 +298,7 @@ class PartitionRefusal:
     code: str
     found: str
     hint: str
-    partitions: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+    files: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
     column: str = ""
     zone: bool = False
 

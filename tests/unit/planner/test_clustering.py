@@ -188,7 +188,7 @@ def test_other_columns_are_not_altered_without_budget_for_the_rewrite() -> None:
 
 def test_other_columns_are_not_altered_while_the_files_must_not_be_rewritten() -> None:
     table = state(*[File(2, 1)] * 4, columns=("c",))
-    table = replace(table, partition_refusals=(replace(null_values("c"), partitions=np.array([True])),))
+    table = replace(table, partition_refusals=(replace(null_values("c"), files=np.ones(4, bool)),))
     plan = decide(SPEC, table, DELTA, (), PlanOptions()).plan
     assert (plan.status, plan.actions) == ("refused", ())
 

@@ -167,7 +167,7 @@ def test_bounds_are_not_lengthened_while_a_partition_that_needs_it_is_refused() 
     """It would look as declared once the property is set."""
     ends = [*sorted_files(URLS, 4), *sorted_files(URLS, 4)]
     observed = table(ends, laid_out=True, regions=["east"] * 4 + ["west"] * 4)
-    refusal = replace(null_values("c"), partitions=np.array([False, True]))
+    refusal = replace(null_values("c"), files=np.array([False] * 7 + [True]))
     decision = decide(SPEC, replace(observed, partition_refusals=(refusal,)), DELTA)
     assert outcome(decision)[:2] == ("changes", [])
     assert {g.partition for g in decision.plan.groups} == {"region=east"}

@@ -76,7 +76,6 @@ from zlayout.table.state import (
     PartitionField,
     PartitionRefusal,
     TableState,
-    counts,
     maxima,
     null_values,
     reserved_refusals,
@@ -346,13 +345,12 @@ def with_empty_strings(adds: pa.Table, annotations: pa.Table, stored: Sequence[L
     return adds.set_column(adds.schema.get_field_index("partition"), "partition", filled)
 
 
-def value_refusals(annotations: pa.Table, stored: Sequence[Leaf], files: FileTable) -> Iterator[PartitionRefusal]:
+def value_refusals(annotations: pa.Table, stored: Sequence[Leaf]) -> Iterator[PartitionRefusal]:
     """Yield ZL217 and ZL218 for partitions whose value a rewrite would change.
 
     Args:
         annotations: See `zlayout.formats.delta.read.tags.read_annotations`.
         stored: The columns whose values it has.
-        files: The live files.
     """
     for leaf in stored:
         values = annotations[VALUE + leaf.physical[0]].combine_chunks()
@@ -361,9 +359,9 @@ def value_refusals(annotations: pa.Table, stored: Sequence[Leaf], files: FileTab
         else:
             without_zone = pc.invert(pc.match_substring_regex(values, ZONE))
             changed, refusal = pc.and_(without_zone, pc.not_equal(values, "")), no_zone(leaf.path[0])
-        index = np.flatnonzero(pc.fill_null(changed, False).to_numpy(zero_copy_only=False))
-        if len(index):
-            yield replace(refusal, partitions=counts(files.partition[index], len(files.partitions)) > 0)
+        found = pc.fill_null(changed, False).to_numpy(zero_copy_only=False)
+        if found.any():
+            yield replace(refusal, files=found)
 
 
 def null_refusals(adds: pa.Table, required: Sequence[Leaf], files: FileTable) -> Iterator[PartitionRefusal]:
@@ -376,9 +374,8 @@ def null_refusals(adds: pa.Table, required: Sequence[Leaf], files: FileTable) ->
         if at < 0 or not pc.max(values := counted.field(at)).as_py():  # the usual case, without a copy
             continue
         nulls = pc.fill_null(values, 0).to_numpy()
-        if len(index := np.flatnonzero(nulls > files.deleted)):
-            of = counts(files.partition[index], len(files.partitions)) > 0
-            yield replace(null_values(leaf.name), partitions=of)
+        if (found := nulls > files.deleted).any():
+            yield replace(null_values(leaf.name), files=found)
 
 
 def constraint_refusals(
@@ -406,11 +403,10 @@ def constraint_refusals(
                 exact = ColumnBounds(value, value, np.zeros(len(files), np.int64), np.zeros(len(files), bool))
                 holds = may_match(condition, {leaf.name: exact}, files.rows)
                 broken |= ~holds & value.is_valid().to_numpy(zero_copy_only=False)
-            if len(index := np.flatnonzero(broken & (files.deleted == 0))):
+            if (broken := broken & (files.deleted == 0)).any():
                 found = f"rows that violate the CHECK constraint {name.removeprefix(CONSTRAINT)} ({text})"
                 hint = "correct the rows by UPDATE or DELETE, or drop the constraint"
-                of = counts(files.partition[index], len(files.partitions)) > 0
-                yield PartitionRefusal("ZL245", found, hint, of)
+                yield PartitionRefusal("ZL245", found, hint, broken)
 
 
 def empty_string(column: str) -> PartitionRefusal:
@@ -554,7 +550,7 @@ def observe_delta(
         future_times=future,
         files_outside=strays.number,
         partition_refusals=(
-            *value_refusals(annotations, stored, files),
+            *value_refusals(annotations, stored),
             *null_refusals(adds, required, files),
             *constraint_refusals(adds, all_leaves, properties, files),
         ),

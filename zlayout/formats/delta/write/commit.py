@@ -637,7 +637,7 @@ def write_groups(
             placed.gate.verify(delta.read_back(snapshot, new.handles, files.adds[0]))
     added = new.split(owner, len(groups))
     counts = {t.id: (t.rows, int(of_group.rows.sum())) for t, of_group in zip(targets, added, strict=True)}
-    require_rows(counts, table)
+    require_rows(counts, table, has_deletes=deletes)
     written = _written(delta, snapshot, work, groups, new, owner)
     baselines = [baseline_of(measured, work.layout) for measured in written]
     handles = tagged(delta, new.handles, work, groups, owner, baselines)

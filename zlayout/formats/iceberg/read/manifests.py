@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from bz2 import BZ2Decompressor
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -352,13 +352,16 @@ class DataColumns:
         return pa.array(self.path, pa.string())
 
 
-def read_live(manifests: Iterable[ManifestFile], io: FileIO, field_ids: Sequence[int]) -> DataColumns:
+def read_live(
+    manifests: Iterable[ManifestFile], io: FileIO, field_ids: Sequence[int], counted: Collection[int] = ()
+) -> DataColumns:
     """Read all live entries. Raises the errors of pyiceberg.
 
     Args:
         manifests: The manifests of a snapshot.
         io: The file system.
         field_ids: The columns whose bounds and null counts are read, in addition to those of equality delete files.
+        counted: The columns whose null counts are read too.
     """
     from pyiceberg.manifest import ManifestContent
 
@@ -371,7 +374,7 @@ def read_live(manifests: Iterable[ManifestFile], io: FileIO, field_ids: Sequence
     ids = {*field_ids, *(i for delete in columns.deletes for i in delete.equality)}
     for by_id in (columns.lower, columns.upper):
         by_id.update({i: [] for i in ids})
-    columns.nulls.update({i: [] for i in ids})
+    columns.nulls.update({i: [] for i in ids.union(counted)})
     for manifest, found in opened:
         _append_data(columns, manifest, [e for e in found if e[_STATUS] != DELETED])
     return columns
@@ -450,7 +453,8 @@ def _append_data(columns: DataColumns, manifest: ManifestFile, live: list[Record
     for field_id in columns.lower:
         columns.lower[field_id] += [(f[_LOWER] or {}).get(field_id) for f in files]
         columns.upper[field_id] += [(f[_UPPER] or {}).get(field_id) for f in files]
-        columns.nulls[field_id] += [(f[_NULLS] or {}).get(field_id, -1) for f in files]
+    for field_id, nulls in columns.nulls.items():
+        nulls += [(f[_NULLS] or {}).get(field_id, -1) for f in files]
 
 
 def _delete_file(manifest: ManifestFile, entry: Record) -> DeleteFile:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -48,8 +48,10 @@ from zlayout.table.state import (
     Int32,
     LayoutRecord,
     Partition,
+    PartitionRefusal,
     TableState,
     is_text,
+    null_values,
     reserved_refusals,
 )
 
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.sorting import SortOrder
+    from pyiceberg.types import NestedField
 
 _S3_TABLES = re.compile(r"s3a?://[^/]+--table-s3(/|$)")  # the bucket of one table of Amazon S3 Tables
 NO_SNAPSHOT = -1
@@ -100,7 +103,12 @@ def observe_table(
         manifests = manifests_of(snapshot, table.io) if snapshot else []
         needed = {*columns, *_sources_of_moves(manifests, table.spec(), schema)}
         wanted = {c.name: int(c.id) for c in leaves if c.name in needed and c.orderable}
-        data = read_live(manifests, table.io, list(wanted.values()))
+        required = [
+            field
+            for field in schema.fields
+            if field.required and field.field_type.is_primitive and field.initial_default is None
+        ]
+        data = read_live(manifests, table.io, list(wanted.values()), [field.field_id for field in required])
     state, notes = _read_state(metadata.properties)
     summaries = [(s.snapshot_id, summary_of(s)) for s in metadata.snapshots]
     state = recorded.from_summaries(state, summaries, recorded.undone(metadata.properties))
@@ -130,11 +138,8 @@ def observe_table(
         last_written=last_written,
         future_times=future,
         files_outside=outside.number,
-        required=tuple(
-            dotted([field.name])
-            for field in schema.fields
-            if field.required and field.field_type.is_primitive and field.initial_default is None
-        ),
+        partition_refusals=tuple(_null_refusals(data, required, deletes)),
+        required=tuple(dotted([field.name]) for field in required),
         estimated_deletes=bool(deletes.estimated.any()),
     )
 
@@ -206,6 +211,14 @@ def _files(
         bounds={c.name: _bounds(data, c, wanted[c.name], config) for c in leaves if c.name in wanted},
         baselines=baselines,
     )
+
+
+def _null_refusals(data: DataColumns, required: Sequence[NestedField], deletes: Deletes) -> Iterator[PartitionRefusal]:
+    """Yield ZL245 for columns that must not be null, of which files have more nulls than rows that may be deleted."""
+    for field in required:
+        nulls = np.array(data.nulls[field.field_id], np.int64)
+        if (found := (nulls > deletes.rows) & ~deletes.estimated).any():
+            yield replace(null_values(field.name), files=found)
 
 
 def _equality_fields(data: DataColumns, metadata: TableMetadata, schema: Schema) -> dict[int, EqualityField]:

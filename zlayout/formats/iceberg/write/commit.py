@@ -156,7 +156,7 @@ def write_groups(pinned: Staged, work: PlannedTable) -> tuple[list[Rewritten], t
         numbers, new = pinned.new_files()
         files = new.split(placed.group_of.astype(np.int64)[numbers], len(groups))
         counts = {t.id: (t.rows, int(added.rows.sum())) for t, added in zip(targets, files, strict=True)}
-        require_rows(counts, str(work.table))
+        require_rows(counts, str(work.table), has_deletes=deletes)
         if work.verify == "full":
             with pinned.written(new) as written:
                 placed.gate.verify(written)
