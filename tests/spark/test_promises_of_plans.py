@@ -196,23 +196,17 @@ def test_files_with_nulls_are_counted_in_their_partitions(root: Path, kind: str)
     assert "1 of 4 files in 1 partition has null in the column a, which must not be null" in warning.message
 
 
-def test_nulls_that_iceberg_forbids_are_what_spark_cannot_rewrite(
-    iceberg: IcebergSubject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_nulls_that_iceberg_forbids_are_refused_because_spark_reads_them_as_zero(
+    iceberg: IcebergSubject, tmp_path: Path
 ) -> None:
     iceberg.sql(f"create table {iceberg} (a bigint, b string) using iceberg")
     for at in range(3):
         iceberg.sql(f"insert into {iceberg} values ({at}, 'x'), (null, 'y')")
     iceberg.java_table().updateSchema().allowIncompatibleChanges().requireColumn("a").commit()
-    project = subject_project(iceberg, tmp_path)
-    (found,) = zlayout.plan(project).document.tables
+    (found,) = zlayout.plan(subject_project(iceberg, tmp_path)).document.tables
     assert (found.status, codes(found)) == (zlayout.Status.REFUSED, [("ZL245", "refused")])
-    assert "3 files have null in the column a, which must not be null" in found.diagnostics[0].message
-    monkeypatch.setattr("zlayout.formats.iceberg.read.observe._null_refusals", lambda *_: ())
-    report = zlayout.apply(zlayout.plan(project), spark=iceberg.spark)
-    assert report.failed
-    iceberg.sql(f"delete from {iceberg} where a is null")
-    monkeypatch.undo()
-    assert not zlayout.apply(zlayout.plan(project), spark=iceberg.spark).failed
+    assert "3 of 6 files have null in the column a, which must not be null" in found.diagnostics[0].message
+    assert found.diagnostics[0].hint.startswith("ALTER TABLE ... ALTER COLUMN a DROP NOT NULL")
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
@@ -230,6 +224,32 @@ def test_a_column_that_older_files_lack_is_refused_with_a_sample(root: Path, spa
         (problem,) = zlayout.apply(planned(root), spark=spark).results[found.table].problems
         assert "c" in problem.detail
         assert "must not be null" in problem.hint
+
+
+def test_files_that_engine_native_would_also_rewrite_are_refused_in_the_plan(root: Path) -> None:
+    """`rewrite_data_files` selects by `p = 'x'`, which files of an older partition spec without p match too."""
+    layout = LAYOUT.replace("lake.db.t", "ice.db.t").replace("[a]", "[a], curve: linear") + "where: p = 'x'\n"
+    (root / "layouts/t.yaml").write_text(layout + "engine: native\n")
+    catalog = SqlCatalog("ice", uri=f"sqlite:///{root}/ice.db", warehouse=f"file://{root}/ice")
+    catalog.create_namespace("db")
+    rows = pa.table({"a": pa.array([1, 2], pa.int64()), "p": ["x", "y"]})
+    table = catalog.create_table("db.t", rows.schema)
+    with table.update_spec() as spec:
+        spec.add_identity("p")
+    for _ in range(3):
+        table.append(rows)
+    assert planned(root).document.tables[0].status is zlayout.Status.CHANGES
+    with table.update_spec() as spec:
+        spec.remove_field("p")
+    table.append(rows)
+    with table.update_spec() as spec:
+        spec.add_identity("p")
+    (found,) = planned(root).document.tables
+    assert found.status is zlayout.Status.REFUSED
+    (refusal,) = [d for d in found.diagnostics if d.code == "ZL224"]
+    assert refusal.message == "engine native rewrites whole partitions, and 1 files in them are not part of this work"
+    (root / "layouts/t.yaml").write_text(layout)
+    assert planned(root).document.tables[0].status is zlayout.Status.CHANGES
 
 
 # Row counts that are wrong in the log.
@@ -269,7 +289,7 @@ def test_wrong_row_counts_of_iceberg_are_told_by_the_sample_and_by_the_gate(
     assert "3 of 3 sampled files have other numbers of rows" in warning.message
     assert "100 instead of 7" in warning.message
     (problem,) = zlayout.apply(zlayout.plan(project), spark=iceberg.spark).results[str(iceberg.name)].problems
-    assert problem.code == "ZL311"
+    assert problem.code == "ZL311", problem
     assert problem.message == f"{iceberg.name}: expected 21 live rows from the table's metadata, found 300"
     assert "rewrite_data_files" in problem.hint
     assert "plan again" not in problem.hint

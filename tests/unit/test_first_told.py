@@ -46,10 +46,7 @@ FIRST_TOLD: dict[str, dict[str, str]] = {
     "ZL221": {"plan": ""},
     "ZL222": {"plan": ""},
     "ZL223": {"plan": "", "apply": SESSION + ": engine zlayout cannot run in it"},
-    "ZL224": {
-        "apply": SESSION + ": engine zlayout cannot run in it, and `rewrite_data_files` selects by a filter that also "
-        "matches files of older partition specs",
-    },
+    "ZL224": {"plan": "", "apply": SESSION + ": engine zlayout cannot run in it"},
     "ZL225": {"apply": LATER},
     "ZL226": {"plan": ""},
     "ZL227": {"plan": "", "apply": SESSION + ", and so is its Iceberg, which may not know the types"},

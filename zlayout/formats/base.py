@@ -371,6 +371,10 @@ class Backend(Protocol):
         """Return ZL401 or ZL223 for each part of the layout that engine native does not support."""
         ...
 
+    def native_refusals(self, work: PlannedTable, state: TableState) -> tuple[Diagnostic, ...]:
+        """Return ZL224 if engine native would also rewrite files that are not part of the work."""
+        ...
+
     def partition_diagnostics(self, fields: tuple[PartitionField, ...], state: TableState) -> tuple[Diagnostic, ...]:
         """Return the reasons why the table cannot change to this partitioning, empty if it can."""
         ...

@@ -22,7 +22,7 @@ from zlayout.planner.actions import (
     same_subject,
     violated,
 )
-from zlayout.planner.model import TablePlan
+from zlayout.planner.model import READS_MORE, Status, TablePlan
 from zlayout.planner.selection import Group, acceptance
 from zlayout.spec.model import CLUSTERING_CURVE, Layout, LayoutSpec, TableName
 from zlayout.table.state import FileTable, PartitionField, TableState
@@ -137,6 +137,12 @@ class PlannedTable:
     def noting(self, *diagnostics: Diagnostic) -> PlannedTable:
         """Return this table with more diagnostics in its plan."""
         return replace(self, plan=replace(self.plan, diagnostics=(*self.plan.diagnostics, *diagnostics)))
+
+    def refused(self, found: Sequence[Diagnostic]) -> PlannedTable:
+        """Return this table refused, because of facts that are known only after the files to rewrite are chosen."""
+        kept = tuple(d for d in self.plan.diagnostics if d.code != READS_MORE)
+        plan = replace(self.plan, status=Status.REFUSED, columns=(), files_after=None, diagnostics=(*found, *kept))
+        return replace(self, plan=plan, pinned={})
 
     def require_planned(
         self,

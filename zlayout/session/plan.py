@@ -295,8 +295,15 @@ def plan_tables(
         if workloads:
             proposals = with_rarely_read(proposals, backends, options, reading)
         proposals = with_worth(proposals, backends, budget, reading)
-    planned = settle(proposals, budget)
+    planned = tuple(_with_native_refusals(one, backends[one.table.catalog]) for one in settle(proposals, budget))
     return _sampled(planned, backends, options.sample_bytes, reading) if options.sample_bytes else planned
+
+
+def _with_native_refusals(one: PlannedTable, backend: Backend) -> PlannedTable:
+    if one.state is None or not one.groups or one.spec.layout.engine != "native":
+        return one
+    found = [replace(d, location=one.spec.location) for d in backend.native_refusals(one, one.state)]
+    return one.refused(found) if found else one
 
 
 def _use_queries(specs: Sequence[LayoutSpec]) -> bool:

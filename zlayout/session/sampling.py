@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from zlayout.errors import Diagnostic, TableError, first_line
 from zlayout.formats.access import unaddressable
 from zlayout.formats.base import Backend
 from zlayout.planner.bounds import needed_values, with_values
-from zlayout.planner.model import READS_MORE, Status
+from zlayout.planner.model import Status
 from zlayout.planner.notes import partitioning
 from zlayout.planner.sampled import columns_to_sample, files_to_sample, predictions, with_sample
 from zlayout.planner.work import PlannedTable
@@ -81,10 +80,7 @@ def refused_by_sample(table: PlannedTable, sample: KeySample) -> PlannedTable:
         )
         for name, number in sample.lacking.items()
     ]
-    plan = table.plan
-    kept = tuple(d for d in plan.diagnostics if d.code != READS_MORE)
-    plan = replace(plan, status=Status.REFUSED, columns=(), files_after=None, diagnostics=(*found, *kept))
-    return replace(table, plan=plan, pinned={})
+    return table.refused(found)
 
 
 def with_row_counts(table: PlannedTable, state: TableState, sample: KeySample) -> PlannedTable:

@@ -123,6 +123,9 @@ class MemoryBackend:
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:  # noqa: ARG002
         return ()
 
+    def native_refusals(self, work: PlannedTable, state: TableState) -> tuple[Diagnostic, ...]:  # noqa: ARG002
+        return ()
+
     def partition_diagnostics(
         self,
         fields: tuple[PartitionField, ...],  # noqa: ARG002

@@ -11,8 +11,7 @@ from pyiceberg.types import IntegerType, ListType, LongType, NestedField, String
 
 from zlayout.formats.iceberg.read.deletes import attribute_deletes
 from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, POSITION_DELETES, DataColumns, DeleteFile
-from zlayout.formats.iceberg.read.support import MetricsConfig, MetricsMode, truncated_lengths
-from zlayout.formats.iceberg.write.jvm import also_selected
+from zlayout.formats.iceberg.read.support import MetricsConfig, MetricsMode, also_selected, truncated_lengths
 from zlayout.table.state import Partition, PartitionField
 
 P = "write.metadata.metrics."

@@ -138,6 +138,10 @@ class DeltaBackend:
         """See `zlayout.formats.base.Backend`. ZL223 if OPTIMIZE cannot do as the layout declares."""
         return (*unclustered_hilbert(layout, state), *native_refusals(state), *self.unsupported_settings(layout, state))
 
+    def native_refusals(self, work: PlannedTable, state: TableState) -> tuple[Diagnostic, ...]:  # noqa: ARG002
+        """See `zlayout.formats.base.Backend`. OPTIMIZE rewrites the files of the planned partitions alone."""
+        return ()
+
     def unsupported_settings(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
         from zlayout.formats.delta.read.features import native_diagnostics
 

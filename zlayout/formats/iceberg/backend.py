@@ -166,6 +166,14 @@ class IcebergBackend:
         # a table with files is then that of a branch
         return (*found, empty_main(state.table)) if EMPTY_MAIN in state.features and len(state.files) else found
 
+    def native_refusals(self, work: PlannedTable, state: TableState) -> tuple[Diagnostic, ...]:
+        """See `zlayout.formats.base.Backend`. Returns ZL224."""
+        from zlayout.formats.iceberg.read.support import outside_files
+        from zlayout.formats.kernel.requirements import partitions_of, paths_of
+
+        groups = work.groups
+        return () if work.covers_table else tuple(outside_files(state, partitions_of(groups), paths_of(groups)))
+
     def unsupported_settings(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:  # noqa: ARG002
         """See `zlayout.formats.kernel.execute.Steps`."""
         from zlayout.formats.iceberg.read.support import native_diagnostics

@@ -218,7 +218,11 @@ def _null_refusals(data: DataColumns, required: Sequence[NestedField], deletes: 
     for field in required:
         nulls = np.array(data.nulls[field.field_id], np.int64)
         if (found := (nulls > deletes.rows) & ~deletes.estimated).any():
-            yield replace(null_values(field.name), files=found)
+            # Spark also takes `a IS NULL` for false, so that neither UPDATE nor DELETE finds these rows
+            hint = (
+                f"ALTER TABLE ... ALTER COLUMN {field.name} DROP NOT NULL; until then, Spark reads other values there"
+            )
+            yield replace(null_values(field.name), files=found, hint=hint)
 
 
 def _equality_fields(data: DataColumns, metadata: TableMetadata, schema: Schema) -> dict[int, EqualityField]:

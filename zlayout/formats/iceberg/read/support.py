@@ -8,10 +8,14 @@ partition fields Iceberg rejects, `native_diagnostics` which layout settings eng
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from zlayout.errors import Diagnostic
 from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, DataColumns
@@ -19,7 +23,7 @@ from zlayout.formats.iceberg.read.schema import ORDINALS, argument, iceberg_name
 from zlayout.message_text import plural
 from zlayout.spec.model import Layout
 from zlayout.sql_text import path_of
-from zlayout.table.state import LONG_BOUND, PartitionField, TableState
+from zlayout.table.state import LONG_BOUND, Partition, PartitionField, TableState
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
@@ -352,3 +356,51 @@ def unordered_columns(layout: Layout, state: TableState) -> list[Diagnostic]:
 
 def native_order(layout: Layout) -> str:
     return {"linear": "sort", "hilbert": "hilbert"}.get(layout.curve, "zorder")
+
+
+def selected(partition: Partition, chosen: Iterable[Partition]) -> bool:
+    """Return whether `partition_filter(chosen)` of engine native selects the files of `partition`.
+
+    Iceberg evaluates a condition on a transform by the partition field with the same source and transform. If a spec
+    has no such field, Iceberg assumes that the condition is true. Therefore a partition of another spec is selected
+    unless one of the shared fields has another value.
+    """
+    own = dict(zip(partition.fields, partition.values, strict=True))
+    for other in chosen:
+        pairs = zip(other.fields, other.values, strict=True)
+        if all(f not in own or _same(own[f], v) for f, v in pairs):
+            return True
+    return False
+
+
+def also_selected(partitions: Sequence[Partition], chosen: Sequence[Partition]) -> list[int]:
+    """Return the indexes of all `partitions` that `partition_filter(chosen)` of engine native selects."""
+    exact = {(p.fields, p.values) for p in chosen}
+    # a chosen partition with the same fields as a partition selects it only if the values are equal too
+    others = {fields: [p for p in chosen if p.fields != fields] for fields in {p.fields for p in chosen}}
+    return [
+        index
+        for index, p in enumerate(partitions)
+        if (p.fields, p.values) in exact or selected(p, others.get(p.fields, chosen))
+    ]
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Return whether two partition values are equal, as in a comparison of tuples: NaN equals only the same object."""
+    return a is b or a == b
+
+
+def outside_files(state: TableState, chosen: Sequence[Partition], planned: pa.Array) -> Iterator[Diagnostic]:
+    """Yield ZL224 if the filter of engine native also selects files that are not planned.
+
+    Args:
+        state: The observed table.
+        chosen: The partitions that are planned.
+        planned: string[files], the paths of the planned files.
+    """
+    inside = pa.array(np.isin(state.files.partition, also_selected(state.files.partitions, chosen)))
+    known = pc.is_in(state.files.path, planned.cast(state.files.path.type))
+    if outside := pc.sum(pc.and_not(inside, known)).as_py():
+        message = f"engine native rewrites whole partitions, and {outside} files in them are not part of this work"
+        hint = "use engine zlayout, or plan all files of these partitions and of older partition specs"
+        yield Diagnostic("ZL224", message, "refused", hint)

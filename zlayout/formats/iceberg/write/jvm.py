@@ -326,34 +326,7 @@ class ContentFiles:
         return listed
 
 
-# Converts partitions to Iceberg expressions, and determines which partitions such an expression selects.
-
-
-def selected(partition: Partition, chosen: Iterable[Partition]) -> bool:
-    """Return whether `partition_filter(chosen)` selects the files of `partition`.
-
-    Iceberg evaluates a condition on a transform by the partition field with the same source and transform. If a spec
-    has no such field, Iceberg assumes that the condition is true. Therefore a partition of another spec is selected
-    unless one of the shared fields has another value.
-    """
-    own = dict(zip(partition.fields, partition.values, strict=True))
-    for other in chosen:
-        pairs = zip(other.fields, other.values, strict=True)
-        if all(f not in own or _same(own[f], v) for f, v in pairs):
-            return True
-    return False
-
-
-def also_selected(partitions: Sequence[Partition], chosen: Sequence[Partition]) -> list[int]:
-    """Return the indexes of all `partitions` that `partition_filter(chosen)` selects."""
-    exact = {(p.fields, p.values) for p in chosen}
-    # a chosen partition with the same fields as a partition selects it only if the values are equal too
-    others = {fields: [p for p in chosen if p.fields != fields] for fields in {p.fields for p in chosen}}
-    return [
-        index
-        for index, p in enumerate(partitions)
-        if (p.fields, p.values) in exact or selected(p, others.get(p.fields, chosen))
-    ]
+# Converts partitions to Iceberg expressions.
 
 
 def changes_partition_spec(partitions: Iterable[Partition], spec_id: int) -> bool:
@@ -368,7 +341,8 @@ def changes_partition_spec(partitions: Iterable[Partition], spec_id: int) -> boo
 
 
 def partition_filter(jvm: IcebergJvm, chosen: Sequence[Partition]) -> Any:
-    """Return an Iceberg expression that selects the files of these partitions. See `selected` for other files."""
+    """Return an Iceberg expression that selects the files of these partitions. See
+    `zlayout.formats.iceberg.read.support.selected` for other files."""
     make = jvm.iceberg.expressions.Expressions
     by_fields: dict[tuple[PartitionField, ...], list[tuple[Any, ...]]] = {}
     for partition in chosen:
@@ -446,11 +420,6 @@ def _java_value(jvm: IcebergJvm, value: Any) -> Any:
     if isinstance(value, (date, datetime, Decimal)):
         return value.isoformat() if isinstance(value, date) else str(value)
     return jvm.java.nio.ByteBuffer.wrap(value) if isinstance(value, bytes) else value
-
-
-def _same(a: Any, b: Any) -> bool:
-    """Return whether two partition values are equal, as in a comparison of tuples: NaN equals only the same object."""
-    return a is b or a == b
 
 
 # Prepares a commit from the newest metadata of a table, sends it, and settles its outcome.

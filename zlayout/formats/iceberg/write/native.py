@@ -9,26 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from zlayout.errors import CommitConflict, CommitUnknown, Diagnostic, EngineError, Refused, ZlayoutError
+from zlayout.errors import CommitConflict, CommitUnknown, EngineError, Refused, ZlayoutError
 from zlayout.formats.base import Commit, GroupFailed, Notify, PlannedTable, Progress, Stage
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import RunCommit, commits_to, run_commits, run_snapshots
 from zlayout.formats.iceberg.read.schema import iceberg_name
-from zlayout.formats.iceberg.read.support import native_order, unordered_columns
+from zlayout.formats.iceberg.read.support import also_selected, native_order, outside_files, unordered_columns
 from zlayout.formats.iceberg.write.jvm import (
     FAILURES,
     IcebergJvm,
-    also_selected,
     changes_partition_spec,
     partition_filter,
 )
 from zlayout.formats.iceberg.write.settings import dead_snapshots, write_state
 from zlayout.formats.iceberg.write.snapshots import head, to_branch
 from zlayout.formats.kernel.outcome import ran
-from zlayout.formats.kernel.requirements import Replaced, partitions_of, require_only_planned
+from zlayout.formats.kernel.requirements import Replaced, partitions_of, paths_of, require_only_planned
 from zlayout.spec.model import CatalogConfig, Layout
 from zlayout.table.state import FileTable, TableState
 
@@ -50,7 +48,7 @@ def refuse_native(work: PlannedTable, state: TableState) -> None:
     """
     found = unordered_columns(work.layout, state)
     if not work.covers_table:
-        found += _outside_files(work, state)
+        found += outside_files(state, partitions_of(work.groups), paths_of(work.groups))
     if found:
         raise Refused(*found)
 
@@ -210,13 +208,3 @@ def _not_committed(work: PlannedTable, failed_files: int) -> ZlayoutError:
         return EngineError.of("ZL315", message, hint="see Spark's log; the files of these partitions are unchanged")
     message = f"Iceberg did not commit some partitions of {work.table}, most likely because of a concurrent commit"
     return CommitConflict.of("ZL322", message, hint="plan again; the concurrent commit stays")
-
-
-def _outside_files(work: PlannedTable, state: TableState) -> list[Diagnostic]:
-    planned = {path for group in work.groups for path in group.files.path.to_pylist()}
-    selected = np.isin(state.files.partition, also_selected(state.files.partitions, partitions_of(work.groups)))
-    paths = state.files.path.to_pylist()
-    outside = [paths[row] for row in np.flatnonzero(selected).tolist() if paths[row] not in planned]
-    message = f"engine native rewrites whole partitions, and {len(outside)} files in them are not part of this work"
-    hint = "use engine zlayout, or plan all files of these partitions and of older partition specs"
-    return [Diagnostic("ZL224", message, "refused", hint)] if outside else []
