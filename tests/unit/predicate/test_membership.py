@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zlayout.predicate.coercion import coerce
-from zlayout.predicate.evaluate import answers, known
-from zlayout.predicate.model import Compare, In, Not, Or, Value
+from zlayout.predicate.evaluate import Fact, TruthValues, _compared, answers, known
+from zlayout.predicate.model import And, Compare, In, IsNull, Not, Operator, Or, Predicate, Value
 from zlayout.table.partition import Partition, PartitionField
 
 NAN = float("nan")
@@ -41,6 +41,17 @@ def check(values: list[Value]) -> None:
         partitions = known(every, dates)
         assert answers(listed, partitions) == answers(spelled, partitions)
         assert answers(Not(listed), partitions) == answers(Not(spelled), partitions)
+        assert answers(spelled, partitions) == answers(_one_by_one(spelled), partitions)
+        # a further condition on each value: one on the same column, one of which nothing is known
+        for other in (Compare("c", "<", 4), Compare("c", "<", "b"), Compare("d", "=", 1), Not(IsNull("c"))):
+            both = Or((*(And((c, other)) for c in spelled.operands), IsNull("d"), other))
+            assert answers(both, partitions) == answers(_one_by_one(both), partitions)
+            assert answers(Not(both), partitions) == answers(Not(_one_by_one(both)), partitions)
+
+
+def _one_by_one(either: Or) -> Predicate:
+    """The same condition without an OR, so that each alternative is evaluated."""
+    return Not(And(tuple(Not(operand) for operand in either.operands)))
 
 
 @pytest.mark.parametrize("value", LITERALS)
@@ -72,3 +83,21 @@ def test_a_condition_on_another_column_is_not_asked_of_each_partition(monkeypatc
     monkeypatch.setattr("zlayout.predicate.evaluate._compared", None)
     partitions = known([Partition(0, (PartitionField("c"),), (n,)) for n in range(10)])
     assert answers(Or((Compare("d", "=", 1), Compare("d", "=", 2))), partitions) == [None] * 10
+
+
+@pytest.mark.parametrize("transform", ["identity", "truncate[10]", "bucket[4000]"])
+def test_thousands_of_alternatives_are_not_evaluated_for_each_partition(
+    transform: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def compared(fact: Fact, operator: Operator, literal: Value) -> TruthValues:
+        asked.append(literal)
+        return _compared(fact, operator, literal)
+
+    monkeypatch.setattr("zlayout.predicate.evaluate._compared", compared)
+    partitions = known([Partition(0, (PartitionField("c", transform),), (10 * n,)) for n in range(2_000)])
+    either = Or(tuple(And((Compare("d", "=", n % 7), Compare("c", "=", 10 * n))) for n in range(1_000)))
+    found = answers(either, partitions)
+    assert found == ([None] * 2_000 if transform == "bucket[4000]" else [None] * 1_000 + [False] * 1_000)
+    assert len(asked) <= 3 * 1_000
