@@ -14,7 +14,7 @@ from reliability import count
 from unit.report.sample_plans import APPLIED, HOSTILE, ORDERS, PLAN
 
 from zlayout.planner import document
-from zlayout.planner.model import Plan
+from zlayout.planner.model import Changes, LayoutChange, Plan, RemovedLayout, SettingDrift
 from zlayout.planner.run_report import RunReport
 from zlayout.report import html as page
 from zlayout.report.formats import REPORTERS
@@ -22,12 +22,28 @@ from zlayout.report.text import TextOptions, render
 
 ANY = dataclasses.replace(HOSTILE, requirements=ORDERS.requirements)
 BODY = document.to_json(dataclasses.replace(APPLIED, plan=Plan("0.1.0", (*PLAN.tables, *APPLIED.plan.tables, ANY))))
+CHANGED = dataclasses.replace(
+    ORDERS, change=LayoutChange(False, (SettingDrift("zorder.columns", ["a"], ["b"], ORDERS.location),), ("uri",))
+)
+NEW = dataclasses.replace(ANY, change=LayoutChange(True, (SettingDrift("where", None, "a = 1", None),)))
+PULL_REQUEST = document.to_json(
+    Plan(
+        "0.1.0",
+        (CHANGED, NEW, *PLAN.tables),
+        diagnostics=ORDERS.diagnostics,
+        changes=Changes("main", "0" * 40, (RemovedLayout("a", ORDERS.location, "b"),), 7),
+    )
+)
 FREE = {f.name for f in dataclasses.fields(Plan)} | {"status", "severity", "outcome", "measure", "kind", "reason"}
 
 
-def plan_of(name: str) -> RunReport:
+def plan_of(name: str, body: str = BODY) -> RunReport:
     """A plan in which every text that can be anything is this one."""
-    body = json.loads(BODY)
+    return _plan_of(name, json.loads(body))
+
+
+def _plan_of(name: str, body: Any) -> RunReport:
+    body |= {key: _named(body[key], name, 0) for key in ("changes", "diagnostics") if key in body}
     numbers = {table["table"]: n for n, table in enumerate(body["tables"])}
     body["tables"] = [_named(t, name, n) for n, t in enumerate(body["tables"])]
     body["results"] = [_named(r, name, numbers[r["table"]]) for r in body["results"]]
@@ -43,8 +59,9 @@ def _named(node: Any, name: str, number: int, key: str = "") -> Any:
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if len(n) < 500])
-def test_every_format_holds_any_name(name: str) -> None:
-    plan = plan_of(name)
+@pytest.mark.parametrize("body", [BODY, PULL_REQUEST], ids=["run", "pull request"])
+def test_every_format_holds_any_name(name: str, body: str) -> None:
+    plan = plan_of(name, body)
     with broken_promises_count():
         for format in REPORTERS:
             if format == "html":
@@ -65,7 +82,12 @@ def assert_inert(tokens: list[Any]) -> None:
     """Names are in code; the only HTML is ours."""
     for token in tokens:
         if token.type in ("html_block", "html_inline"):
-            inner = token.content.replace("<details>", "").replace("</details>", "").replace("<summary>", "")
+            inner = (
+                token.content.replace("<br>", "")
+                .replace("<details>", "")
+                .replace("</details>", "")
+                .replace("<summary>", "")
+            )
             assert "<" not in inner.replace("</summary>", "").replace("<!-- zlayout-report -->", ""), token.content
         assert token.type not in ("link_open", "image"), token.content
         assert_inert(token.children or [])
@@ -87,10 +109,11 @@ class Page(html.parser.HTMLParser):
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if len(n) < 500][::4])
-def test_a_page_holds_any_name(name: str) -> None:
+@pytest.mark.parametrize("body", [BODY, PULL_REQUEST], ids=["run", "pull request"])
+def test_a_page_holds_any_name(name: str, body: str) -> None:
     count("bad_inputs")
     with broken_promises_count():
-        text = page.render(plan_of(name))
+        text = page.render(plan_of(name, body))
         assert escapes(text) <= {"\t"}
         assert not COMMAND.search(text)
         read = Page()

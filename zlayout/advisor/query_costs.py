@@ -113,7 +113,6 @@ def rewrite_of_table(
 MAX_COLUMNS = 32  # sampled columns besides the z-order columns
 MAX_GROUPS = 10
 TIB = 2**40
-SECONDS_PER_HOUR = 3600
 
 
 def queried_columns(names: Iterable[str], queries: Sequence[TableQuery], state: TableState) -> tuple[str, ...]:
@@ -225,7 +224,7 @@ def payback(
     if not rewrite_bytes or after is None or high is None:
         return None
     seconds = rewrite_bytes / bytes_per_second if bytes_per_second else None
-    cost = prices.compute_per_hour * seconds / SECONDS_PER_HOUR if prices and seconds is not None else None
+    cost = prices.of_compute(seconds) if prices and seconds is not None else None
     found = Payback(rewrite_bytes, seconds, None, cost=cost)
     if high.bytes >= forecast.now.bytes:
         return found

@@ -63,7 +63,7 @@ def layout_change(
     known = _undeclared(spec) if before is None else before
     settings = tuple(
         SettingDrift(key, None if before is None else before.get(key), after.get(key), spec.location_of(key))
-        for key in dict.fromkeys((*after, *known))
+        for key in dict.fromkeys((*after, *(before or ())))
         if known.get(key) != after.get(key)
     )
     keys = () if before is None else {**catalog_before, **catalog_after}
@@ -77,5 +77,9 @@ def _undeclared(spec: LayoutSpec) -> dict[str, Any]:
     size = size_in_bytes(files["target_size"])
     curve, sorted_within = CURVE_OF_COMPACTION, files["sort_within"]
     layout = Layout((), curve, zorder["range_ids"], zorder["noise"], size, sorted_within, "zlayout")
-    with_defaults = {"zorder.noise": zorder["noise"], "files.sort_within": sorted_within}
+    with_defaults = {
+        "zorder.range_ids": zorder["range_ids"],
+        "zorder.noise": zorder["noise"],
+        "files.sort_within": sorted_within,
+    }
     return {**with_defaults, **effective_settings(LayoutSpec(spec.table, layout, spec.location), str)}

@@ -347,6 +347,10 @@ class LayoutChange:
     their defaults."""
     catalog: tuple[str, ...] = ()
     """The keys of the table's catalog in `zlayout.yaml` whose values differ."""
+    seconds: float | None = None
+    """The expected duration of the rewrite, from the bytes per second of the last run; null before the first apply."""
+    cost: float | None = None
+    """The price of the rewrite; null without prices or seconds."""
 
     @property
     def is_change(self) -> bool:

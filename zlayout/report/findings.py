@@ -29,6 +29,11 @@ RULES: Mapping[str, str] = {
     "table-property": "A table property prevents the declared layout from taking effect.",
     "not-applied": "The table is not as declared after apply.",
 }
+# Rules of findings that are no problems: what a plan of `changed:REV` is about.
+CHANGES: Mapping[str, str] = {
+    "layout-changed": "The layout differs from that at another revision of the project.",
+    "layout-removed": "The table had a layout at another revision of the project, and has none now.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,9 @@ def findings(shown: Plan | RunReport) -> tuple[Finding, ...]:
     tables = sorted(report.plan.tables, key=lambda t: (-t.rewrite_bytes, t.table))
     found = [f for table in tables for f in of_table(table, report)]
     found += map(_safe, _diagnostics(PROJECT, Location("zlayout.yaml"), report.plan.diagnostics))
+    for one in report.plan.changes.removed if report.plan.changes else ():
+        text = "the table has no layout any more: zlayout does not change or report it, and its files stay"
+        found.append(_safe(Finding("layout-removed", "note", one.table, "layout", text, Location("zlayout.yaml"))))
     return tuple(sorted(found, key=lambda f: LEVELS.index(f.level)))
 
 
@@ -89,6 +97,11 @@ def _changes(table: TablePlan) -> Iterator[Finding]:
         return
     groups = table.groups
     cost = f" (rewrites {rewrite_text(table)})" if groups else ""
+    if table.change is not None:
+        for one in table.change.settings:
+            text = f"{one.key}: {drift_text(one)}{cost}"
+            yield Finding("layout-changed", "note", table.table, one.key, text, one.location or table.location)
+        return
     partitioning, properties = [], []
     for action in table.actions:
         match action:

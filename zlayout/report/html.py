@@ -16,7 +16,7 @@ from math import ceil, floor, log10, sqrt
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
-from zlayout.message_text import plural
+from zlayout.message_text import first_of, plural
 from zlayout.planner.actions import ChangeClustering, ChangePartitioning, SetProperties
 from zlayout.planner.model import BytesRead, ColumnForecast, Plan, TablePlan, summary
 from zlayout.planner.run_report import (
@@ -30,7 +30,7 @@ from zlayout.planner.run_report import (
     TableResult,
     Trend,
 )
-from zlayout.report import phrases, words
+from zlayout.report import changes, phrases, words
 from zlayout.report.phrases import (
     bytes_text,
     has_row_groups,
@@ -607,6 +607,7 @@ def _saving(entries: Sequence[Entry]) -> str:
 
 # The number of groups that the page lists per table. The JSON report lists all.
 MAX_GROUPS_PER_TABLE = 200
+MAX_NAMES = 10  # of tables with one problem, or of files with layouts
 _FILTERS: dict[str, Callable[..., object]] = {
     "size": words.size,
     "same_size": words.same_size,
@@ -635,6 +636,7 @@ def render(shown: Plan | RunReport) -> str:
         title=f"zlayout: {phrases.title(report)}",
         headline=phrases.last_line(report),
         counts=_counts(report),
+        changed=_changed(report, tables),
         tables=tables,
         trends=any(t["trend"] for t in tables),
         sections=sections,
@@ -644,6 +646,36 @@ def render(shown: Plan | RunReport) -> str:
         style_hash=source_hash(style),
         script_hash=source_hash(script),
     )
+
+
+def _changed(report: RunReport, tables: Sequence[Entry]) -> Entry | None:
+    """Return what the pull request changes; None if the plan is not one of `changed:REV`."""
+    plan = report.plan
+    if plan.changes is None:
+        return None
+    ids = {entry["plan"].table: entry["id"] for entry in tables}
+    return {
+        "headline": changes.headline(plan, plan.changes),
+        "revision": plan.changes.revision,
+        "base": plan.changes.base[:12],
+        "effect": changes.effect([t for t in plan.tables if t.change is not None]),
+        "nothing_yet": "" if report.results else changes.NOTHING_YET,
+        "problems": [(kind, first_of(names, MAX_NAMES), text) for kind, text, names in changes.problems(plan)],
+        "removed": plan.changes.removed,
+        "gone": changes.GONE,
+        "groups": [
+            {
+                "group": group,
+                "files": first_of(group.files, MAX_NAMES),
+                "rows": [
+                    (ids[t.table], t.table, changes.action_text(t), changes.time_text(t), list(changes.reads(t)))
+                    for t in group.tables
+                ],
+            }
+            for group in changes.change_groups(plan)
+        ],
+        "end": [text for text in (changes.backlog(plan, plan.changes), changes.after_merge(plan)) if text],
+    }
 
 
 def environment(filters: dict[str, Callable[..., object]]) -> jinja2.Environment:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
-from zlayout.message_text import plural
-from zlayout.planner.model import ColumnForecast, Plan, Status, TablePlan
+from zlayout.message_text import first_of, plural
+from zlayout.planner.model import Changes, ColumnForecast, Plan, Status, TablePlan
 from zlayout.planner.run_report import MeasuredColumn, RunReport, TableResult
+from zlayout.report import changes
 from zlayout.report.phrases import bytes_text, last_line, states_text, title, touched_text, worst_first, written_text
 from zlayout.report.text import TextOptions, render_table
 from zlayout.report.words import RESULT_STATUSES, number, printable, size, state
@@ -15,16 +17,22 @@ from zlayout.report.words import RESULT_STATUSES, number, printable, size, state
 MARKER = "<!-- zlayout-report -->"
 # GitHub accepts 65,536 characters in a comment. A text never has more characters than bytes.
 MAX_BYTES = 60_000
-# The largest number of tables in a comment, so that people read all of it.
+# The largest number of tables in a comment, so that people read all of it. Tables that change alike count as one.
 MAX_TABLES = 10
+MAX_ROWS, MAX_NAMES, MAX_PROBLEMS = 20, 20, 10  # of such tables, of tables that are gone, and of problems
+MAX_FILES = 3  # with the layouts of such tables, or tables with one problem
+MAX_VALUE_LENGTH = 300  # characters of a setting
 
 
 def render(shown: Plan | RunReport, max_bytes: int = MAX_BYTES, max_tables: int | None = MAX_TABLES) -> str:
     """Render a headline, a list of the tables that are not as declared, the worst first, and the text report of each.
 
     Tables after the first `max_tables` (None: no limit), and those that do not fit into `max_bytes`, are only counted.
+    A plan of `changed:REV` is rendered as what the pull request changes instead.
     """
     report = RunReport.of(shown)
+    if report.plan.changes is not None and not report.results:
+        return _pull_request(report.plan, report.plan.changes, max_bytes, max_tables)
     tables = worst_first([t for t in report.plan.tables if not t.as_declared])
     lines = [MARKER, f"### {_headline(report)}", "", last_line(report), ""]
     rows, details, used = [], [], len("\n".join(lines).encode()) + 600
@@ -43,6 +51,82 @@ def render(shown: Plan | RunReport, max_bytes: int = MAX_BYTES, max_tables: int 
         counted = "" if report.results else f": {states_text(left)}"
         lines += [f"And {plural(len(left), 'table')} more{counted}. The text and the HTML report show all.", ""]
     return "\n".join(lines)
+
+
+def _pull_request(plan: Plan, compared: Changes, max_bytes: int, max_tables: int | None) -> str:
+    changed = [table for table in plan.tables if table.change is not None]
+    lines = [MARKER, f"### zlayout: {changes.headline(plan, compared)}", ""]
+    lines += [f"Compared with {_code(compared.revision)}, merge base {_code(compared.base[:12])}.", ""]
+    if changed:
+        lines += [f"**{changes.effect(changed)}** {changes.NOTHING_YET}", ""]
+    lines += _problems(plan)
+    if gone := compared.removed:
+        names = [f"{_code(one.table)} ({_code(one.rule or str(one.location))})" for one in gone]
+        lines += [f"**No longer managed:** {first_of(names, MAX_NAMES)}. {changes.GONE}", ""]
+    groups = changes.change_groups(plan)
+    kept = groups[:max_tables]
+    sections = [_section(group, MAX_ROWS if max_tables else None) for group in kept]
+    end = [line for text in (changes.backlog(plan, compared), changes.after_merge(plan)) if text for line in (text, "")]
+    used = len("\n".join([*lines, *end]).encode()) + 400
+    while sections and used + sum(len(section.encode()) + 1 for section in sections) > max_bytes:
+        sections.pop()
+    lines += sections
+    if left := [table for group in groups[len(sections) :] for table in group.tables]:
+        lines += [f"And {plural(len(left), 'table')} more: {states_text(left)}. The HTML report shows all.", ""]
+    used += sum(len(section.encode()) + 1 for section in sections)
+    details = []
+    for group in kept[: len(sections)]:
+        detail = _details(group.tables[0], None)
+        used += len(detail.encode()) + 1
+        if used <= max_bytes:
+            details.append(detail)
+    return "\n".join([*lines, *details, *end])
+
+
+def _problems(plan: Plan) -> list[str]:
+    found = changes.problems(plan)
+    if not found:
+        return ["No errors and no warnings.", ""]
+    lines = ["**Check before merging:**", ""]
+    for severity, text, tables in found[:MAX_PROBLEMS]:
+        names = first_of([_code(name) for name in tables], MAX_FILES)
+        lines.append(f"- **{severity}** {names and f'{names}: '}{_code(text)}")
+    if (more := len(found) - MAX_PROBLEMS) > 0:
+        lines.append(f"- {plural(more, 'more problem')}, in the HTML report")
+    return [*lines, ""]
+
+
+def _section(group: changes.ChangeGroup, max_rows: int | None) -> str:
+    title = _code(group.title) if len(group.tables) == 1 else group.title
+    files = first_of([_code(path) for path in group.files], MAX_FILES)
+    lines = [f"#### {title}: {group.kind}", "", f"Declared in {files}.", ""]
+    if group.settings:
+        first = 2 if group.change.is_new else 1  # a new layout has no values before
+        lines += (
+            ["| setting | value |", "|---|---|"] if first == 2 else ["| setting | before | after |", "|---|---|---|"]
+        )
+        lines += [_table_row((_code(row[0]), *map(_value, row[first:]))) for row in group.settings]
+        lines.append("")
+    lines += ["| table | apply | time | a query for one value opens |", "|---|---|---|---|"]
+    for table in group.tables[:max_rows]:
+        reads = "<br>".join(
+            f"{_code(what)} {text}{' **more than now**' if is_more else ''}"
+            for what, text, is_more in changes.reads(table)
+        )
+        lines.append(_table_row((_code(table.table), changes.action_text(table), changes.time_text(table), reads)))
+    if left := group.tables[max_rows or len(group.tables) :]:
+        lines.append(_table_row((f"and {plural(len(left), 'table')} more", changes.effect(left), "", "")))
+    return "\n".join([*lines, ""])
+
+
+def _table_row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(map(_cell, cells)) + " |"
+
+
+def _value(text: str) -> str:
+    if not text:
+        return ""
+    return _code(text if len(text) <= MAX_VALUE_LENGTH else f"{text[: MAX_VALUE_LENGTH - 3]}...")
 
 
 def _headline(report: RunReport) -> str:
@@ -67,7 +151,7 @@ def _row(table: TablePlan, result: TableResult | None) -> str:
         *(", ".join(f"{_code(c)} {now} → {after}" for c, now, after in cells if after) for cells in (touched, read)),
         _code(str(table.location)),
     ]
-    return "| " + " | ".join(map(_cell, cells)) + " |"
+    return _table_row(cells)
 
 
 def _touched(column: ColumnForecast, after: MeasuredColumn | None) -> str:

@@ -54,7 +54,7 @@ MAX_PARTITIONS = 6
 MAX_SOURCES = 3
 # The maximum number of decimals with which a decay measure and its tolerance are shown to differ.
 MAX_DECIMALS = 9
-_SIZES = ("files.target_size",)
+_SIZES = ("files.target_size", "files.max_group_size")
 NARROW = "`zlayout plan --sample` narrows the forecast"
 
 
@@ -65,7 +65,11 @@ def drift_text(drift: SettingDrift) -> str:
 
 def declared(value: object, key: str) -> str:
     """Write the value of the setting `key` as in a layout spec, with the unit of sizes."""
-    return size(value) if key in _SIZES and isinstance(value, int) else setting(value)
+    if key in _SIZES and isinstance(value, int):
+        return size(value)
+    if key.startswith("tolerance.") and isinstance(value, float):
+        return f"{value:g}x" if key.endswith(".touched") else share(value)
+    return setting(value)
 
 
 def layout_text(table: TablePlan) -> str:

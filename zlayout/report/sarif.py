@@ -9,7 +9,7 @@ from urllib.parse import quote
 from zlayout.message_text import json_text
 from zlayout.planner.model import Plan
 from zlayout.planner.run_report import RunReport
-from zlayout.report.findings import RULES, Finding, findings
+from zlayout.report.findings import CHANGES, RULES, Finding, findings
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
@@ -34,7 +34,7 @@ def render(shown: Plan | RunReport) -> str:
 
 
 def _rule(rule: str) -> dict[str, Any]:
-    text = RULES.get(rule, f"zlayout error {rule}: see docs/errors.md for its meaning and its fix.")
+    text = {**RULES, **CHANGES}.get(rule, f"zlayout error {rule}: see docs/errors.md for its meaning and its fix.")
     return {"id": rule, "shortDescription": {"text": text}}
 
 

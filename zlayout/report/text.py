@@ -52,6 +52,11 @@ def render(shown: Plan | RunReport, options: TextOptions | None = None, *, headi
         lines += [options.style(*item) for item in (*table_lines(ordered, options.width), ("", ""))]
     else:
         lines += _tables(report, options)
+    for one in report.plan.changes.removed if report.plan.changes else ():
+        lines.append(
+            options.style("alter", printable(f"  no longer managed: {one.table} ({one.rule or one.location})"))
+        )
+    lines += [""] * bool(report.plan.changes and report.plan.changes.removed)
     for name, line, indent in _diagnosed(report.plan.diagnostics):
         lines += [options.style(name, piece) for piece in wrapped(line[4:], options.width, indent - 4)]
     lines += [""] * bool(report.plan.diagnostics)

@@ -52,7 +52,8 @@ MAX_ERROR = 0.2
 def state(table: TablePlan) -> str:
     """Return the state of a table before apply in words.
 
-    A change waits or is deferred, or is a first layout, drift, decay or another change.
+    A change waits or is deferred, or is a first layout, drift, decay or another change. What the owner of the layout
+    changed (`TablePlan.change`) is no drift.
     """
     if table.status is Status.UNCHANGED:
         return "matches no partition" if table.selects_nothing else "as declared"
@@ -62,6 +63,8 @@ def state(table: TablePlan) -> str:
         return "waits"
     if is_deferred(table):
         return "deferred"
+    if table.change is not None:
+        return "new layout" if table.change.is_new else "changed"
     if table.is_first:
         return "first layout"
     reasons = {group.reason for group in table.groups}

@@ -9,6 +9,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -28,7 +29,7 @@ from zlayout.session.proposing import observe_and_propose, unreadable
 from zlayout.session.rules import Declared
 from zlayout.session.sampling import sampled, sampled_late
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.model import LayoutSpec, Project
+from zlayout.spec.model import LayoutSpec, Prices, Project
 from zlayout.spec.rules import holds, matches
 from zlayout.table.location import canonical, container
 from zlayout.table.state import TableState
@@ -228,15 +229,27 @@ def plan_specs(
     )
     planned = tuple(sorted((*planned, *failed), key=lambda p: str(p.spec.table)))
     if declared.changed:
-        planned = tuple(_with_change(one, declared) for one in planned)
+        planned = tuple(_with_change(one, declared, backends, project.prices) for one in planned)
     diagnostics = (*declared.diagnostics, *_not_compared(planned, project), *left_out)
     document = replace(as_plan(planned), diagnostics=diagnostics, changes=declared.changes)
     return ProjectPlan(document, project, options, planned, time.monotonic() - start, timeout=reading.timeout)
 
 
-def _with_change(one: PlannedTable, declared: Declared) -> PlannedTable:
+def _with_change(
+    one: PlannedTable, declared: Declared, backends: Mapping[str, Backend], prices: Prices | None
+) -> PlannedTable:
+    """Add to a plan how the layout differs, and how long the rewrite takes and what it costs, by the last run."""
     change = declared.changed.get(one.spec.table.on(""))
-    return one if change is None else replace(one, plan=replace(one.plan, change=change))
+    if change is None:
+        return one
+    run, rewritten = None, one.plan.rewrite_bytes
+    with suppress(ZlayoutError):
+        if rewritten and one.state is not None:
+            run = backends[one.spec.table.catalog].last_run(one.spec.table, one.state)
+    if run is not None and run.bytes_per_second:
+        seconds = rewritten / run.bytes_per_second
+        change = replace(change, seconds=seconds, cost=prices.of_compute(seconds) if prices else None)
+    return replace(one, plan=replace(one.plan, change=change))
 
 
 def _left_out(specs: Sequence[LayoutSpec], planned: Sequence[PlannedTable]) -> tuple[Diagnostic, ...]:

@@ -611,6 +611,10 @@ class Prices:
     scan_per_tib: float
     compute_per_hour: float
 
+    def of_compute(self, seconds: float) -> float:
+        """Return the price of a duration of compute."""
+        return self.compute_per_hour * seconds / 3600
+
 
 @dataclass(frozen=True, slots=True)
 class HistoryConfig:

@@ -1,0 +1,198 @@
+"""What the layouts of a pull request change: the words and groups that the reports of `changed:REV` have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from zlayout.message_text import plural
+from zlayout.planner.model import SAME_READS, Changes, LayoutChange, Plan, Status, TablePlan
+from zlayout.report.phrases import bytes_text, cost_text, declared, rewrite_text, states_text, touched_text, worst_first
+from zlayout.report.words import duration, is_deferred, money, number, size
+
+NOTHING_YET = "Nothing is applied yet."
+GONE = "zlayout neither rewrites nor reports them any more; their files stay as they are."
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeGroup:
+    """Tables whose layouts change in the same way, the worst first.
+
+    Attributes:
+        change: The change of the first table.
+    """
+
+    change: LayoutChange
+    tables: tuple[TablePlan, ...]
+
+    @property
+    def title(self) -> str:
+        """The name of the table, or how many tables there are."""
+        return self.tables[0].table if len(self.tables) == 1 else plural(len(self.tables), "table")
+
+    @property
+    def kind(self) -> str:
+        """What happens to the layout, in words that follow the title."""
+        layouts = "layout" if len(self.tables) == 1 else "layouts"
+        if self.change.is_new:
+            return f"new {layouts}"
+        return f"{layouts} changed" if self.change.is_change else f"{layouts} with a new problem"
+
+    @property
+    def files(self) -> list[str]:
+        """The YAML files of the layouts; for one table with the line."""
+        if len(self.tables) == 1:
+            return [str(self.tables[0].location)]
+        return list(dict.fromkeys(table.location.path for table in self.tables))
+
+    @property
+    def settings(self) -> list[tuple[str, str, str]]:
+        """(name, value before, value now) of each setting that differs. Catalogs may hold secrets: no value."""
+        found = [(s.key, declared(s.before, s.key), declared(s.after, s.key)) for s in self.change.settings]
+        catalog = self.tables[0].table.partition(".")[0]
+        return [*found, *((f"catalogs.{catalog}.{key}", "", "another value") for key in self.change.catalog)]
+
+
+def change_groups(plan: Plan) -> list[ChangeGroup]:
+    """Return the tables whose layouts differ, grouped by how they differ; the group with the worst table first."""
+    found: dict[object, list[TablePlan]] = {}
+    for table in worst_first([table for table in plan.tables if table.change is not None]):
+        assert table.change is not None
+        settings = tuple((s.key, declared(s.before, s.key), declared(s.after, s.key)) for s in table.change.settings)
+        key = (table.change.is_new, settings, table.change.catalog, table.table.partition(".")[0])
+        found.setdefault(key, []).append(table)
+    return [ChangeGroup(tables[0].change, tuple(tables)) for tables in found.values() if tables[0].change]
+
+
+def headline(plan: Plan, changes: Changes) -> str:
+    """Write how many layouts differ, are new, and are gone."""
+    changed = [table for table in plan.tables if table.change is not None]
+    new = sum(table.change is not None and table.change.is_new for table in changed)
+    parts = [
+        f"{plural(count, 'layout')} {words}"
+        for count, words in ((len(changed) - new, "changed"), (new, "new"))
+        if count
+    ]
+    if gone := len(changes.removed):
+        parts.append(f"{plural(gone, 'table')} no longer managed")
+    return ", ".join(parts) or "no layout changed"
+
+
+def effect(tables: Sequence[TablePlan]) -> str:
+    """Write what apply would do to tables: files, bytes, time and price."""
+    rewriting = [table for table in tables if table.groups]
+    stopped = sum(table.status in (Status.ERROR, Status.REFUSED) for table in tables)
+    altering = sum(table.alters and not table.groups for table in tables)
+    parts = []
+    if rewriting:
+        files = sum(group.files for table in rewriting for group in table.groups)
+        total = size(sum(table.rewrite_bytes for table in rewriting))
+        parts.append(f"rewrites {total} in {plural(files, 'file')} of {plural(len(rewriting), 'table')}")
+    if altering:
+        parts.append(f"alters {plural(altering, 'table')} without a rewrite")
+    refused = f" {plural(stopped, 'table')} cannot be changed." if stopped else ""
+    return f"Apply {' and '.join(parts) or 'changes no file'}.{_time(rewriting)}{refused}"
+
+
+def _time(tables: Sequence[TablePlan]) -> str:
+    known = [t.change for t in tables if t.change is not None and t.change.seconds is not None]
+    others = len(tables) - len(known)
+    if not known:
+        return " How long that takes is unknown before the first apply." if others else ""
+    seconds = sum(change.seconds or 0 for change in known)
+    prices = [change.cost for change in known if change.cost is not None]
+    price = f" and costs {money(sum(prices))}" if len(prices) == len(known) else ""
+    unknown = f", without {plural(others, 'table')} that no run has rewritten yet" if others else ""
+    return f" That takes about {duration(seconds)}{price} at the speed of the last runs{unknown}."
+
+
+def action_text(table: TablePlan) -> str:
+    """Write what apply would do to one table."""
+    if table.status in (Status.ERROR, Status.REFUSED):
+        return f"nothing: {table.status}"
+    if table.waits or is_deferred(table):
+        return "nothing now: it waits for a later run"
+    if table.selects_nothing:
+        return "nothing: `where` matches no partition"
+    if table.groups:
+        return f"rewrites {rewrite_text(table)}".replace(" -> ", " → ")
+    return "alters settings alone" if table.alters else "nothing: laid out like this already"
+
+
+def time_text(table: TablePlan) -> str:
+    """Write how long the rewrite of one table takes, and its price; '' if that is unknown or nothing is rewritten."""
+    change = table.change
+    if change is None or change.seconds is None:
+        return "unknown" if table.groups else ""
+    return f"about {duration(change.seconds)}" + ("" if change.cost is None else f", {money(change.cost)}")
+
+
+def reads(table: TablePlan) -> Iterator[tuple[str, str, bool]]:
+    """Yield (what reads, what it opens now and after apply, whether that is more) for z-order columns and workload."""
+    for column in table.columns if table.groups else ():
+        read = column.bytes_read
+        if files := touched_text(column):
+            now = f"{_files(number(column.touched))}, {size(read.now)}"
+            is_more = read.grows_to(read.predicted_or_low)
+            yield column.column, f"{now} → {_files(files)}, {bytes_text(read) or 'unknown'}", is_more
+    workload = table.workload
+    if workload is not None and table.groups:
+        after, now = workload.predicted, cost_text(workload.now)
+        then = "unknown without --sample" if after is None else cost_text(after)
+        yield "workload", f"{now} → {then}", after is not None and after.bytes > SAME_READS * workload.now.bytes
+
+
+def _files(count: str) -> str:
+    return f"{count} file{'' if count == '1' else 's'}"
+
+
+def dropped_columns(table: TablePlan) -> tuple[str, ...]:
+    """Return the columns by which the table was z-ordered, and is not any more."""
+    settings = table.change.settings if table.change else ()
+    found = next(((s.before, s.after) for s in settings if s.key == "zorder.columns"), ((), ()))
+    before, after = (
+        [str(column["name"] if isinstance(column, dict) else column) for column in columns or ()] for columns in found
+    )
+    return tuple(column for column in before if column not in after)
+
+
+def problems(plan: Plan) -> list[tuple[str, str, list[str]]]:
+    """Return (severity, text, tables) of what a reviewer must know before the merge, the worst first."""
+    changed = [table for table in plan.tables if table.change is not None]
+    found = [("", d) for d in plan.diagnostics] + [(table.table, d) for table in changed for d in table.diagnostics]
+    told: dict[tuple[str, str], list[str]] = {}
+    for name, d in found:
+        if d.severity != "note":
+            text = f"{d.code} {d.text}" + (f" ({d.hint})" if d.hint else "")
+            told.setdefault((d.severity, text), []).append(name)
+    for table in changed:
+        more = [what for what, _, is_more in reads(table) if is_more]
+        if more and not table.reads_more:
+            told.setdefault(("warning", f"queries read more than now: {', '.join(more)}"), []).append(table.table)
+        if gone := dropped_columns(table):
+            text = f"not in zorder.columns any more: {', '.join(gone)}. Queries that filter on it may open more files"
+            told.setdefault(("warning", text), []).append(table.table)
+    order = ("error", "refused", "warning")
+    listed = [(severity, text, [name for name in names if name]) for (severity, text), names in told.items()]
+    return sorted(listed, key=lambda one: order.index(one[0]))
+
+
+def after_merge(plan: Plan) -> str:
+    """Write what is applied after the merge."""
+    if not any(table.actions for table in plan.tables if table.change is not None):
+        return "After the merge, there is nothing to apply."
+    return (
+        "After the merge, zlayout apply with the plan file of this run does exactly this. It refuses a table whose "
+        "layout or files have changed in between."
+    )
+
+
+def backlog(plan: Plan, changes: Changes) -> str:
+    """Write in one line what is not as declared and not changed by the pull request."""
+    others = [table for table in plan.tables if table.change is None]
+    if not others:
+        same = changes.unchanged
+        return f"Not part of this plan: {plural(same, 'layout')} that did not change." if same else ""
+    left = [table for table in others if not table.as_declared]
+    states = f": {states_text(left)}" if left else ""
+    return f"Backlog: {len(left):,} of {plural(len(others), 'other table')} not as declared{states}."
