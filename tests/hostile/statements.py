@@ -159,6 +159,10 @@ SECURITY: dict[str, dict[str, tuple[str, ...]]] = {
             "sequences/test_workflows.py::test_files_of_a_pull_request_run_no_code_and_are_not_posted",
             "sequences/test_ci_templates.py::test_files_of_a_merge_request_run_no_code_and_are_not_posted",
         ),
+        "Plans that runs of forks stored are not used, and no stored plan decides what is done": (
+            "sequences/test_merges.py::test_a_fork_is_told_what_happens_and_its_plan_is_not_used",
+            "sequences/test_merges.py::test_a_hostile_artifact_is_an_unreviewed_plan",
+        ),
         "What is posted as a comment was made by the same run": (
             "sequences/test_workflows.py::test_a_committed_report_is_not_posted_if_no_plan_was_made",
         ),

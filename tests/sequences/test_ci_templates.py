@@ -148,10 +148,17 @@ def test_the_action_refuses_a_package_with_another_hash_and_leaves_spark_out(act
 
 
 class GitLab(ThreadingHTTPServer):
-    """Has the notes of one merge request, and the requests that change them."""
+    """Has the notes of one merge request, and the requests that change them.
+
+    Attributes:
+        answers: JSON values by path, the bytes of files, or the address of another store as a string.
+        tokens: The token of each GET, None without one.
+    """
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Requests)
+        self.answers: dict[str, Any] = {"/projects/3/deployments": []}
+        self.tokens: list[str | None] = []
         self.notes: list[dict[str, Any]] = []
         self.changes: list[tuple[str, str, str, bytes]] = []
 
@@ -160,7 +167,16 @@ class Requests(BaseHTTPRequestHandler):
     server: GitLab
 
     def do_GET(self) -> None:
-        self._answer({"id": 5} if self.path == "/api/v4/user" else self.server.notes)
+        path = self.path.partition("?")[0].removeprefix("/api/v4")
+        self.server.tokens.append(self.headers["PRIVATE-TOKEN"])
+        if path in self.server.answers:
+            self._answer(self.server.answers[path])
+        elif "/jobs/artifacts/" in path:
+            self.send_error(404)
+        elif path.endswith("/merge_requests"):
+            self._answer([])
+        else:
+            self._answer({"id": 5} if path == "/user" else self.server.notes)
 
     def do_PUT(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -170,8 +186,10 @@ class Requests(BaseHTTPRequestHandler):
     do_POST = do_PUT
 
     def _answer(self, content: object) -> None:
-        body = json.dumps(content).encode()
-        self.send_response(200)
+        body = content if isinstance(content, bytes) else json.dumps(content).encode()
+        self.send_response(302 if isinstance(content, str) else 200)
+        if isinstance(content, str):
+            self.send_header("Location", content)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -307,8 +325,12 @@ def test_scheduled_jobs_do_what_the_commands_mean(runner: Runner, gitlab: GitLab
     git(runner.checkout, "checkout", "--quiet", "--detach", "main")
     drift = Job(runner, gitlab).run("zlayout drift")
     assert drift.returncode in jobs["zlayout drift"]["allow_failure"]["exit_codes"], drift.stderr
+    (rule,) = jobs["zlayout repair"]["rules"]
+    assert "$CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH" in rule["if"]
+    assert (rule["when"], jobs["zlayout repair"]["resource_group"]) == ("always", "zlayout")
+    assert "--only-decay" in jobs["zlayout repair"]["script"][-1]
     (rule,) = jobs["zlayout apply"]["rules"]
     assert "$CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH" in rule["if"]
-    assert (rule["when"], jobs["zlayout apply"]["resource_group"]) == ("always", "zlayout")
+    assert (rule["when"], jobs["zlayout apply"]["resource_group"]) == ("manual", "zlayout")
     fork = jobs["zlayout plan"]["rules"][0]["if"]
     assert "$CI_MERGE_REQUEST_SOURCE_PROJECT_ID == $CI_MERGE_REQUEST_PROJECT_ID" in fork

@@ -72,6 +72,7 @@ def test_each_job_has_only_permissions_that_it_names(file: Path) -> None:
     assert workflow["permissions"] in ({}, {"contents": "read"})
     allowed = {
         "zlayout-pull-request": {("plan", "pull-requests")},
+        "zlayout-apply": {("plan", "pull-requests")},
         "zlayout-nightly": {("drift", "security-events")},
         "release": {
             ("attest", "id-token"),

@@ -47,9 +47,14 @@ def project(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
-    """A checked-out project with one table that is not laid out."""
+    """A checked-out project with one table that is not laid out. The last commit adds its layout."""
     runner = Runner(tmp_path)
     project(runner.checkout, monkeypatch)
+    (runner.checkout / ".gitignore").write_text("tables/\n")
+    git(runner.checkout, "init", "--quiet", "--initial-branch=main")
+    for added in (":!layouts", "."):
+        git(runner.checkout, "add", added)
+        git(runner.checkout, "commit", "--quiet", "-m", "change")
     return runner
 
 
@@ -130,8 +135,6 @@ def merged(runner: Runner, canary: Path) -> str:
     requirements.write_text(locked(wheels, "zlayout"))
     runner.environ |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)}
     reviewed = (checkout / "zlayout.yaml").read_text()
-    (checkout / ".gitignore").write_text("tables/\n")
-    git(checkout, "init", "--quiet", "--initial-branch=main")
     git(checkout, "add", ".")
     git(checkout, "commit", "--quiet", "-m", "reviewed")
     git(checkout, "config", "http.extraheader", "AUTHORIZATION: basic secret-of-git")
@@ -140,6 +143,8 @@ def merged(runner: Runner, canary: Path) -> str:
     # The packages and the receiver of the credentials are not those of the pull request.
     requirements.write_text("planted==1.0\n")
     (checkout / "zlayout.yaml").write_text(reviewed.replace("tables", "elsewhere"))
+    layout = checkout / "layouts/db_t.yaml"
+    layout.write_text(layout.read_text().replace("a, b", "b, a"))
     git(checkout, "add", ".")
     git(checkout, "commit", "--quiet", "-m", "hostile")
     git(checkout, "checkout", "--quiet", "--detach", "main")
@@ -207,18 +212,18 @@ def test_credentials_go_where_the_base_branch_says() -> None:
 
 
 def test_a_layout_that_is_wrong_fails_the_pull_request(runner: Runner) -> None:
-    layout = runner.checkout / "layouts/t.yaml"
+    layout = runner.checkout / "layouts/db_t.yaml"
     layout.write_text(layout.read_text().replace("columns:", "colums:"))
     done = runner.run(steps(PULL_REQUEST, "plan")["Validate"])
     assert done.returncode == 1
-    assert "layouts/t.yaml:6:3: ZL010" in done.stderr
+    assert "layouts/db_t.yaml:6:3: ZL010" in done.stderr
 
 
 def test_drift_at_night_is_reported_and_starts_apply(runner: Runner) -> None:
     drift = steps(NIGHTLY, "drift")["Drift"]
     done = runner.run(drift)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("::error file=layouts/t.yaml,")
+    assert done.stdout.startswith("::error file=layouts/db_t.yaml,")
     assert runner.last["has_changes"] == "true"
     assert Path(runner.last["sarif"]).is_file()
     assert Path(runner.last["sarif"]).is_relative_to(runner.temp)
@@ -253,7 +258,7 @@ def test_apply_at_night_repairs_what_it_can_and_leaves_the_rest_to_people(runner
     assert runner.run(steps(NIGHTLY, "apply")["Apply"]).returncode == 0
     report = f"{runner.outputs['apply']['reports']}/applied.html"
     (said,) = (runner.gh / "applied").read_text().splitlines()
-    assert said == f"apply --auto-approve --max-rewrite-bytes 200GiB --report html={report}"
+    assert said == f"apply --only-decay --auto-approve --max-rewrite-bytes 200GiB --report html={report}"
 
 
 def test_apply_at_night_installs_spark_without_packages_that_are_not_locked(runner: Runner, tmp_path: Path) -> None:

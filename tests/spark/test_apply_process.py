@@ -80,15 +80,18 @@ def test_a_signal_abandons_a_rewrite_at_once_and_commits_nothing(
 
 
 @pytest.mark.long
-def test_the_nightly_workflow_applies_what_drifted(table: Path) -> None:
-    workflow = yaml.safe_load((ROOT / "zlayout/session/templates/zlayout-nightly.yml").read_text())
+def test_the_workflow_applies_the_plan_of_a_merge(table: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    workflow = yaml.safe_load((ROOT / "zlayout/session/templates/zlayout-apply.yml").read_text())
     (step,) = (s for s in workflow["jobs"]["apply"]["steps"] if s.get("name") == "Apply")
-    environ = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "CI": "true", "BUDGET": "200GiB"}
-    assert run(["drift"]) == 2
+    temp = tmp_path_factory.mktemp("runner")
+    (temp / "merged").mkdir()
+    assert run(["plan", "--out", str(temp / "merged/plan.json")]) == 0
+    environ = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "CI": "true", "RUNNER_TEMP": str(temp)}
+    environ["GITHUB_OUTPUT"] = str(temp / "outputs")
     command = ["bash", "-e", "-c", step["run"]]
     done = subprocess.run(command, env=environ, cwd=table.parents[2], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "as declared; 1 commit, 8 -> " in done.stdout
-    page = Path("applied.html").read_text()
-    assert "Files after, measured" in page
+    (page,) = temp.glob("reports-*/applied.html")
+    assert "Files after, measured" in page.read_text()
     assert run(["drift"]) == 0

@@ -14,21 +14,12 @@ from typing import Any
 BIN = Path(sys.executable).parent
 MARKER = "<!-- zlayout-report -->"
 
-# Records the arguments and the body that is posted, and lists older comments if there are any.
-GH = """\
-#!/bin/sh
-here=$(dirname "$0")
-echo "$*" >> "$here/gh.log"
-for argument in "$@"; do
-  case "$argument" in body=@*) cat "${argument#body=@}" > "$here/posted" ;; esac
-done
-case "$*" in *--paginate*) [ ! -f "$here/down" ] || exit 1; cat "$here/comments" 2>/dev/null ;; esac
-exit 0
-"""
+TEMPLATES = Path(__file__).parents[2] / "zlayout/session/templates"
 CONTEXT = {
     "runner.temp": "{temp}",
     "github.token": "of-the-run",
     "github.event.pull_request.number": "7",
+    "inputs.select": "",
     "inputs.budget || '200GiB'": "200GiB",
 }
 
@@ -50,7 +41,7 @@ class Runner:
         self.checkout, self.temp, self.gh = folder / "checkout", folder / "temp", folder / "gh"
         for each in (self.checkout, self.temp, self.gh):
             each.mkdir()
-        (self.gh / "gh").write_text(GH)
+        (self.gh / "gh").write_text(f"#!{sys.executable} -I\n{Path(__file__).with_name('gh.py').read_text()}")
         (self.gh / "gh").chmod(0o755)
         self.outputs: dict[str, dict[str, str]] = {}
         self.last: dict[str, str] = {}
@@ -77,15 +68,19 @@ class Runner:
             "HOME": os.environ.get("HOME", "/"),
             "CI": "true",
             "GITHUB_REPOSITORY": "owner/name",
+            "GITHUB_REF_NAME": "main",
+            "GITHUB_WORKFLOW_REF": "owner/name/.github/workflows/zlayout-apply.yml@refs/heads/main",
+            "GITHUB_SERVER_URL": "https://github.com",
+            "GITHUB_RUN_ID": "5",
             "RUNNER_TEMP": str(self.temp),
             **{name: str(file) for name, file in commands.items()},
             **self.environ,
-            **{name: self._evaluated(value) for name, value in step.get("env", {}).items()},
+            **{name: self.evaluated(value) for name, value in step.get("env", {}).items()},
         }
         strict = ["--noprofile", "--norc", "-eo", "pipefail"] if step.get("shell") == "bash" else ["-e"]
         done = subprocess.run(
             ["bash", *strict, "-c", step["run"]],
-            cwd=self.checkout / self._evaluated(step.get("working-directory", ".")),
+            cwd=self.checkout / self.evaluated(step.get("working-directory", ".")),
             env=environ,
             capture_output=True,
             text=True,
@@ -97,7 +92,8 @@ class Runner:
         self._path = ":".join([*commands["GITHUB_PATH"].read_text().splitlines(), self._path])
         return done
 
-    def _evaluated(self, text: str) -> str:
+    def evaluated(self, text: str) -> str:
+        """Return a text with the values of its expressions."""
         return re.sub(r"\$\{\{ (.*?) \}\}", lambda found: self._value(found[1]), text)
 
     def _value(self, expression: str) -> str:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 # The files for each CI, by their paths in a project. Their names are those of the templates.
 _GITHUB = Path(".github", "workflows")
 CI_FILES = {
-    "github": (_GITHUB / "zlayout-pull-request.yml", _GITHUB / "zlayout-nightly.yml"),
+    "github": (_GITHUB / "zlayout-pull-request.yml", _GITHUB / "zlayout-apply.yml", _GITHUB / "zlayout-nightly.yml"),
     "gitlab": (Path("zlayout.gitlab-ci.yml"),),
 }
 DEFAULTS = {

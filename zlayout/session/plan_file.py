@@ -144,7 +144,8 @@ def with_reviewed(plan: ProjectPlan, path: Path) -> ProjectPlan:
         for one in plan.planned
     )
     diagnostics = (*plan.document.diagnostics, *problems)
-    return replace(plan, document=replace(as_plan(checked), diagnostics=diagnostics), planned=checked)
+    document_ = replace(plan.document, tables=as_plan(checked).tables, diagnostics=diagnostics)
+    return replace(plan, document=document_, planned=checked)
 
 
 def _plan_files(path: Path) -> list[Path]:
@@ -169,7 +170,7 @@ def _reviewed(
         except ZlayoutError as error:
             reason = error.diagnostics[0].message
         else:
-            return replace(again, plan=replace(again.plan, workload=planned.plan.workload))
+            return replace(again, plan=replace(again.plan, workload=planned.plan.workload, change=planned.plan.change))
     message, hint = f"not the reviewed plan: {reason}", "review this plan before it is applied"
     warning = Diagnostic(NOT_REVIEWED, message, "warning", hint, planned.spec.location)
     return replace(planned, plan=replace(planned.plan, diagnostics=(*planned.plan.diagnostics, warning)))

@@ -119,7 +119,7 @@ def test_no_input_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("flags", "folder", "names"),
     [
-        ([], ".github/workflows", ["zlayout-nightly.yml", "zlayout-pull-request.yml"]),
+        ([], ".github/workflows", ["zlayout-apply.yml", "zlayout-nightly.yml", "zlayout-pull-request.yml"]),
         (["--ci", "gitlab"], ".", ["zlayout.gitlab-ci.yml"]),
         (["--ci", "gitlab", "--no-workflows"], ".", []),
     ],
@@ -144,7 +144,7 @@ def test_the_files_for_ci_are_the_templates(flags: list[str], folder: str, names
 )
 def test_the_workflows_install_what_the_catalog_needs(uri: str, extras: str) -> None:
     assert run(["init", "--format", "iceberg", "--uri", uri, "--warehouse", "s3://lake", "--offline"]) == 0
-    for name, more in (("pull-request", ""), ("nightly", ",spark")):
+    for name, more in (("pull-request", ""), ("apply", ",spark")):
         assert f"'zlayout[{extras}{more}]'" in Path(f".github/workflows/zlayout-{name}.yml").read_text()
 
 
