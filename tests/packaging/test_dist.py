@@ -34,6 +34,7 @@ def test_the_metadata_names_licence_authors_and_extras(wheel: Path) -> None:
     assert metadata.get_all("Provides-Extra") == [
         "glue",
         "hive",
+        "hive-kerberos",
         "local",
         "metrics",
         "mysql",

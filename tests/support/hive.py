@@ -23,7 +23,11 @@ rootLogger.appenderRef.console.ref = console
 
 @contextmanager
 def hive_metastore(
-    port: int, folder: Path, jars: Iterable[str] = (), conf: Mapping[str, str] | None = None
+    port: int,
+    folder: Path,
+    jars: Iterable[str] = (),
+    conf: Mapping[str, str] | None = None,
+    options: Iterable[str] = (),
 ) -> Iterator[str]:
     """The thrift URI of a metastore.
 
@@ -32,6 +36,7 @@ def hive_metastore(
         folder: an empty folder, for its database, its log and the tables of its default warehouse.
         jars: more of the class path: the metastore makes the folders of tables, so it needs the clients of their store.
         conf: more of hive-site.xml, such as how these clients reach the store.
+        options: more options of Java.
     """
     uri = f"thrift://127.0.0.1:{port}"
     settings = {
@@ -50,7 +55,7 @@ def hive_metastore(
     classes = ":".join((str(folder), f"{JARS}/*", *jars))
     # Janino, which Spark has, compiles and runs the source without a JDK.
     compiled = ("org.codehaus.janino.SimpleCompiler", str(SOURCE), "Metastore")
-    command = ["java", *_OPTIONS, "-cp", classes, *compiled, str(port)]
+    command = ["java", *_OPTIONS, *options, "-cp", classes, *compiled, str(port)]
     with (folder / "metastore.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=folder)
     try:

@@ -135,6 +135,7 @@ _CAUSES = tuple(
                 (r"No module named '?psycopg2", "psycopg2", "postgres"),
                 (r"No module named '?pymysql", "pymysql", "mysql"),
                 (r"glue support not installed|No module named '?boto3", "boto3", "glue"),
+                (r"No module named '?(puresasl|kerberos)|mechanisms listed meet", "kerberos", "hive-kerberos"),
                 (r"hive support not installed|No module named '?thrift", "thrift", "hive"),
                 (r"(No module named|from) '?sqlalchemy\b", "SQLAlchemy 2", "sql"),
             )
@@ -159,6 +160,11 @@ _CAUSES = tuple(
             r"FATAL: +database .* does not exist|Unknown database '",
             "the database does not exist",
             "correct the name of the database in uri",
+        ),
+        (
+            r"No Kerberos credentials|Credentials cache file|Ticket expired|Can't find client principal",
+            "there is no ticket of Kerberos that is valid",
+            "run kinit, or set KRB5CCNAME",
         ),
         (r"NoSuchBucket|bucket does not exist", "the bucket does not exist", "correct the location or the endpoint"),
         (

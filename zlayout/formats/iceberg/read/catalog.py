@@ -35,7 +35,10 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 # An error of these packages is an error of the catalog. pyiceberg reads files through another package, pyarrow.
-_CATALOG_CLIENTS = ("requests", "urllib3", "botocore", "sqlalchemy", "thrift", "hive_metastore", "pyiceberg")
+_CATALOG_CLIENTS = (
+    *("requests", "urllib3", "botocore", "sqlalchemy", "thrift", "hive_metastore", "pyiceberg"),
+    *("kerberos", "puresasl"),
+)
 
 
 # How long a loaded catalog is used. Its connections and tokens do not expire within this time.
