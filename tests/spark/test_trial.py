@@ -13,6 +13,7 @@ from support.ranges import files_touched
 import zlayout
 from zlayout.errors import CommitConflict, CommitUnknown, Refused
 from zlayout.formats.iceberg.write import jvm as prepared
+from zlayout.formats.trial import Reads
 from zlayout.planner import selection as accepted
 from zlayout.planner.model import Status
 from zlayout.spec.model import MAIN, LayoutSpec, Project
@@ -118,6 +119,18 @@ def test_a_trial_is_measured_published_rolled_back_and_dropped(declared: Project
     assert (again.created, again.result, again.queries) == (False, None, report.queries)
     assert len(list(table.java_table().snapshots())) == made
     assert planned(declared, table) == before
+
+    # publish knows what was measured, and refuses a trial of which the queries read more
+    version, reads = report.trial.version, again.trial.reads
+    assert reads == report.reads == Reads(report.main.bytes, report.measured.bytes)
+    assert zlayout.plan_publish(declared, str(table.name), "try").reads == reads
+    reads_more = f"{version}:{reads.trial}:{reads.main}"
+    table.sql(f"alter table {table} set tblproperties ('zlayout.trial-reads.try' = '{reads_more}')")
+    with pytest.raises(Refused, match="ZL256"):
+        publish(declared, table)
+    assert refs(table)[MAIN] == start[MAIN]
+    zlayout.plan_publish(declared, str(table.name), "try", allow_worse=True)
+    tried(declared, table)  # measures again, and stores it
 
     publish(declared, table)
     assert refs(table) == dict.fromkeys((MAIN, "try"), report.trial.version)

@@ -72,6 +72,7 @@ FIRST_TOLD: dict[str, dict[str, str]] = {
     "ZL253": {"apply": OTHER_COMMANDS + "drop-trial"},
     "ZL254": {"apply": OTHER_COMMANDS + "trial"},
     "ZL255": {"apply": OTHER_COMMANDS + "publish"},
+    "ZL256": {"apply": OTHER_COMMANDS + "publish"},
     "ZL260": {"plan": ""},
     "ZL261": {"apply": SESSION},
     "ZL301": {"apply": "a plan needs no Java; apply checks it before the question whether to apply"},

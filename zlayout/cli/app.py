@@ -444,6 +444,9 @@ def publish(
     branch: Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch to publish.")],
     dry_run: options.DryRun = False,
     auto_approve: options.AutoApprove = False,
+    allow_worse: Annotated[
+        bool, typer.Option(help="Also if queries read more of the trial than of the table.")
+    ] = False,
     as_json: options.Json = False,
     timeout: options.Timeout = TIMEOUT,
     project: options.Project = options.HERE,
@@ -455,7 +458,8 @@ def publish(
     from zlayout.session.trial import plan_publish
 
     session = Session(project, PublishTerminal(Console(color, as_json=as_json), auto_approve, dry_run))
-    session.publish(plan_publish(session.project, table, branch, timeout=timeout))
+    found = plan_publish(session.project, table, branch, allow_worse=allow_worse, timeout=timeout)
+    session.publish(found, allow_worse=allow_worse)
     return 0
 
 

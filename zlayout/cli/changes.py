@@ -148,6 +148,9 @@ def _file_lines(files: pa.Table, verbose: bool) -> Iterator[str]:
 # The commands `publish` and `drop-trial`.
 
 
+UNMEASURED = "not measured for this snapshot of the branch; zlayout trial measures it"
+
+
 class PublishTerminal(Asking):
     command = "publish"
 
@@ -157,7 +160,8 @@ class PublishTerminal(Asking):
             return f"{main}: main has every snapshot of branch {branch}; nothing to publish\n"
         if done is None:
             moves = f"main from snapshot {planned.main} to {planned.version}, that of branch {branch}"
-            return "".join(f"{line}\n" for line in _trial_lines(main, f"moves    {moves}", planned))
+            lines = [*_trial_lines(main, f"moves    {moves}", planned), f"  reads    {planned.reads or UNMEASURED}"]
+            return "".join(f"{line}\n" for line in lines)
         return (
             f"\nPublished: main is at snapshot {planned.version}. To undo: zlayout rollback {main}. "
             f"The branch is kept; to remove it: zlayout drop-trial {main} --branch {branch}\n"
@@ -243,6 +247,7 @@ class TrialTerminal(Asking):
                 "trial": asdict(done.measured) if done else None,
                 "predicted": asdict(done.predicted) if done and done.predicted else None,
             },
+            "verdict": done.reads.verdict if done and done.reads else None,
             "diagnostics": [
                 {"code": d.code, "severity": d.severity, "message": d.message, "hint": d.hint}
                 for d in (done.diagnostics if done else ())
@@ -289,12 +294,20 @@ def _comparison(report: TrialReport, *, verbose: bool) -> Iterator[str]:
         yield "  * a condition on a function was replayed as one on its column, by which Spark may skip more files"
     yield ""
     yield "Files and bytes of the table and of the trial are those that Spark reports for its scans."
-    yield from _next(report)
+    yield ""
+    yield from _verdict(report)
 
 
-def _next(report: TrialReport) -> Iterator[str]:
-    table, branch = printable(report.table), report.trial.table.branch
-    yield f"To publish it: zlayout publish {table} --branch {branch}"
+def _verdict(report: TrialReport) -> Iterator[str]:
+    table, branch, reads = printable(report.table), report.trial.table.branch, report.reads
+    publish = f"zlayout publish {table} --branch {branch}"
+    if reads is None:
+        yield "Verdict: none, because the trial and the table have different rows."
+    elif reads.verdict != "better":
+        yield f"Verdict: {reads}: do not publish it."
+    else:
+        yield f"Verdict: {reads}."
+        yield f"To publish it: {publish}"
     yield f"To remove it: zlayout drop-trial {table} --branch {branch}"
 
 

@@ -6,8 +6,10 @@ zlayout are published, because only their rows were compared with those of the t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from zlayout.errors import Refused
 from zlayout.message_text import first_of
@@ -44,6 +46,27 @@ class TrialCommit:
 
 
 @dataclass(frozen=True, slots=True)
+class Reads:
+    """The bytes that a query reads of the table and of its trial: the mean, weighted by executions."""
+
+    main: int
+    trial: int
+
+    @property
+    def verdict(self) -> Literal["better", "equal", "worse"]:
+        """What the trial is, compared with the table."""
+        return "equal" if self.trial == self.main else "better" if self.trial < self.main else "worse"
+
+    def __str__(self) -> str:
+        if self.verdict == "equal":
+            return "the queries read as many bytes of the trial as of the table"
+        change = (self.trial - self.main) / self.main if self.main else math.inf
+        share = "less than 1 %" if abs(change) < 0.01 else f"{100 * min(abs(change), 10):.0f} %"
+        more = ("over " if change > 10 else "") + f"{share} {'more' if self.verdict == 'worse' else 'fewer'}"
+        return f"the queries read {more} bytes of the trial than of the table"
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
     """A trial of a table, as it was read from metadata.
 
@@ -55,6 +78,7 @@ class Trial:
         commits: The commits of the trial that main does not have, the oldest first.
         moved: The commits of main that the branch does not have, the oldest first.
         known: Whether the version from which the trial was made is known. It is unknown after it has expired.
+        reads: What a query of the workload reads, as `trial` measured it of this version; None if it did not.
     """
 
     table: TableName
@@ -66,6 +90,7 @@ class Trial:
     commits: tuple[TrialCommit, ...]
     moved: tuple[TrialCommit, ...] = ()
     known: bool = True
+    reads: Reads | None = None
 
     @property
     def others(self) -> tuple[TrialCommit, ...]:
@@ -78,11 +103,16 @@ class Trial:
         return self.known and not self.commits
 
 
-def require_publishable(trial: Trial) -> None:
+def require_publishable(trial: Trial, *, allow_worse: bool) -> None:
     """Check that main can be fast-forwarded to the branch without a change of rows.
 
+    Args:
+        trial: The trial.
+        allow_worse: Whether queries may read more of it than of the table.
+
     Raises:
-        Refused: ZL250, if main has changed; ZL251, if the branch has other commits than rewrites by zlayout.
+        Refused: ZL250, if main has changed; ZL251, if the branch has other commits than rewrites by zlayout; ZL256, if
+            `trial` measured that queries read more of it.
     """
     branch, main = trial.table.branch, trial.table.on("")
     if trial.moved or not trial.known:
@@ -99,6 +129,13 @@ def require_publishable(trial: Trial) -> None:
             f"{main}: branch {branch} has commits that are not rewrites by zlayout: {_listed(trial.others)}; "
             "publish would make their rows visible on main",
             hint="if main should have these rows, use the procedure fast_forward of Iceberg",
+        )
+    if trial.reads is not None and trial.reads.verdict == "worse" and not allow_worse:
+        drop = f"`zlayout drop-trial {main} --branch {branch}`"
+        raise Refused.of(
+            "ZL256",
+            f"{main}: {trial.reads}, as the trial on branch {branch} measured",
+            hint=f"remove it with {drop} and change the layout; --allow-worse publishes it",
         )
 
 

@@ -309,12 +309,12 @@ class Session:
         self.ui.show(undo, done)
         return done
 
-    def publish(self, trial: Trial) -> None:
+    def publish(self, trial: Trial, *, allow_worse: bool = False) -> None:
         """Fast-forward main to the branch of a trial, in one commit, unless main has every commit of it."""
         if trial.published:
             self.ui.show(trial, "nothing_to_do")
             return
-        require_publishable(trial)
+        require_publishable(trial, allow_worse=allow_worse)
         self.ui.show(trial)
         self.ui.approve("Publish this branch?", trial)
         self._publish(trial)
@@ -378,6 +378,8 @@ class Session:
                     raise EngineError(*(result.problems or (incomplete(name),)))
             self.ui.event(Progress(str(name), Stage.REPLAYING))
             report = measured(planned, branch.spec, runtime, result)
+            if report.reads is not None and report.reads != report.trial.reads:
+                trials_of(self.project, name, runtime).record(report.trial, report.reads)
             runtime.discard_log()
         return report
 
@@ -734,21 +736,22 @@ def trial(
     return Session(project, Ui(on_event), spark).trial(planned, ignore_window=ignore_window)
 
 
-def publish(project: Project, trial: Trial, spark: SparkSession | None = None) -> None:
+def publish(project: Project, trial: Trial, spark: SparkSession | None = None, *, allow_worse: bool = False) -> None:
     """Fast-forward main to the branch, in one commit. Nothing is done if main has every commit of the branch.
 
     Args:
         project: The project that was given to `plan_publish`.
         trial: From `plan_publish`.
         spark: A running session, as for `apply`. Default: a new session, stopped at the end.
+        allow_worse: As in `plan_publish`.
 
     Raises:
-        Refused: ZL250, ZL251. Nothing was written.
+        Refused: ZL250, ZL251, ZL256. Nothing was written.
         CommitConflict: ZL320, ZL321: main or the branch has changed since it was read. Nothing was written.
         CommitUnknown: ZL331.
         EngineError: Java or Spark failed.
     """
-    Session(project, spark=spark).publish(trial)
+    Session(project, spark=spark).publish(trial, allow_worse=allow_worse)
 
 
 def drop_trial(project: Project, trial: Trial, spark: SparkSession | None = None) -> None:

@@ -15,7 +15,7 @@ from zlayout.advisor.model import TableQuery
 from zlayout.errors import Diagnostic, EngineError, Refused, SpecError, TableError, ZlayoutError
 from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for, trials_in
-from zlayout.formats.trial import Trial, require_droppable, require_publishable, require_rows
+from zlayout.formats.trial import Reads, Trial, require_droppable, require_publishable, require_rows
 from zlayout.message_text import plural, quote_value
 from zlayout.planner.diff import propose, settle
 from zlayout.planner.model import QueryCost, Status
@@ -80,13 +80,16 @@ def read_trial(project: Project, name: TableName, timeout: float = TIMEOUT) -> T
     return read_table(lambda: trials.read(name), name.on(""), timeout)
 
 
-def plan_publish(project: Project, table: str, branch: str, *, timeout: float = TIMEOUT) -> Trial:
+def plan_publish(
+    project: Project, table: str, branch: str, *, allow_worse: bool = False, timeout: float = TIMEOUT
+) -> Trial:
     """Determine what `publish` does. Reads metadata, and starts no JVM.
 
     Args:
         project: The project with the table's catalog.
         table: `catalog.namespace.table`; it needs no layout spec.
         branch: The name of the branch.
+        allow_worse: Whether queries may read more of the branch than of the table.
         timeout: The limit on reading the table, in seconds.
 
     Returns:
@@ -94,12 +97,13 @@ def plan_publish(project: Project, table: str, branch: str, *, timeout: float = 
 
     Raises:
         SpecError: ZL020, ZL021, ZL054, ZL059, ZL084.
-        Refused: The branch does not exist, has commits of other writers or another number of rows, or main has changed.
+        Refused: The branch does not exist, has commits of other writers or another number of rows, or main has changed;
+            or ZL256, `trial` measured that queries read more of it.
         TableError: The table cannot be read.
     """
     trial = _found(project, trial_name(project, table, branch), timeout)
     if not trial.published:
-        require_publishable(trial)
+        require_publishable(trial, allow_worse=allow_worse)
         trials = trials_of(project, trial.table, SparkRuntime(project))
         require_rows(trial, read_table(lambda: trials.rows(trial), trial.table.on(""), timeout))
     return trial
@@ -210,6 +214,13 @@ class TrialReport:
     def measured(self) -> QueryCost:
         """The mean of what a query opened of the trial, weighted by executions."""
         return self._mean([QueryCost(q.trial.files, q.trial.bytes) for q in self.queries])
+
+    @property
+    def reads(self) -> Reads | None:
+        """What a query reads of both; None if the two have different rows, so that they cannot be compared."""
+        if any(query.main.rows != query.trial.rows for query in self.queries):
+            return None
+        return Reads(self.main.bytes, self.measured.bytes)
 
     @property
     def predicted(self) -> QueryCost | None:

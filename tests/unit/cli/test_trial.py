@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,11 @@ from pyiceberg.table import Table
 from support.projects import Cli
 from unit.cli.test_branches import declare, head, rows, table
 
-from zlayout.errors import Diagnostic
-from zlayout.formats.trial import Trial, TrialCommit
+from zlayout.errors import Diagnostic, Refused
+from zlayout.formats.trial import Reads, Trial, TrialCommit, require_publishable
+from zlayout.session.project import load_project
 from zlayout.session.session import Session
-from zlayout.session.trial import Opened, PlannedTrial, ReplayedQuery, TrialReport
+from zlayout.session.trial import Opened, PlannedTrial, ReplayedQuery, TrialReport, read_trial
 from zlayout.spec.model import TableName
 
 __all__ = ["table"]
@@ -67,6 +69,7 @@ def test_json_of_a_dry_run_has_the_predictions_and_no_measurement(table: Table, 
         "run_id": None,
         "queries_left_out": 0,
         "mean": {"main": None, "trial": None, "predicted": None},
+        "verdict": None,
         "diagnostics": [],
     }
     again = json.loads(cli("trial", "ice.db.t", "--branch", "audit", "--dry-run", "--json").out)
@@ -74,6 +77,62 @@ def test_json_of_a_dry_run_has_the_predictions_and_no_measurement(table: Table, 
     section = REPORTS.read_text().partition("## JSON of trial")[2].partition("\n## ")[0]
     names = [key for row in re.findall(r"^\| (`.*?) \|", section, re.M) for key in re.findall(r"`(\w+)`", row)]
     assert set(names) == set(again)
+
+
+@pytest.mark.parametrize(
+    ("size", "rows", "verdict", "said"),
+    [
+        (100, 9, "better", "Verdict: the queries read 75 % fewer bytes of the trial than of the table. To publish it:"),
+        (399, 9, "better", "the queries read less than 1 % fewer bytes of the trial than of the table."),
+        (400, 9, "equal", "the queries read as many bytes of the trial as of the table: do not publish it."),
+        (408, 9, "worse", "the queries read 2 % more bytes of the trial than of the table: do not publish it."),
+        (8000, 9, "worse", "the queries read over 1000 % more bytes of the trial than of the table: do not publish"),
+        (100, 8, None, "Verdict: none, because the trial and the table have different rows."),
+    ],
+)
+def test_a_trial_ends_with_its_verdict(
+    table: Table, cli: Cli, monkeypatch: pytest.MonkeyPatch, size: int, rows: int, verdict: str | None, said: str
+) -> None:
+    def measured(_session: Session, planned: PlannedTrial, *_: object, **__: object) -> TrialReport:
+        made = Trial(TableName("ice", ("db",), "t", "new"), "iceberg", "id", True, head(table, "main"), 7, ())
+        (one,) = planned.queries
+        query = ReplayedQuery("q.sql:1", 3.0, Opened(4, 400, 9), Opened(1, size, rows), one.predicted, one.inverted)
+        return TrialReport("ice.db.t", made, True, head(table, "main"), None, (query,), 0, ())
+
+    monkeypatch.setattr("zlayout.session.session.Session._try", measured)  # which starts Spark
+    shown = cli("trial", "ice.db.t", "--branch", "new", "--auto-approve", "--json")
+    assert said in " ".join(shown.err.split())
+    assert ("To publish it" in shown.err) == (verdict == "better")
+    assert json.loads(shown.out)["verdict"] == verdict
+
+
+@pytest.mark.parametrize(("reads", "refused"), [(Reads(100, 102), True), (Reads(100, 100), False), (None, False)])
+def test_publish_of_a_trial_that_reads_more_needs_an_option(reads: Reads | None, refused: bool) -> None:
+    commit = TrialCommit(2, "replace", "run", True)
+    trial = Trial(TableName("ice", ("db",), "t", "new"), "iceberg", "id", True, 1, 2, (commit,), reads=reads)
+    require_publishable(trial, allow_worse=True)
+    with pytest.raises(Refused, match="ZL256") if refused else nullcontext():
+        require_publishable(trial, allow_worse=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "reads"),
+    [
+        ("{at}:100:102", Reads(100, 102)),
+        ("1:100:102", None),  # measured of another version
+        ("{at}:100", None),
+        ("{at}:-1:102", None),
+        ("{at}:1e9:102", None),
+        ("{at}:١٠:102", None),
+    ],
+)
+def test_what_was_measured_is_read_from_a_property(table: Table, value: str, reads: Reads | None) -> None:
+    at = head(table, "audit")
+    with table.transaction() as transaction:
+        transaction.set_properties({"zlayout.trial-reads.audit": value.format(at=at)})
+    trial = read_trial(load_project(), TableName("ice", ("db",), "t", "audit"))
+    assert trial is not None
+    assert trial.reads == reads
 
 
 def test_json_of_a_trial_has_what_was_measured(table: Table, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable, Sequence
 from itertools import takewhile
@@ -12,8 +13,15 @@ from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.catalog import load_table
 from zlayout.formats.iceberg.read.history import why_unknown
 from zlayout.formats.iceberg.read.observe import observe
-from zlayout.formats.iceberg.read.snapshots import ancestors, head, operation_of, summary_of, trial_property
-from zlayout.formats.trial import Trial, TrialCommit
+from zlayout.formats.iceberg.read.snapshots import (
+    ancestors,
+    head,
+    operation_of,
+    reads_property,
+    summary_of,
+    trial_property,
+)
+from zlayout.formats.trial import Reads, Trial, TrialCommit
 from zlayout.planner.selection import property_of
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import MAIN, CatalogConfig, TableName
@@ -29,6 +37,12 @@ MIN_AGE_MS = 1000 * 365 * 24 * 60 * 60 * 1000  # the branch of a trial does not 
 
 def _mark(snapshot: int, age: int | None) -> str:
     return f"{snapshot}:{age}"
+
+
+def _reads_of(value: str, version: int) -> Reads | None:
+    """The reads in the value of `reads_property`; None if they were measured of another version."""
+    found = re.fullmatch(r"(\d{1,19}):(\d{1,18}):(\d{1,18})", value, re.ASCII)
+    return Reads(int(found[2]), int(found[3])) if found and int(found[1]) == version else None
 
 
 class IcebergTrials:
@@ -69,6 +83,7 @@ class IcebergTrials:
             commits=_since(line, fork),
             moved=_since(main, fork) if fork is not None else (),
             known=fork is not None,
+            reads=_reads_of(metadata.properties.get(reads_property(name), ""), newest.snapshot_id),
         )
 
     def rows(self, trial: Trial) -> tuple[int, int] | None:
@@ -100,10 +115,27 @@ class IcebergTrials:
             # The age belongs to this branch alone: one that SQL makes later under the same name does not have it.
             age = MIN_AGE_MS + secrets.randbelow(MIN_AGE_MS)
             transaction.manageSnapshots().createBranch(name.branch, snapshot).setMaxRefAgeMs(name.branch, age).commit()
-            _set(transaction, {trial_property(name): _mark(snapshot, age), property_of(name): None})
+            marks = {trial_property(name): _mark(snapshot, age), reads_property(name): None, property_of(name): None}
+            _set(transaction, marks)
 
         doing = f"creating branch {name.branch} of {name.on('')}"
         self._swap(doing, name, change, lambda now: _at(now, name) == snapshot)
+
+    def record(self, trial: Trial, reads: Reads) -> None:
+        """Store what queries read of the trial, for `publish`.
+
+        Raises:
+            CommitConflict: ZL320, if the table was replaced; ZL321.
+            CommitUnknown: ZL331.
+        """
+        name, value = trial.table, f"{trial.version}:{reads.main}:{reads.trial}"
+
+        def change(base: Any, transaction: Any) -> None:
+            _require_table(base, name, trial.table_id)
+            _set(transaction, {reads_property(name): value})
+
+        doing = f"storing what queries read of branch {name.branch} of {name.on('')}"
+        self._swap(doing, name, change, lambda now: now.properties().get(reads_property(name)) == value)
 
     def publish(self, trial: Trial) -> None:
         """Set main to the newest snapshot of the branch, and copy the accepted partitions of the branch to main.
@@ -118,7 +150,7 @@ class IcebergTrials:
             _require_unchanged(base, trial)
             transaction.manageSnapshots().fastForwardBranch(MAIN, trial.table.branch).commit()
             published = base.properties().get(property_of(trial.table))
-            _set(transaction, {property_of(main): published or None})
+            _set(transaction, {property_of(main): published or None, reads_property(trial.table): None})
 
         doing = f"publishing branch {trial.table.branch} of {main}"
         self._swap(doing, main, change, lambda now: _at(now, main) == trial.version)
@@ -137,7 +169,7 @@ class IcebergTrials:
             # A REST catalog compares the snapshot of a branch that a commit sets, but not that of one it only removes.
             transaction.manageSnapshots().setMaxRefAgeMs(name.branch, 1).commit()
             transaction.manageSnapshots().removeBranch(name.branch).commit()
-            _set(transaction, {trial_property(name): None, property_of(name): None})
+            _set(transaction, {trial_property(name): None, reads_property(name): None, property_of(name): None})
 
         doing = f"dropping branch {name.branch} of {name.on('')}"
         self._swap(doing, name, change, lambda now: _at(now, name) is None)

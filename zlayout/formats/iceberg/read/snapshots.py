@@ -85,6 +85,11 @@ def trial_property(table: TableName) -> str:
     return f"{TRIAL}.{table.branch}"
 
 
+def reads_property(table: TableName) -> str:
+    """Return the table property with what queries read of a trial: its version, and the bytes of `Reads`."""
+    return f"{TRIAL}-reads.{table.branch}"
+
+
 def external_rewrites_of(
     metadata: TableMetadata, snapshot: Snapshot | None, *, known: bool
 ) -> tuple[ExternalRewrite, ...]:
