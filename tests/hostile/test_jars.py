@@ -183,8 +183,10 @@ SMALL = Jar("a/b/1/b-1.jar", "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd1
 
 def test_a_mirror_that_the_environment_names_is_the_only_source(repository: Repository, tmp_path: Path) -> None:
     repository.content["/maven/a/b/1/b-1.jar"] = b"test"
+    waited = list[str]()
     for _ in range(2):
-        [path] = provide([SMALL], tmp_path, {"ZLAYOUT_MAVEN_URL": f"{repository.url}/"})
+        [path] = provide([SMALL], tmp_path, {"ZLAYOUT_MAVEN_URL": f"{repository.url}/"}, waited.append)
+    assert waited == ["downloading jar 1 of 1: a_b-1.jar, 0.0 MiB"]  # as the header of the answer states
     assert path.read_bytes() == b"test"
     assert path.name == "a_b-1.jar"
     assert repository.requested == ["/maven/a/b/1/b-1.jar"]

@@ -68,6 +68,7 @@ def test_a_signal_abandons_a_rewrite_at_once_and_commits_nothing(
     assert "nothing was committed. To continue, plan and apply again." in err
     assert not list(table.parents[2].glob("zlayout-spark-*.log"))
     reported += [json.loads(line) for line in out.splitlines()]
+    assert "starting Spark: Java" in {e.get("stage") for e in reported}
     assert [e["type"] for e in reported if e["type"] != "apply_progress"] == [
         "version",
         "planned_change",

@@ -23,7 +23,7 @@ from zlayout.cli.changes import Asking
 from zlayout.cli.console import Console
 from zlayout.cli.plan import heading
 from zlayout.cli.reports import Reports
-from zlayout.cli.terminal import describe, stage_text
+from zlayout.cli.terminal import describe, stage_text, starting_text
 from zlayout.errors import CommitUnknown, Diagnostic, SpecError, ZlayoutError
 from zlayout.formats.base import Event, GroupFailed, Notice, Progress, Stage
 from zlayout.message_text import json_text, plural
@@ -79,6 +79,9 @@ class View:
     def started(self, moment: Moment, run_id: str) -> None:
         """Called when a table starts."""
 
+    def waiting(self, moment: Moment) -> None:
+        """Called while Spark starts, with what is waited for as the stage."""
+
     def moved(self, moment: Moment) -> None:
         """Called with the current progress."""
 
@@ -102,6 +105,9 @@ class Lines(View):
     def started(self, moment: Moment, run_id: str) -> None:
         self._reported[moment.table] = 0.0
         self._console.say(f"[{moment.number}/{moment.tables}] {printable(moment.table)}: {moment.stage}, run {run_id}")
+
+    def waiting(self, moment: Moment) -> None:
+        self._console.say(f"      {printable(moment.table)}: {moment.stage}")
 
     def moved(self, moment: Moment) -> None:
         if moment.seconds - self._reported[moment.table] < MAX_SECONDS_BETWEEN_LINES:
@@ -188,6 +194,7 @@ class ApplyProgress:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> ApplyProgress:
+        self._runtime.waiting = self._wait
         self._view.open()
         self._thread.start()
         return self
@@ -217,6 +224,11 @@ class ApplyProgress:
             case Progress(table) if table in self._running:
                 moment = replace(self._running[table], stage=stage_text(event), done=event.done, total=event.total)
                 self._running[table] = moment
+
+    def _wait(self, what: str) -> None:
+        for table, moment in [*self._running.items()][:1]:  # the table of this thread: no other has begun
+            self._running[table] = replace(moment, stage=starting_text(what))
+            self._view.waiting(self._running[table])
 
     def _watch(self) -> None:
         while not self._stop.wait(REFRESH_SECONDS):

@@ -33,6 +33,11 @@ def stage_text(progress: Progress) -> str:
     return f"{_STAGES[progress.stage]} {progress.detail}".rstrip()
 
 
+def starting_text(what: str) -> str:
+    """Return what is waited for while Spark starts, as a stage."""
+    return printable(f"{_STAGES[Stage.STARTING_SPARK]}: {what}")
+
+
 def describe(event: Event) -> str:
     """Write an event as a line of text."""
     if isinstance(event, Notice):
@@ -60,6 +65,7 @@ class Terminal(Ui):
         return ReadingShown(self.console)
 
     def working(self, runtime: SparkRuntime) -> AbstractContextManager[object]:
+        runtime.waiting = lambda what: self.console.say(starting_text(what))
         return self._naming_log(runtime)
 
     def event(self, event: ApplyEvent) -> None:

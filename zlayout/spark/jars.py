@@ -15,7 +15,7 @@ import re
 import stat
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -125,13 +125,16 @@ def _require_own(folder: Path) -> None:
     )
 
 
-def provide(jars: Iterable[Jar], folder: Path, environ: Mapping[str, str]) -> list[Path]:
+def provide(
+    jars: Iterable[Jar], folder: Path, environ: Mapping[str, str], waiting: Callable[[str], None] = lambda _: None
+) -> list[Path]:
     """Return the paths of jars in the cache folder, with the content that is listed. Missing jars are downloaded.
 
     Args:
         jars: The jars.
         folder: The cache folder.
         environ: The environment of this process.
+        waiting: Called with what is downloaded, in words.
 
     Raises:
         EngineError: ZL341, if the content of a jar differs from what is listed. ZL304, if a jar cannot be downloaded.
@@ -139,7 +142,7 @@ def provide(jars: Iterable[Jar], folder: Path, environ: Mapping[str, str]) -> li
     by_path = {folder / jar.name: jar for jar in jars}
     missing = {path: jar for path, jar in by_path.items() if not os.path.lexists(path)}
     if missing:
-        _download(missing, (environ.get(MIRROR) or CENTRAL).rstrip("/"))
+        _download(missing, (environ.get(MIRROR) or CENTRAL).rstrip("/"), waiting)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for (path, jar), found in zip(by_path.items(), pool.map(_found, by_path), strict=True):
             if found != jar.sha256:
@@ -165,18 +168,19 @@ def _differs(place: str, jar: Jar, found: str, hint: str) -> EngineError:
     return EngineError.of("ZL341", f"{place}: expected SHA-256 {jar.sha256}, found {found}", hint=hint)
 
 
-def _download(missing: Mapping[Path, Jar], repository: str) -> None:
+def _download(missing: Mapping[Path, Jar], repository: str, waiting: Callable[[str], None]) -> None:
     """Download jars one after another, so that an interrupt ends it at once."""
     import requests
 
     with requests.Session() as session:
-        for path, jar in missing.items():
+        for at, (path, jar) in enumerate(missing.items(), 1):
+            doing = f"downloading jar {at} of {len(missing)}: {path.name}"
             url = f"{repository}/{jar.path}"
             try:
                 handle, name = tempfile.mkstemp(prefix=jar.name, suffix=".tmp", dir=path.parent)
                 try:
                     with os.fdopen(handle, "wb") as file:
-                        found = _copy(session, url, file)
+                        found = _copy(session, url, file, doing, waiting)
                     if found != jar.sha256:
                         raise _differs(url, jar, found, f"check {MIRROR}, and the repository that answered")
                     os.replace(name, path)
@@ -191,11 +195,13 @@ def _download(missing: Mapping[Path, Jar], repository: str) -> None:
                 ) from error
 
 
-def _copy(session: Any, url: str, file: IO[bytes]) -> str:
+def _copy(session: Any, url: str, file: IO[bytes], doing: str, waiting: Callable[[str], None]) -> str:
     """Write a URL to a file, and return its SHA-256 sum, or a text for more than `MAX_JAR_BYTES`."""
     digest = hashlib.sha256()
     with session.get(url, stream=True, timeout=_TIMEOUT_SECONDS) as response:
         response.raise_for_status()
+        size = response.headers.get("Content-Length", "")
+        waiting(f"{doing}, {int(size) / 2**20:.1f} MiB" if re.fullmatch(r"[0-9]{1,12}", size) else doing)
         for chunk in response.iter_content(_CHUNK_BYTES):
             digest.update(chunk)
             file.write(chunk)

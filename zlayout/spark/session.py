@@ -134,6 +134,7 @@ class SparkRuntime:
         log_path: The log of the JVM. None before the start, and if another program started the JVM.
         cancellable: Whether the running jobs may be cancelled. A rewrite may be cancelled, a commit must not be.
         workers: The runtimes of threads that use clones of the session.
+        waiting: Called while the session starts, with what is waited for, in words.
     """
 
     def __init__(self, project: Project, *, brief: bool = False) -> None:
@@ -149,6 +150,7 @@ class SparkRuntime:
         self.log_path: Path | None = None
         self.cancellable = False
         self.workers: tuple[SparkRuntime, ...] = ()
+        self.waiting: Callable[[str], None] = lambda _: None
 
     def __enter__(self) -> Self:
         return self
@@ -225,6 +227,7 @@ class SparkRuntime:
         submitted = "PYSPARK_GATEWAY_PORT" in os.environ
         java = "" if submitted else check_java()
         check_pyspark()
+        from pyspark import SparkConf, SparkContext
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.appName("zlayout")
@@ -237,6 +240,11 @@ class SparkRuntime:
         with nullcontext() if submitted else jvm_log() as self.log_path:
             try:
                 with jvm_process():
+                    if SparkContext._gateway is None:
+                        self.waiting("Java")
+                        started: Any = SparkContext
+                        started._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll([*conf.items()]))
+                    self.waiting("the session")
                     session = builder.getOrCreate()
             except Exception as error:
                 raise EngineError.of(
@@ -271,10 +279,13 @@ class SparkRuntime:
             conf, chosen, folder, home, defaults, submits="PYSPARK_SUBMIT_ARGS" in os.environ
         ):
             added = without_those_of_spark(jars, home)
-            by_path = dict(zip(provide(added, folder, os.environ), added, strict=True))
+            by_path = dict(zip(provide(added, folder, os.environ, self.waiting), added, strict=True))
             return quick_conf(by_path, folder, home, java, brief=self._brief)
         own = chosen.get("spark.jars") or default_jars(defaults)
-        named = [*filter(None, own.split(",")), *(path.as_uri() for path in provide(jars, folder, os.environ))]
+        named = [
+            *filter(None, own.split(",")),
+            *(path.as_uri() for path in provide(jars, folder, os.environ, self.waiting)),
+        ]
         return {"spark.jars": ",".join(named), _PACKAGES: ""}  # instead of packages in Spark's defaults
 
 

@@ -116,6 +116,18 @@ class TestViews:
             "      a.b: done in 61s",
         ]
 
+    def test_lines_name_what_is_waited_for_while_spark_starts(self, capsys: pytest.CaptureFixture[str]) -> None:
+        runtime = SparkRuntime(Project(Path(), {}, SparkConfig(), ()))
+        with ApplyProgress(Lines(Console()), runtime, 1) as progress:
+            progress(TableStarted("a", "r"))
+            runtime.waiting("downloading jar 1 of 2: b.jar, 7.5 MiB")
+            runtime.waiting("Java")
+        assert capsys.readouterr().err.splitlines() == [
+            "[1/1] a: starting Spark, run r",
+            "      a: starting Spark: downloading jar 1 of 2: b.jar, 7.5 MiB",
+            "      a: starting Spark: Java",
+        ]
+
     def test_tables_are_numbered_in_the_order_in_which_they_start(self, capsys: pytest.CaptureFixture[str]) -> None:
         progress = ApplyProgress(Lines(Console()), SparkRuntime(Project(Path(), {}, SparkConfig(), ())), 2)
         for table in "ba":
