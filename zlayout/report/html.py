@@ -701,19 +701,12 @@ def source_hash(text: str) -> str:
 
 
 def _counts(report: RunReport) -> list[tuple[str, int, str]]:
-    plan, counts = report.plan, summary(report.plan.tables)
+    plan, empty = report.plan, summary(report.plan.tables).empty
     tables = ("", len(plan.tables), "table" if len(plan.tables) == 1 else "tables")
     if report.results:
         return [tables, *phrases.outcome_counts(report)]
-    numbers = (
-        ("error", counts.failed, "with errors"),
-        ("refused", counts.refused, "refused"),
-        ("changes", counts.rewrite, "to rewrite"),
-        ("changes", counts.alter, "to alter"),
-        ("changes", counts.empty, "select nothing"),
-        ("unchanged", counts.unchanged, "as declared"),
-    )
-    return [tables, *(number for number in numbers if number[1])]
+    nothing = [("changes", empty, "select nothing")] if empty else []
+    return [tables, *phrases.plan_counts(plan), *nothing]
 
 
 def _table(index: int, table: TablePlan, report: RunReport) -> Entry:

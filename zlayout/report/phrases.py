@@ -395,16 +395,7 @@ def last_line(shown: Plan | RunReport) -> str:
     counts = summary(plan.tables)
     if not (plan.has_changes or counts.refused or counts.failed):
         return f"No changes. {plural(counts.unchanged, 'table')} laid out as declared.{_nothing_selected(counts)}"
-    numbers = {
-        "to alter": counts.alter,
-        "to rewrite": counts.rewrite,
-        "waiting": sum(table.waits for table in plan.tables),
-        "deferred": sum(map(is_deferred, plan.tables)),
-        "unchanged": counts.unchanged,
-        "refused": counts.refused,
-        "failed": counts.failed,
-    }
-    parts = [f"{number:,} {words}" for words, number in numbers.items() if number]
+    parts = [f"{number:,} {words}" for _, number, words in plan_counts(plan)]
     rewrites = f" Rewrites {size(counts.rewrite_bytes)}." if counts.rewrite_bytes else ""
     return f"Plan: {', '.join(parts)}.{rewrites}{_nothing_selected(counts)}"
 
@@ -431,6 +422,21 @@ def drift_line(plan: Plan) -> str:
     rewrites = f" `zlayout apply` would rewrite {size(counts.rewrite_bytes)}." if counts.rewrite_bytes else ""
     verb = "is" if other == 1 else "are"
     return f"Drift: {other:,} of {plural(len(plan.tables), 'table')} {verb} not as declared.{more}{rewrites}"
+
+
+def plan_counts(plan: Plan) -> list[tuple[str, int, str]]:
+    """Return (style, number of tables, words) for each thing that the plan does, as `outcome_counts`."""
+    counts = summary(plan.tables)
+    numbers = [
+        ("changes", counts.alter, "to alter"),
+        ("changes", counts.rewrite, "to rewrite"),
+        ("changes", sum(table.waits for table in plan.tables), "waiting"),
+        ("changes", sum(map(is_deferred, plan.tables)), "deferred"),
+        ("unchanged", counts.unchanged, "unchanged"),
+        ("refused", counts.refused, "refused"),
+        ("error", counts.failed, "failed"),
+    ]
+    return [count for count in numbers if count[1]]
 
 
 def outcome_counts(report: RunReport) -> list[tuple[str, int, str]]:

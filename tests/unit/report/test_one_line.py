@@ -1,12 +1,15 @@
 """One line for each table, and those in full that need attention."""
 
+import re
 from dataclasses import replace
 
 from unit.report.sample_plans import NOTHING, ORDERS
 
 from zlayout.errors import Diagnostic
 from zlayout.planner.model import DeferredGroups, Plan, Status
-from zlayout.report.phrases import table_lines, worst_first
+from zlayout.planner.run_report import RunReport
+from zlayout.report import html
+from zlayout.report.phrases import last_line, table_lines, worst_first
 from zlayout.report.text import TextOptions, render
 
 BROKEN = replace(
@@ -34,6 +37,16 @@ def test_tables_for_which_the_budget_leaves_nothing_are_deferred_and_counted() -
     lines = render(Plan("0.1.0", (ORDERS, deferred)), TextOptions(summary=True)).splitlines()
     assert lines[0].split()[:2] == ["a.deferred", "deferred"]
     assert lines[-1].startswith("Plan: 1 to alter, 1 to rewrite, 1 deferred.")
+
+
+def test_the_counts_of_the_page_are_those_of_the_last_line() -> None:
+    left = DeferredGroups(budget=1, groups=1, files=2, bytes=3, columns=())
+    deferred = replace(ORDERS, table="a.deferred", actions=(), left_over=left)
+    plan = Plan("0.1.0", (ORDERS, deferred, BROKEN, FINE))
+    figures = html.render(RunReport(plan)).partition('<ul class="counts">')[2].partition("</ul>")[0]
+    found = [" ".join(re.sub("<.*?>", " ", item).split()) for item in re.findall("<li.*?</li>", figures, re.S)]
+    assert found == ["4 tables", "1 to alter", "1 to rewrite", "1 deferred", "1 unchanged", "1 failed"]
+    assert last_line(plan).startswith(f"Plan: {', '.join(found[1:])}.")
 
 
 def test_lines_fit_the_terminal() -> None:
