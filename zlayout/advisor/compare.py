@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from math import inf, isfinite, log
 from typing import Any
 
-from zlayout.advisor.model import Choice, Costs, Study, TableQuery, Use
+import numpy as np
+
+from zlayout.advisor.model import Bools, Choice, Costs, Study, TableQuery, Use
 from zlayout.errors import Diagnostic
-from zlayout.message_text import json_text, plural
+from zlayout.message_text import first_of, json_text, plural
 from zlayout.predicate.parse import to_sql
 from zlayout.report.words import printable, share
 from zlayout.spec.model import Layout, cut_texts
@@ -215,8 +217,8 @@ def whole_workload(study: Study, then: Costs) -> float | None:
     return (used * then.mean_bytes + others) / now if used < 1 and now else None
 
 
-def assumptions(study: Study) -> Iterator[str]:
-    """Yield what the result assumes about the conditions of queries, as sentences."""
+def remarks(study: Study) -> Iterator[str]:
+    """Yield what the result assumes about the queries, and which of them have no influence on it, as sentences."""
     if study.assumed_time is not None:
         yield f"The current time in the queries is {study.assumed_time:%Y-%m-%d %H:%M:%S} UTC, the time of this run."
     if study.inverted:
@@ -227,6 +229,24 @@ def assumptions(study: Study) -> Iterator[str]:
             f"{one if count == 1 else many} {first.text} as {first.as_text}. An engine that does not "
             "convert it reads more; a query with the second form can skip files in every engine."
         )
+    nothing = study.now.bytes == 0
+    if nothing.any():
+        named = [
+            f"{shorten(query_text(query), 60)} ({query.location})"
+            for query, opens_none in zip(study.queries, nothing, strict=True)
+            if opens_none
+        ]
+        who = f"{plural(len(named), 'query')} ({_weight(study, nothing)}) {'opens' if len(named) == 1 else 'open'}"
+        yield f"{who} no file: the metadata shows that no row matches. Check the constants of {first_of(named, 3)}."
+    same = ~nothing & np.all([choice.costs.bytes == study.now.bytes for choice in study.choices], axis=0)
+    if study.choices and same.any():
+        who = f"{plural(int(same.sum()), 'query')} ({_weight(study, same)}) {'reads' if same.sum() == 1 else 'read'}"
+        yield f"{who} the same in each layout, and {'decides' if same.sum() == 1 else 'decide'} nothing."
+
+
+def _weight(study: Study, some: Bools) -> str:
+    """The share of the weight of the queries with conditions on the table."""
+    return f"{share(study.now.weights[some].sum() / study.now.weights.sum())} of the weight"
 
 
 # A study as JSON.
@@ -276,7 +296,7 @@ def to_document(study: Study) -> dict[str, Any]:
         },
         "warning": _diagnostic(warning(study)),
         "verdict": verdict(study),
-        "notes": [*assumptions(study), *study.notes],
+        "notes": [*remarks(study), *study.notes],
         "now": _costs(study.now),
         "floor": _costs(study.floor),
         "declared": _choice(study.declared) if study.declared else None,

@@ -34,7 +34,7 @@ def render(study: Study) -> str:
         shown=shown,
         groups=_groups(found),
         warning=compare.warning(study),
-        assumptions=list(compare.assumptions(study)),
+        remarks=list(compare.remarks(study)),
         others=list(compare.other_queries(study)),
         notes=list(compare.column_notes(study)),
         block="" if study.best is None else _lines(compare.zorder_block(study.best)),

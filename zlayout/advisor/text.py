@@ -27,7 +27,7 @@ def render(study: Study, width: int = 100, *, verbose: bool = False) -> str:
     first = compare.warning(study)
     lines = [*_wrapped(f"warning: {printable(str(first))}", width), ""] if first else []
     lines += [line for long in _heading(study) for line in _wrapped(long, width)]
-    for sentence in (compare.verdict(study), *compare.assumptions(study), *study.notes):
+    for sentence in (compare.verdict(study), *compare.remarks(study), *study.notes):
         lines += ["", *_wrapped(printable(sentence), width)]
     lines += ["", *_layouts(study, width)]
     shown = compare.shown_choice(study)

@@ -12,7 +12,7 @@ from lxml import html
 from support.builders import make_layout
 from unit.advisor.tables import sample_of, table_state
 
-from zlayout.advisor.compare import shorten, to_json
+from zlayout.advisor.compare import remarks, shorten, to_json
 from zlayout.advisor.model import Coverage, Study, TableQuery, TableWorkload, Use
 from zlayout.advisor.page import render as as_page
 from zlayout.advisor.study import Question, study, with_workload
@@ -51,6 +51,26 @@ def make(*columns: str) -> Study:
 
 
 PLAIN = make("a", "b", "c")
+
+
+def test_queries_that_match_nothing_or_read_the_same_everywhere_are_named() -> None:
+    now, weights = PLAIN.now.bytes.copy(), PLAIN.now.weights
+    now[4] = 0.0  # b = 37, of weight 2
+    choices = []
+    for choice in PLAIN.choices:
+        size = choice.costs.bytes.copy()
+        size[7:9] = now[7:9]
+        choices.append(replace(choice, costs=replace(choice.costs, bytes=size)))
+    study = replace(PLAIN, now=replace(PLAIN.now, bytes=now), choices=tuple(choices))
+    shares = [f"{100 * part / weights.sum():.0f}%" for part in (weights[4], weights[7:9].sum())]
+    said = [
+        f"1 query ({shares[0]} of the weight) opens no file: the metadata shows that no row matches. "
+        "Check the constants of SELECT * FROM t WHERE b = 1 (some/folder/b.sql:1).",
+        f"2 queries ({shares[1]} of the weight) read the same in each layout, and decide nothing.",
+    ]
+    assert list(remarks(study)) == said
+    assert all(sentence in " ".join(as_text(study, 100).split()) for sentence in said)
+    assert list(remarks(PLAIN)) == []
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])

@@ -191,7 +191,12 @@ def test_a_declared_layout_of_another_partitioning_is_reported_and_not_simulated
     partitioned_by_day("partition_by: []\n")
     note = "The declared layout is not simulated: it changes the partitioning, and simulations keep the partitioning."
     found = json.loads(cli("advise", "lake.db.orders", "-w", "q.sql", "--output", "json").out)
-    assert (found["declared"], found["notes"]) == (None, [note])
+    assert found["declared"] is None
+    idle = (
+        "1 query (20% of the weight) opens no file: the metadata shows that no row matches."  # of a day from 10 to 19
+    )
+    assert found["notes"][0].startswith(idle)
+    assert found["notes"][1:] == [note]
     assert note in " ".join(cli("advise", "lake.db.orders", "-w", "q.sql").out.split())
     cli("advise", "lake.db.orders", "-w", "q.sql", "--output", "html", "--out", "a.html")
     assert note in Path("a.html").read_text()

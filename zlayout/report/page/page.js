@@ -4,6 +4,14 @@
   const text = new Intl.Collator("en", { numeric: true });
   const key = (row, column) => row.cells[column].dataset.sort ?? row.cells[column].textContent.trim();
 
+  const labelled = (root) => {
+    for (const table of root.querySelectorAll("table")) {
+      const labels = [...table.tHead.rows[0].cells].map((head) => head.textContent.trim());
+      for (const row of table.tBodies[0].rows) [...row.cells].forEach((cell, n) => { cell.dataset.label = labels[n]; });
+    }
+  };
+  labelled(document);
+
   const sortable = (root) => {
     for (const table of root.querySelectorAll("table.sortable")) {
       const heads = [...table.tHead.rows[0].cells];
@@ -62,6 +70,7 @@
     const section = chunk && (await expand(chunk)).getElementById(id);
     if (!section || id !== wanted) return null;
     const copy = document.importNode(section, true);
+    labelled(copy);
     sortable(copy);
     slidable(copy);
     details.replaceChildren(copy);
