@@ -2,6 +2,8 @@
 
 import json
 import os
+import pty
+import select
 import signal
 import subprocess
 import sys
@@ -78,6 +80,41 @@ def test_a_signal_abandons_a_rewrite_at_once_and_commits_nothing(
     ]
     assert reported[-1] == {"type": "change_summary", "tables": 1, "outcomes": {"interrupted": 1}, "exit_code": code}
     assert DeltaTable(table).version() == 7
+
+
+def test_the_history_keeps_the_commits_of_a_run_whose_terminal_is_closed(tmp_path: Path) -> None:
+    """The kernel sends SIGHUP to the run, whose output then fails: nobody reads a terminal that is gone."""
+    (tmp_path / "layouts").mkdir()
+    (tmp_path / "zlayout.yaml").write_text(PROJECT + "history: {}\n")
+    names = [f"t{n}" for n in range(6)]
+    for name in names:
+        (tmp_path / f"layouts/{name}.yaml").write_text(LAYOUT.replace("lake.db.t", f"lake.db.{name}"))
+        for _ in range(2):
+            rows = pa.table({"a": range(100), "b": range(100)})
+            write_deltalake(tmp_path / "tables/db" / name, rows, mode="append")
+
+    def committed() -> list[str]:
+        return [name for name in names if DeltaTable(tmp_path / "tables/db" / name).version() > 1]
+
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(tmp_path)
+        os.environ["TMPDIR"] = str(tmp_path)
+        os.execv(BIN / "zlayout", ["zlayout", "apply", "--auto-approve", "--parallelism", "1"])
+    while not committed():
+        if select.select([terminal], [], [], 0.1)[0]:
+            os.read(terminal, 1 << 16)  # raises OSError if the run has ended
+    os.close(terminal)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) != 0
+    assert 0 < len(committed()) < len(names)
+    kept = []
+    for name in names:
+        command = [BIN / "zlayout", "history", f"lake.db.{name}", "--json"]
+        printed = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+        records = json.loads(printed.stdout)["records"] if printed.returncode == 0 else []
+        kept += [name for record in records if record["command"] == "apply" and record["files"] == 1]
+    assert kept == committed()
 
 
 @pytest.mark.long
