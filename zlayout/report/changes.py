@@ -180,7 +180,7 @@ def problems(plan: Plan) -> list[tuple[str, str, list[str]]]:
 def after_merge(plan: Plan) -> str:
     """Write what is applied after the merge."""
     if not any(table.actions for table in plan.tables if table.change is not None):
-        return "After the merge, there is nothing to apply."
+        return "This plan has nothing to apply after the merge."
     return (
         "After the merge, zlayout apply with the plan file of this run does exactly this. It refuses a table whose "
         "layout or files have changed in between."

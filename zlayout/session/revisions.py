@@ -54,6 +54,8 @@ class Revision:
         commit: The id of the merge base.
         project: The project at that commit. Paths are those of the working tree; None without `zlayout.yaml`.
         blobs: The id of the content of each file at that commit.
+        replaced: Whether HEAD has another `zlayout.yaml` than that commit, and the working tree that of the commit. A
+            workflow does so, because a pull request must not choose who receives credentials.
     """
 
     root: Path
@@ -61,6 +63,7 @@ class Revision:
     commit: str
     project: Project | None
     blobs: Mapping[Path, str]
+    replaced: bool = False
 
     def file_then(self, path: Path) -> str:
         """Return the name of a file with the beginning of the id of its content at the commit."""
@@ -106,7 +109,10 @@ def read_revision(root: Path, name: str) -> Revision:
             )
             hint = "correct it on that branch, or select tables without `changed:`"
             raise SpecError.of("ZL096", f"{message}: {first}{others}", hint=hint) from error
-    return Revision(root, name, commit, project, folder.blobs)
+    then = folder.blobs.get(root / PROJECT_FILE, "")
+    listed = _git(root, "ls-tree", "-z", "HEAD", PROJECT_FILE).partition(b"\t")[0].decode().split()
+    replaced = listed[-1:] != [then] and bool(then) and _content_id(root / PROJECT_FILE, then) == then
+    return Revision(root, name, commit, project, folder.blobs, replaced)
 
 
 def _merge_base(root: Path, name: str, *, shallow: bool) -> str:

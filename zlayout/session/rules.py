@@ -146,6 +146,12 @@ def _since(project: Project, revision: Revision, reading: Reading) -> Declared:
     diagnostics = [d for rule in new if rule.pattern not in failed for d in _remarks(rule, names, listed)]
     if not (changed or removed):
         diagnostics.append(Diagnostic("ZL470", f"no layout differs from {revision}", "note"))
+    if revision.replaced:
+        message = (
+            "HEAD changes zlayout.yaml, and that of the merge base is in use: this plan does not have what it changes"
+        )
+        hint = "review the file as code; `zlayout drift` shows after the merge what its defaults and catalogs change"
+        diagnostics.append(Diagnostic("ZL471", message, "warning", hint, Location("zlayout.yaml")))
     layouts = [spec for spec in (*after.layouts, *unlisted) if spec.table in changed]
     errors_of_changed = {table: error for table, error in found_errors.items() if table in changed}
     return replace(_sorted(layouts, errors_of_changed, diagnostics), changed=changed, changes=changes)

@@ -107,6 +107,6 @@ def test_other_reports_name_what_is_gone() -> None:
     plan = plan_of(removed=1)
     assert "no longer managed: lake.old.t000 (layouts/orders.yaml:3:1)" in text.render(plan)
     assert "title=lake.old.t000%3A layout-removed" in github.render(plan)
-    assert "After the merge, there is nothing to apply." in markdown.render(plan)
+    assert "This plan has nothing to apply after the merge." in markdown.render(plan)
     moved = markdown.render(seen_from(without_values(plan), "sub"))
     assert "`sub/layouts/orders.yaml:3:1`" in moved

@@ -137,6 +137,20 @@ def test_defaults_and_catalogs_concern_the_layouts_that_have_them(project: GitPr
     assert found() == {name: ["warehouse"] for name in names}
 
 
+def test_a_zlayout_yaml_that_the_plan_does_not_use_is_reported(project: GitProject, cli: Cli) -> None:
+    """Workflows replace it by that of the base branch, because it chooses who receives credentials."""
+    project.write(**{"zlayout.yaml": f"{PROJECT}defaults: {{files: {{target_size: 4KiB}}}}\n"})
+    project.commit()
+    assert "ZL471" not in cli("plan", "changed:main").out
+    project.write(**{"zlayout.yaml": PROJECT})
+    printed = cli("plan", "changed:main", "--report", "markdown=comment.md").out
+    assert "ZL470" in printed
+    assert "warning: zlayout.yaml: ZL471 HEAD changes zlayout.yaml" in printed
+    assert "- **warning** ``ZL471 HEAD changes zlayout.yaml" in Path("comment.md").read_text()
+    project.write(**{"zlayout.yaml": f"# another comment\n{PROJECT}"})
+    assert "ZL471" not in cli("plan", "changed:main").out
+
+
 def test_workload_files_are_compared_by_their_content(project: GitProject) -> None:
     project.write(**{"workloads/a.sql": "SELECT * FROM lake.db.orders WHERE a = 1;\n"})
     project.commit()
@@ -407,4 +421,4 @@ def test_many_layouts_need_few_processes(project: GitProject, monkeypatch: pytes
 
     monkeypatch.setattr(revisions, "_git", counted)
     assert sorted(found("changed:HEAD")) == ["lake.db.t7"]
-    assert [call[0] for call in calls] == ["rev-parse", "merge-base", "ls-tree", "cat-file"]
+    assert [call[0] for call in calls] == ["rev-parse", "merge-base", "ls-tree", "cat-file", "ls-tree"]
