@@ -81,3 +81,20 @@ def test_data_files_with_an_empty_part_are_named_by_the_sample(tmp_path: Path, s
     (warning,) = [d for d in found.diagnostics if d.code == "ZL410"]
     assert "a data file cannot be read: its key lake/ice/db/t//data/" in warning.message
     assert "without `//`" in warning.hint
+
+
+@pytest.mark.long
+def test_apply_rewrites_data_files_with_an_empty_part(tmp_path: Path, store: str) -> None:
+    """Iceberg's S3FileIO addresses them, so that the plan needs no refusal."""
+    table = make_table(tmp_path, store)
+    files = [task.file for task in table.scan().plan_files()]
+    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
+        for file in files:
+            file._data[1] = copied(store, file.file_path)
+            append.append_data_file(file)
+    project = zlayout.load_project(tmp_path)
+    report = zlayout.apply(zlayout.plan(project))
+    assert not report.failed, report.failed
+    assert report.results["ice.db.t"].files_removed == 4
+    table.refresh()
+    assert sorted(table.scan().to_arrow()["a"].to_pylist()) == [0, 0, 1, 1, 1, 1, 2, 2]
