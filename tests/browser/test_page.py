@@ -14,7 +14,7 @@ from unit.report.sample_fleet import sample_fleet, sample_trend
 from unit.report.sample_plans import BROKEN, DONE, EVENTS, HOSTILE, ORDERS, REFUSED, UNCHANGED
 from unit.report.test_html import DRAWN, PICTURE, drawn
 
-from zlayout.planner.model import Plan
+from zlayout.planner.model import Changes, LayoutChange, Plan, RemovedLayout, SettingDrift
 from zlayout.planner.run_report import RunReport
 from zlayout.report.html import render
 
@@ -300,3 +300,18 @@ def test_axe_finds_nothing_on_the_page_of_a_fleet(show: Callable[..., Page], fle
 
 def test_without_scripts_every_table_of_a_fleet_has_its_row(show: Callable[..., Page], fleet_page: str) -> None:
     assert len(visible_names(show(fleet_page, scripts=False))) == 1000
+
+
+@pytest.mark.parametrize(("width", "scheme"), [LIGHT, DARK, NARROW])
+def test_what_a_pull_request_changes_is_first_and_fits(show: Callable[..., Page], width: int, scheme: str) -> None:
+    settings = (SettingDrift("zorder.columns", ["a"], ["a", "b"], None), SettingDrift("where", None, "x" * 500, None))
+    tables = [replace(table, change=LayoutChange(False, settings)) for table in (EVIL, EVENTS, REFUSED)]
+    gone = tuple(RemovedLayout(f"lake.{'long' * 30}.t{number}", ORDERS.location) for number in range(3))
+    page = show(RunReport(Plan("0.1.0", tuple(tables), changes=Changes("main", "0" * 40, gone))), width, scheme)
+    assert page.locator("main h2").first.inner_text() == "What changes: 3 layouts changed, 3 tables no longer managed"
+    assert page.locator("section.changed").evaluate("one => one.scrollWidth <= one.clientWidth")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    results = Axe().run(page)
+    assert [(v["id"], v["nodes"][0]["html"]) for v in results.response["violations"]] == []
+    page.get_by_role("link", name=EVENTS.table).first.click()
+    assert page.url.endswith("#table-2")
