@@ -104,9 +104,7 @@ def read_revision(root: Path, name: str) -> Revision:
                 raise
             first, *more = error.diagnostics
             others = f", and {len(more)} more" if more else ""
-            message = (
-                f"the project is invalid at {commit[:12]}, the merge base with {quote_value(name)}: {first}{others}"
-            )
+            message = f"the project is invalid at {commit[:12]}, the merge base with {quote_value(name)}"
             hint = "correct it on that branch, or select tables without `changed:`"
             raise SpecError.of("ZL096", f"{message}: {first}{others}", hint=hint) from error
     then = folder.blobs.get(root / PROJECT_FILE, "")
