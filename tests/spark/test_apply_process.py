@@ -98,6 +98,7 @@ def test_the_history_keeps_the_commits_of_a_run_whose_terminal_is_closed(tmp_pat
 
     child, terminal = pty.fork()
     if child == 0:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup would leave it ignored
         os.chdir(tmp_path)
         os.environ["TMPDIR"] = str(tmp_path)
         os.execv(BIN / "zlayout", ["zlayout", "apply", "--auto-approve", "--parallelism", "1"])

@@ -135,7 +135,7 @@ def test_settings_of_the_session_change_neither_times_nor_their_bounds(
     with session_conf(spark, {setting: value}):
         files = writing.write_with_stats(
             written.delta,
-            written.storage,
+            lambda: written.storage,
             written.snapshot,
             written.delta.begin(written.snapshot),
             written.rows,

@@ -78,8 +78,9 @@ def test_partition_statistics_of_earlier_snapshots_stay(table: IcebergSubject) -
 def test_fields_of_structs_with_dots_and_backticks_are_keys(table: IcebergSubject) -> None:
     table.sql(f"create table {table} (a bigint, b int, s struct<`p.q`: bigint, `r``s`: int>) using iceberg")
     fill(table, "named_struct('p.q', id * 7919 % 600, 'r`s', int(id % 60)) s")
-    layout, before = make_layout("s.p.q", "s.r`s"), table.rows()
-    (done,) = table.run(table.observe("s.p.q", "s.r`s"), layout, verify="full")
+    columns = ("s.`p.q`", "s.`r``s`")
+    layout, before = make_layout(*columns), table.rows()
+    (done,) = table.run(table.observe(*columns), layout, verify="full")
     assert isinstance(done, Commit)
     assert table.rows() == before
 

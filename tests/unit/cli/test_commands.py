@@ -80,7 +80,7 @@ main(["plan", "--out", "plan.json"])
 """
         process = subprocess.Popen(
             [sys.executable, "-c", script], cwd=root, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            preexec_fn=lambda: signal.signal(ignored, signal.SIG_IGN),
+            preexec_fn=lambda: (signal.signal(number, signal.SIG_DFL), signal.signal(ignored, signal.SIG_IGN)),
         )  # fmt: skip
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
