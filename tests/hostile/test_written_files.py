@@ -22,6 +22,7 @@ QUERIES = "SELECT * FROM lake.db.orders WHERE a = 1;\n"
 OTHER_WRITERS = {
     "session/files.py": "itself",
     "formats/delta/read/opening.py": "in a new folder of tempfile, which only the user can enter",
+    "session/init.py": "in a new folder of tempfile, which only the user can enter",
     "spark/arrow.py": "in a new folder of tempfile, which only the user can enter",
     "spark/jvm.py": "in a new folder of tempfile, which only the user can enter",
     "spark/session.py": "a new file of tempfile; and a copy of an open descriptor",
