@@ -48,9 +48,13 @@ class ChangeGroup:
     @property
     def settings(self) -> list[tuple[str, str, str]]:
         """(name, value before, value now) of each setting that differs. Catalogs may hold secrets: no value."""
-        found = [(s.key, declared(s.before, s.key), declared(s.after, s.key)) for s in self.change.settings]
+        found = _texts(self.change)
         catalog = self.tables[0].table.partition(".")[0]
         return [*found, *((f"catalogs.{catalog}.{key}", "", "another value") for key in self.change.catalog)]
+
+
+def _texts(change: LayoutChange) -> list[tuple[str, str, str]]:
+    return [(s.key, declared(s.before, s.key), declared(s.after, s.key)) for s in change.settings]
 
 
 def change_groups(plan: Plan) -> list[ChangeGroup]:
@@ -58,8 +62,7 @@ def change_groups(plan: Plan) -> list[ChangeGroup]:
     found: dict[object, list[TablePlan]] = {}
     for table in worst_first([table for table in plan.tables if table.change is not None]):
         assert table.change is not None
-        settings = tuple((s.key, declared(s.before, s.key), declared(s.after, s.key)) for s in table.change.settings)
-        key = (table.change.is_new, settings, table.change.catalog, table.table.partition(".")[0])
+        key = (table.change.is_new, tuple(_texts(table.change)), table.change.catalog, table.table.partition(".")[0])
         found.setdefault(key, []).append(table)
     return [ChangeGroup(tables[0].change, tuple(tables)) for tables in found.values() if tables[0].change]
 

@@ -289,7 +289,7 @@ def settings_from(state: TableState, ordering: Ordering) -> dict[str, Any]:
 
 def declared_size(state: TableState) -> int:
     """Return the target size in bytes that the table property states, or DEFAULT_SIZE."""
-    return java_size(state.properties.get(FORMATS[state.format].target_size_property, "")) or DEFAULT_SIZE
+    return _stated_size(state) or DEFAULT_SIZE
 
 
 def target_size(state: TableState) -> int:
@@ -298,14 +298,17 @@ def target_size(state: TableState) -> int:
     Files up to the typical size contain half of the bytes of the table. The size is rounded to a power of two from
     1 MiB to 1 GiB. With fewer than 4 files, the result is DEFAULT_SIZE.
     """
-    text = state.properties.get(FORMATS[state.format].target_size_property, "")
-    if (size := java_size(text)) > 0:
+    if size := _stated_size(state):
         return size
     if len(state.files) < 4:
         return DEFAULT_SIZE
     sizes = np.sort(state.files.bytes)
     middle = sizes[np.searchsorted(np.cumsum(sizes), sizes.sum() / 2)]
     return int(2 ** np.clip(np.rint(np.log2(max(int(middle), 1))), 20, 30))
+
+
+def _stated_size(state: TableState) -> int:
+    return java_size(state.properties.get(FORMATS[state.format].target_size_property, ""))
 
 
 def java_size(text: str) -> int:
