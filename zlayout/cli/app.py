@@ -445,7 +445,7 @@ def publish(
     dry_run: options.DryRun = False,
     auto_approve: options.AutoApprove = False,
     allow_worse: Annotated[
-        bool, typer.Option(help="Also if queries read more of the trial than of the table.")
+        bool, typer.Option("--allow-worse", help="Also if queries read more of the trial than of the table.")
     ] = False,
     as_json: options.Json = False,
     timeout: options.Timeout = TIMEOUT,
