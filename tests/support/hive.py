@@ -1,13 +1,12 @@
 """A Hive metastore on the loopback address, from the jars of pyspark, with its database in a folder."""
 
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 import pyspark
-from support.servers import wait_for_port
+from support.servers import running
 
 JARS = Path(pyspark.__file__).parent / "jars"
 SOURCE = Path(__file__).parent / "java" / "Metastore.java"
@@ -56,11 +55,5 @@ def hive_metastore(
     # Janino, which Spark has, compiles and runs the source without a JDK.
     compiled = ("org.codehaus.janino.SimpleCompiler", str(SOURCE), "Metastore")
     command = ["java", *_OPTIONS, *options, "-cp", classes, *compiled, str(port)]
-    with (folder / "metastore.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=folder)
-    try:
-        wait_for_port(port, process, folder / "metastore.log")
+    with running(command, port, folder / "metastore.log", cwd=folder):
         yield uri
-    finally:
-        process.kill()
-        process.wait()

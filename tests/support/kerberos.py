@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.servers import wait_for_port
+from support.servers import running
 
 REALM = "ZLAYOUT.TEST"
 _SBIN = Path("/usr/sbin")
@@ -58,11 +58,5 @@ def kdc(port: int, folder: Path, *principals: str) -> Iterator[dict[str, str]]:
     for principal in principals:
         run(_SBIN / "kadmin.local", "-q", f"addprinc -randkey {principal}")
         run(_SBIN / "kadmin.local", "-q", f"ktadd -k {folder / principal.partition('/')[0]}.keytab {principal}")
-    with (folder / "kdc.log").open("wb") as log:
-        process = subprocess.Popen([_SBIN / "krb5kdc", "-n"], env=environ, stdout=log, stderr=subprocess.STDOUT)
-    try:
-        wait_for_port(port, process, folder / "kdc.log")
+    with running([_SBIN / "krb5kdc", "-n"], port, folder / "kdc.log", env=environ):
         yield of_clients
-    finally:
-        process.kill()
-        process.wait()

@@ -6,11 +6,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from socketserver import BaseServer
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
@@ -79,6 +79,19 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path, second
                 return
         time.sleep(0.1)
     raise RuntimeError(f"the server does not answer: {log.read_text(errors='replace')[-2000:]}")
+
+
+@contextmanager
+def running(command: Sequence[object], port: int, log: Path, **options: Any) -> Iterator[None]:
+    """Run a server, which has a port and a log, until the end of the block. options: of `subprocess.Popen`."""
+    with log.open("wb") as file:
+        process = subprocess.Popen([*map(str, command)], stdout=file, stderr=subprocess.STDOUT, **options)
+    try:
+        wait_for_port(port, process, log)
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 @contextmanager
