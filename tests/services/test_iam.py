@@ -6,6 +6,8 @@ uploads for wrong ones.
 """
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -18,12 +20,15 @@ import boto3
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from moto.core.exceptions import AccessDeniedError, JsonRESTError
 from moto.core.responses import ActionAuthenticatorMixin
 from moto.glue.exceptions import EntityNotFoundException
 from moto.glue.responses import GlueResponse
 from moto.iam.access_control import IAMPolicyStatement, IAMRequest, IAMRequestBase
+from moto.s3.exceptions import S3ClientError
 from moto.server import ThreadedMotoServer
 from pyiceberg.catalog import load_catalog
+from support.dynamodb import LOG_STORE
 from support.projects import Cli
 from support.servers import CREDENTIALS
 
@@ -33,17 +38,34 @@ from zlayout.session.iam import Policy, iam_policies
 from zlayout.session.project import load_project
 
 ROWS = pa.table({"a": pa.array(range(100), pa.int64())})
+FILES = 3  # of each table, so that a rewrite has something to do
 ACCOUNT, REGION = "123456789012", "us-east-1"
 NO_CHECK = 1_000_000  # requests before policies are checked
 PREFIX: ContextVar[str | None] = ContextVar("prefix", default=None)  # of the list request that is checked
 
 
-def glue_resources(body: dict[str, Any]) -> list[str]:
+def resources(service: str, body: dict[str, Any]) -> list[str]:
     """What AWS requires a permission for: https://docs.aws.amazon.com/glue/latest/dg/glue-specifying-resource-arns.html."""
+    if service == "dynamodb":
+        return [f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{body.get('TableName')}"]
+    if service != "glue":
+        return ["*"]
     start, database = f"arn:aws:glue:{REGION}:{ACCOUNT}", body.get("DatabaseName", "")
     name = body.get("Name") or body.get("TableInput", {}).get("Name")
     found = [f"{start}:catalog", f"{start}:database/{database or 'default'}"]
     return [*found, f"{start}:table/{database}/{name or 'any'}"] if database else found
+
+
+class EncryptRequest(IAMRequest):
+    """The request of a key that S3 sends to KMS for an object, as its user."""
+
+    def __init__(self, **request: Any) -> None:
+        super().__init__(**request)
+        self._action = "kms:GenerateDataKey"
+
+    def _raise_access_denied(self) -> None:
+        message = f"User: {self._access_key.arn} is not authorized to perform: {self._action}"
+        raise S3ClientError("AccessDenied", message)
 
 
 @pytest.fixture(scope="module")
@@ -51,24 +73,30 @@ def endpoint() -> Iterator[str]:
     patch = pytest.MonkeyPatch()
     of_s3 = ActionAuthenticatorMixin._authenticate_and_authorize_s3_action
 
-    def check_glue(self: Any, resource: str = "*") -> None:
-        body = (
-            json.loads(self.body) if self.body and "glue" in str(self.headers.get("X-Amz-Target", "")).lower() else {}
-        )
-        is_glue = "AWSGlue" in str(self.headers.get("X-Amz-Target", ""))
-        for each in glue_resources(body) if is_glue else [resource]:
-            self._authenticate_and_authorize_action(IAMRequest, each)
+    def check(self: Any, _resource: str = "*") -> None:
+        target = str(self.headers.get("X-Amz-Target", ""))
+        service = {"AWSGlue": "glue", "DynamoDB_20120810": "dynamodb"}.get(target.partition(".")[0], "")
+        for each in resources(service, json.loads(self.raw_body) if service else {}):
+            try:
+                self._authenticate_and_authorize_action(IAMRequest, each)
+            except AccessDeniedError as denied:
+                if not service:
+                    raise
+                raise JsonRESTError("AccessDeniedException", denied.message) from denied  # as AWS answers
 
     def check_s3(self: Any, bucket_name: str | None = None, key_name: str | None = None) -> None:
         prefix = self.querystring.get("prefix", [""])
         PREFIX.set(prefix[0] if isinstance(prefix, list) else prefix)
         of_s3(self, bucket_name, key_name)
+        if "uploads" in self.querystring and self.headers.get("x-amz-server-side-encryption") == "aws:kms":
+            key = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/{self.headers['x-amz-server-side-encryption-aws-kms-key-id']}"
+            self._authenticate_and_authorize_action(EncryptRequest, key)
 
     def holds(self: IAMPolicyStatement, _incoming: object) -> bool:
         patterns = self._statement.get("Condition", {}).get("StringLike", {}).get("s3:prefix", ["*"])
         return any(fnmatchcase(PREFIX.get() or "", pattern) for pattern in patterns)
 
-    patch.setattr(ActionAuthenticatorMixin, "_authenticate_and_authorize_normal_action", check_glue)
+    patch.setattr(ActionAuthenticatorMixin, "_authenticate_and_authorize_normal_action", check)
     patch.setattr(ActionAuthenticatorMixin, "_authenticate_and_authorize_s3_action", check_s3)
     patch.setattr(IAMPolicyStatement, "_check_conditions", holds)
     patch.setattr(IAMRequestBase, "check_signature", lambda _: None)
@@ -116,8 +144,29 @@ class Account:
         catalog._idle.clear()  # clients with the former credentials
         self.check_policies()
 
+    def commit_in_dynamodb(self) -> None:
+        """Let Delta's commits be decided in DynamoDB, by Spark's own configuration."""
+        (self.root / "spark-defaults.conf").write_text(f"spark.delta.logStore.s3.impl {LOG_STORE}\n")
+        self.patch.setenv("SPARK_CONF_DIR", str(self.root))
+        self.patch.setenv("AWS_ENDPOINT_URL_DYNAMODB", self.endpoint)
+        keys = {"tablePath": "HASH", "fileName": "RANGE"}
+        self.dynamodb().create_table(
+            TableName="delta_log",
+            KeySchema=[{"AttributeName": name, "KeyType": kind} for name, kind in keys.items()],
+            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in keys],
+            BillingMode="PAY_PER_REQUEST",
+        )
+
+    def dynamodb(self) -> Any:
+        self.check_policies(NO_CHECK)
+        return boto3.client("dynamodb", endpoint_url=self.endpoint, region_name=REGION)
+
     def doctor(self) -> list[Check]:
         return list(doctor(load_project(self.root), timeout=60))
+
+    def apply(self, *tables: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "zlayout", "apply", "--auto-approve", *tables]
+        return subprocess.run(command, cwd=self.root, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
@@ -133,12 +182,15 @@ def account(endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     boto3.client("s3", endpoint_url=endpoint, region_name=REGION).create_bucket(Bucket="lake")
     options = {"aws_endpoint_url": endpoint, "aws_allow_http": "true"}
     for name in ("delta/db/t", "delta/db/others"):
-        write_deltalake(f"s3://lake/{name}", ROWS, storage_options=options)
+        for _ in range(FILES):
+            write_deltalake(f"s3://lake/{name}", ROWS, mode="append", storage_options=options)
     access = {"s3.endpoint": endpoint, "glue.endpoint": endpoint, "client.region": REGION}
     glue = load_catalog("glue", type="glue", warehouse="s3://lake/glue", **access)
     for database in ("db", "others"):
         glue.create_namespace(database)
-        glue.create_table(f"{database}.i", ROWS.schema).append(ROWS)
+        table = glue.create_table(f"{database}.i", ROWS.schema)
+        for _ in range(FILES):
+            table.append(ROWS)
     storage = {"endpoint": endpoint, "region": REGION}
     catalogs = {
         "lake": {"format": "delta", "warehouse": "s3://lake/delta", "storage": storage},
@@ -200,10 +252,8 @@ def test_the_policy_for_plan_is_enough_to_plan_and_not_to_write(account: Account
     policies = iam_policies(load_project(account.root))
     account.become(policies.plan)
     plan = json.loads(cli("plan", "--sample", "--output", "json").out)
-    assert [(table["table"], table["diagnostics"]) for table in plan["tables"]] == [
-        ("glue.db.i", []),
-        ("lake.db.t", []),
-    ]
+    found = {table["table"]: [problem["code"] for problem in table["diagnostics"]] for table in plan["tables"]}
+    assert found == {"glue.db.i": ["ZL441"], "lake.db.t": ["ZL441"]}  # both were read, and fit in one file
     checks = account.doctor()
     assert {(check.step, "s3:PutObject" in check.hint) for check in failed(checks)} == {(Step.WRITE, True)}
     assert "ZL121" in cli("inspect", "glue.others.i", code=1).err
@@ -211,8 +261,15 @@ def test_the_policy_for_plan_is_enough_to_plan_and_not_to_write(account: Account
 
 
 def test_the_policy_for_apply_passes_every_check(account: Account) -> None:
+    account.commit_in_dynamodb()
     account.become(iam_policies(load_project(account.root)).apply)
-    assert failed(account.doctor()) == []
+    checks = account.doctor()
+    assert failed(checks) == []
+    committing = {c.catalog: (c.status, c.detail) for c in checks if c.step is Step.COMMIT}
+    assert committing["lake"] == (CheckStatus.OK, "DynamoDB: delta_log: nothing was written")
+    assert committing["glue"][0] is CheckStatus.SKIPPED
+    assert "glue:UpdateTable" in committing["glue"][1]
+    assert account.dynamodb().scan(TableName="delta_log")["Count"] == 0
 
 
 @pytest.mark.parametrize(
@@ -225,13 +282,37 @@ def test_the_policy_for_apply_passes_every_check(account: Account) -> None:
         "s3:GetObject",
         "s3:PutObject",
         "s3:AbortMultipartUpload",
+        "kms:GenerateDataKey",
+        "dynamodb:DescribeTable",
+        "dynamodb:GetItem",
+        "dynamodb:Query",
+        "dynamodb:PutItem",
     ],
 )
 def test_the_doctor_names_the_action_that_is_missing(account: Account, action: str) -> None:
+    account.commit_in_dynamodb()
     account.become(without(iam_policies(load_project(account.root)).apply, action))
     checks = failed(account.doctor())
     assert checks
     assert all(action in check.hint for check in checks), [(check.step, check.detail, check.hint) for check in checks]
+
+
+def test_apply_rewrites_with_its_policy(account: Account, cli: Cli) -> None:
+    account.become(iam_policies(load_project(account.root)).apply)
+    done = account.apply()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Applied: 2 rewritten" in done.stdout
+    assert cli("plan", code=0).out.count("up to date") == 2
+
+
+def test_apply_names_the_permission_to_commit_and_commits_nothing(account: Account) -> None:
+    account.become(without(iam_policies(load_project(account.root)).apply, "glue:UpdateTable"))
+    done = account.apply("glue.db.i")
+    assert done.returncode == 1
+    assert "ZL314" in done.stderr
+    assert "glue:UpdateTable" in done.stderr
+    assert "zlayout doctor --iam" in done.stderr
+    assert "0 commits" in done.stdout
 
 
 def test_a_table_that_cannot_be_read_yet_has_its_declared_location(account: Account, cli: Cli) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -360,22 +361,56 @@ def require_writable(catalog: CatalogConfig, location: str) -> None:
         raise NotChecked(f"not checked, because zlayout cannot check {url.scheme}:// without writing")
     if catalog.options.get("vended_credentials"):
         raise NotChecked("not checked, because the catalog gives the credentials")
+    access = s3_access(catalog)
+    style = {"addressing_style": "path" if access.path_style else "auto"}
+    client = _client("s3", access.region, endpoint_url=access.endpoint, s3=style)
+    target = {"Bucket": url.netloc, "Key": f"{url.path.strip('/')}/.zlayout-doctor"}
+    upload = client.create_multipart_upload(**target, **_encryption(catalog))["UploadId"]
+    _abort(client, {**target, "UploadId": upload})
+
+
+def _client(service: str, region: str | None, endpoint_url: str | None = None, **settings: Any) -> Any:
+    """Return a client of boto3 that sends each request once. Raises NotChecked if boto3 is not installed."""
     try:
         import boto3
         from botocore.config import Config
     except ImportError as error:
         raise NotChecked("not checked, because boto3 is not installed: pip install boto3") from error
-    access = s3_access(catalog)
-    config = Config(
-        connect_timeout=CONNECT_SECONDS,
-        read_timeout=READ_SECONDS,
-        retries={"max_attempts": 0},
-        s3={"addressing_style": "path" if access.path_style else "auto"},
-    )
-    client = boto3.client("s3", endpoint_url=access.endpoint, region_name=access.region, config=config)
-    target = {"Bucket": url.netloc, "Key": f"{url.path.strip('/')}/.zlayout-doctor"}
-    upload = client.create_multipart_upload(**target)["UploadId"]
-    _abort(client, {**target, "UploadId": upload})
+    limits = {"connect_timeout": CONNECT_SECONDS, "read_timeout": READ_SECONDS, "retries": {"max_attempts": 0}}
+    return boto3.client(service, region_name=region, endpoint_url=endpoint_url, config=Config(**limits, **settings))
+
+
+def _encryption(catalog: CatalogConfig) -> dict[str, str]:
+    """Return the parameters of S3 for new objects, if the properties of a catalog name a key of KMS."""
+    own = properties(catalog)
+    kind = own.get("s3.sse.type") or own.get("aws_server_side_encryption") or ""
+    key = own.get("s3.sse.key") or own.get("aws_sse_kms_key_id")
+    if key is None or "kms" not in kind:
+        return {}
+    return {"ServerSideEncryption": "aws:kms:dsse" if "dsse" in kind else "aws:kms", "SSEKMSKeyId": key}
+
+
+def require_commits(table: str, region: str) -> None:
+    """Check that the credentials of this machine may commit in the table of DynamoDB of Delta's log store.
+
+    The condition of the put never holds, so that nothing is written.
+
+    Raises:
+        NotChecked: If boto3 is not installed, or if there is no table yet.
+        Exception: An error of botocore, if an action is denied.
+    """
+    client = _client("dynamodb", region)
+    key = {"tablePath": {"S": "zlayout-doctor"}, "fileName": {"S": "zlayout-doctor"}}
+    try:
+        client.describe_table(TableName=table)
+    except client.exceptions.ResourceNotFoundException as error:
+        raise NotChecked(f"not checked, because DynamoDB has no table {table} yet") from error
+    client.get_item(TableName=table, Key=key)
+    path = {":path": key["tablePath"]}
+    client.query(TableName=table, KeyConditionExpression="tablePath = :path", ExpressionAttributeValues=path)
+    never = "attribute_exists(tablePath) AND attribute_not_exists(tablePath)"
+    with suppress(client.exceptions.ConditionalCheckFailedException):
+        client.put_item(TableName=table, Item=key, ConditionExpression=never)
 
 
 def _abort(client: Any, upload: dict[str, str]) -> None:

@@ -13,10 +13,19 @@ from typing import NoReturn
 import numpy as np
 
 from zlayout.errors import ZlayoutError, first_line
-from zlayout.formats.access import DENIED, NotChecked, addresses, cause_of, denied_action, require_writable
+from zlayout.formats.access import (
+    DENIED,
+    NotChecked,
+    addresses,
+    cause_of,
+    denied_action,
+    require_commits,
+    require_writable,
+)
 from zlayout.formats.registry import backend_for
 from zlayout.report.words import version_word
 from zlayout.session.concurrent_reads import read_one
+from zlayout.session.iam import commit_table
 from zlayout.session.project import known_catalog
 from zlayout.spark import versions
 from zlayout.spark.session import SparkRuntime
@@ -38,6 +47,7 @@ class Step(StrEnum):
     READ_METADATA = "read metadata"
     READ_DATA_FILE = "read a data file"
     WRITE = "permission to write"
+    COMMIT = "permission to commit"
     START_SPARK = "start Spark"
     READ_IN_SPARK = "read in Spark"
 
@@ -120,7 +130,7 @@ def _attempt(step: Step, detail: str, action: Callable[[], object], actions: str
         cause = cause_of(error)
         reason = cause.reason if cause else f"{type(error).__name__}: {first_line(error)}"
         hint = cause.hint if cause else ""
-        if step is Step.WRITE and cause == DENIED:
+        if step in (Step.WRITE, Step.COMMIT) and cause == DENIED:
             hint = READ_ONLY if isinstance(error, PermissionError) else WRITE_DENIED
         return CheckStatus.FAILED, f"{detail}: {reason}", _with_actions(hint, error, actions)
     return CheckStatus.OK, found if isinstance(found, str) else detail, ""
@@ -199,6 +209,13 @@ def _table(project: Project, catalog: CatalogConfig, spark: bool, timeout: float
         (Step.READ_DATA_FILE, f"{table}: one row group of one file", sample),
         (Step.WRITE, str(table), write),
     ]
+    log = commit_table(project)
+    if catalog.format == "delta" and Store.S3 in stores(catalog) and log is not None:
+        detail = f"DynamoDB: {log[0]}: nothing was written"
+        steps.append((Step.COMMIT, detail, partial(require_commits, *log)))
+    if catalog.format == "iceberg" and catalog.type == "glue":
+        reason = "not checked, because that would change the table; apply needs glue:UpdateTable"
+        steps.append((Step.COMMIT, str(table), partial(_skip, reason)))
     for step, detail, action in steps[catalog.type == "path" :]:
         yield step, detail, partial(read_one, action, table, timeout)
     if spark:

@@ -177,14 +177,26 @@ def _add(needs: _Needs, catalog: CatalogConfig, spec: LayoutSpec, locations: Ite
 
 def _add_settings(needs: _Needs, project: Project, account: str) -> None:
     """Add what Spark's settings name: KMS keys of S3A, and the table of DynamoDB in which Delta decides commits."""
-    conf = _spark_defaults() | dict(project.spark.conf)
+    conf = _settings(project)
     catalog = next(iter(project.catalogs.values()))
     used = [value for name, value in conf.items() if _KMS_SETTING.search(name)]
     needs.keys |= dict.fromkeys(_key_arn(catalog, key, account) for key in used)
-    if any(value.endswith(_LOG_STORE) for value in conf.values()):
-        start = f"spark.io.delta.storage.{_LOG_STORE}.ddb."
-        table, region = conf.get(f"{start}tableName", "delta_log"), conf.get(f"{start}region", "us-east-1")
+    if log := commit_table(project):
+        table, region = log
         needs.log[f"arn:{_partition(region)}:dynamodb:{region}:{account}:table/{table}"] = None
+
+
+def commit_table(project: Project) -> tuple[str, str] | None:
+    """Return the name and the region of the table of DynamoDB in which Delta decides who commits; None without one."""
+    conf, start = _settings(project), f"spark.io.delta.storage.{_LOG_STORE}.ddb."
+    if not any(value.endswith(_LOG_STORE) for value in conf.values()):
+        return None
+    return conf.get(f"{start}tableName", "delta_log"), conf.get(f"{start}region", "us-east-1")
+
+
+def _settings(project: Project) -> dict[str, str]:
+    """Return Spark's settings for a project, with those of `spark-defaults.conf`."""
+    return _spark_defaults() | dict(project.spark.conf)
 
 
 def _spark_defaults() -> dict[str, str]:

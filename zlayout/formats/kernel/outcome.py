@@ -39,6 +39,7 @@ _HINTS = {
     "token has expired": _RENEW_HINT,
     "token included in the request is expired": _RENEW_HINT,
     "ExpiredToken": _RENEW_HINT,
+    "not authorized to perform": "allow the action that the message names: `zlayout doctor --iam` prints the policies",
     "Status Code: 403": "let the credentials of Spark read and write the tables, or renew them if they have expired",
 }
 _GONE = "does not exist in the JVM"  # the message of py4j after the JVM has died

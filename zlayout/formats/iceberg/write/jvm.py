@@ -30,7 +30,7 @@ from zlayout.formats.iceberg.read.support import LOCATION_PROVIDER, class_refusa
 from zlayout.formats.kernel import outcome
 from zlayout.formats.kernel.commits import BusyTable
 from zlayout.formats.kernel.execute import COMPILER, PLACEMENT, Internals
-from zlayout.formats.kernel.outcome import Failures, settled
+from zlayout.formats.kernel.outcome import Failures, java_causes, settled
 from zlayout.formats.undo import MAX_CONCURRENT_REQUESTS
 from zlayout.spark.arrow import SEPARATOR, from_bytes, parts, texts, to_bytes
 from zlayout.spark.jvm import find_class, java_class, java_list, java_map, java_object, jvm_of, strings_of
@@ -43,6 +43,17 @@ if TYPE_CHECKING:
 _CONTENT_FILES = "io.zlayout.iceberg.ContentFiles"
 _ROOTS = ("s3", "gs")  # the prefixes of the clients without credentials
 _EXCEPTIONS = "org.apache.iceberg.exceptions"
+
+
+def refused_by_catalog(error: Exception) -> bool:
+    """Return whether the catalog refused a commit, as it does without a permission.
+
+    Iceberg marks such errors, after which it deletes the metadata of the commit itself.
+    """
+    interfaces = (name for cause in java_causes(error) for name in cause.getClass().getInterfaces())
+    return any(str(interface.getName()) == f"{_EXCEPTIONS}.CleanableFailure" for interface in interfaces)
+
+
 FAILURES = Failures(
     # REST catalogs on Iceberg before 1.11 report a stale sequence number as status 400 (BadRequestException).
     conflicts=frozenset(
@@ -50,6 +61,7 @@ FAILURES = Failures(
     ),
     history="the summaries of the table's snapshots (zlayout.run)",
     unknown=frozenset({f"{_EXCEPTIONS}.CommitStateUnknownException"}),
+    unsent=refused_by_catalog,
     hints={
         "token has expired": "the credentials expired during the rewrite: configure the catalog to return an endpoint "
         "that renews them, or set a smaller files.max_group_size",
