@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from deltalake import write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 from support.sources import PACKAGE
@@ -76,23 +77,28 @@ def test_tables_of_engine_native_are_planned_without_pyspark(tmp_path: Path) -> 
     assert "2 to rewrite" in done.stdout, done.stdout
 
 
-def test_a_plan_without_queries_loads_no_parser_of_sql(tmp_path: Path) -> None:
+def test_a_plan_loads_neither_a_parser_of_sql_nor_what_simulates_layouts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     where = tmp_path / "warehouse" / "db" / "t"
     write_deltalake(str(where), pa.table({"a": [1, 2]}))
     (tmp_path / "zlayout.yaml").write_text("version: 1\ncatalogs: {lake: {format: delta, warehouse: warehouse}}\n")
     (tmp_path / "layouts").mkdir()
     (tmp_path / "layouts" / "t.yaml").write_text("version: 1\ntable: lake.db.t\nzorder: {columns: [a]}\n")
-    loaded = _loaded_by(["plan", "--project", str(tmp_path)])
+    monkeypatch.chdir(tmp_path)
+    loaded = _loaded_by(["plan"])
     assert "deltalake" in loaded
-    assert loaded & {"sqlglot", "pyiceberg", "sqlalchemy", "pyspark", "pandas", "jinja2"} == set()
+    assert loaded & {"sqlglot", "pydantic", "pyiceberg", "sqlalchemy", "pyspark", "pandas", "jinja2"} == set()
+    assert loaded & {"zlayout.curve.kd", "zlayout.planner.simulation"} == set()
 
 
 def _loaded_by(*commands: list[str]) -> set[str]:
-    """Top-level modules in memory after these commands, each of which must succeed."""
+    """The modules of zlayout, and the packages of others, in memory after these commands, which must succeed."""
     code = (
         "import sys; from zlayout.cli.main import run\n"
         f"code = [run(arguments) for arguments in {commands!r}]\n"
-        "sys.stderr.write('\\n'.join({m.partition('.')[0] for m in sys.modules}))\n"
+        "names = (m if m.startswith('zlayout.') else m.partition('.')[0] for m in sys.modules)\n"
+        "sys.stderr.write('\\n'.join(set(names)))\n"
         "sys.exit(any(code))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

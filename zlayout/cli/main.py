@@ -77,7 +77,8 @@ def run(arguments: Sequence[str]) -> int:
     # typer does not export the base class of usage errors. It is the first base of BadParameter in every version.
     usage_error: type[typer.BadParameter] = typer.BadParameter.__mro__[1]
     try:
-        return app(args=list(arguments), prog_name="zlayout", standalone_mode=False) or 0
+        program = app.with_command(arguments[0]) if arguments else app
+        return program(args=list(arguments), prog_name="zlayout", standalone_mode=False) or 0
     except usage_error as error:
         error.show()
         return USAGE

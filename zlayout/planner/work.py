@@ -27,6 +27,9 @@ from zlayout.planner.selection import Group, acceptance
 from zlayout.spec.model import CLUSTERING_CURVE, Layout, LayoutSpec, TableName
 from zlayout.table.state import FileTable, PartitionField, TableState
 
+# The limit on the size of the column chunks that are read for one sample, in bytes.
+SAMPLE_BYTES = 16 * 2**20
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedTable:

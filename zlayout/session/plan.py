@@ -27,7 +27,6 @@ from zlayout.report.phrases import last_line
 from zlayout.session.concurrent_reads import TIMEOUT, Reading, no_answer, read_one, read_tables
 from zlayout.session.proposing import observe_and_propose, unreadable
 from zlayout.session.rules import Declared
-from zlayout.session.sampling import sampled, sampled_late
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import LayoutSpec, Prices, Project
 from zlayout.spec.rules import holds, matches
@@ -327,6 +326,8 @@ def _use_queries(specs: Sequence[LayoutSpec]) -> bool:
 def _sampled(
     planned: Sequence[PlannedTable], backends: Mapping[str, Backend], max_bytes: int, reading: Reading
 ) -> tuple[PlannedTable, ...]:
+    from zlayout.session.sampling import sampled, sampled_late  # imported here because it simulates layouts
+
     def sample(one: PlannedTable) -> PlannedTable:
         return sampled(one, backends[one.table.catalog], max_bytes, planning=True)
 

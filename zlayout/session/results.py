@@ -11,7 +11,6 @@ from typing import Literal
 from zlayout.errors import CommitUnknown, Diagnostic, EngineError, Refused, ZlayoutError
 from zlayout.formats.base import Commit, Event, GroupFailed, Notice, Progress
 from zlayout.planner.actions import RewriteGroup
-from zlayout.planner.drawing import boxes_of, draw, strip
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.run_report import Boxes, MeasuredColumn, Picture, ResultStatus, RunReport, StripBin, TableResult
 from zlayout.planner.work import PlannedTable
@@ -40,6 +39,8 @@ def with_pictures(plan: Plan, planned: Sequence[PlannedTable], max_files: int | 
 
 
 def _picture_of(table: TablePlan, planned: PlannedTable) -> Picture:
+    from zlayout.planner.drawing import draw  # imported here because only reports have pictures
+
     assert planned.state is not None
     known = any(c.predicted is not None or c.high is not None for c in table.columns)
     predictable = known and table.partitioning is None
@@ -55,6 +56,8 @@ def drawn_again(before: Picture | None, again: PlannedTable) -> tuple[Boxes | No
         return None, ()
     if again.state is None or not len(again.state.files):
         return None, ()
+    from zlayout.planner.drawing import boxes_of, strip
+
     files = again.state.files
     nothing = files.bytes < 0
     return boxes_of(again.spec, files, before.partition), strip(again.spec, files, nothing)

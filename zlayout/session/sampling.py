@@ -13,14 +13,12 @@ from zlayout.planner.bounds import needed_values, with_values
 from zlayout.planner.model import Status
 from zlayout.planner.notes import partitioning
 from zlayout.planner.sampled import columns_to_sample, files_to_sample, predictions, with_sample
-from zlayout.planner.work import PlannedTable
+from zlayout.planner.work import SAMPLE_BYTES, PlannedTable
 from zlayout.session.concurrent_reads import TIMEOUT, begin_read
 from zlayout.table.key_sample import KeySample, NotParquetError
 from zlayout.table.state import WRONG_ROW_COUNTS, TableState
 from zlayout.tuning import give_back_freed_memory
 
-# The limit on the size of the column chunks that are read for one sample, in bytes.
-SAMPLE_BYTES = 16 * 2**20
 SEED = 1
 CHECK_ACCESS = "check the access to the data files; the plan has the ranges that metadata guarantees"
 

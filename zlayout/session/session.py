@@ -30,7 +30,7 @@ from zlayout.planner import document
 from zlayout.planner.model import Plan, Status, TablePlan, summary
 from zlayout.planner.run_report import RunReport
 from zlayout.planner.stale import Staleness
-from zlayout.planner.work import PlanOptions
+from zlayout.planner.work import SAMPLE_BYTES, PlanOptions
 from zlayout.records.history import Command
 from zlayout.report import text
 from zlayout.report.phrases import drift_line
@@ -62,7 +62,6 @@ from zlayout.session.results import (
     with_results,
 )
 from zlayout.session.rules import on_branch, selected_layouts
-from zlayout.session.sampling import SAMPLE_BYTES
 from zlayout.signals import Handler, Interrupted, handled_signals
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import MAIN, Project, TableName, hot_after
