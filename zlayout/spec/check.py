@@ -5,21 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
-from itertools import islice
+from itertools import combinations, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from zlayout.errors import Diagnostic
 from zlayout.message_text import describe_value, escape_unprintable, quote_value
 from zlayout.spec.formats import FORMATS
 from zlayout.spec.yaml import Document
-
-if TYPE_CHECKING:
-    from jsonschema import ValidationError
-    from jsonschema.protocols import Validator
 
 # The JSON Schemas, from the wheel or from a source checkout.
 
@@ -57,10 +54,152 @@ def _schema(name: str, formats: tuple[str, ...]) -> dict[str, Any]:
     return schema
 
 
-# The validation of documents. Each violation becomes a diagnostic with the location of its key.
+# A validator of the part of JSON Schema, draft 7, that the published schemas use. The package jsonschema would take a
+# tenth of the time of a small plan to import.
+#
+# It is stricter than draft 7 in two points. 1000.0 is no integer, because its layout id would differ from that of 1000.
+# And `$` in a pattern matches only at the end, as in JavaScript: in Python it also matches before a final newline.
 
 
 Schema = Mapping[str, Any]
+_ANNOTATIONS = frozenset(
+    ("$schema", "$id", "title", "description", "default", "examples", "definitions", "x-code", "x-hint")
+)
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "array": list,
+    "boolean": bool,
+    "integer": int,
+    "number": (int, float),
+    "object": dict,
+    "string": str,
+}
+
+
+@cache
+def _regex(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern[:-1] + r"\Z" if pattern.endswith("$") else pattern)
+
+
+# The type of values that a keyword limits, and whether a value is within the limit.
+_LIMITS: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "exclusiveMinimum": ("number", lambda value, limit: not value <= limit),
+    "maximum": ("number", lambda value, limit: not value > limit),
+    "maxItems": ("array", lambda value, limit: len(value) <= limit),
+    "maxLength": ("string", lambda value, limit: len(value) <= limit),
+    "minimum": ("number", lambda value, limit: not value < limit),
+    "minItems": ("array", lambda value, limit: len(value) >= limit),
+    "minLength": ("string", lambda value, limit: len(value) >= limit),
+    "minProperties": ("object", lambda value, limit: len(value) >= limit),
+    "pattern": ("string", lambda value, pattern: _regex(pattern).search(value) is not None),
+    "required": ("object", lambda value, names: all(name in value for name in names)),
+    "dependencies": (
+        "object",
+        lambda value, needed: all(one in value for name in needed if name in value for one in needed[name]),
+    ),
+    "uniqueItems": ("array", lambda value, _: not any(_equal(a, b) for a, b in combinations(value, 2))),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Unmet:
+    """A keyword of a schema that a value does not satisfy.
+
+    Attributes:
+        keyword: The keyword.
+        expected: Its value in the schema.
+        value: The value in the document. For keywords inside `propertyNames`, the name of a key.
+        schema: The schema that has the keyword.
+        path: The keys and indices that lead to the value, or to the map that has the name.
+        of_name: Whether the value is the name of a key.
+        alternatives: For `anyOf` and `oneOf`, what is unmet in each of their schemas.
+    """
+
+    keyword: str
+    expected: Any
+    value: Any
+    schema: Schema
+    path: tuple[str | int, ...]
+    of_name: bool
+    alternatives: tuple[tuple[Unmet, ...], ...] = ()
+
+
+def unmet(
+    value: Any, schema: Schema, definitions: Schema, path: tuple[str | int, ...] = (), *, of_name: bool = False
+) -> Iterator[Unmet]:
+    """Yield the keywords of a schema that a value does not satisfy, in the order of the schema.
+
+    Args:
+        value: The value, or the name of a key.
+        schema: The schema.
+        definitions: The schemas to which `$ref` refers.
+        path: The keys and indices that lead to the value.
+        of_name: Whether the value is the name of a key.
+
+    Raises:
+        KeyError: The schema has a keyword that is not supported.
+    """
+    if "$ref" in schema:  # the keywords beside it have no effect
+        schema = definitions[schema["$ref"].removeprefix("#/definitions/")]
+    for keyword, expected in schema.items():
+        match keyword:
+            case "allOf":
+                for part in expected:
+                    yield from unmet(value, part, definitions, path, of_name=of_name)
+            case "anyOf" | "oneOf":
+                parts = tuple(tuple(unmet(value, part, definitions, path, of_name=of_name)) for part in expected)
+                met = sum(not part for part in parts)
+                if met == 0 or (met > 1 and keyword == "oneOf"):
+                    yield Unmet(keyword, expected, value, schema, path, of_name, parts)
+            case "items":
+                for number, item in enumerate(value if isinstance(value, list) else ()):
+                    yield from unmet(item, expected, definitions, (*path, number))
+            case "properties" | "additionalProperties" | "propertyNames" if not isinstance(value, dict):
+                pass
+            case "properties":
+                for name in (name for name in expected if name in value):
+                    yield from unmet(value[name], expected[name], definitions, (*path, name))
+            case "propertyNames":
+                for name in value:
+                    yield from unmet(name, expected, definitions, path, of_name=True)
+            case "additionalProperties":
+                others = [name for name in value if name not in schema.get("properties", ())]
+                if others and expected is False:
+                    yield Unmet(keyword, expected, value, schema, path, of_name)
+                elif expected is not False:
+                    for name in others:
+                        yield from unmet(value[name], expected, definitions, (*path, name))
+            case _ if keyword not in _ANNOTATIONS and not _satisfies(value, keyword, expected):
+                yield Unmet(keyword, expected, value, schema, path, of_name)
+
+
+def _satisfies(value: Any, keyword: str, expected: Any) -> bool:
+    match keyword:
+        case "type":
+            return any(_is(value, name) for name in ([expected] if isinstance(expected, str) else expected))
+        case "const":
+            return _equal(value, expected)
+        case "enum":
+            return any(_equal(value, one) for one in expected)
+    limited, within = _LIMITS[keyword]
+    return not _is(value, limited) or within(value, expected)
+
+
+def _is(value: Any, name: str) -> bool:
+    return isinstance(value, _TYPES[name]) and (name == "boolean" or not isinstance(value, bool))
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two values are equal in JSON, in which true is not 1."""
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_equal, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_equal(one[name], other[name]) for name in one)
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+
+
+# The validation of documents. Each violation becomes a diagnostic with the location of its key.
+
+
 MAX_VIOLATIONS = 100  # per file; further violations are not reported
 # Keys of earlier versions, and what takes their place.
 REMOVED_KEYS = {
@@ -77,7 +216,8 @@ def validate(document: Document, name: Literal["layout", "project"]) -> tuple[Di
         At most MAX_VIOLATIONS violations, each with the location of its key. A missing key has the location of the map
         that should contain it.
     """
-    found = (v for error in _validator(name, tuple(FORMATS)).iter_errors(document.data) for v in _violations(error))
+    schema = load_schema(name)
+    found = (v for error in unmet(document.data, schema, schema["definitions"]) for v in _violations(error))
     # A value that violates several keywords of its schema is reported once.
     listed = dict.fromkeys(islice(found, MAX_VIOLATIONS))
     return tuple(located(document, key, diagnostic) for key, diagnostic in listed)
@@ -109,34 +249,9 @@ def column_hint(name: str, known: Iterable[str]) -> str:
     return suggestion(name, names) or f"known columns: {', '.join(names):.300}"
 
 
-@cache
-def _validator(name: str, formats: tuple[str, ...]) -> Validator:  # noqa: ARG001 - part of the cache key
-    """formats: the names in the registry, which the schema contains."""
-    from jsonschema import Draft4Validator, Draft7Validator, ValidationError
-    from jsonschema.validators import extend
-
-    def pattern(_validator: object, expected: str, value: object, _schema: object) -> Iterator[ValidationError]:
-        if isinstance(value, str) and not _regex(expected).search(value):
-            yield ValidationError(f"{value!r} does not match {expected!r}")
-
-    # Draft 7 accepts 1000.0 as an integer, but its layout id would differ from that of 1000. Draft 4 rejects it.
-    extended: Callable[..., type[Validator]] = extend
-    strict = extended(Draft7Validator, {"pattern": pattern}, type_checker=Draft4Validator.TYPE_CHECKER)
-    validator: Validator = strict(load_schema(name))
-    return validator
-
-
-@cache
-def _regex(pattern: str) -> re.Pattern[str]:
-    # In JSON Schema, as in JavaScript, `$` matches only at the end. In Python it also matches before a final newline.
-    return re.compile(pattern[:-1] + r"\Z" if pattern.endswith("$") else pattern)
-
-
-def _violations(error: ValidationError) -> Iterator[Violation]:
-    value: Any = error.instance
-    schema: Any = error.schema
-    key = _key(error.absolute_path)
-    match error.validator:
+def _violations(error: Unmet) -> Iterator[Violation]:
+    value, schema, key = error.value, error.schema, _key(error.path)
+    match error.keyword:
         case "required":
             yield from _missing(value, schema, key)
         case "additionalProperties":
@@ -155,9 +270,8 @@ def _violations(error: ValidationError) -> Iterator[Violation]:
         case "anyOf" if isinstance(value, dict) and (inner := _map_violations(error)):
             for violation in inner:
                 yield from _violations(violation)
-        case _ if "propertyNames" in error.absolute_schema_path:
-            # jsonschema reports the path of the map; its value is the invalid key.
-            path = _key([*error.absolute_path, value])
+        case _ if error.of_name:
+            path = _key([*error.path, value])
             yield path, _unexpected(value, schema, path)
         case _:
             yield key, _unexpected(value, schema, key)
@@ -170,11 +284,10 @@ def _key(path: Iterable[str | int]) -> str:
     return key
 
 
-def _map_violations(error: ValidationError) -> list[ValidationError]:
+def _map_violations(error: Unmet) -> list[Unmet]:
     """Return the errors of the alternative that is a map, because only these name the invalid key."""
-    alternatives: Any = error.validator_value
-    is_map = [part.get("type") == "object" for part in alternatives]
-    return [inner for inner in error.context or () if is_map[int(inner.relative_schema_path[0])]]
+    alternatives = zip(error.expected, error.alternatives, strict=True)
+    return [inner for part, found in alternatives if part.get("type") == "object" for inner in found]
 
 
 def _missing(value: Mapping[str, Any], schema: Schema, key: str) -> Iterator[Violation]:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zlayout.errors import Location
-from zlayout.spec.check import load_schema, schema_text, validate
+from zlayout.spec.check import Unmet, load_schema, schema_text, unmet, validate
 from zlayout.spec.formats import FORMATS
 from zlayout.spec.layouts import DEFAULT_CURVE, DEFAULTS, LAYOUT_PATTERNS, parse_partition_key
 from zlayout.spec.model import CURVES, WORKLOAD_CURVE
@@ -157,6 +157,73 @@ def test_every_violation_found_by_jsonschema_has_a_message_of_our_own(
     assert ours or not theirs
     assert all(d.location == Location("f") and d.message and d.code.startswith("ZL0") for d in ours)
     assert len(set(ours)) == len(ours)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+@given(data=st.data())
+def test_what_is_unmet_is_what_jsonschema_finds(name: Literal["layout", "project"], data: st.DataObject) -> None:
+    """Independent implementation: jsonschema, with the two points in which the validator is stricter."""
+
+    def pattern(
+        _validator: object, expected: str, value: object, _schema: object
+    ) -> Iterator[jsonschema.ValidationError]:
+        if isinstance(value, str) and not re.search(re.sub(r"\$\Z", r"\\Z", expected), value):
+            yield jsonschema.ValidationError(f"{value!r} does not match {expected!r}")
+
+    strict = jsonschema.validators.extend(
+        jsonschema.Draft7Validator, {"pattern": pattern}, type_checker=jsonschema.Draft4Validator.TYPE_CHECKER
+    )
+    schema, value = load_schema(name), data.draw(documents(name))
+    theirs = [_comparable(error) for error in strict(schema).iter_errors(value)]
+    ours = [_comparable(found) for found in unmet(value, schema, schema["definitions"])]
+    # jsonschema has an error for each key that `required` names, and goes through other keys in no order
+    assert set(ours) == set(theirs)
+
+
+def _comparable(found: Unmet | jsonschema.ValidationError) -> tuple[object, ...]:
+    """The keyword, the path, the value, whether it is a name, and the same of what the alternatives lack."""
+    if isinstance(found, Unmet):
+        inner = [one for part in found.alternatives for one in part]
+        return (found.keyword, found.path, repr(found.value), found.of_name, frozenset(map(_comparable, inner)))
+    inner, of_name = found.context or (), "propertyNames" in found.absolute_schema_path
+    values = (found.validator, tuple(found.absolute_path), repr(found.instance), of_name)
+    return (*values, frozenset(map(_comparable, inner)))
+
+
+@pytest.mark.parametrize(
+    ("keyword", "expected", "value", "met"),
+    [
+        ("const", 1, True, False),
+        ("const", 1, 1.0, True),
+        ("enum", ["a", "b"], ["a"], False),
+        ("exclusiveMinimum", 0, 0, False),
+        ("exclusiveMinimum", 0, "0", True),
+        ("maximum", 1, 2, False),
+        ("maximum", 1, True, True),
+        ("maxItems", 1, [1, 2], False),
+        ("maxLength", 1, "ab", False),
+        ("minimum", 1, 0.5, False),
+        ("minItems", 1, [], False),
+        ("minLength", 1, "", False),
+        ("minProperties", 1, {}, False),
+        ("pattern", "^a$", "a\n", False),
+        ("required", ["a"], {"b": 1}, False),
+        ("dependencies", {"a": ["b"]}, {"a": 1}, False),
+        ("dependencies", {"a": ["b"]}, {}, True),
+        ("uniqueItems", True, [[1], [True]], True),
+        ("uniqueItems", True, [{"a": 1}, {"a": 1}], False),
+        ("type", "integer", True, False),
+        ("type", "integer", 1.0, False),
+        ("type", ["string", "number"], 1.5, True),
+    ],
+)
+def test_a_keyword_is_met_or_not(keyword: str, expected: object, value: object, met: bool) -> None:
+    assert [found.keyword for found in unmet(value, {keyword: expected}, {})] == ([] if met else [keyword])
+
+
+def test_a_schema_with_an_unknown_keyword_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        list(unmet(1, {"multipleOf": 2}, {}))
 
 
 def layout(**changes: object) -> Document:
