@@ -9,8 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,31 +22,24 @@ MIB = 1 << 20
 MMAP_THRESHOLDS = (1024 * MIB, 32 * MIB)  # bytes, the preferred first; glibc before 2.35 rejects more than 32 MiB
 MAX_INT = (1 << 31) - 1  # of a C int
 
+# The number of new objects after which Python searches for garbage. By default it searches some 50 times while modules
+# are imported, in all of their objects.
+NEW_OBJECTS = 100_000
+
 CPU_INFO = Path("/proc/cpuinfo")
 MAX_CPU_INFO = 4096  # characters; enough for the first CPU
 ZEN_4_FAMILY = "25"  # the CPU family of Zen 4, and of Zen 3, which has no AVX-512
 
 
 def tune_process() -> None:
-    """Apply the settings. It must be called before numpy and Arrow are imported, and has no effect outside Linux."""
+    """Apply the settings. It must be called before numpy and Arrow are imported. Most have no effect outside Linux."""
+    gc.set_threshold(NEW_OBJECTS)
     if not any(name.startswith("MALLOC_") for name in os.environ) and "malloc" not in os.getenv("GLIBC_TUNABLES", ""):
         keep_freed_memory(_c_library())
     if not os.getenv("NPY_ENABLE_CPU_FEATURES") and has_slow_compress(CPU_INFO):
         # numpy accepts only one of the two variables.
         # numpy versions before 2.4 have other names for AVX-512 and ignore these.
         os.environ.setdefault("NPY_DISABLE_CPU_FEATURES", "X86_V4 AVX512_ICL AVX512_SPR")
-
-
-@contextmanager
-def no_garbage() -> Iterator[None]:
-    """Search for no garbage during a block that imports modules: they create hundreds of thousands of objects."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def keep_freed_memory(c_library: Any) -> None:

@@ -19,7 +19,7 @@ PYTHON = "3.11"
 _CONSTRAINTS = "https://raw.githubusercontent.com/apache/airflow/constraints-{}/constraints-3.11.txt"
 # What the constraints file of Airflow 3.0 pinned in May 2025 among the packages that zlayout needs.
 _PINNED = (
-    *("annotated-types==0.7.0", "jinja2==3.1.6", "numpy==1.26.4", "pydantic==2.11.5"),
+    *("jinja2==3.1.6", "numpy==1.26.4", "pydantic==2.11.5"),
     *("pyyaml==6.0.2", "requests==2.32.3", "rich==13.9.4", "sqlalchemy==1.4.54"),
 )
 _TOO_OLD = ("deltalake==1.0.0", "pyarrow==16.1.0", "pyiceberg==0.9.1", "typer==0.16.0")

@@ -88,7 +88,10 @@ def test_a_plan_loads_neither_a_parser_of_sql_nor_what_simulates_layouts(
     monkeypatch.chdir(tmp_path)
     loaded = _loaded_by(["plan"])
     assert "deltalake" in loaded
-    assert loaded & {"jsonschema", "sqlglot", "pydantic", "pyiceberg", "sqlalchemy", "pyspark", "pandas", "jinja2"} == set()
+    assert (
+        loaded & {"jsonschema", "sqlglot", "pydantic", "pyiceberg", "sqlalchemy", "pyspark", "pandas", "jinja2"}
+        == set()
+    )
     assert loaded & {"zlayout.curve.kd", "zlayout.planner.simulation"} == set()
 
 

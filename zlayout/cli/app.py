@@ -24,7 +24,6 @@ from zlayout.message_text import plural
 from zlayout.report.words import number, printable
 from zlayout.session.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.signals import signal_of
-from zlayout.tuning import no_garbage
 
 if TYPE_CHECKING:
     from zlayout.advisor.model import Study
@@ -80,8 +79,7 @@ class Command(typer.core.TyperCommand):
             if replacement := REMOVED_OPTIONS.get((str(self.name), name)):
                 ctx.fail(f"The option '{name}' has been removed: {replacement}.")
         _keep_defaults(self.get_params(ctx))
-        with no_garbage():  # typer imports pydantic here
-            return super().parse_args(ctx, args)
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         for title, type_ in (("Arguments", "argument"), ("Options", "option")):

@@ -18,7 +18,6 @@ from zlayout.message_text import json_text, plural
 from zlayout.report.text import TextOptions
 from zlayout.report.words import printable, wrapped
 from zlayout.secrets import without_secrets
-from zlayout.tuning import no_garbage
 
 _ANSI = {
     "title": "1",
@@ -98,8 +97,7 @@ class Console:
         if self.live:
             self.status("starting ...")
         try:
-            with no_garbage():
-                yield
+            yield
         finally:
             if self.live:
                 self.status("")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from zlayout.signals import Interrupted, exit_code, interrupting, signal_of
-from zlayout.tuning import no_garbage, tune_process
+from zlayout.tuning import tune_process
 
 USAGE = 64
 OUTPUT_LOST = 1
@@ -52,9 +52,9 @@ def _exit_at_once_if_waiting(code: int) -> None:
 
 
 def _run(arguments: Sequence[str]) -> int:
+    tune_process()
     from zlayout.cli.console import print_logs
 
-    tune_process()
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open until the process ends
@@ -67,12 +67,11 @@ def _run(arguments: Sequence[str]) -> int:
 
 def run(arguments: Sequence[str]) -> int:
     """Run zlayout with these arguments and return the exit code."""
-    with no_garbage():
-        import typer
+    import typer
 
-        from zlayout.cli.app import app
-        from zlayout.cli.console import Console
-        from zlayout.errors import Diagnostic, Location, NotApproved, ZlayoutError
+    from zlayout.cli.app import app
+    from zlayout.cli.console import Console
+    from zlayout.errors import Diagnostic, Location, NotApproved, ZlayoutError
 
     # typer does not export the base class of usage errors. It is the first base of BadParameter in every version.
     usage_error: type[typer.BadParameter] = typer.BadParameter.__mro__[1]

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, Le, Len
-
 from zlayout.errors import Location
 from zlayout.table.external import MAX_MILLISECONDS
 from zlayout.table.location import canonical
@@ -21,21 +19,28 @@ from zlayout.table.location import canonical
 # file, and the JSON Schema states them.
 
 
-class _ByKind:
-    """Declares to pydantic that the field `kind` is the tag of a tagged union."""
+class Limited:
+    """Declares to pydantic what its function `Field` does, which most commands need not import: they read no plan file.
+
+    Args:
+        settings: The arguments of `pydantic.Field`.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        self._settings = settings
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        from pydantic import Field  # imported here because most commands read no plan file
+        from pydantic import Field
 
-        return handler(Annotated[source, Field(discriminator="kind")])
+        return handler(Annotated[source, Field(**self._settings)])
 
 
-BY_KIND = _ByKind()
-Count = Annotated[int, Ge(0)]
+BY_KIND = Limited(discriminator="kind")  # the tag of a tagged union
+Count = Annotated[int, Limited(ge=0)]
 # A time as milliseconds since 1970, up to the end of the year 9999: reports write it as a date.
-Milliseconds = Annotated[int, Ge(0), Le(MAX_MILLISECONDS)]
+Milliseconds = Annotated[int, Limited(ge=0, le=MAX_MILLISECONDS)]
 # The label of each class with its number of files, in the order of the classes.
-Histogram = Annotated[tuple[tuple[str, Count], ...], Len(0, 100)]
+Histogram = Annotated[tuple[tuple[str, Count], ...], Limited(max_length=100)]
 
 
 class Reason(StrEnum):

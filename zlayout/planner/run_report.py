@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated
 
-from annotated_types import Len
-
 from zlayout.errors import Diagnostic, ZlayoutError
-from zlayout.planner.actions import Count, Histogram
+from zlayout.planner.actions import Count, Histogram, Limited
 from zlayout.planner.model import Plan, TablePlan
 
 # The picture of a table for the HTML report. It shows a sample of the files.
@@ -27,7 +25,7 @@ SCALE = 1000
 class Boxes:
     """The files of one partition, as boxes over one or two z-order columns."""
 
-    positions: Annotated[tuple[Count, ...], Len(0, 40_000)]
+    positions: Annotated[tuple[Count, ...], Limited(max_length=40_000)]
     """Four positions per box: left, right, bottom, top. With one column, boxes are stacked from bottom to top."""
     files: Count
     """The number of files of the partition."""
@@ -55,14 +53,14 @@ class StripBin:
     """The highest touched ratio of these partitions, by theory; 1 is best."""
 
 
-Strip = Annotated[tuple[StripBin, ...], Len(0, 10_000)]
+Strip = Annotated[tuple[StripBin, ...], Limited(max_length=10_000)]
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
     """A picture of the layout of one table."""
 
-    columns: Annotated[tuple[str, ...], Len(1, 2)]
+    columns: Annotated[tuple[str, ...], Limited(min_length=1, max_length=2)]
     """The first two z-order columns."""
     partition: str
     """The partition whose files are drawn; empty for an unpartitioned table."""
