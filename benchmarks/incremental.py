@@ -22,10 +22,13 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
 import numpy as np
 import pyarrow as pa
 from by_day import BY_DAY, run_by_day
 from growing import KEYS, Table, apply, rows_of, session, sizes
+from support.boxes import touched_of
 
 from zlayout.curve.layout import build
 from zlayout.errors import Location
@@ -147,7 +150,7 @@ def _touched_ratio(table: Table) -> float:
     files = table.live()
     columns = {key: pa.array(values) for key, values in zip(KEYS, keys, strict=True)}
     count = max(1, round(int(files.bytes.sum()) / table.target_size))
-    best = build(columns, {}, "kd", 1000, count, False).predict_touched()
+    best = touched_of(build(columns, {}, "kd", 1000, count, False), columns)
     drawn = keys[:, np.random.default_rng(0).choice(keys.shape[1], min(DRAWN, keys.shape[1]), replace=False)]
     ratios = []
     for key, values in zip(KEYS, drawn, strict=True):

@@ -85,11 +85,13 @@ def draw_boxes(curve: str, sample: dict[str, pa.Array], left: float) -> list[str
     file = layout.locate(sample)
     x, y = (v.to_numpy() for v in sample.values())
     side, top, asked = 250, 60, 0.35
-    touched = layout.predict_touched()
+    touched = dict.fromkeys(sample, 0.0)  # the number of files that a query for the value of a row opens
     opened = 0
     drawn = []
     for f in range(layout.files):
         fx, fy = x[file == f], y[file == f]
+        for name, all_rows, own in (("ship", x, fx), ("receipt", y, fy)):
+            touched[name] += ((all_rows >= own.min()) & (all_rows <= own.max())).mean()
         hit = fx.min() <= asked <= fx.max()
         opened += bool(hit)
         low, high = (fx.min() * side, fy.min() / 1.35 * side), (fx.max() * side, fy.max() / 1.35 * side)

@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.boxes import touched_of
 from support.builders import make_layout, make_spec
 from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
@@ -52,7 +53,7 @@ def touched_ratio(table: MemoryTable, backend: MemoryBackend, spec: LayoutSpec) 
     rows, files = table.rows(), backend.observe(spec.table, spec.column_names).files
     keys = {name: rows[name].combine_chunks() for name in spec.column_names}
     count = round(int(files.bytes.sum()) / spec.layout.target_size)
-    best = build(keys, {}, "kd", 1000, count, False).predict_touched()
+    best = touched_of(build(keys, {}, "kd", 1000, count, False), keys)
     ratios = []
     for name, values in keys.items():
         ordered = np.sort(values.to_numpy())

@@ -88,20 +88,6 @@ class SortedParts:
             highest[filled, c] = values[self.start[1:][filled] - 1]
         return lowest, highest
 
-    def boxes(self, parts: Int64) -> tuple[Int64, Int64]:
-        """int64[k, columns] twice: the lowest and the highest ordinal that is not null; 0 and -1 if there is none.
-
-        parts: int64[k].
-        """
-        low, high = np.zeros((len(parts), len(self.values)), np.int64), np.full((len(parts), len(self.values)), -1)
-        for c, values in enumerate(self.values):
-            first, end = self.start[parts], self.start[parts + 1]
-            known = _first_position(values, first, end, np.zeros(len(parts), np.int64))
-            some = known < end
-            low[some, c] = values[known[some]]
-            high[some, c] = values[end[some] - 1]
-        return low, high
-
     def run(self, parts: Int64, column: Int64, rank: Int64) -> tuple[Int64, Int64]:
         """Find the run of rows that have the same ordinal as the row at position `rank` of a part.
 
@@ -494,9 +480,8 @@ def _level(parts: _Parts, splits: _Splits, new_file: Bool, goal: Goal) -> Level:
     is_key = ~parts.in_file & ~split  # one key that cannot be split, or no row
     is_large = is_key & (rows.sizes > goal.large)
     at = np.flatnonzero(new_file | is_key)
-    low, high = rows.boxes(at)
-    is_divided = np.full(len(split), goal.noise)
-    is_divided[at] |= goal.spread_nulls & (high < 0).all(axis=1)
+    is_null = (rows.extents()[1] < 0).all(axis=1)
+    is_divided = goal.noise | (goal.spread_nulls & is_null)
     spread = np.where(is_large & is_divided, parts.pieces, 1)
     column = splits.column[split]
     threshold = rows.at(column, rows.start[:-1][split] + splits.left_rows[split])
@@ -510,8 +495,6 @@ def _level(parts: _Parts, splits: _Splits, new_file: Bool, goal: Goal) -> Level:
         begins=at,
         files=spread[at],
         rows=rows.sizes[at] / spread[at],
-        low=low,
-        high=high,
         is_oversized=(is_large & ~is_divided)[at],
     )
 

@@ -19,7 +19,6 @@ from zlayout.curve.tree import (
     Int32,
     Int64,
     KdTree,
-    Marginal,
     Ranked,
     locate,
     ordinals_among,
@@ -54,13 +53,11 @@ class FileMap:
         columns: The z-order columns.
         boundaries: The range boundaries of each column: distinct values, ascending.
         tree: A kd tree with range ids as thresholds.
-        touched: For each column the result of `predict_touched`.
     """
 
     columns: tuple[str, ...]
     boundaries: tuple[pa.Array, ...]
     tree: KdTree
-    touched: tuple[float, ...]
 
     @property
     def files(self) -> int:
@@ -84,13 +81,6 @@ class FileMap:
         if row_hash is None:
             return file
         return (file + row_hash % self.tree.spread[leaf]).astype(np.int32)
-
-    def predict_touched(self) -> dict[str, float]:
-        """For each column the expected number of files whose range contains a value that is drawn from the sample.
-
-        Nulls are not drawn.
-        """
-        return dict(zip(self.columns, self.touched, strict=True))
 
 
 def build(
@@ -136,9 +126,8 @@ def build(
         line, grid = _grid(curve, ranked, column_weights, range_ids)
         coordinates = [g.coordinates(o) for g, o in zip(grid, ordinals, strict=True)]
         tree = build_on_curve(line, coordinates, [g.thresholds() for g in grid], ordinals, n_files, noise, depth_within)
-    touched = tuple(_touched(tree, i, o) for i, o in enumerate(ordinals))
     boundaries, compact = keep_used(tree, [r.distinct for r in ranked])
-    return FileMap(tuple(sample), boundaries, compact, touched)
+    return FileMap(tuple(sample), boundaries, compact)
 
 
 def build_map(
@@ -201,11 +190,6 @@ def linear_widths(distinct: Sequence[int]) -> tuple[int, ...]:
     return tuple(widths)
 
 
-def _touched(tree: KdTree, column: int, ordinals: Int64) -> float:
-    rows = Marginal.of(ordinals)
-    return float(rows.between(tree.low[:, column], tree.high[:, column]).sum() / rows.filled) if rows.filled else 0.0
-
-
 def join_trees(
     boundaries: Sequence[Sequence[pa.Array]], trees: Sequence[KdTree], roots: Sequence[Int32]
 ) -> tuple[tuple[Ranked, ...], KdTree, Int32]:
@@ -217,7 +201,7 @@ def join_trees(
         roots: for each tree int32[k], its roots: a node, or ~leaf.
 
     Returns:
-        For each column the merged boundaries of all trees; the joined tree, without `low` and `high`; and its roots.
+        For each column the merged boundaries of all trees; the joined tree; and its roots.
     """
     shared = tuple(rank(pa.concat_arrays(list(of_column))) for of_column in zip(*boundaries, strict=True))
     taken = [0] * len(shared)
@@ -233,8 +217,8 @@ def join_trees(
             np.where(child < 0, child - leaves, child + nodes).astype(np.int32)
             for child in (tree.left, tree.right, root)
         )
-        moved = {"threshold": threshold, "left": left, "right": right, "roots": root, "low": tree.low[:0]}
-        moved |= {"high": tree.high[:0], "file": tree.file + files, "oversized": tree.oversized + files}
+        moved = {"threshold": threshold, "left": left, "right": right, "roots": root}
+        moved |= {"file": tree.file + files, "oversized": tree.oversized + files}
         for name, parts in joined.items():
             parts.append(moved[name] if name in moved else getattr(tree, name))
         nodes, leaves, files = nodes + len(tree.column), leaves + len(tree.file), files + tree.files

@@ -41,9 +41,6 @@ class KdTree:
             columns of this key are null. Without noise, only rows whose keys are all null are distributed; other rows
             of the leaf, which the sample lacks, go to its first file.
         rows: float64[files], the number of rows of the sample in each file.
-        low: int64[files, columns], the lowest ordinal of these rows that is not null; above `high` if there is none.
-            int64[0, columns] if the tree is built in two levels.
-        high: int64[files, columns], the highest ordinal of these rows, in the same form.
         oversized: int32[k], the files with one indivisible key that has more rows than two files.
     """
 
@@ -54,8 +51,6 @@ class KdTree:
     file: Int32
     spread: Int32
     rows: Float64
-    low: Int64
-    high: Int64
     oversized: Int32
 
     @property
@@ -100,8 +95,6 @@ class Level:
         begins: int64[n], the parts at which files begin: those that are one file, and those that are one key.
         files: int64[n], the number of files of each.
         rows: float64[n], the number of rows in each of these files.
-        low: int64[n, columns], as in `KdTree`.
-        high: int64[n, columns], as in `KdTree`.
         is_oversized: bool[n], whether the file is oversized.
     """
 
@@ -112,8 +105,6 @@ class Level:
     begins: Int64
     files: Int64
     rows: Float64
-    low: Int64
-    high: Int64
     is_oversized: Bool
 
 
@@ -135,7 +126,6 @@ def join_levels(levels: Sequence[Level]) -> tuple[KdTree, Int32]:
     by_node, by_leaf = np.argsort(number[split, 0]), np.argsort(number[~split, 1])
     file = np.concatenate([n[level.begins, 2] for level, n in zip(levels, numbers, strict=True)])
     by_file = np.argsort(file)
-    each_file = np.repeat(by_file, joined("files")[by_file])
     tree = KdTree(
         column=joined("column")[by_node].astype(np.int32),
         threshold=joined("threshold")[by_node],
@@ -143,9 +133,7 @@ def join_levels(levels: Sequence[Level]) -> tuple[KdTree, Int32]:
         right=sides[1][by_node],
         file=number[~split, 2][by_leaf].astype(np.int32),
         spread=joined("spread")[~split][by_leaf].astype(np.int32),
-        rows=joined("rows")[each_file],
-        low=joined("low")[each_file],
-        high=joined("high")[each_file],
+        rows=np.repeat(joined("rows")[by_file], joined("files")[by_file]),
         oversized=np.sort(file[joined("is_oversized")]).astype(np.int32),
     )
     return tree, references[0]
@@ -238,11 +226,6 @@ class Marginal:
     below: Float64
     up_to: Float64
     total: float
-
-    @property
-    def filled(self) -> float:
-        """The number of rows that are not null."""
-        return self.total - float(self.up_to[0])
 
     @staticmethod
     def of(ordinals: Int64) -> Marginal:

@@ -56,14 +56,14 @@ class Boxes:
     Attributes:
         map: A file map whose files are the boxes.
         distributions: The distribution of each key column.
-        touched: float64[boxes, columns], the share of the non-null rows whose value is in the extent of the box.
         file_rows: The number of rows of the sample for each wanted file.
+        has_null_key: Whether all keys of a row of the sample are null. Such rows are in box 0.
     """
 
     map: FileMap
     distributions: tuple[Distribution, ...]
-    touched: Float64
     file_rows: float
+    has_null_key: bool
 
     @property
     def single_keys(self) -> Int32:
@@ -79,13 +79,11 @@ class Refined:
         boundaries: The range boundaries of each column, as in `FileMap`.
         tree: The trees of all boxes, one after another.
         roots: int32[boxes], the root of the tree of each box: a node, or ~leaf.
-        touched: For each column the expected number of these files whose range contains a value drawn from the table.
     """
 
     boundaries: tuple[pa.Array, ...]
     tree: KdTree
     roots: Int32
-    touched: tuple[float, ...]
 
 
 def build_boxes(sample: Keys, weights: Mapping[str, float], n_files: int) -> Boxes:
@@ -98,11 +96,9 @@ def build_boxes(sample: Keys, weights: Mapping[str, float], n_files: int) -> Box
     """
     boxes = max(1, round(n_files / FILES_PER_BOX))
     built = build(sample, weights, "kd", 0, boxes, noise=False, spread_nulls=False)
-    tree = built.tree
     ranked = [rank(values) for values in sample.values()]
-    touched = [_touched(tree, c, Marginal.of(r.ordinals)) for c, r in enumerate(ranked)]
-    file_rows = float(tree.rows.sum()) / n_files
-    return Boxes(built, tuple(map(_distribution, ranked)), np.stack(touched, axis=1), file_rows)
+    has_null_key = bool(np.logical_and.reduce([r.ordinals < 0 for r in ranked]).any())
+    return Boxes(built, tuple(map(_distribution, ranked)), float(built.tree.rows.sum()) / n_files, has_null_key)
 
 
 def refine(
@@ -134,9 +130,8 @@ def refine(
     files = np.maximum(1, np.rint(rows / file_rows)).astype(np.int64)
     goal = Goal(column_weights, marginals, noise, 2 * file_rows, depth_within)
     tree, roots = grow(sort_parts(ordinals, box, count), files, goal)
-    touched = tuple(float(_touched(tree, c, m).sum()) for c, m in enumerate(marginals))
     boundaries, compact = keep_used(tree, [r.distinct for r in ranked])
-    return Refined(boundaries, compact, roots, touched)
+    return Refined(boundaries, compact, roots)
 
 
 def join(boxes: Boxes, refined: Sequence[Refined], file_rows: float, noise: bool) -> FileMap:
@@ -158,16 +153,14 @@ def join(boxes: Boxes, refined: Sequence[Refined], file_rows: float, noise: bool
     for child in (whole.left[: len(top.column)], whole.right[: len(top.column)]):
         is_box = child < 0
         child[is_box] = root[first.tree.file[~child[is_box]]]
-    touched = np.array([r.touched for r in refined]).sum(axis=0)
     keys = boxes.single_keys
     if len(keys):
         wanted = first.tree.rows[keys] / boxes.file_rows
         leaf = ~root[keys]  # a box of one key is one leaf, and one file
-        is_divided = noise | (first.tree.high[keys] < 0).all(axis=1)
+        is_divided = noise | (boxes.has_null_key & (keys == 0))
         spread = np.where(is_divided, np.rint(wanted), 1).astype(np.int32)
         whole = _with_large_keys(whole, leaf, wanted * file_rows, spread)
-        touched += boxes.touched[keys].T @ spread
-    return FileMap(first.columns, tuple(s.distinct for s in shared), whole, tuple(touched.tolist()))
+    return FileMap(first.columns, tuple(s.distinct for s in shared), whole)
 
 
 def _with_large_keys(tree: KdTree, leaf: Int32, rows: Float64, spread: Int32) -> KdTree:
@@ -181,11 +174,6 @@ def _with_large_keys(tree: KdTree, leaf: Int32, rows: Float64, spread: Int32) ->
     rows_of_file = np.repeat(rows_of_file / count, count)
     oversized = number[np.sort(np.concatenate((tree.oversized, file[spread == 1])))]
     return replace(tree, file=number[tree.file], spread=spread_of_leaf, rows=rows_of_file, oversized=oversized)
-
-
-def _touched(tree: KdTree, column: int, rows: Marginal) -> Float64:
-    inside = rows.between(tree.low[:, column], tree.high[:, column])
-    return inside / rows.filled if rows.filled else inside
 
 
 def _distribution(ranked: Ranked) -> Distribution:

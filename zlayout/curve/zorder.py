@@ -353,8 +353,8 @@ def _assemble(nodes: Int64, pieces: Pieces, ordinals: Sequence[Int64], n_files: 
     rows = pieces.begin[end] - pieces.begin[first]
     n = int(rows.sum())
     is_large = (end - first == 1) & (rows * n_files > 2 * n)
-    low, high = _boxes(ordinals, pieces.begin[first])
-    is_divided = noise | (high < 0).all(axis=1)
+    is_null = np.logical_and.reduce([np.maximum.reduceat(c, pieces.begin[first]) < 0 for c in ordinals])
+    is_divided = noise | is_null
     spread = np.where(is_large & is_divided, np.maximum(1, np.rint(rows * n_files / n)), 1).astype(np.int32)
     file_of_piece = np.cumsum(spread) - spread
     leaf_start = np.flatnonzero(np.diff(pieces.leaf, prepend=-1))
@@ -367,15 +367,5 @@ def _assemble(nodes: Int64, pieces: Pieces, ordinals: Sequence[Int64], n_files: 
         file=file_of_piece[piece_of_leaf].astype(np.int32),
         spread=spread[piece_of_leaf],
         rows=np.repeat(rows / spread, spread),
-        low=np.repeat(low, spread, axis=0),
-        high=np.repeat(high, spread, axis=0),
         oversized=file_of_piece[is_large & ~is_divided].astype(np.int32),
     )
-
-
-def _boxes(ordinals: Sequence[Int64], starts: Int64) -> tuple[Int64, Int64]:
-    """int64[pieces, columns] twice: the lowest and the highest ordinal that is not null; 0 and -1 if there is none."""
-    none = np.iinfo(np.int64).max
-    low = np.stack([np.minimum.reduceat(np.where(c < 0, none, c), starts) for c in ordinals], axis=1)
-    high = np.stack([np.maximum.reduceat(c, starts) for c in ordinals], axis=1)
-    return np.where(high < 0, 0, low), high

@@ -16,10 +16,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.boxes import boxes_of, touched_of
 
 from zlayout.curve.kd import build_kd
 from zlayout.curve.layout import build
-from zlayout.curve.tree import KdTree
+from zlayout.curve.tree import Int64, KdTree, locate, rank
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "kd_golden.json"
 WEIGHTS = ((1.0, 1.0, 1.0, 1.0, 1.0), (4.0, 1.0, 1.0, 2.0, 1.0), (0.3, 7.0, 1.0, 1.0, 0.5))
@@ -93,7 +94,8 @@ def integer_cases(names: Collection[str]) -> Iterator[tuple[str, str]]:
                 ordinals = integer_columns(shape, columns, 700 if files < 100 else 2600, seed)
                 weights = WEIGHTS[number % len(WEIGHTS)][:columns]
                 noise, depth = number % 2 == 0, (0, 2, 1)[number % 3]
-                digests.append(of_tree(build_kd(ordinals, weights, files, noise, depth)))
+                tree = build_kd(ordinals, weights, files, noise, depth)
+                digests.append(of_tree(tree, boxes_of(tree, locate(tree, ordinals), ordinals)))
             yield f"{shape}-{columns}", hashlib.sha256("".join(digests).encode()).hexdigest()[:24]
 
 
@@ -106,17 +108,20 @@ def typed_cases() -> Iterator[tuple[str, str]]:
             sample = {key: data[key] for key in dict.fromkeys((name, names[number - 1], names[number - 3]))}
             built = build(sample, {name: 3.0}, "kd", 1000, 1 + 7 * number, number % 2 == 0, number % 3)
             edges = [values.to_pylist() for values in built.boundaries]
-            shown = repr((edges, built.touched)).replace("<UTC>", "zoneinfo.ZoneInfo(key='UTC')")  # Arrow with pytz
-            text = shown + of_tree(built.tree)
+            touched = tuple(touched_of(built, sample).values())
+            boxes = boxes_of(built.tree, built.leaves(sample), [rank(values).ordinals for values in sample.values()])
+            shown = repr((edges, touched)).replace("<UTC>", "zoneinfo.ZoneInfo(key='UTC')")  # Arrow with pytz
+            text = shown + of_tree(built.tree, boxes)
             yield f"{name}-{rows}", hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-def of_tree(tree: KdTree) -> str:
-    """SHA-256 of all arrays with their names and types."""
+def of_tree(tree: KdTree, boxes: tuple[Int64, Int64]) -> str:
+    """SHA-256 of all arrays with their names and types, and of the boxes of the files before `oversized`."""
     digest = hashlib.sha256()
-    for one in fields(tree):
-        values = getattr(tree, one.name)
-        digest.update(f"{one.name} {values.dtype} {values.shape}".encode())
+    arrays = {one.name: getattr(tree, one.name) for one in fields(tree)}
+    oversized = arrays.pop("oversized")
+    for name, values in (arrays | dict(zip(("low", "high"), boxes, strict=True)) | {"oversized": oversized}).items():
+        digest.update(f"{name} {values.dtype} {values.shape}".encode())
         digest.update(values.astype(values.dtype.newbyteorder("<")).tobytes())
     return digest.hexdigest()
 

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.boxes import touched_of
 
 from zlayout.curve.layout import FileMap, build, linear_widths
 from zlayout.spec.model import CURVES
@@ -23,8 +24,8 @@ def uniform(columns: int, rows: int) -> dict[str, pa.Array]:
     return {f"c{i}": pa.array(rng.random(rows)) for i in range(columns)}
 
 
-def mean_touched(layout: FileMap) -> float:
-    return float(np.mean(list(layout.predict_touched().values())))
+def mean_touched(layout: FileMap, sample: dict[str, pa.Array]) -> float:
+    return float(np.mean(list(touched_of(layout, sample).values())))
 
 
 @pytest.mark.parametrize(("curve", "touched"), [("linear", 9), ("zorder", 7), ("hilbert", 7), ("kd", 7)])
@@ -57,8 +58,9 @@ def test_z_order_and_linear_files_are_runs_of_the_sorted_positions() -> None:
     ],
 )
 def test_files_touched_against_the_floor(curve: str, columns: int, files: int, least: float, most: float) -> None:
-    layout = build(uniform(columns, files * 100), {}, curve, 1000, files, noise=False)
-    assert least < mean_touched(layout) / files ** ((columns - 1) / columns) < most
+    sample = uniform(columns, files * 100)
+    layout = build(sample, {}, curve, 1000, files, noise=False)
+    assert least < mean_touched(layout, sample) / files ** ((columns - 1) / columns) < most
     assert layout.tree.rows.std() / layout.tree.rows.mean() < 0.1
 
 
@@ -77,7 +79,7 @@ def test_predicted_touched_is_the_brute_force_count(curve: str) -> None:
             boxes.append((inside.min(), inside.max()) if len(inside) else (1, 0))
         drawn = known[known > -np.inf]
         expected = sum(((drawn >= low) & (drawn <= high)).mean() for low, high in boxes)
-        assert layout.predict_touched()[name] == pytest.approx(expected)
+        assert touched_of(layout, sample)[name] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("curve", WITHOUT_KD[:2])
@@ -86,13 +88,13 @@ def test_a_column_with_few_values_is_not_wasted(curve: str) -> None:
     sample = {"mode": pa.array(rng.integers(0, 7, 16_000)), "key": pa.array(rng.permutation(16_000))}
     layout = build(sample, {}, curve, 1000, 16, noise=False)
     # Delta gives `mode` the ids 0..6 beside 0..999 and touches 16 of 16
-    assert layout.predict_touched()["mode"] < 9
+    assert touched_of(layout, sample)["mode"] < 9
 
 
 def test_a_weight_gives_z_order_earlier_bits() -> None:
     sample = uniform(2, 6400)
-    even = build(sample, {}, "zorder", 1000, 64, False).predict_touched()
-    heavy = build(sample, {"c1": 16.0}, "zorder", 1000, 64, False).predict_touched()
+    even = touched_of(build(sample, {}, "zorder", 1000, 64, False), sample)
+    heavy = touched_of(build(sample, {"c1": 16.0}, "zorder", 1000, 64, False), sample)
     assert heavy["c1"] < even["c1"] / 2 < even["c0"] < heavy["c0"]
 
 
@@ -188,7 +190,7 @@ def test_rows_whose_keys_are_all_null_are_divided_evenly(curve: str) -> None:
     file = layout.locate(sample, np.arange(1000, dtype=np.int64))
     assert np.bincount(file).tolist() == [100] * 10
     assert np.bincount(file[:600]).tolist() == [100] * 6
-    assert layout.predict_touched() == {"a": 1.0, "b": 1.0}
+    assert touched_of(layout, sample) == {"a": 1.0, "b": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -208,7 +210,7 @@ def test_constants_and_no_rows_go_to_one_file(curve: str) -> None:
     sample = {"a": pa.array([None] * 10, pa.string()), "b": pa.array([3] * 10)}
     layout = build(sample, {}, curve, 10, 1, noise=False)
     assert layout.files == 1
-    assert layout.predict_touched() == {"a": 0.0, "b": 1.0}
+    assert touched_of(layout, sample) == {"a": 0.0, "b": 1.0}
     assert build(grid(4), {}, curve, 10, 1, noise=True).files == 1
     empty = build({n: v[:0] for n, v in sample.items()}, {}, curve, 10, 5, noise=True, depth_within=2)
     assert empty.files == 1
@@ -217,9 +219,10 @@ def test_constants_and_no_rows_go_to_one_file(curve: str) -> None:
 
 @pytest.mark.parametrize("curve", CURVES)
 def test_one_column_is_cut_with_the_fewest_comparisons(curve: str) -> None:
-    layout = build(uniform(1, 3000), {}, curve, 10, 30, noise=False)
+    sample = uniform(1, 3000)
+    layout = build(sample, {}, curve, 10, 30, noise=False)
     assert layout.tree.depth == 5
-    assert layout.predict_touched()["c0"] == pytest.approx(1.0)
+    assert touched_of(layout, sample)["c0"] == pytest.approx(1.0)
 
 
 def test_leaves_follow_the_curve_inside_a_file() -> None:

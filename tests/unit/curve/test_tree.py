@@ -14,8 +14,6 @@ def tree(nodes: list[tuple[int, int, int, int]]) -> KdTree:
         file=np.arange(leaves, dtype=np.int32),
         spread=np.ones(leaves, np.int32),
         rows=np.ones(leaves),
-        low=np.zeros((leaves, 2), np.int64),
-        high=np.zeros((leaves, 2), np.int64),
         oversized=np.zeros(0, np.int32),
     )
 

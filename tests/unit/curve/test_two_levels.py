@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.boxes import touched_of
 
 from zlayout.curve import two_levels
 from zlayout.curve.layout import FileMap, build
@@ -102,14 +103,6 @@ def test_files_are_even_disjoint_and_near_one_whole_build(shape: str) -> None:
             assert np.flatnonzero(meets).tolist() == [f]
 
 
-def test_touched_is_predicted() -> None:
-    keys = table(60_000, "nulls")
-    built = two_level_map(keys, 150, 200)
-    known = {name: values.filter(keys["a"].is_valid()) for name, values in keys.items()}
-    assert built.predict_touched()["a"] == pytest.approx(touched(built, known, "a"), rel=0.1)
-    assert built.predict_touched()["b"] == pytest.approx(touched(built, keys, "b"), rel=0.1)
-
-
 def test_the_order_of_rows_and_the_chunks_have_no_effect_on_files() -> None:
     keys = table(60_000)
     one, other = (two_level_map(keys, 300, 100, chunks=chunks, seed=4) for chunks in (1, 5))
@@ -149,8 +142,7 @@ def test_a_table_of_one_box_and_leaves_within_files() -> None:
 def test_a_column_of_nulls_is_not_touched() -> None:
     keys = table(3000) | {"a": pa.nulls(3000, pa.float64())}
     built = two_level_map(keys, 36, 80, coarse_share=1.0, chunks=1)
-    assert built.predict_touched() == {"a": 0.0, "b": pytest.approx(1.0, abs=0.02)}
-    assert built.tree.low.shape == built.tree.high.shape == (0, 2)
+    assert touched_of(built, keys) == {"a": 0.0, "b": pytest.approx(1.0, abs=0.02)}
 
 
 def test_rows_whose_keys_are_all_null_are_divided_evenly() -> None:
