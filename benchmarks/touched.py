@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from zlayout.predicate.model import And, Compare, Predicate
 from zlayout.predicate.prune import may_match
@@ -52,9 +53,18 @@ def mean_touched(files: FileTable, data: pa.Table, keys: tuple[str, ...]) -> tup
 def lowest(data: pa.Table, keys: tuple[str, ...], files: int) -> dict[str, float]:
     """Return the joint optimum of each column, with distinct and frequent values known from the data."""
     counts = [np.asarray(pc.value_counts(data[key].combine_chunks()).field("counts")) for key in keys]
-    distinct = np.array([len(c) for c in counts], dtype=np.float64)
-    heavy = [(c[c > len(data) / files] / len(data)).tolist() for c in counts]
-    return dict(zip(keys, joint_optimum(files, (1.0,) * len(keys), distinct, heavy).tolist(), strict=True))
+    distinct = [_equally_frequent(c / len(data), files) for c in counts]
+    return dict(zip(keys, joint_optimum(files, (1.0,) * len(keys), distinct).tolist(), strict=True))
+
+
+def _equally_frequent(share: NDArray[np.float64], files: int) -> float:
+    """Return the number of equally frequent values with the same joint optimum: 1 / (sum of squared shares).
+
+    A value with the share s fills s * N files. Those that fill less than a file count as equally frequent.
+    """
+    heavy = share[share > 1 / files]
+    rest = max(1.0 - heavy.sum(), 0.0)
+    return float(1.0 / ((heavy**2).sum() + rest**2 / max(len(share) - len(heavy), 1)))
 
 
 def _range(ordered: pa.Array, key: str, share: float, rng: np.random.Generator) -> Predicate:

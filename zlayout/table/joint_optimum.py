@@ -18,7 +18,6 @@ def joint_optimum(
     n_files: ArrayLike,
     weights: Sequence[float],
     distinct: ArrayLike | None = None,
-    heavy: Sequence[Sequence[float]] | None = None,
 ) -> Float64:
     """Touched of each column in an optimal layout by all of them, if they are independent.
 
@@ -32,8 +31,6 @@ def joint_optimum(
         weights: the weights p of the d columns, above 0.
         distinct: number of distinct values, [d] or [..., d]; infinity if it is unknown, 0 if all rows are null. None:
             unknown for every column.
-        heavy: for each column the shares (0..1) of its most frequent values. A value with share s fills s * N files,
-            so that touched is at least N * sum(s^2). The other values are assumed to be equally frequent.
 
     Returns:
         float64[..., d]; 0 for a column whose rows are all null.
@@ -48,22 +45,10 @@ def joint_optimum(
     total = np.log2(np.maximum(count, 1.0))
     shape = (*count.shape, len(importance))
     known = np.full(shape, np.inf) if distinct is None else np.broadcast_to(np.asarray(distinct, np.float64), shape)
-    usable = np.log2(np.maximum(known if heavy is None else _effective(known, heavy), 1.0))
-    caps = np.minimum(usable, total[..., None]).reshape(-1, len(importance))
+    caps = np.minimum(np.log2(np.maximum(known, 1.0)), total[..., None]).reshape(-1, len(importance))
     bits = fill(total.reshape(-1), np.log2(importance), caps)
     per_column: Float64 = count[..., None] * np.exp2(-bits.reshape(shape))
     return np.where(known > 0, per_column, 0.0)
-
-
-def _effective(distinct: Float64, heavy: Sequence[Sequence[float]]) -> Float64:
-    """1 / (sum of squared shares): the number of equally frequent values that would have the same joint optimum."""
-    shares = [np.asarray(column, np.float64) for column in heavy]
-    squares = np.array([float((s**2).sum()) for s in shares])
-    rest = np.array([max(1.0 - float(s.sum()), 0.0) for s in shares])
-    others = np.maximum(distinct - np.array([len(s) for s in shares]), 1.0)
-    with np.errstate(divide="ignore"):
-        effective: Float64 = 1.0 / (squares + rest**2 / others)
-    return effective
 
 
 def fill(total: Float64, importance: Float64, caps: Float64) -> Float64:

@@ -356,14 +356,12 @@ class ByPartition:
         bytes: Bytes read among these files.
         distinct: The estimated number of distinct values; infinity if unknown.
         max_distinct: An upper limit of this number that the bounds prove; infinity if they prove none.
-        floor: The floor; NaN if unknown.
     """
 
     touched: Float64
     bytes: Float64
     distinct: Float64
     max_distinct: Float64
-    floor: Float64
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,7 +456,7 @@ def _measure(files: FileTable, column: str, with_reach: bool, alone: bool) -> Co
         unbounded=unbounded,
         all_null=all_null,
         truncated=int(bounds.truncated.sum()),
-        by_partition=ByPartition(touched_inside, read, distinct, limit, lowest),
+        by_partition=ByPartition(touched_inside, read, distinct, limit),
         reach=reach_of(segments, estimate, len(files)) if with_reach else None,
     )
 

@@ -31,7 +31,6 @@ from zlayout.table.state import Bools
 
 CODE = "ZL242"
 MAX_PLACES = 3  # locations that a message names
-MAX_PATHS_IN_PYTHON = 200  # up to this number, Python is faster than Arrow
 MAX_FILES_FOR_PLACES = 1000  # files from whose paths these locations are derived
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 # Paths that readers interpret differently. A URI ends at `?` or `#`.
@@ -73,11 +72,8 @@ def find_outside(paths: pa.Array, location: str, permitted: Sequence[str] = (), 
     files, refused = np.zeros(len(paths), bool), np.zeros(len(paths), bool)
     if not len(paths):
         return Outside(files, refused)
-    table, columns = _area(location), _Paths(paths, uris)
-    if len(paths) <= MAX_PATHS_IN_PYTHON and b"/" in columns.content:
-        below = table.plainly_contains(paths.to_pylist(), uris=uris)
-    else:
-        below = _plainly_below(columns, table)
+    table = _area(location)
+    below = _plainly_below(_Paths(paths, uris), table)
     if below.all():
         return Outside(files, refused)
     unclear, others = np.flatnonzero(~below), [_area(other) for other in permitted]
@@ -100,7 +96,7 @@ def is_below(file: str, locations: Sequence[str]) -> bool:
     """Return whether a file is below one of the locations. file: An absolute path or a URL, not escaped."""
     areas = [_area(location) for location in locations]
     for area in areas:
-        part = area.part(file, uris=False)
+        part = area.part(file)
         if part is not None and not (area.is_local and area.has_links(part)):
             return True
     found = _resolved(file)
@@ -172,28 +168,11 @@ class _Area:
         real = os.path.realpath(self.root or "/").rstrip("/") if self.is_local else self.root
         return file.startswith(f"{real}/") and (self.is_local or not leaves(file[len(real) :]))
 
-    def plainly_contains(self, paths: Sequence[str], *, uris: bool) -> Bools:
-        """Return the files, bool[N], that are below the location by every interpretation of their paths."""
-        parts = [self.part(path, uris=uris) for path in paths]
-        if self.is_local:
-            folders = {part.rpartition("/")[0] for part in parts if part is not None}
-            linked = {folder for folder in folders if self.has_links_in(folder)}
-            parts = [None if part is None or part.rpartition("/")[0] in linked else part for part in parts]
-        return np.array([part is not None for part in parts], bool)
-
-    def part(self, path: str, *, uris: bool) -> str | None:
-        """Return the part of a path below the location, not escaped; None if it may not be below."""
-        for prefix in self.prefixes:
-            if path.startswith(prefix):
-                break
-        else:
-            if not uris or path.startswith("/") or _SCHEME.match(path):
-                return None
-            prefix = ""
-        part = path[len(prefix) :]
-        if (re.search(_LEAVING_IN_URI, part) is not None) if uris else leaves(part):
-            return None
-        return unquote(part) if uris and "%" in part else part
+    def part(self, path: str) -> str | None:
+        """Return the part of a path, which is not escaped, below the location; None if it may not be below."""
+        prefix = next((each for each in self.prefixes if path.startswith(each)), None)
+        part = None if prefix is None else path[len(prefix) :]
+        return None if part is None or leaves(part) else part
 
     def has_links(self, path: str) -> bool:
         """Return whether a part of a relative path below a local location is a link, a pipe or a device."""

@@ -34,14 +34,6 @@ def test_used_up_column_gives_its_bits_away() -> None:
     assert joint_optimum(64, [1, 1], [1, 1]) == pytest.approx([64.0, 64.0])
 
 
-def test_heavy_values() -> None:
-    # Half of the rows have one value: 1/2 of the queries open 32 of 64 files, the others hardly any.
-    assert joint_optimum(64, [1], heavy=[[0.5]]) == pytest.approx([16.0])
-    # Two values with 1/2 each are an NDV of 2; evenly spread values change nothing.
-    assert joint_optimum(64, [1], [2], [[0.5, 0.5]]) == pytest.approx([32.0])
-    assert joint_optimum(64, [1], [4], [[0.25]]) == pytest.approx(joint_optimum(64, [1], [4]))
-
-
 def test_many_partitions_at_once() -> None:
     got = joint_optimum(np.array([16, 4, 64]), [1, 1], [[np.inf, np.inf], [np.inf, np.inf], [4, np.inf]])
     assert got == pytest.approx(np.array([[4, 4], [2, 2], [16, 4]]))
