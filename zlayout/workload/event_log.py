@@ -14,10 +14,10 @@ import json
 import os
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote
@@ -26,7 +26,7 @@ from zlayout.errors import Location, SpecError
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Operator, Or, Predicate, conjunction, starts_with
 from zlayout.reading import LimitedStream, TooLargeError, open_file
 from zlayout.sql_text import column_name
-from zlayout.table.external import MAX_MILLISECONDS
+from zlayout.table.external import instant_of_milliseconds
 from zlayout.workload.model import MAX_TEXT, Query, Scan, UnreadableError, Unused
 
 # The filters of scans, as Spark and Iceberg print them in query plans.
@@ -240,16 +240,6 @@ _TRANSPARENT = ("WholeStageCodegen", "InputAdapter", "ColumnarToRow", "Project",
 Found = tuple[str, Predicate | None, Unread]
 
 
-@dataclass(slots=True)
-class _Run:
-    """Executions with equal scans: the location, the statement and the time of the first one, and their number."""
-
-    location: str
-    statement: str
-    time: datetime | None
-    executions: int = 0
-
-
 def is_event_log(path: Path) -> bool:
     """Return whether a path is an event log of Spark: a file, or the folder of a rolling log."""
     try:
@@ -291,35 +281,29 @@ def read_event_log(
     Raises:
         SpecError: ZL002 if the log cannot be read, ZL070 if it is too large after decompression.
     """
-    runs: dict[tuple[Found, ...], _Run] = {}
+    executions: Counter[tuple[Found, ...]] = Counter()  # with equal scans
+    first: dict[tuple[Found, ...], Query] = {}
     for number, event in _events(path, on_broken):
         nodes = _nodes(event.get("sparkPlanInfo"))
-        scans = [found for node, above in nodes if (found := _scan(node, above)) is not None]
+        scans = tuple(found for node, above in nodes if (found := _scan(node, above)) is not None)
         if scans:
-            run = runs.setdefault(tuple(scans), _Run(f"{path}:{number}", _statement(event), _time(event)))
-            run.executions += 1
+            time = instant_of_milliseconds(event.get("time"))
+            first.setdefault(scans, Query(_statement(event), f"{path}:{number}", time=time))
+            executions[scans] += 1
     used: list[Scan] = []
     unused: list[Unused] = []
-    for found_scans, run in runs.items():
-        query = Query(run.statement, run.location, float(run.executions), run.time)
-        for table, predicate, left in found_scans:
+    for scans, number in executions.items():
+        query = replace(first[scans], weight=float(number))
+        for table, predicate, left in scans:
             used.append(Scan(query, table, predicate))
             unused += [Unused(query, text[:MAX_TEXT], reason, frozenset((table,))) for text, reason in left]
-    return used, unused, len(runs)
+    return used, unused, len(executions)
 
 
 def _statement(event: dict[str, Any]) -> str:
     """Return the SQL of an execution, if the application set it as the description."""
     text = event.get("description")
     return text if isinstance(text, str) and _SQL.match(text) else ""
-
-
-def _time(event: dict[str, Any]) -> datetime | None:
-    """Return the time in UTC, without a time zone."""
-    milliseconds = event.get("time")
-    if type(milliseconds) is not int or not 0 <= milliseconds <= MAX_MILLISECONDS:
-        return None
-    return datetime(1970, 1, 1) + timedelta(milliseconds=milliseconds)
 
 
 def _parts(path: Path) -> list[Path]:

@@ -452,42 +452,35 @@ def _records(value: Any, location: Location, history: History) -> None:
 
 def _csv(text: str, path: str, history: History) -> None:
     before = csv.field_size_limit(MAX_FIELD)
-    try:
-        for location, record in _rows(text, path, history):
-            known = known_history(record)
-            assert known is not None
-            try:
-                add(record, known, location, history)
-            except ValueError as error:
-                history.problems.append(Problem(location, str(error)))
-    finally:
-        csv.field_size_limit(before)
-
-
-def _rows(text: str, path: str, history: History) -> Iterator[tuple[Location, dict[str, object]]]:
     rows = csv.reader(io.StringIO(text, newline=""))
     try:
         header = [name.strip().lower() for name in next(rows, [])]
     except csv.Error:  # for example a field that is longer than MAX_FIELD
         header = []
-    if known_history(dict.fromkeys(header)) is None:
-        titles = ", ".join(known.title for known in KNOWN_HISTORIES)
-        hint = f"known histories: {titles}, scan reports of Iceberg and Delta, Spark event logs"
-        message = f"expected a header with the fields of a query history, found {quote_value(', '.join(header))}"
-        raise SpecError.of("ZL078", message, hint=hint, location=Location(path, 1, 1))
-    while True:
-        location = Location(path, rows.line_num + 1, 1)
-        try:
-            row = next(rows)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            history.problems.append(Problem(location, f"not CSV: {error}"))
-            return
-        if row and len(row) != len(header):
-            history.problems.append(Problem(location, f"expected {len(header)} fields, found {len(row)}"))
-        elif row:
-            yield location, dict(zip(header, row, strict=True))
+    try:
+        known = known_history(dict.fromkeys(header))
+        if known is None:
+            titles = ", ".join(known.title for known in KNOWN_HISTORIES)
+            hint = f"known histories: {titles}, scan reports of Iceberg and Delta, Spark event logs"
+            message = f"expected a header with the fields of a query history, found {quote_value(', '.join(header))}"
+            raise SpecError.of("ZL078", message, hint=hint, location=Location(path, 1, 1))
+        while True:
+            location = Location(path, rows.line_num + 1, 1)
+            try:
+                row = next(rows)
+                if row and len(row) != len(header):
+                    raise ValueError(f"expected {len(header)} fields, found {len(row)}")
+                if row:
+                    add(dict(zip(header, row, strict=True)), known, location, history)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                history.problems.append(Problem(location, f"not CSV: {error}"))
+                return
+            except ValueError as error:
+                history.problems.append(Problem(location, str(error)))
+    finally:
+        csv.field_size_limit(before)
 
 
 # Statements merged by query shape. Statements of one shape differ only in their constants.

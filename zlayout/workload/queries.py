@@ -8,14 +8,14 @@ skips a file that an engine would open. From an OR over several tables, each tab
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 from sqlglot.optimizer.simplify import simplify
 
 from zlayout.predicate.model import Not, Or, Predicate, Reason, columns, conjunction, rejects_null, renamed
 from zlayout.predicate.parse import to_sql
-from zlayout.predicate.rules import NEGATABLE, Converted, UnusableError, condition
+from zlayout.predicate.rules import NEGATABLE, UnusableError, condition
 from zlayout.predicate.sql_tree import column_parts, is_column, operands
 from zlayout.sql_text import dotted, path_of
 from zlayout.workload.model import MAX_TEXT, Inverted, Query, Scan, UnreadableError, Unused
@@ -24,27 +24,12 @@ from zlayout.workload.model import MAX_TEXT, Inverted, Query, Scan, UnreadableEr
 
 
 OPTIONAL_SIDES = ("LEFT", "FULL")  # the sides of joins that may leave the item on their right without a row
-Ctes = Mapping[str, "Cte"]
-
-
-@dataclass(frozen=True, slots=True)
-class Cte:
-    """A common table expression.
-
-    Attributes:
-        query: Its query.
-        visible: The CTEs that its query can refer to.
-        columns: a and b of `WITH t(a, b)`, in lower case; empty without such a list.
-    """
-
-    query: exp.Query
-    visible: Ctes
-    columns: frozenset[str] = frozenset()
+Ctes = Mapping[str, "Source"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """One item of FROM or JOIN. Two sources are equal only if they are the same object.
+    """One item of FROM or JOIN, or a common table expression. Two sources are equal only if they are the same object.
 
     Attributes:
         aliases: The names that may qualify its columns, each as a tuple of parts in lower case.
@@ -91,15 +76,21 @@ def source_of(node: exp.Expr, ctes: Ctes, known: Mapping[str, Sequence[str]]) ->
             return Source(((alias,),) if alias else (parts,), node.name, None)
         cte = ctes.get(parts[0]) if len(parts) == 1 else None
         if cte:
-            own = own_columns(node) or cte.columns
-            return Source(((alias or parts[0],),), "", own or outputs(cte.query), cte.query, cte.visible, bool(own))
+            own = own_columns(node)
+            aliases = ((alias or parts[0],),)
+            return replace(cte, aliases=aliases, columns=own or cte.columns, renamed=cte.renamed or bool(own))
         names = ((alias,),) if alias else tuple(parts[i:] for i in range(len(parts)))
         columns = known.get(".".join(parts), known.get(parts[-1]))
         return Source(names, ".".join(parts), None if columns is None else frozenset(c.lower() for c in columns))
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
-        query, own = node.this, own_columns(node)
-        return Source(((alias,),), "", own or outputs(query), query, ctes, bool(own))
+        return query_source(node, ctes)
     return Source(((alias,),), "", None)
+
+
+def query_source(node: exp.Expr, ctes: Ctes) -> Source:
+    """Return the source that a derived table or CTE is. ctes: those that its query can refer to."""
+    own = own_columns(node)
+    return Source(((node.alias.lower(),),), "", own or outputs(node.this), node.this, ctes, bool(own))
 
 
 def own_columns(node: exp.Expr) -> frozenset[str]:
@@ -177,7 +168,7 @@ def with_ctes(node: exp.Query, ctes: Ctes) -> Ctes:
     seen = dict(ctes)
     for cte in clause.expressions if clause else []:
         if isinstance(cte.this, exp.Query):
-            seen[cte.alias.lower()] = Cte(cte.this, dict(seen), own_columns(cte))
+            seen[cte.alias.lower()] = query_source(cte, dict(seen))
     return seen
 
 
@@ -419,7 +410,6 @@ def filters(
 
 MAX_SCANS = 1_000  # of one query. Each of its CTEs may read the previous one twice, which doubles the number of scans.
 TOO_MANY = "too many tables"
-Leaves = dict[int, tuple[Source, Converted]]  # the source and the predicate of each comparison, by id() of its node
 
 
 class Reader:
@@ -571,55 +561,54 @@ class Reader:
                 continue
             if is_true(part):
                 continue
-            leaves: Leaves = {}
-            noted = self._leaves(part, clauses.sources, leaves)
-            owners = {source for source, _ in leaves.values()}
+            owners: set[Source | None] = set()
+            implied = self._implied(part, clauses.sources, owners)
             for source in clauses.sources:
                 if source not in owners:
                     continue
-                predicate = _implied(part, source, leaves) if source in limited else None
+                predicate = implied.get(source) if source in limited else None
                 if predicate is not None and (source not in clauses.nullable or rejects_null(predicate)):
                     clauses.found.setdefault(source, []).append(predicate)
                     if in_where and rejects_null(predicate):
                         clauses.rejecting.add(source)
-                elif not noted:
+                elif None not in owners:
                     reason = Reason.SEVERAL_TABLES if len(owners) > 1 else Reason.OUTER_JOIN
                     self._note(part, reason, tables_of([source]))
 
-    def _leaves(self, node: exp.Expr, sources: list[Source], leaves: Leaves, *, negated: bool = False) -> bool:
-        """Convert each comparison once, and add it to `leaves`. Return whether any is noted as unused."""
+    def _implied(
+        self, node: exp.Expr, sources: list[Source], owners: set[Source | None], *, negated: bool = False
+    ) -> dict[Source, Predicate]:
+        """Return the predicate on each source that a condition, or its negation, implies. Uses De Morgan's laws.
+
+        owners: Gets the sources of all comparisons, and None if one is noted as unused.
+        """
         node = node.unnest()
         if isinstance(node, exp.And | exp.Or):
-            # `sum` converts all operands, while `any` would stop at the first unused one.
-            return sum(self._leaves(p, sources, leaves, negated=negated) for p in operands(node, type(node))) > 0
-        if isinstance(node, exp.Not):
-            inner = node.this.unnest()
-            if isinstance(inner, (*NEGATABLE, exp.And, exp.Or, exp.Not)):
-                return self._leaves(inner, sources, leaves, negated=not negated)
-            self._note(node, _why_not_negated(inner), tables_in(node, sources))
-            return True
-        owners: list[Source] = []
-
-        def name(column: exp.Expr) -> str:
-            found = owner(dotted_name(column), sources)
-            if found is None:
-                raise UnusableError(Reason.NO_OWNER)
-            owners.append(found[0])
-            return found[1]
-
+            parts = [self._implied(p, sources, owners, negated=negated) for p in operands(node, type(node))]
+            named = {source for part in parts for source in part}
+            if isinstance(node, exp.And) != negated:
+                return {s: p for s in named if (p := conjunction(part[s] for part in parts if s in part))}
+            return {s: Or(tuple(part[s] for part in parts)) for s in named if all(s in part for part in parts)}
         try:
-            converted = condition(node, name)
+            if isinstance(node, exp.Not):
+                inner = node.this.unnest()
+                if isinstance(inner, (*NEGATABLE, exp.And, exp.Or, exp.Not)):
+                    return self._implied(inner, sources, owners, negated=not negated)
+                condition(inner, lambda _column: "")  # raises the error of what is negated
+                raise UnusableError(Reason.NEGATED)
+            found: list[Source] = []
+            converted = condition(node, lambda column: _named(column, sources, found))
             if negated and not converted.exact:
                 raise UnusableError(Reason.NEGATED)
         except UnusableError as error:
             self._note(node, error.reason, tables_in(node, sources))
-            return True
-        leaves[id(node)] = (owners[0], converted)
+            owners.add(None)
+            return {}
+        source, predicate = found[0], converted.predicate
+        owners.add(source)
         if converted.inverted:
-            self.inverted.append(
-                Inverted(self.query, shortened(node.sql("spark")), to_sql(converted.predicate), owners[0].table)
-            )
-        return False
+            self.inverted.append(Inverted(self.query, shortened(node.sql("spark")), to_sql(predicate), source.table))
+        return {source: Not(predicate) if negated else predicate}
 
     def _lost(self, given: Iterable[Predicate], reason: Reason, tables: frozenset[str] | None = None) -> None:
         """Note conditions on the result of a query that cannot be pushed down to its tables."""
@@ -642,29 +631,13 @@ def shortened(text: str) -> str:
     return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 3] + "..."
 
 
-def _why_not_negated(node: exp.Expr) -> Reason:
-    try:
-        condition(node, lambda _column: "")
-    except UnusableError as error:
-        return error.reason
-    return Reason.NEGATED
-
-
-def _implied(node: exp.Expr, source: Source, leaves: Leaves, negated: bool = False) -> Predicate | None:
-    """Return the predicate on `source` that a condition, or its negation, implies. Uses De Morgan's laws."""
-    node = node.unnest()
-    if isinstance(node, exp.Not):
-        return _implied(node.this, source, leaves, not negated)
-    if isinstance(node, exp.And | exp.Or):
-        parts = [_implied(o, source, leaves, negated) for o in operands(node, type(node))]
-        implied = [p for p in parts if p is not None]
-        if isinstance(node, exp.And) != negated:
-            return conjunction(implied)
-        return Or(tuple(implied)) if len(implied) == len(parts) else None
-    owned, converted = leaves.get(id(node), (None, None))
-    if owned is not source or converted is None:
-        return None
-    return converted.predicate if not negated else Not(converted.predicate) if converted.exact else None
+def _named(column: exp.Expr, sources: Sequence[Source], found: list[Source]) -> str:
+    """Return the name of a column in its source, which is added to `found`. Raises UnusableError."""
+    owned = owner(dotted_name(column), sources)
+    if owned is None:
+        raise UnusableError(Reason.NO_OWNER)
+    found.append(owned[0])
+    return owned[1]
 
 
 def _on_outputs(given: Iterable[Predicate], names: Mapping[str, str]) -> Iterator[Predicate]:
