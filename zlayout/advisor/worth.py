@@ -24,21 +24,25 @@ from zlayout.planner.partitions import Classes
 from zlayout.planner.proposal import Worth
 from zlayout.planner.selection import Group
 from zlayout.predicate.coercion import arrow_aligned
-from zlayout.predicate.model import And, Compare, In, IsNull, Leaf, Not, Operator, Or, Predicate, Value, leaves
+from zlayout.predicate.model import (
+    COMPARED,
+    And,
+    Compare,
+    In,
+    IsNull,
+    Leaf,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    Value,
+    leaves,
+)
 from zlayout.predicate.prune import may_match, negated
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.metrics import estimate_in_partitions
 from zlayout.table.ranks import before, rank_bounds, segments_of
 from zlayout.table.state import ColumnBounds, FileTable, Int64, joined_bounds
-
-_COMPARE: dict[Operator, np.ufunc] = {
-    "=": np.equal,
-    "!=": np.not_equal,
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-}
 
 
 def worth(
@@ -166,7 +170,7 @@ class _Axis:
     def _compared(self, operator: Operator, named: Int64) -> Bools:
         """Return where a comparison with a value is true, bool[2, R]. named: int64[P], the point of the value."""
         point = np.arange(len(self.partition))
-        compared: Bools = _COMPARE[operator](np.stack((point, point + 0.5)), named[self.partition])
+        compared: Bools = COMPARED[operator](np.stack((point, point + 0.5)), named[self.partition])
         return compared
 
 

@@ -268,36 +268,6 @@ def rank_with_cuts(
     return ranked, Cuts(at[0], at[1])
 
 
-def divide_by_cuts(
-    rows: SortedParts, pieces: Int64, cut: Int64, file_rows: float, cuts: Cuts
-) -> tuple[Int64, Int64, Int64]:
-    """Find for each part the first of its remaining cuts whose sides both are whole files.
-
-    Args:
-        rows: the rows of the parts.
-        pieces: int64[parts], the number of files of each part.
-        cut: int64[parts], the first cut to try for each part. It is changed, in place, to the first one that has not
-            been tried: cuts that do not divide a part do not divide its sides either.
-        file_rows: the number of rows of an average file.
-        cuts: the cuts.
-
-    Returns:
-        int64[parts] three times: the cut (-1 for none), and the number of rows and of files on the left side.
-    """
-    found = np.full(len(pieces), -1, np.int64)
-    left_rows, left_pieces = found.copy(), found.copy()
-    cut[pieces < 2] = len(cuts)
-    for number in range(int(cut.min(initial=len(cuts))), len(cuts)):
-        at = np.flatnonzero((cut == number) & (found < 0))
-        cut[at] += 1
-        size, files = rows.sizes[at], pieces[at]
-        below = rows.below(at, int(cuts.column[number]), int(cuts.threshold[number]))
-        left, valid = divide_files(below, size, files, file_rows)
-        found[at[valid]] = number
-        left_rows[at[valid]], left_pieces[at[valid]] = below[valid], left[valid]
-    return found, left_rows, left_pieces
-
-
 def divide_files(left: Int64, rows: Int64 | int, files: Int64 | int, file_rows: float) -> tuple[Int64, Bool]:
     """Distribute the files of parts over the sides of a cut, in proportion to the rows.
 
@@ -541,10 +511,24 @@ def _choose(parts: _Parts, goal: Goal) -> _Splits:
 
 
 def _by_cuts(parts: _Parts, goal: Goal) -> _Splits:
-    pieces = np.where(parts.in_file, 1, parts.pieces)  # parts of a single file are not split
-    cut, left_rows, left_pieces = divide_by_cuts(parts.rows, pieces, parts.cut, goal.large / 2, goal.cuts)
-    column = np.append(goal.cuts.column, -1)[cut]
-    return _Splits(column, left_rows, left_pieces, np.full(len(cut), np.inf), cut)
+    """The first cut of each part, of those not yet tried, whose sides both are whole files.
+
+    `parts.cut` is changed to the first one that has not been tried: cuts that do not divide a part do not divide its
+    sides either.
+    """
+    rows, cuts = parts.rows, goal.cuts
+    found = np.full(len(parts.pieces), -1, np.int64)
+    left_rows, left_pieces = found.copy(), found.copy()
+    parts.cut[parts.in_file | (parts.pieces < 2)] = len(cuts)  # parts of a single file are not split
+    for number in range(int(parts.cut.min(initial=len(cuts))), len(cuts)):
+        at = np.flatnonzero((parts.cut == number) & (found < 0))
+        parts.cut[at] += 1
+        below = rows.below(at, int(cuts.column[number]), int(cuts.threshold[number]))
+        left, valid = divide_files(below, rows.sizes[at], parts.pieces[at], goal.large / 2)
+        found[at[valid]] = number
+        left_rows[at[valid]], left_pieces[at[valid]] = below[valid], left[valid]
+    column = np.append(cuts.column, -1)[found]
+    return _Splits(column, left_rows, left_pieces, np.full(len(found), np.inf), found)
 
 
 def _costs(several: Bool, lowest: Int64, highest: Int64, goal: Goal) -> Float64:

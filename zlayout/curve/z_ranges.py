@@ -128,16 +128,6 @@ def count_files(first: ArrayLike, last: ArrayLike, zmin: int, zmax: int, schedul
     return int(meets_box(first, last, zmin, zmax, schedule).sum())
 
 
-def corner_masks(zmin: int, zmax: int, schedule: Sequence[int] | None = None) -> tuple[list[int], int]:
-    """The mask of the bits of each column in a z-address, and the number of bits (at most 63).
-
-    Raises:
-        ValueError: for corners as in `is_relevant`.
-    """
-    bits = _schedule(zmin, zmax, np.zeros(0, np.int64), schedule)
-    return _masks(bits), len(bits)
-
-
 def _positions(z: ArrayLike) -> Positions:
     array = np.asarray(z)
     if array.dtype == object:
@@ -216,7 +206,8 @@ def z_ranges(
     """
     if limit is not None and limit < 1:
         raise ValueError(f"expected a limit of at least 1, found {limit}")
-    masks, bits = corner_masks(zmin, zmax, schedule)
+    columns = _schedule(zmin, zmax, np.zeros(0, np.int64), schedule)
+    masks, bits = _masks(columns), len(columns)
     found = _Ranges(np.zeros(1, np.int64), np.full(1, (1 << bits) - 1, np.int64), np.ones(1, np.bool_))
     if limit == 1:
         return np.full(1, zmin, np.int64), np.full(1, zmax, np.int64)

@@ -177,13 +177,22 @@ def _truncated(value: Any, width: int) -> Fact:
 
 @dataclass(frozen=True, slots=True)
 class _Ordered:
-    """The values of IN as Spark compares them, ascending, and their positions. unknown: those with unknown results."""
+    """The values of IN as Spark compares them.
 
-    exact: tuple[Any, ...]
-    exact_at: tuple[int, ...]
-    doubles: tuple[float, ...]
-    doubles_at: tuple[int, ...]
+    Attributes:
+        parts: For each way to compare them the conversion, the converted values, ascending, and their positions.
+        unknown: The positions of those with unknown results.
+    """
+
+    parts: tuple[tuple[Callable[[Any], Any], tuple[Any, ...], tuple[int, ...]], ...]
     unknown: tuple[int, ...]
+
+    def within(self, fact: Range) -> Iterator[tuple[bool, Sequence[int], range]]:
+        """Yield for each part whether the range has one value, the positions, and which of them are in the range."""
+        end = bisect_left if fact.open else bisect_right
+        for convert, values, at in self.parts:
+            low, high = convert(fact.low), convert(fact.high)
+            yield low == high, at, range(bisect_left(values, low), end(values, high))
 
 
 def membership(values: Sequence[Value]) -> Callable[[Fact], TruthValues]:
@@ -200,77 +209,53 @@ def membership(values: Sequence[Value]) -> Callable[[Fact], TruthValues]:
                 return NULL
             case NotNull():
                 return EITHER
-            case Range(low, high, is_open):
+            case Range(low, _, is_open):
                 pass
             case Prefix(text):
-                low, high, is_open = text, text, False
+                low, is_open = text, False
         if low != low:  # NaN
             return EITHER
         key = (type(low), is_open)
         if key not in ordered:
             ordered[key] = _in_order(values, low, is_open)
-        if isinstance(fact, Prefix):
-            return _among_prefixed(ordered[key], fact.text)
-        return _among(ordered[key], low, high, is_open)
+        return _among(ordered[key], fact)
 
     return truth_values
 
 
 def _in_order(values: Sequence[Value], like: Any, is_open: bool) -> _Ordered:
     """like: any value of the column. is_open: as in `Range`."""
-    exact: list[tuple[Any, int]] = []
-    doubles: list[tuple[float, int]] = []
+    parts: dict[Callable[[Any], Any], list[tuple[Any, int]]] = {_comparable: [], float: []}
     unknown = []
     for at, literal in enumerate(values):
         value = coerce(literal, like)
         if value is None or (is_open and depends_on_type(literal)):
             unknown.append(at)
-        elif isinstance(like, float) or isinstance(value, float):
-            doubles.append((float(value), at))
         else:
-            exact.append((_comparable(value), at))
-    exact.sort()
-    doubles.sort()
-    return _Ordered(
-        exact=tuple(value for value, _ in exact),
-        exact_at=tuple(at for _, at in exact),
-        doubles=tuple(value for value, _ in doubles),
-        doubles_at=tuple(at for _, at in doubles),
-        unknown=tuple(unknown),
+            convert = float if isinstance(like, float) or isinstance(value, float) else _comparable
+            parts[convert].append((convert(value), at))
+    ascending = (
+        (convert, tuple(value for value, _ in pairs), tuple(at for _, at in pairs))
+        for convert, unordered in parts.items()
+        if (pairs := sorted(unordered))
     )
+    return _Ordered(tuple(ascending), tuple(unknown))
 
 
 def _positions(ordered: _Ordered, fact: Range) -> Iterator[int]:
     """Yield the positions of the values that may be equal to a value of the range."""
-    end = bisect_left if fact.open else bisect_right
-    if found := ordered.exact:
-        low, high = _comparable(fact.low), _comparable(fact.high)
-        yield from ordered.exact_at[bisect_left(found, low) : end(found, high)]
-    if ordered.doubles:
-        low, high = float(fact.low), float(fact.high)
-        yield from ordered.doubles_at[bisect_left(ordered.doubles, low) : end(ordered.doubles, high)]
+    for _, at, inside in ordered.within(fact):
+        yield from at[inside.start : inside.stop]
     yield from ordered.unknown
 
 
-def _among(ordered: _Ordered, low: Any, high: Any, is_open: bool) -> TruthValues:
-    found = []
-    if ordered.exact:
-        found.append(_search(ordered.exact, _comparable(low), _comparable(high), is_open))
-    if ordered.doubles:
-        found.append(_search(ordered.doubles, float(low), float(high), is_open))
-    return TRUE if TRUE in found else EITHER if ordered.unknown or EITHER in found else FALSE
-
-
-def _search(ascending: Sequence[Any], low: Any, high: Any, is_open: bool) -> TruthValues:
-    at = bisect_left(ascending, low)
-    inside = at < len(ascending) and (ascending[at] < high if is_open else ascending[at] <= high)
-    return FALSE if not inside else TRUE if low == high else EITHER
-
-
-def _among_prefixed(ordered: _Ordered, prefix: str) -> TruthValues:
-    at = bisect_left(ordered.exact, prefix)
-    inside = at < len(ordered.exact) and ordered.exact[at].startswith(prefix)
-    return EITHER if inside or ordered.unknown else FALSE
+def _among(ordered: _Ordered, fact: Range | Prefix) -> TruthValues:
+    if isinstance(fact, Range):
+        found = [is_single for is_single, _, inside in ordered.within(fact) if inside]
+    else:
+        nearest = (values[min(bisect_left(values, fact.text), len(values) - 1)] for _, values, _ in ordered.parts)
+        found = [False for value in nearest if value.startswith(fact.text)]
+    return TRUE if True in found else EITHER if found or ordered.unknown else FALSE
 
 
 def _comparable(value: Any) -> Any:

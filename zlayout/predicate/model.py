@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import calendar
 import math
+import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from zlayout.message_text import quote_value
 
@@ -23,6 +24,15 @@ Operator = Literal["=", "!=", "<", "<=", ">", ">="]
 MIRRORED: dict[Operator, Operator] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 # The operator of the negated comparison: `NOT a < 5` is `a >= 5`.
 OPPOSITE: dict[Operator, Operator] = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+# The comparison of two Python values, or of two numpy arrays.
+COMPARED: dict[Operator, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 class TextOnly(str):

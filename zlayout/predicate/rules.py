@@ -6,24 +6,22 @@ rejects everything that is not allowed. Both are based on `zlayout.predicate.sql
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
-from typing import Any
 
 from sqlglot import exp
 
 from zlayout.message_text import quote_value
 from zlayout.predicate.inverse import compared_period, inverse_of
 from zlayout.predicate.model import (
+    COMPARED,
     And,
     Compare,
     IsNull,
     Not,
-    Operator,
     Or,
     Predicate,
     Reason,
@@ -212,14 +210,6 @@ _PERIODS = {
     "hours": ("HOUR", r"(\d{4})-(\d{2})-(\d{2})-(\d{2})", "2026-01-31-23"),
 }
 _PATTERN = "use LIKE with a prefix followed by %, for example c LIKE 'eu-%'"
-_COMPARED: dict[Operator, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 def strict_predicate(node: exp.Expr) -> Predicate:
@@ -281,7 +271,7 @@ def _constant(node: exp.Expr) -> bool | None:
     left, right = (literal_value(side.unnest()) for side in (node.this, node.expression))
     for types in ((bool,), (str,), (int, Decimal)):
         if type(left) in types and type(right) in types:
-            return bool(_COMPARED[COMPARISONS[type(node)]](left, right))
+            return bool(COMPARED[COMPARISONS[type(node)]](left, right))
     return None
 
 
