@@ -74,7 +74,7 @@ mutation: setup  ## an hour: a tenth of the mutants of the core against its unit
 
 schemas: setup  ## from the code: the schema of the plan document; the allowed settings in the project schema and the docs
 	$(BIN)/python -c 'import json; from zlayout.planner.document import schema; print(json.dumps(schema(), indent=2))' \
-		> schemas/v2/plan.schema.json
+		> schemas/v3/plan.schema.json
 	PYTHONPATH=tests $(BIN)/python -m support.settings_page
 
 jars: setup  ## minutes: the jars of each package of versions.py with their sums, as Ivy resolves them from Maven Central

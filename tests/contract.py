@@ -18,7 +18,7 @@ from zlayout.errors import Refused
 from zlayout.formats.base import Backend
 from zlayout.planner import document
 from zlayout.planner.diff import PlanOptions
-from zlayout.planner.model import TablePlan
+from zlayout.planner.model import TablePlan, Wait
 from zlayout.predicate.model import Compare
 from zlayout.session.plan import PlannedTable, as_plan, plan_table
 from zlayout.session.plan_file import check_saved
@@ -264,7 +264,7 @@ class Contract:
         assert (abs(arena.backend.observe(arena.table, ()).last_written - now) < 600_000).all()
         waits = plan_table(spec, arena.backend, PlanOptions(hot_after=now - 600_000)).plan
         assert (waits.status, waits.actions) == ("changes", ())
-        assert waits.hot.partitions == waits.hot.groups == 3
+        assert len(waits.that_wait(Wait.HOT).partition_numbers) == waits.that_wait(Wait.HOT).groups == 3
         self.apply(arena, plan_table(spec, arena.backend, PlanOptions(hot_after=now + 600_000)))
         assert not arena.backend.observe(arena.table, ()).last_written.any()
         arena.append(make_rows(300, start=1000).filter(pc.field("region") == "east"), 2)

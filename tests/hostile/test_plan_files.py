@@ -14,7 +14,7 @@ from unit.report.sample_plans import APPLIED, HOSTILE, ORDERS, PLAN
 
 from zlayout.errors import Refused, SpecError
 from zlayout.planner import document
-from zlayout.planner.model import HotGroups, Plan
+from zlayout.planner.model import Plan, Wait, WaitingGroups
 from zlayout.planner.run_report import Boxes, Picture, RunReport, StripBin
 from zlayout.report.formats import REPORTERS
 from zlayout.table.external import MAX_MILLISECONDS
@@ -33,7 +33,7 @@ DOCUMENTS = [
         ),
     )
 ]
-HOT = HotGroups(after=1_700_000_000_000, partitions=1, groups=1, files=1, bytes=1)
+HOT = WaitingGroups(Wait.HOT, groups=1, files=1, bytes=1, partition_numbers=(1,), after=1_700_000_000_000)
 TEXT = [name for name in REPORTERS if name != "html"]
 
 
@@ -53,9 +53,9 @@ def test_every_accepted_plan_can_be_shown_in_every_format(seed: int, original: d
 
 @pytest.mark.parametrize("after", [MAX_MILLISECONDS + 1, 10**17, 2**63 - 1])
 def test_a_time_that_is_no_date_is_refused(after: int) -> None:
-    plan = json.loads(document.to_json(Plan("0.1.0", (replace(ORDERS, hot=HOT),))))
+    plan = json.loads(document.to_json(Plan("0.1.0", (replace(ORDERS, waiting=(HOT,)),))))
     assert "written after 2023-11-14" in REPORTERS["text"](document.from_json(json.dumps(plan), "plan.json"))
-    plan["tables"][0]["hot"]["after"] = after
+    plan["tables"][0]["waiting"][0]["after"] = after
     error = refused(lambda: document.from_json(json.dumps(plan), "plan.json"))
     assert "ZL041" in str(error)
 
@@ -131,14 +131,15 @@ def test_a_reviewed_plan_adds_nothing_to_the_tables_own_plan() -> None:
         ({"table": "lake.db.orders/../../../etc"}, "ZL045"),
         ({"format": "iceberg", "path": "/etc/passwd"}, "ZL041"),
         ({"requirements": []}, "ZL041"),
-        ({"version_is": {"version": 0}}, "ZL203"),
-        ({"version_is": {"version": 10**6}}, "ZL203"),
-        ({"version_is": {"version": -5}}, "ZL203"),
-        ({"version_is": {"version": 2**64}}, "ZL040"),
-        ({"table_is": {"table_id": "another"}}, "ZL203"),
-        ({"layout_is": {"layout_id": "0" * 16}}, "ZL203"),
-        ({"files_are": {"digest": "0" * 64}}, "ZL203"),
-        ({"schema_is": {"digest": "x"}}, "ZL203"),
+        ({"requirements": None}, "ZL041"),
+        ({"version": 0}, "ZL203"),
+        ({"version": 10**6}, "ZL203"),
+        ({"version": -5}, "ZL203"),
+        ({"version": 2**64}, "ZL040"),
+        ({"table_id": "another"}, "ZL203"),
+        ({"layout_id": "0" * 16}, "ZL203"),
+        ({"digest": "0" * 64}, "ZL203"),
+        ({"schema": "x"}, "ZL203"),
         ({"files": -1}, "ZL041"),
         ({"files": 1e400}, "ZL040"),
     ],
@@ -149,11 +150,8 @@ def test_a_plan_of_something_else_is_refused(change: dict[str, Any], code: str, 
     plan = json.loads(Path("plan.json").read_text())
     for key, value in change.items():
         table = plan["tables"][0]
-        required = [r for r in table["requirements"] if r["kind"] == key]
-        if required:
-            required[0].update(value)
-        else:
-            table[key] = value
+        places = (table["requirements"], table["actions"][0], table)
+        next((place for place in places if key in place and key not in ("files", "table")), table)[key] = value
     Path("plan.json").write_text(json.dumps(plan))
     answer = ask("apply", "plan.json", "--auto-approve")
     # a plan that is stale is shown as a plan is, one that is none is an error

@@ -304,7 +304,7 @@ def test_what_changed_since_the_review_is_said_and_asked_again(github: GitHub) -
     github.append("t", mode="overwrite")
     github.append("t")
     merged = github.push()
-    assert plan(merged)["lake.db.t"]["requirements"][1]["version"] == 3
+    assert plan(merged)["lake.db.t"]["requirements"]["version"] == 3
     ((number, comment),) = github.posts
     assert number == "7"
     assert "2 pinned files were changed or removed" in " ".join(comment.split())

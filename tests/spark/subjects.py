@@ -85,6 +85,8 @@ class SparkSubject:
         settings: dict[str, Any] = {
             "run_id": f"run-{self.name.name}-{state.version}",
             "version": state.version,
+            "table_id": state.table_id,
+            "partitioning": tuple(map(str, state.partition_fields)),
             "groups": groups,
             "covers_table": sum(len(g.files) for g in groups) == len(state.files),
         }

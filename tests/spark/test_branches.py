@@ -72,7 +72,7 @@ def test_a_branch_is_laid_out_and_main_is_not_touched(main: IcebergSubject) -> N
         assert (commit.version, commit.rows) == (after.version, len(rows))
         assert audit.rows() == rows
         assert set(after.files.layout) == {0}
-        assert planned.plan.branch == "audit"
+        assert planned.plan.requirements.branch == "audit"
         assert planned.plan.table == f"{main.name}@audit"
         assert planned.plan.version == planned.state.version != main.observe().version  # type: ignore[union-attr]
         # the second plan is empty, and the work of the branch is not that of main

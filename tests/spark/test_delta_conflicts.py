@@ -15,7 +15,6 @@ from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Commit, GroupFailed
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.delta.write.jvm import DeltaJvm
-from zlayout.planner.actions import PartitioningIs, PropertyIs, TableIs
 from zlayout.table.state import PartitionField
 
 LAYOUT = make_layout("a", "b", target_size=20_000)
@@ -160,8 +159,7 @@ def test_a_table_that_became_clustered_after_the_check_is_left_alone(
 def test_a_table_that_took_the_place_of_the_planned_one_is_left_alone(table: DeltaSubject) -> None:
     append_delta(table, 0, 100)
     state = table.observe()
-    another = (TableIs("another"),)
-    work = table.work(state, properties=(("note", "zlayout"),), groups=(), requirements=another, version=0)
+    work = table.work(state, properties=(("note", "zlayout"),), groups=(), table_id="another", version=0)
     with pytest.raises(CommitConflict, match=f"ZL320 .* expected the table another, found {state.table_id}"):
         list(table.execute(work))
     assert table.observe().version == state.version
@@ -268,7 +266,7 @@ def test_a_table_whose_catalog_takes_over_the_commits_is_left_alone(
 def test_a_partitioning_or_setting_that_somebody_else_changed_stays(table: DeltaSubject) -> None:
     append_delta(table, 0, 100)
     state = table.observe()
-    by_p = {"partition_by": (PartitionField("p"),), "requirements": (PartitioningIs(()),), "groups": ()}
+    by_p = {"partition_by": (PartitionField("p"),), "groups": ()}
     frame = table.spark.read.format("delta").load(str(table.path))
     overwrite = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     overwrite.partitionBy("b").save(str(table.path))
@@ -277,11 +275,11 @@ def test_a_partitioning_or_setting_that_somebody_else_changed_stays(table: Delta
     name = "delta.dataSkippingNumIndexedCols"
     table.sql(f"alter table {table} set tblproperties ('{name}' = '40')")
     wanted = {"properties": ((name, "4"),), "groups": ()}
-    for before in (None, "32"):
+    for had in ({}, {name: "32"}):
         with pytest.raises(CommitConflict, match=f"ZL320 .* has {name} = 40 since the plan"):
-            table.run(state, **wanted, requirements=(PropertyIs(name, before),))
+            table.run(state, **wanted, had=had)
     assert table.observe().properties[name] == "40"
-    for before in ("40", "4"):
-        (done,) = table.run(state, **wanted, requirements=(PropertyIs(name, before),))
+    for had in ({name: "40"}, {name: "4"}):
+        (done,) = table.run(state, **wanted, had=had)
         assert isinstance(done, Commit)
         assert table.observe().properties[name] == "4"

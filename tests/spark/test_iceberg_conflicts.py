@@ -10,7 +10,6 @@ from zlayout.errors import CommitConflict, CommitUnknown
 from zlayout.formats.base import Commit, GroupFailed, Stage
 from zlayout.formats.iceberg.read.history import run_commits
 from zlayout.formats.iceberg.write import commit
-from zlayout.planner.actions import PartitioningIs, PropertyIs, TableIs
 from zlayout.table.state import PartitionField
 
 
@@ -67,18 +66,17 @@ def test_a_partitioning_that_somebody_else_changed_stays(table: IcebergSubject) 
     state = table.observe()
     table.sql(f"alter table {table} add partition field b")
     by_p = (PartitionField("p"),)
-    wanted = table.work(state, partition_by=by_p, requirements=(PartitioningIs(()),))
+    wanted = table.work(state, partition_by=by_p)
     with pytest.raises(CommitConflict, match=r"ZL320 .* is partitioned by b since the plan"):
         list(table.execute(wanted))
     assert table.observe().partition_fields == (PartitionField("b"),)
     table.sql(f"alter table {table} set tblproperties ('team' = 'b')")
-    by_b, no_team, team_b = PartitioningIs(("b",)), PropertyIs("team", None), PropertyIs("team", "b")
-    team_x = (("team", "x"),)
-    wanted = table.work(state, partition_by=by_p, properties=team_x, requirements=(by_b, no_team))
+    by_b, team_x = ("b",), (("team", "x"),)
+    wanted = table.work(state, partition_by=by_p, properties=team_x, partitioning=by_b)
     with pytest.raises(CommitConflict, match=r"ZL320 .* has team = b since the plan"):
         list(table.execute(wanted))
     assert table.observe().partition_fields == (PartitionField("b"),)
-    (settings, done) = table.run(state, partition_by=by_p, properties=team_x, requirements=(by_b, team_b))
+    (settings, done) = table.run(state, partition_by=by_p, properties=team_x, partitioning=by_b, had={"team": "b"})
     assert (settings.kind, done.kind) == ("settings", "rewrite")
 
 
@@ -162,7 +160,7 @@ def test_groups_changed_since_the_plan_are_not_even_written(table: IcebergSubjec
 def test_a_table_that_took_the_place_of_the_planned_one_is_left_alone(table: IcebergSubject) -> None:
     create_iceberg(table)
     state = table.observe()
-    wanted = table.work(state, properties=(("team", "x"),), groups=(), requirements=(TableIs("another"),))
+    wanted = table.work(state, properties=(("team", "x"),), groups=(), table_id="another")
     with pytest.raises(CommitConflict, match=f"ZL320 .* expected the table another, found {state.table_id}"):
         list(table.execute(wanted))
     assert "team" not in table.observe().properties

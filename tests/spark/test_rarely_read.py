@@ -8,6 +8,7 @@ from contract import Contract, make_rows
 from spark.arenas import DeltaArena, IcebergArena, SparkArena
 
 from zlayout.planner import document
+from zlayout.planner.model import Wait
 from zlayout.planner.work import PlanOptions
 from zlayout.session.plan import PlannedTable, as_plan, plan_tables
 from zlayout.session.plan_file import check_saved
@@ -41,7 +42,7 @@ def test_partitions_that_no_query_reads_wait_and_the_next_plan_is_empty(arena: S
 
     saved = document.from_json(document.to_json(as_plan([planned()])), "plan.json").plan.tables[0]
     assert [group.partition for group in saved.groups] == ["region=north"]
-    assert saved.rarely_read.partition_numbers == (1, 3)
+    assert saved.that_wait(Wait.RARELY_READ).partition_numbers == (1, 3)
     ask("west")
     checked = check_saved(saved, contract.plan(arena, spec), arena.backend, PlanOptions(), "compatible")
     applied = contract.apply(arena, checked)
@@ -49,11 +50,11 @@ def test_partitions_that_no_query_reads_wait_and_the_next_plan_is_empty(arena: S
     assert applied.exit_code == 0
     ask("north")
     after = planned().plan
-    assert (after.status, after.rarely_read) == ("unchanged", saved.rarely_read)
+    assert (after.status, after.that_wait(Wait.RARELY_READ)) == ("unchanged", saved.that_wait(Wait.RARELY_READ))
     expected = pa.concat_tables([make_rows(contract.rows), appended])
     assert arena.rows().sort_by("id").equals(expected.combine_chunks())
 
     ask("west")
     contract.apply(arena, planned())
     after = planned().plan
-    assert (after.status, after.rarely_read.partition_numbers) == ("unchanged", (1,))
+    assert (after.status, after.that_wait(Wait.RARELY_READ).partition_numbers) == ("unchanged", (1,))

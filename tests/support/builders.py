@@ -14,9 +14,8 @@ from zlayout.planner.actions import (
     PropertyChange,
     PropertyReason,
     Reason,
-    Requirement,
+    Requirements,
     SetProperties,
-    VersionIs,
 )
 from zlayout.planner.model import Status, TablePlan
 from zlayout.planner.selection import Group
@@ -141,20 +140,22 @@ def make_work(
     properties: Sequence[tuple[str, str]] = (),
     partition_by: tuple[PartitionField, ...] | None = None,
     groups: Sequence[Group] = (),
-    requirements: Sequence[Requirement] = (),
+    had: Mapping[str, str] = {},
+    table_id: str = "id-1",
     version: int = 7,
+    partitioning: tuple[str, ...] = (),
     covers_table: bool = False,
     run_id: str = "run",
     verify: Literal["gate", "full"] = "gate",
     partition_timezone: str = "",
     commit_properties: Mapping[str, str] = {},
 ) -> PlannedTable:
-    """Return a work with the actions that do this. requirements: besides the version that was planned from."""
+    """Return a work with the actions that do this. had: the values of properties when the plan was made."""
     actions: list[Action] = []
     if properties:
         reason = PropertyReason.NO_STATISTICS
         actions.append(
-            SetProperties(tuple(PropertyChange(name, None, value, reason, "") for name, value in properties))
+            SetProperties(tuple(PropertyChange(name, had.get(name), value, reason, "") for name, value in properties))
         )
     if partition_by is not None:
         after = tuple(map(str, partition_by))
@@ -173,7 +174,7 @@ def make_work(
         spec.location,
         Status.CHANGES,
         actions=tuple(actions),
-        requirements=(VersionIs(version), *requirements),
+        requirements=Requirements(table_id, version, "s1", layout.layout_id, partitioning),
         files=sum(len(group.files) for group in groups) + (not covers_table),
     )
     pinned = {group.id: group for group in groups}

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from zlayout.errors import Diagnostic
 from zlayout.message_text import plural
-from zlayout.planner.actions import PropertyChange, PropertyIs, PropertyReason, Reason, SetProperties, TruncatedBounds
+from zlayout.planner.actions import PropertyChange, PropertyReason, Reason, SetProperties, TruncatedBounds
 from zlayout.planner.model import TablePlan
 from zlayout.planner.notes import truncation_notes
 from zlayout.planner.ranges import stays_unbounded
@@ -273,14 +273,12 @@ def with_values(table: PlannedTable, state: TableState, values: Mapping[str, str
     properties = [
         replace(p, after=value) for p in plan.properties if (value := changed.get(p.name, p.after)) is not None
     ]
-    dropped = {name for name, value in changed.items() if value is None}
     others = (action for action in plan.actions if not isinstance(action, SetProperties))
     outdated = {*truncation_notes(spec, state, table.truncated, plan.properties)}
     outdated |= {*growth_notes(spec, state, plan.properties)}
     revised = replace(
         plan,
         actions=(*((SetProperties(tuple(properties)),) if properties else ()), *others),
-        requirements=tuple(r for r in plan.requirements if not (isinstance(r, PropertyIs) and r.name in dropped)),
         diagnostics=(
             *(diagnostic for diagnostic in plan.diagnostics if diagnostic not in outdated),
             *truncation_notes(spec, state, table.truncated, properties),

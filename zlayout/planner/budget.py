@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from zlayout.planner.actions import Reason
-from zlayout.planner.model import Status
+from zlayout.planner.model import RankedBy, Status, Wait, WaitingGroups
 from zlayout.planner.notes import budget_too_small
 from zlayout.planner.proposal import Proposal
-from zlayout.planner.selection import BUDGET, NO_GAIN, Group, totals
+from zlayout.planner.selection import Group, totals
 
 
 def choose(proposals: Sequence[Proposal], budget: int | None) -> tuple[Proposal, ...]:
@@ -62,16 +62,33 @@ def rest(proposal: Proposal) -> int:
     return proposal.whole_bytes - sum(group.bytes for group in proposal.selection.groups)
 
 
+def section(proposal: Proposal) -> WaitingGroups | None:
+    """Return the totals of the groups that the budget defers; None if it defers none."""
+    left, selection = rest(proposal), proposal.selection
+    if proposal.whole is None or proposal.refusals or not left:
+        return None
+    ranked_by = RankedBy.TOUCHED if proposal.worth is None else RankedBy.WORKLOAD
+    return replace(
+        proposal.whole,
+        # Groups within a budget may lack the laid-out groups to merge with, so that files are deferred although no
+        # group waits.
+        groups=max(len(selection.that_wait(Wait.BUDGET)), 1),
+        files=proposal.whole.files - sum(len(group.files) for group in selection.groups),
+        bytes=left,
+        ranked_by=ranked_by if proposal.spec.layout.orders else RankedBy.FULL_SCAN,
+    )
+
+
 def _refused(proposal: Proposal, budget: int, min_bytes: int) -> Proposal:
     return replace(_parking(proposal, ()), budget_too_small=budget_too_small(proposal.spec, budget, min_bytes))
 
 
 def _parking(proposal: Proposal, ids: Collection[str]) -> Proposal:
-    return replace(proposal, selection=proposal.selection.parking(lambda group: group.id not in ids, BUDGET))
+    return replace(proposal, selection=proposal.selection.parking(lambda group: group.id not in ids, Wait.BUDGET))
 
 
 def _needs_budget(proposal: Proposal) -> bool:
-    left_out = totals(proposal.selection.that_wait(NO_GAIN), proposal.state.files)[2]
+    left_out = totals(proposal.selection.that_wait(Wait.NO_GAIN), proposal.state.files)[2]
     return proposal.status is Status.CHANGES and proposal.whole_bytes > left_out
 
 

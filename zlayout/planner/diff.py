@@ -15,29 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.errors import Diagnostic
-from zlayout.planner import forecast, ordered, passes
-from zlayout.planner.actions import (
-    BranchIs,
-    ClusteringIs,
-    FilesAre,
-    LayoutIs,
-    LocationIs,
-    PartitioningIs,
-    PropertyChange,
-    PropertyIs,
-    Reason,
-    Requirement,
-    SchemaIs,
-    SetProperties,
-    TableIs,
-    TruncatedBounds,
-    VersionIs,
-)
+from zlayout.planner import budget, forecast, ordered, passes
+from zlayout.planner.actions import PropertyChange, Reason, Requirements, SetProperties, TruncatedBounds
 from zlayout.planner.bounds import growth_notes, indistinct_anyway, worth_longer
-from zlayout.planner.budget import choose, rest
 from zlayout.planner.clustering import clustering_refusals, compare_clustering, left_alone
 from zlayout.planner.decayed import savings
-from zlayout.planner.model import ColumnForecast, DeferredGroups, FilesAfter, RankedBy, Status, TablePlan, TouchedRange
+from zlayout.planner.model import ColumnForecast, FilesAfter, Status, TablePlan, TouchedRange, Wait
 from zlayout.planner.notes import (
     adoption_notes,
     branch_refusals,
@@ -62,9 +45,8 @@ from zlayout.planner.notes import (
 from zlayout.planner.partitions import partition_names
 from zlayout.planner.proposal import Proposal, leave_out, pin, select_files
 from zlayout.planner.ranges import files_after, has_values, rewrites_of, touched_ranges, unknown_ranges, with_bytes
-from zlayout.planner.refused import WAIT as REFUSED
 from zlayout.planner.refused import refused_partitions
-from zlayout.planner.selection import BUDGET, NO_GAIN, Group
+from zlayout.planner.selection import Group
 from zlayout.planner.work import Capabilities, PlannedTable
 from zlayout.planner.work import PlanOptions as PlanOptions
 from zlayout.spec.model import LayoutSpec
@@ -138,8 +120,8 @@ def _steps(ends: pa.Array) -> float:
 def assemble(proposal: Proposal) -> PlannedTable:
     """Return the plan that rewrites the groups that do not wait. It has pinned files only if its status is CHANGES."""
     spec, state, selection = proposal.spec, proposal.state, proposal.selection
-    kept, left_over = selection.groups, _left_over(proposal)
-    later = (*selection.every_group[len(kept) :], *selection.that_wait(REFUSED))
+    kept, left_over = selection.groups, budget.section(proposal)
+    later = (*selection.every_group[len(kept) :], *selection.that_wait(Wait.REFUSED))
     deferred = left_over is not None or bool(later)
     change, clustering = proposal.partitioning, None if deferred else proposal.clustering
     if change is not None and (proposal.waits or (change.full_rewrite and deferred)):
@@ -153,18 +135,27 @@ def assemble(proposal: Proposal) -> PlannedTable:
     status = proposal.status
     columns, files = _forecast(proposal)
     numbers = partition_names(state.files.partitions)[1].tolist() if kept else []
-    waiting = {} if proposal.refusals else passes.sections(selection, state, proposal.options)
+    waiting = tuple(passes.sections(selection, state, proposal.options))
+    shown = () if proposal.refusals else waiting
     plan = replace(
         describe(spec, state, status),
-        **waiting,
         actions=(
             *((SetProperties(properties),) if properties else ()),
             *(action for action in (change, clustering) if action),
             *(group.action(numbers) for group in kept),
         ),
-        requirements=_requirements(spec, state, properties, kept),
+        requirements=Requirements(
+            state.table_id,
+            state.version,
+            state.schema_digest,
+            spec.layout.layout_id,
+            tuple(map(str, state.partition_fields)),
+            state.clustering,
+            state.location if state.from_catalog else None,
+            spec.table.branch,
+        ),
         drift=() if clustering else compare_layout(spec, state, selection),
-        left_over=left_over,
+        waiting=shown if left_over is None else (left_over, *shown),
         selects_nothing=not spec.where_may_be_empty and proposal.selects_nothing,
         decay=selection.decay,
         columns=columns,
@@ -172,7 +163,7 @@ def assemble(proposal: Proposal) -> PlannedTable:
         diagnostics=(
             *_diagnostics(proposal, columns, truncated, properties),
             *growth_notes(spec, state, properties),
-            *passes.notes(spec, state, selection, refused=bool(proposal.refusals)),
+            *passes.notes(spec, state, waiting, refused=bool(proposal.refusals)),
         ),
     )
     pinned = {group.id: group for group in kept} if status is Status.CHANGES else {}
@@ -199,39 +190,6 @@ def describe(spec: LayoutSpec, state: TableState, status: Status) -> TablePlan:
     )
 
 
-def _left_over(proposal: Proposal) -> DeferredGroups | None:
-    left = rest(proposal)
-    if proposal.whole is None or proposal.refusals or not left:
-        return None
-    ranked_by = RankedBy.TOUCHED if proposal.worth is None else RankedBy.WORKLOAD
-    return replace(
-        proposal.whole,
-        # Groups within a budget may lack the laid-out groups to merge with, so that files are deferred although no
-        # group waits.
-        groups=max(len(proposal.selection.that_wait(BUDGET)), 1),
-        files=proposal.whole.files - sum(len(group.files) for group in proposal.selection.groups),
-        bytes=left,
-        ranked_by=ranked_by if proposal.spec.layout.orders else RankedBy.FULL_SCAN,
-    )
-
-
-def _requirements(
-    spec: LayoutSpec, state: TableState, properties: Sequence[PropertyChange], kept: Sequence[Group]
-) -> tuple[Requirement, ...]:
-    return (
-        *((LocationIs(state.location),) if state.from_catalog else ()),
-        TableIs(state.table_id),
-        *((BranchIs(spec.table.branch),) if spec.table.branch else ()),
-        VersionIs(state.version),
-        SchemaIs(state.schema_digest),
-        LayoutIs(spec.layout.layout_id),
-        PartitioningIs(tuple(map(str, state.partition_fields))),
-        *((ClusteringIs(state.clustering),) if state.clustering is not None else ()),
-        *(PropertyIs(change.name, change.before) for change in properties),
-        *(FilesAre(group.id, group.digest) for group in kept),
-    )
-
-
 def _forecast(proposal: Proposal) -> tuple[tuple[ColumnForecast, ...], FilesAfter | None]:
     spec, state, groups = proposal.spec, proposal.state, proposal.selection.groups
     if not groups:
@@ -255,7 +213,7 @@ def _diagnostics(
     spec, state, selection = proposal.spec, proposal.state, proposal.selection
     writes = bool(selection.groups) and not proposal.refusals
     decays = any(measure.exceeded for measure in selection.decay)
-    selected, left_out = selection.every_group, selection.that_wait(NO_GAIN)
+    selected, left_out = selection.every_group, selection.that_wait(Wait.NO_GAIN)
     changes = proposal.changes_something
     external = () if selected else ordered.note(spec, state)
     return (
@@ -271,7 +229,7 @@ def _diagnostics(
         *indistinct_notes(spec, proposal.indistinct_anyway),
         *(external or adoption_notes(spec, selection, proposal.now)),
         *undone_notes(spec, state, selection),
-        *(refused_partitions(spec, state, selection.that_wait(REFUSED), "warning") if changes else ()),
+        *(refused_partitions(spec, state, selection.that_wait(Wait.REFUSED), "warning") if changes else ()),
         *reads_more(spec, columns),
         *((left_alone(spec),) if state.clustering and decays and not (selected or left_out) else ()),
         *((not_predictable(spec, state),) if writes and not proposal.predictable else ()),
@@ -345,14 +303,14 @@ def propose(
     return replace(proposal, refusals=_refusals(proposal, notes)) if proposal.has_changes else proposal
 
 
-def settle(proposals: Sequence[Proposal | PlannedTable], budget: int | None) -> tuple[PlannedTable, ...]:
+def settle(proposals: Sequence[Proposal | PlannedTable], max_bytes: int | None) -> tuple[PlannedTable, ...]:
     """Spend the budget on all tables together, and return the plan of each table, in order.
 
     Args:
         proposals: What `propose` returned for each table.
-        budget: The limit on rewritten bytes; None for no limit.
+        max_bytes: The limit on rewritten bytes; None for no limit.
     """
-    chosen = iter(choose([p for p in proposals if isinstance(p, Proposal)], budget))
+    chosen = iter(budget.choose([p for p in proposals if isinstance(p, Proposal)], max_bytes))
     return tuple(p if isinstance(p, PlannedTable) else assemble(next(chosen)) for p in proposals)
 
 
@@ -372,7 +330,7 @@ def _refusals(proposal: Proposal, notes: Sequence[Diagnostic]) -> tuple[Diagnost
         still = replace(state, partition_refusals=moved)
         refusals += refused_partitions(spec, still, proposal.selection.every_group, "refused")
     elif not proposal.changes_something:
-        refusals += refused_partitions(spec, state, proposal.selection.that_wait(REFUSED), "refused")
+        refusals += refused_partitions(spec, state, proposal.selection.that_wait(Wait.REFUSED), "refused")
     if change is not None and change.full_rewrite and whole is not None and proposal.exceeds_budget:
-        refusals.append(budget_too_small(spec, whole.budget, whole.bytes))
+        refusals.append(budget_too_small(spec, whole.budget or 0, whole.bytes))
     return tuple(refusals)

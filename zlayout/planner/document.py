@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from zlayout.errors import Diagnostic, Location, Refused, SpecError
 from zlayout.message_text import describe_value, escape_unprintable, json_text
-from zlayout.planner.actions import FilesAre
 from zlayout.planner.model import FORMAT_VERSION, Changes, Plan, Status, Summary, TablePlan, summary
 from zlayout.planner.run_report import Picture, RunReport, TableResult
 from zlayout.reading import parse_json, read_at_most
@@ -65,7 +64,7 @@ class Document:
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "use_attribute_docstrings": True}
 
-    format_version: Literal[2]
+    format_version: Literal[3]
     """The format version of the document. zlayout reads no other one."""
     zlayout_version: str
     """The version of zlayout that wrote the document."""
@@ -187,7 +186,7 @@ def from_json(text: str, path: str) -> RunReport:
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON Schema of the document. `make schemas` writes it to schemas/v2/plan.schema.json."""
+    """Return the JSON Schema of the document. `make schemas` writes it to schemas/v3/plan.schema.json."""
     schema = _adapter().json_schema()
     for record in schema["$defs"].values():
         if "properties" in record:
@@ -281,10 +280,8 @@ def _incoherence(document: Document) -> str:
     if unplanned := {result.table for result in document.results} - {table.table for table in document.tables}:
         return f"{min(unplanned)}: a result of a table without a plan"
     for table in document.tables:
-        if table.status is Status.CHANGES and table.version is None:
-            return f"{table.table}: expected requirements for the changes, found no version_is"
-        if missing := {r.group for r in table.requirements if isinstance(r, FilesAre)} - {g.id for g in table.groups}:
-            return f"{table.table}: expected a rewrite_group for files_are of group {min(missing):.60}, found none"
+        if table.status is Status.CHANGES and table.requirements is None:
+            return f"{table.table}: expected requirements for the changes, found none"
     drawn = [boxes for entry in document.pictures for boxes in (entry.picture.before, entry.picture.after)]
     drawn += [entry.result.boxes for entry in document.results]
     if any(boxes and len(boxes.positions) % 4 for boxes in drawn):

@@ -1,7 +1,7 @@
 """The plan as plain data. Every report reads it, and `zlayout.planner.document` writes it as JSON.
 
 A plan contains no path of a data file. `apply` selects the files again, and compares their digests with those of the
-`FilesAre` requirements.
+groups.
 """
 
 from __future__ import annotations
@@ -14,18 +14,15 @@ from typing import Any, Literal
 from zlayout.errors import Diagnostic, Location
 from zlayout.planner.actions import (
     Action,
-    BranchIs,
     ChangePartitioning,
     Count,
     Histogram,
-    LocationIs,
     Milliseconds,
     PropertyChange,
     Reason,
-    Requirement,
+    Requirements,
     RewriteGroup,
     SetProperties,
-    VersionIs,
 )
 
 # The forecasts of a plan, and the totals of the groups that wait. A prediction exists only if a sample of the rows
@@ -246,54 +243,51 @@ class RankedBy(StrEnum):
     """The bytes that the queries of the workload open."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeferredGroups:
-    """Totals of the groups that a budget defers to a later run."""
+class Wait(StrEnum):
+    """Why groups wait for a later run. `zlayout.planner.passes` has a module for each reason that a plan states."""
 
-    budget: Count
-    """The budget of the run, in bytes."""
+    BUDGET = "budget"
+    """The budget of the run is spent on other groups."""
+    HOT = "hot"
+    """Another writer wrote to their partitions a short time ago."""
+    RARELY_READ = "rarely_read"
+    """The queries of the workload rarely read their partitions."""
+    NO_GAIN = "no_gain"
+    """Their rewrite would gain nothing, so that no budget is spent on them."""
+    REFUSED = "refused"
+    """Their partitions must not be rewritten."""
+
+    @property
+    def tolerated(self) -> bool:
+        """Whether groups that wait for this reason count as within tolerance."""
+        return self in (Wait.RARELY_READ, Wait.NO_GAIN, Wait.REFUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingGroups:
+    """Totals of the groups that wait for a later run for one reason."""
+
+    reason: Wait
+    """The reason."""
     groups: Count
     """The number of groups."""
     files: Count
     """The number of files in these groups."""
     bytes: Count
     """The size of these files in bytes."""
-    columns: tuple[TouchedRange, ...]
-    """The forecast of touched of each z-order column after these groups are rewritten too."""
-    ranked_by: RankedBy = RankedBy.TOUCHED
-    """The measure by which the budget ranked the groups."""
-
-
-@dataclass(frozen=True, slots=True)
-class HotGroups:
-    """Totals of the groups that wait for a later run because their partitions are hot."""
-
-    after: Milliseconds
-    """Milliseconds since 1970. A partition in which another writer wrote a file later is hot."""
-    partitions: Count
-    """The number of partitions that contain the files of these groups."""
-    groups: Count
-    """The number of groups."""
-    files: Count
-    """The number of files in these groups."""
-    bytes: Count
-    """The size of these files in bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class RarelyReadGroups:
-    """Totals of the groups that wait because the queries of the workload rarely read their partitions."""
-
-    partitions: Count
-    """The number of partitions that contain the files of these groups."""
-    groups: Count
-    """The number of groups."""
-    files: Count
-    """The number of files in these groups."""
-    bytes: Count
-    """The size of these files in bytes."""
-    partition_numbers: tuple[Count, ...]
-    """The number of each of these partitions, from 1 in the order of the names of all partitions."""
+    partition_numbers: tuple[Count, ...] = ()
+    """The number of each partition that contains the files, from 1 in the order of the names of all partitions; empty
+    for the reason `budget`."""
+    after: Milliseconds | None = None
+    """Milliseconds since 1970. A partition in which another writer wrote a file later is hot; null unless the reason is
+    `hot`."""
+    budget: Count | None = None
+    """The budget of the run in bytes; null unless it is the reason."""
+    ranked_by: RankedBy | None = None
+    """The measure by which the budget ranked the groups; null unless it is the reason."""
+    columns: tuple[TouchedRange, ...] = ()
+    """The forecast of touched of each z-order column after these groups are rewritten too; empty unless the budget is
+    the reason."""
 
 
 # The plans of one table and of many tables.
@@ -301,7 +295,7 @@ class RarelyReadGroups:
 READS_MORE = "ZL440"  # the warning that queries read more bytes after the rewrite than now
 UNFIT = "ZL446"  # the warning that the declared layout no longer fits the workload
 NOT_REVIEWED = "ZL451"  # the warning that a plan with changes is not the reviewed one
-FORMAT_VERSION: Literal[2] = 2
+FORMAT_VERSION: Literal[3] = 3
 
 
 class Status(StrEnum):
@@ -418,14 +412,14 @@ class TablePlan:
     """Whether the plan changes the table, or why it does not."""
     actions: tuple[Action, ...] = ()
     """The actions, in the order in which apply carries them out."""
-    requirements: tuple[Requirement, ...] = ()
-    """The conditions that must hold when the plan is applied."""
+    requirements: Requirements | None = None
+    """The facts that must be the same when the plan is applied; null if the table could not be planned."""
     settings: tuple[tuple[str, Any], ...] = ()
     """The declared layout settings: dotted names and values."""
     drift: tuple[SettingDrift, ...] = ()
     """The declared settings that differ from the settings of the table."""
-    left_over: DeferredGroups | None = None
-    """The groups that the budget defers; null if it defers none."""
+    waiting: tuple[WaitingGroups, ...] = ()
+    """The groups that wait for a later run, by the reason."""
     decay: tuple[Decay, ...] = ()
     """The decay measures of the table."""
     columns: tuple[ColumnForecast, ...] = ()
@@ -454,10 +448,6 @@ class TablePlan:
     """Errors, refusals, warnings and notes."""
     rule: str = ""
     """The pattern of the rule that gives the table its layout; empty if the layout spec names the table itself."""
-    hot: HotGroups | None = None
-    """The groups that wait because their partitions are hot; null if none waits."""
-    rarely_read: RarelyReadGroups | None = None
-    """The groups that wait because the workload rarely reads their partitions; null if none waits."""
     files_outside: Count = 0
     """The number of live files, including those with deletes, that are outside of the table's location."""
     change: LayoutChange | None = None
@@ -468,15 +458,15 @@ class TablePlan:
         """Whether the table is laid out as declared, and the layout applies to at least one partition."""
         return self.status is Status.UNCHANGED and not self.selects_nothing
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether the plan leaves nothing for a later run: no group is deferred, and none waits as rarely read."""
-        return self.left_over is None and self.hot is None and self.rarely_read is None
+    def that_wait(self, reason: Wait) -> WaitingGroups | None:
+        """Return the totals of the groups that wait for this reason; None if there are none."""
+        return next((waiting for waiting in self.waiting if waiting.reason is reason), None)
 
     @property
     def waits(self) -> bool:
-        """Whether the plan has no actions because partitions are hot."""
-        return self.hot is not None and not self.actions
+        """Whether the plan has no actions because groups wait, and not for a budget."""
+        others = (waiting.reason for waiting in self.waiting if waiting.reason is not Wait.BUDGET)
+        return not self.actions and not all(reason.tolerated for reason in others)
 
     @property
     def properties(self) -> tuple[PropertyChange, ...]:
@@ -496,17 +486,12 @@ class TablePlan:
     @property
     def version(self) -> int | None:
         """The version that was planned from: -1 for a table without a snapshot, None if no version was read."""
-        return next((r.version for r in self.requirements if isinstance(r, VersionIs)), None)
-
-    @property
-    def branch(self) -> str:
-        """The branch of the table; empty for main, and if no version was read."""
-        return next((r.branch for r in self.requirements if isinstance(r, BranchIs)), "")
+        return None if self.requirements is None else self.requirements.version
 
     @property
     def storage_location(self) -> str | None:
         """The location that the catalog states for a Delta table by name; None for another table."""
-        return next((r.location for r in self.requirements if isinstance(r, LocationIs)), None)
+        return None if self.requirements is None else self.requirements.location
 
     @property
     def is_first(self) -> bool:
@@ -617,7 +602,10 @@ def summary(tables: Iterable[TablePlan]) -> Summary:
     tables = tuple(tables)
     changing = [t for t in tables if t.status is Status.CHANGES]
     return Summary(
-        alter=sum(t.alters or (bool(t.drift) and bool(t.actions or not (t.hot or t.left_over))) for t in changing),
+        alter=sum(
+            t.alters or (bool(t.drift) and bool(t.actions or all(w.reason.tolerated for w in t.waiting)))
+            for t in changing
+        ),
         rewrite=sum(bool(t.groups) for t in changing),
         unchanged=sum(t.as_declared for t in tables),
         refused=sum(t.status is Status.REFUSED for t in tables),

@@ -15,9 +15,9 @@ from zlayout.message_text import plural
 from zlayout.planner import ordered
 from zlayout.planner.actions import ChangePartitioning, PropertyChange, PropertyReason, TruncatedBounds, truncation_text
 from zlayout.planner.forecast import Measured
-from zlayout.planner.model import READS_MORE, SAME_READS, ColumnForecast, FilesAfter, SettingDrift
+from zlayout.planner.model import READS_MORE, SAME_READS, ColumnForecast, FilesAfter, SettingDrift, Wait
 from zlayout.planner.partitions import Index
-from zlayout.planner.selection import NO_GAIN, FileSelection
+from zlayout.planner.selection import FileSelection
 from zlayout.planner.work import Capabilities
 from zlayout.spec.model import CLUSTERED_BY, CLUSTERING_CURVE, LayoutSpec
 from zlayout.table import outside
@@ -198,7 +198,7 @@ def adoption_notes(spec: LayoutSpec, selection: FileSelection, now: Measured) ->
             )
             hint = "lower `tolerance.touched`, or give a column a larger weight, if that is too many for a column"
         yield Diagnostic("ZL420", message, "note", hint, spec.location_of("zorder.columns"))
-    if left_out := selection.that_wait(NO_GAIN):
+    if left_out := selection.that_wait(Wait.NO_GAIN):
         groups = plural(len(left_out), "group")
         files_left_out = plural(sum(len(group.index) for group in left_out), "file")
         message = f"no budget is spent on {groups} with {files_left_out}, whose rewrite would gain nothing"

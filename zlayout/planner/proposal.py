@@ -20,13 +20,13 @@ from zlayout.planner.actions import (
 from zlayout.planner.bounds import indistinct_partitions
 from zlayout.planner.decayed import savings
 from zlayout.planner.forecast import Measured
-from zlayout.planner.model import DeferredGroups, Status
+from zlayout.planner.model import Status, Wait, WaitingGroups
 from zlayout.planner.notes import compare_layout, partitioning
 from zlayout.planner.partitions import OVERSIZED_ABOVE, SMALL_BELOW, Floats
 from zlayout.planner.passes.rarely_read import marked
 from zlayout.planner.ranges import rewrites_of, touched_ranges, unknown_ranges
 from zlayout.planner.select import SelectionInput
-from zlayout.planner.selection import BUDGET, NO_GAIN, FileSelection, Group, moved_group, totals
+from zlayout.planner.selection import FileSelection, Group, moved_group, totals
 from zlayout.planner.work import PlanOptions
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.digests import digests_of
@@ -75,7 +75,7 @@ class Proposal:
     checked: tuple[Diagnostic, ...]
     refusals: tuple[Diagnostic, ...]
     notes: tuple[Diagnostic, ...]
-    whole: DeferredGroups | None = None
+    whole: WaitingGroups | None = None
     savings: Floats | None = None
     worth: Worth | None = None
     budget_too_small: Diagnostic | None = None
@@ -98,23 +98,23 @@ class Proposal:
     @property
     def exceeds_budget(self) -> bool:
         """Whether the files that should be rewritten are larger than the budget."""
-        return self.whole is not None and self.whole.bytes > self.whole.budget
+        return self.whole is not None and self.whole.bytes > (self.whole.budget or 0)
 
     @property
     def waits(self) -> bool:
         """Whether nothing is changed because all groups that should be rewritten wait, and not for a budget."""
         found = self.selection
-        return bool(found.every_group) and not (found.groups or found.that_wait(BUDGET))
+        return bool(found.every_group) and not (found.groups or found.that_wait(Wait.BUDGET))
 
     @property
     def has_changes(self) -> bool:
-        return bool(self.changes_something or self.selection.that_wait(refused.WAIT))
+        return bool(self.changes_something or self.selection.that_wait(Wait.REFUSED))
 
     @property
     def changes_something(self) -> bool:
         """Whether there are changes besides the rewrite of partitions that must not be rewritten."""
-        groups = self.selection.every_group or self.selection.that_wait(NO_GAIN)
-        clustering = self.clustering and not self.selection.that_wait(refused.WAIT)  # it is changed with all groups
+        groups = self.selection.every_group or self.selection.that_wait(Wait.NO_GAIN)
+        clustering = self.clustering and not self.selection.that_wait(Wait.REFUSED)  # it is changed with all groups
         return bool(self.partitioning or clustering or self.properties or groups or self.exceeds_budget)
 
     @property
@@ -158,7 +158,7 @@ def select_files(
     change: ChangePartitioning | None,
     now: Measured,
     options: PlanOptions,
-) -> tuple[FileSelection, DeferredGroups | None]:
+) -> tuple[FileSelection, WaitingGroups | None]:
     """Select the files to rewrite.
 
     Args:
@@ -197,14 +197,14 @@ def select_files(
     return selection, whole
 
 
-def _whole(spec: LayoutSpec, state: TableState, selection: FileSelection, now: Measured, budget: int) -> DeferredGroups:
+def _whole(spec: LayoutSpec, state: TableState, selection: FileSelection, now: Measured, budget: int) -> WaitingGroups:
     """Return the totals of all selected groups, with the ranges of touched after all of them are rewritten."""
     columns = unknown_ranges(spec)
     if spec.layout.engine == "zlayout" and not selection.moves:
         groups = [group.index for group in selection.groups]
         targets = [part.target_files(spec.layout.target_size) for part in state.files.split(groups)]
         columns = touched_ranges(spec, state, now, rewrites_of(state.files, groups, targets))
-    return DeferredGroups(budget, *totals(selection.groups, state.files), columns)
+    return WaitingGroups(Wait.BUDGET, *totals(selection.groups, state.files), budget=budget, columns=columns)
 
 
 def pin(spec: LayoutSpec, state: TableState, selection: FileSelection) -> FileSelection:
@@ -246,4 +246,4 @@ def leave_out(spec: LayoutSpec, files: FileTable, now: Measured, selection: File
     }
     saved = savings(spec, files, now, list(examined.values())).sum(axis=1)
     useless = {partition for partition, saves in zip(examined, saved.tolist(), strict=True) if saves <= 0}
-    return selection.parking(lambda group: group.partition_in(files) in useless, NO_GAIN)
+    return selection.parking(lambda group: group.partition_in(files) in useless, Wait.NO_GAIN)

@@ -9,12 +9,12 @@ import numpy as np
 
 from zlayout.errors import Diagnostic, Severity
 from zlayout.message_text import first_of, plural
+from zlayout.planner.model import Wait
 from zlayout.planner.partitions import Bools, partition_text
-from zlayout.planner.selection import FileSelection, Group, Wait, apart
+from zlayout.planner.selection import FileSelection, Group, apart
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import PartitionRefusal, TableState, counts
 
-WAIT = Wait("refused", tolerated=True)
 MAX_PARTITIONS_SHOWN = 3
 
 
@@ -25,7 +25,7 @@ def set_refused_aside(spec: LayoutSpec, selection: FileSelection, state: TableSt
     partition = state.files.partition
     refused = np.logical_or.reduce([_partitions(refusal, state) for refusal in refusals])[partition]
     selection = replace(selection, groups=tuple(apart(selection.groups, refused, whole=False)))
-    return selection.parking(lambda group: bool(refused[group.index].any()), WAIT)
+    return selection.parking(lambda group: bool(refused[group.index].any()), Wait.REFUSED)
 
 
 def refusals_of(spec: LayoutSpec, state: TableState) -> list[PartitionRefusal]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from zlayout.planner.clustering import rewritten_by_optimize, without_touched
 from zlayout.planner.decayed import Decayed, measured_partitions, touched_of_new
 from zlayout.planner.forecast import Measured, best_touched, measure, touched_ratio
-from zlayout.planner.model import Decay, Measure
+from zlayout.planner.model import Decay, Measure, Wait
 from zlayout.planner.moves import arrivals, move_groups
 from zlayout.planner.packing import pack, shared
 from zlayout.planner.partitions import (
@@ -36,7 +36,7 @@ from zlayout.planner.partitions import (
     much_deleted,
 )
 from zlayout.planner.partitions import partition_facts as facts_of
-from zlayout.planner.passes.rarely_read import WAIT, waiting_partitions
+from zlayout.planner.passes.rarely_read import waiting_partitions
 from zlayout.planner.selection import FileSelection, by_partition, divided, is_accepted, moved_group
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.metrics import Reach
@@ -494,7 +494,7 @@ def select(given: SelectionInput, arriving: Bools | None = None, rarely_read: Bo
         adopted=int(kept.sum()),
         adopted_partitions=len(np.unique(files.partition[kept])),
     )
-    return selection.parking(lambda group: bool(waits[group.partition_in(files)]), WAIT)
+    return selection.parking(lambda group: bool(waits[group.partition_in(files)]), Wait.RARELY_READ)
 
 
 def _with_moves(given: SelectionInput, adopted: Adopted, old: Bools) -> FileSelection:

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.planner.actions import Reason, RewriteGroup
-from zlayout.planner.model import Decay
-from zlayout.planner.partitions import Bools, Index, PartitionFacts, classes_of, partition_text
+from zlayout.planner.model import Decay, Wait, WaitingGroups
+from zlayout.planner.partitions import Bools, Index, PartitionFacts, classes_of, partition_names, partition_text
 from zlayout.spec.model import LayoutSpec, TableName
 from zlayout.table.state import NO_FILES, FileTable
 
@@ -77,23 +77,6 @@ def in_effect(value: str, live: Collection[int]) -> str:
     return digest if not commit or (commit.isdecimal() and int(commit) in live) else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Why groups wait for a later run. `zlayout.planner.passes` has more reasons than those below.
-
-    Attributes:
-        name: The name of the reason.
-        tolerated: Whether groups that wait for it count as within tolerance.
-    """
-
-    name: str
-    tolerated: bool = False
-
-
-BUDGET = Wait("budget")  # the budget of the run is spent on other groups
-NO_GAIN = Wait("no_gain", tolerated=True)  # the rewrite gains nothing, so that no budget is spent on it
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
     """Files that are rewritten together, or wait together for a later run.
@@ -104,7 +87,7 @@ class Group:
         waits: Why the group waits for a later run; None if it is rewritten now.
         id: The id of the group, a hash of its layout and its files; empty until its files are pinned, and in a group
             that waits.
-        digest: The digest of the files, for `FilesAre`; empty as `id` is.
+        digest: The digest of the files; empty as `id` is.
         files: The pinned files, which the rewrite replaces. They are in one partition unless the partitioning changes.
         target_files: The estimated number of files to write.
     """
@@ -145,6 +128,7 @@ class Group:
             rows=int(files.live_rows.sum()),
             target_files=self.target_files,
             reason=self.reason,
+            digest=self.digest,
             partitions=len(inside),
             partition_number=int(numbers[inside[0]]) if numbers and files.partitions[inside[0]].fields else 0,
         )
@@ -167,15 +151,17 @@ def apart(groups: Iterable[Group], chosen: Bools, *, whole: bool) -> Iterator[Gr
             yield replace(group, index=group.index[inside])
 
 
-def partitions_of(groups: Sequence[Group], files: FileTable) -> Index:
-    """Return the partitions that contain files of at least one group, int64 in ascending order."""
-    return np.unique(files.partition[np.concatenate([group.index for group in groups])]).astype(np.int64)
-
-
 def totals(groups: Sequence[Group], files: FileTable) -> tuple[int, int, int]:
     """Return the number of groups, the number of their files, and the size of these files in bytes."""
     size = sum(int(files.bytes[group.index].sum()) for group in groups)
     return len(groups), sum(len(group.index) for group in groups), size
+
+
+def waiting_groups(reason: Wait, groups: Sequence[Group], files: FileTable) -> WaitingGroups:
+    """Return the totals of the groups that wait for one reason, with the numbers of their partitions."""
+    inside = np.unique(files.partition[np.concatenate([group.index for group in groups])])
+    numbers = sorted(partition_names(files.partitions)[1][inside].tolist())
+    return WaitingGroups(reason, *totals(groups, files), tuple(numbers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +195,7 @@ class FileSelection:
 
     def that_wait(self, why: Wait) -> tuple[Group, ...]:
         """Return the groups that wait for this reason."""
-        return tuple(group for group in self.waiting if group.waits == why)
+        return tuple(group for group in self.waiting if group.waits is why)
 
     def parking(self, waits: Callable[[Group], bool], why: Wait) -> FileSelection:
         """Return the selection in which some of the groups to rewrite wait. waits: Whether a group does."""

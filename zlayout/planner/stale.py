@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -14,20 +14,9 @@ from zlayout.planner.actions import (
     Action,
     ChangeClustering,
     ChangePartitioning,
-    ClusteringIs,
-    FilesAre,
-    LayoutIs,
-    LocationIs,
-    Observed,
-    PartitioningIs,
-    PropertyIs,
-    Requirement,
+    Requirements,
     RewriteGroup,
-    SchemaIs,
-    TableIs,
-    VersionIs,
-    planned_clustering,
-    violated,
+    is_at,
 )
 from zlayout.planner.model import TablePlan
 from zlayout.planner.work import PlannedTable
@@ -35,15 +24,6 @@ from zlayout.spec.model import MAIN, LayoutSpec
 from zlayout.table.state import FileTable, TableState, identities
 
 Staleness = Literal["compatible", "strict"]
-
-_CHANGED = {
-    LocationIs: "the catalog leads to another location",
-    TableIs: "the table was dropped and created again",
-    SchemaIs: "the table's schema changed",
-    LayoutIs: "the layout spec changed",
-    PartitioningIs: "the table's partitioning changed",
-    ClusteringIs: "the table's clustering columns changed",
-}
 
 
 def staleness(saved: TablePlan, again: PlannedTable, now: TableState, mode: Staleness) -> tuple[Diagnostic, ...]:
@@ -59,51 +39,50 @@ def staleness(saved: TablePlan, again: PlannedTable, now: TableState, mode: Stal
     Returns:
         One ZL203 per reason; empty if the plan is not stale.
     """
-    spec = again.spec
-    if saved.version is None:
-        return (_refusal(spec, "expected a version_is requirement, found none", "run `zlayout plan` again"),)
-    observed = _observed(spec, now, again, mode)
-    broken = violated((*saved.requirements, planned_clustering(saved.requirements)), observed)
-    planned, wanted = saved.branch, spec.table.branch
-    versions = [requirement.version for requirement in broken if isinstance(requirement, VersionIs)]
-    if planned != wanted:
-        reasons = [f"it is for branch {planned or MAIN}, and this run is for {wanted or MAIN}"]
-    elif changed := [text for kind, text in _CHANGED.items() if any(isinstance(r, kind) for r in broken)]:
+    spec, planned, made = again.spec, saved.requirements, again.plan.requirements
+    if planned is None or made is None:
+        return (_refusal(spec, "expected requirements, found none", "run `zlayout plan` again"),)
+    branch = spec.table.branch
+    if planned.branch != branch:
+        reasons = [f"it is for branch {planned.branch or MAIN}, and this run is for {branch or MAIN}"]
+    elif changed := list(_changed(planned, spec, now)):
         reasons = changed
-    elif _other_selection(saved.requirements, again.plan.requirements):
+    elif _files(saved) != _files(again.plan) or _lacks(planned, made):
         reasons = ["the layout spec selects other files now"]
-    elif versions:
-        reasons = [f"expected table version {version}, found {now.version}" for version in versions]
+    elif mode == "strict" and planned.version != now.version:
+        reasons = [f"expected table version {planned.version}, found {now.version}"]
     elif gone := _changed_files([group.files for group in again.groups], now):
         reasons = [f"{plural(gone, 'pinned file')} {'was' if gone == 1 else 'were'} changed or removed"]
     elif _settings(saved.actions) != _settings(again.plan.actions):  # a table version does not include all settings
         reasons = ["the plan would change other settings now"]
     else:
-        broken = violated((*saved.requirements, *again.plan.requirements), observed)
-        names = dict.fromkeys(r.name for r in broken if isinstance(r, PropertyIs))
+        names = [p.name for p in again.plan.properties if now.properties.get(p.name) != p.before]
         reasons = [f"the table's properties changed: {', '.join(names)}"] if names else []
     return tuple(_refusal(spec, reason, "run `zlayout plan` again and review it") for reason in reasons)
 
 
-def _observed(spec: LayoutSpec, now: TableState, again: PlannedTable, mode: Staleness) -> Observed:
-    return Observed(
-        table_id=now.table_id,
-        location=now.location,
-        branch=spec.table.branch,
-        version=now.version if mode == "strict" else None,
-        schema=now.schema_digest,
-        layout_id=spec.layout.layout_id,
-        partitioning=tuple(map(str, now.partition_fields)),
-        clustering=now.clustering or (),
-        properties=now.properties,
-        files={r.group: r.digest for r in again.plan.requirements if isinstance(r, FilesAre)},
+def _changed(planned: Requirements, spec: LayoutSpec, now: TableState) -> Iterator[str]:
+    """Yield what changed since the plan."""
+    if not is_at(now.location, planned.location):
+        yield "the catalog leads to another location"
+    compared = (
+        (planned.table_id, now.table_id, "the table was dropped and created again"),
+        (planned.schema, now.schema_digest, "the table's schema changed"),
+        (planned.layout_id, spec.layout.layout_id, "the layout spec changed"),
+        (planned.partitioning, tuple(map(str, now.partition_fields)), "the table's partitioning changed"),
+        (planned.clustering or (), now.clustering or (), "the table's clustering columns changed"),
     )
+    yield from (text for before, after, text in compared if before != after)
 
 
-def _other_selection(saved: Sequence[Requirement], again: Sequence[Requirement]) -> bool:
-    saved_files, again_files = ({r for r in plan if isinstance(r, FilesAre)} for plan in (saved, again))
-    missing = {type(r) for r in again} - {type(r) for r in saved} - {PropertyIs}
-    return saved_files != again_files or bool(missing)
+def _files(plan: TablePlan) -> set[tuple[str, str]]:
+    return {(group.id, group.digest) for group in plan.groups}
+
+
+def _lacks(planned: Requirements, made: Requirements) -> bool:
+    """Return whether the saved plan lacks a fact that only some tables have."""
+    one, other = ((each.location, each.clustering) for each in (planned, made))
+    return any(before is None and after is not None for before, after in zip(one, other, strict=True))
 
 
 def _changed_files(pinned: Sequence[FileTable], now: TableState) -> int:

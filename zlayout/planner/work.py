@@ -10,17 +10,9 @@ from zlayout.errors import CommitConflict, Diagnostic
 from zlayout.planner.actions import (
     Action,
     ChangeClustering,
-    Observed,
-    PartitioningIs,
-    PropertyIs,
-    Requirement,
     RewriteGroup,
-    TableIs,
     TruncatedBounds,
     parts_of,
-    planned_clustering,
-    same_subject,
-    violated,
 )
 from zlayout.planner.model import READS_MORE, Status, TablePlan
 from zlayout.planner.selection import Group, acceptance
@@ -116,7 +108,7 @@ class PlannedTable:
 
         It is empty if the plan leaves groups for a later run.
         """
-        return acceptance(self.spec) if self.completes and self.plan.is_whole else ""
+        return acceptance(self.spec) if self.completes and not self.plan.waiting else ""
 
     @property
     def version(self) -> int:
@@ -126,7 +118,7 @@ class PlannedTable:
     @property
     def table_id(self) -> str | None:
         """The id of the table that was planned; None if the plan does not state one."""
-        return next((r.table_id for r in self.plan.requirements if isinstance(r, TableIs)), None)
+        return None if self.plan.requirements is None else self.plan.requirements.table_id
 
     def with_rewrites(self, rewrites: Iterable[RewriteGroup]) -> PlannedTable:
         """Return this table with these groups to rewrite in place of its own. Its other actions stay."""
@@ -166,12 +158,16 @@ class PlannedTable:
             CommitConflict: ZL320, if another writer changed one of them.
         """
         self.require_clustering(clustering)
-        observed = Observed(properties=properties, partitioning=tuple(map(str, partition_by)))
-        reached: list[Requirement] = [PropertyIs(*pair) for pair in self.properties]
-        if self.partition_by is not None:
-            reached.append(PartitioningIs(tuple(map(str, self.partition_by))))
-        broken = violated(self.plan.requirements, observed, reached)
-        if found := [_found(requirement, observed) for requirement in broken if _concerns(requirement, reached)]:
+        found = []
+        if self.partition_by is not None and self.plan.requirements is not None:
+            present = tuple(map(str, partition_by))
+            if present not in (self.plan.requirements.partitioning, tuple(map(str, self.partition_by))):
+                found.append(f"is partitioned by {', '.join(present) or 'nothing'}")
+        for change in self.plan.properties:
+            value = properties.get(change.name)
+            if value not in (change.before, change.after):
+                found.append(f"has no {change.name}" if value is None else f"has {change.name} = {value}")
+        if found:
             message = f"{self.table} {' and '.join(found)} since the plan"
             raise CommitConflict.of("ZL320", message, hint="nothing was written; plan again")
 
@@ -189,7 +185,7 @@ class PlannedTable:
         Raises:
             CommitConflict: ZL320, if another writer changed them.
         """
-        planned = planned_clustering(self.plan.requirements).columns
+        planned = (self.plan.requirements and self.plan.requirements.clustering) or ()
         after = planned if self.cluster_by is None else self.cluster_by
         if (has or ()) not in ((after,) if altered else (planned, after)):
             message = f"{self.table} is clustered by {', '.join(has or ()) or 'nothing'} since the plan"
@@ -210,17 +206,6 @@ class PlannedTable:
         first, *others, last = parts
         begin = replace(self, completes=False)
         return (begin.with_rewrites(first), *(begin.with_actions(*part) for part in others), self.with_actions(*last))
-
-
-def _concerns(requirement: Requirement, reached: Iterable[Requirement]) -> bool:
-    return any(same_subject(requirement, result) for result in reached)
-
-
-def _found(requirement: Requirement, observed: Observed) -> str:
-    if isinstance(requirement, PropertyIs) and observed.properties is not None:
-        value = observed.properties.get(requirement.name)
-        return f"has no {requirement.name}" if value is None else f"has {requirement.name} = {value}"
-    return f"is partitioned by {', '.join(observed.partitioning or ()) or 'nothing'}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from zlayout.planner.model import (
     BytesRead,
     ColumnForecast,
     Decay,
-    DeferredGroups,
     Measure,
     Payback,
     Plan,
@@ -24,6 +23,8 @@ from zlayout.planner.model import (
     Summary,
     TablePlan,
     TouchedRange,
+    Wait,
+    WaitingGroups,
     WorkloadForecast,
     summary,
 )
@@ -205,12 +206,12 @@ def later_text(table: TablePlan) -> str:
 
 def later_lines(table: TablePlan) -> Iterator[tuple[str, str]]:
     """Yield a label and a text for what the budget leaves for a later run, and for each other reason to wait."""
-    if table.left_over:
-        yield "left over", left_over_text(table.left_over)
+    if (deferred := table.that_wait(Wait.BUDGET)) is not None:
+        yield "left over", left_over_text(deferred)
     yield from passes.lines(table)
 
 
-def left_over_text(left: DeferredGroups) -> str:
+def left_over_text(left: WaitingGroups) -> str:
     """Write what the budget defers, and what is known of touched after the deferred groups are rewritten too."""
     touched = "   ".join(f"{printable(c.column)} {text}" for c in left.columns if (text := touched_text(c)))
     then = f"; then touched {touched}" if touched else ""

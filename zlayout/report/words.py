@@ -18,7 +18,7 @@ from zlayout.planner.actions import (
     Reason,
     truncation_text,
 )
-from zlayout.planner.model import Status, TablePlan
+from zlayout.planner.model import Status, TablePlan, Wait
 from zlayout.planner.run_report import ResultStatus
 from zlayout.spec.formats import FORMATS
 
@@ -76,7 +76,7 @@ def state(table: TablePlan) -> str:
 
 def is_deferred(table: TablePlan) -> bool:
     """Return whether the plan of a table has no actions because the budget is spent on other tables."""
-    return table.left_over is not None and not table.actions and not table.waits
+    return table.that_wait(Wait.BUDGET) is not None and not table.actions and not table.waits
 
 
 def same_size(text: str) -> str:

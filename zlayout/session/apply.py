@@ -23,7 +23,7 @@ from zlayout.errors import CommitConflict, Refused
 from zlayout.formats.base import Backend, Commit, Event, Group, GroupFailed, Notice, Notify, Progress, Stage
 from zlayout.planner import passes
 from zlayout.planner.actions import Reason
-from zlayout.planner.model import Status, TablePlan
+from zlayout.planner.model import Status, TablePlan, Wait
 from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.session.concurrent_reads import TIMEOUT, read_one
 from zlayout.session.history import keep_commits
@@ -541,7 +541,7 @@ def apply_table(
             applied.after, applied.again = after.plan, after
             applied.forgotten |= forgets(current, failed, after)
             if not failed and not conflict:
-                applied.within_budget = planned.plan.left_over is not None
+                applied.within_budget = planned.plan.that_wait(Wait.BUDGET) is not None
                 break
             if is_last:
                 break

@@ -12,7 +12,7 @@ from zlayout.planner import document, passes
 from zlayout.planner.bounds import saved_values, with_values
 from zlayout.planner.budget import choose_saved
 from zlayout.planner.diff import assemble
-from zlayout.planner.model import NOT_REVIEWED, Plan, Status, TablePlan
+from zlayout.planner.model import NOT_REVIEWED, Plan, Status, TablePlan, Wait
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.run_report import RunReport
 from zlayout.planner.stale import Staleness, staleness
@@ -85,7 +85,8 @@ def review(
 
 
 def _without_branch(table: TablePlan) -> str:
-    return table.table.removesuffix(f"@{table.branch}") if table.branch else table.table
+    branch = table.requirements.branch if table.requirements else ""
+    return table.table.removesuffix(f"@{branch}") if branch else table.table
 
 
 def _known_layouts(project: Project, names: Iterable[str], exclude: str | Iterable[str], reading: Reading) -> Declared:
@@ -191,13 +192,13 @@ def check_saved(
     version = saved.version
     again = planned
     options = passes.again(options, saved)
-    if saved.left_over is not None:
-        options = replace(options, max_rewrite_bytes=saved.left_over.budget)
+    if (deferred := saved.that_wait(Wait.BUDGET)) is not None:
+        options = replace(options, max_rewrite_bytes=deferred.budget)
         made = observe_and_propose(planned.spec, backend, options, version)
         if isinstance(made, Proposal):
             made = assemble(choose_saved(made, {group.id for group in saved.groups}))
         again = made
-    elif version is not None and (not saved.is_whole or version != planned.state.version):
+    elif version is not None and (saved.waiting or version != planned.state.version):
         again = plan_table(planned.spec, backend, options, version)
     if again.state is None:
         raise Refused.of(

@@ -22,7 +22,7 @@ from zlayout.spec.yaml import Document
 
 
 _SCALAR = {"title": "text, a number, true or false", "type": ["string", "number", "boolean"]}
-_VERSIONS = {"layout": "v1", "project": "v1", "plan": "v2"}
+_VERSIONS = {"layout": "v1", "project": "v1", "plan": "v3"}
 
 
 def schema_text(name: str) -> str:

@@ -65,8 +65,8 @@ def test_files_that_arrive_while_the_run_rewrites_wait(memory: Scripted, cli: Cl
 @pytest.mark.usefixtures("memory")
 def test_a_saved_plan_is_applied_as_it_was_reviewed(cli: Cli) -> None:
     cli("plan", "--avoid-hot", "1h", "--out", "plan.json")
-    hot = json.loads(Path("plan.json").read_text())["tables"][0]["hot"]
-    assert (hot["partitions"], hot["groups"], hot["files"]) == (1, 1, 4)
+    hot = json.loads(Path("plan.json").read_text())["tables"][0]["waiting"][0]
+    assert (hot["reason"], hot["partition_numbers"], hot["groups"], hot["files"]) == ("hot", [1], 1, 4)
     assert "Nothing to apply now" in cli("apply", "plan.json", "--auto-approve").err
 
 

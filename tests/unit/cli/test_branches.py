@@ -68,17 +68,17 @@ def planned(cli: Cli, *arguments: str, code: int = 0) -> dict[str, dict[str, obj
 
 
 def version(entry: dict[str, object]) -> object:
-    requirements: list[dict[str, object]] = entry["requirements"]  # type: ignore[assignment]
-    return next(r["version"] for r in requirements if r["kind"] == "version_is")
+    requirements: dict[str, object] = entry["requirements"]  # type: ignore[assignment]
+    return requirements["version"]
 
 
 def test_a_plan_is_of_the_branch_of_the_option_or_else_of_the_layout(table: Table, cli: Cli) -> None:
     of_main = planned(cli, "ice.db.t")["ice.db.t"]
     assert (version(of_main), of_main["files"]) == (head(table, "main"), 2)
-    assert "branch_is" not in json.dumps(of_main)
+    assert of_main["requirements"]["branch"] == ""  # type: ignore[index]
     of_audit = planned(cli, "ice.db.t", "--branch", "audit")["ice.db.t@audit"]
     assert (version(of_audit), of_audit["files"]) == (head(table, "audit"), 3)
-    assert {"branch": "audit", "kind": "branch_is"} in of_audit["requirements"]  # type: ignore[operator]
+    assert of_audit["requirements"]["branch"] == "audit"  # type: ignore[index]
     assert cli("drift", "ice.db.t", "--branch", "audit", code=2).out.count("ice.db.t@audit") == 1
     declare("ice.db.t", "ref: audit\n")
     assert planned(cli, "ice.db.t") == {"ice.db.t@audit": of_audit}

@@ -124,7 +124,7 @@ class TestBudget:
         out = cli("plan", "--max-rewrite-bytes", str(sum(sizes) - 1), "--out", "plan.json").out
         assert "      left over" in out
         (table,) = json.loads(Path("plan.json").read_text())["tables"]
-        assert table["left_over"]["bytes"] + sum(g["bytes"] for g in table["actions"]) == sum(sizes)
+        assert table["waiting"][0]["bytes"] + sum(g["bytes"] for g in table["actions"]) == sum(sizes)
 
     @pytest.mark.parametrize("text", ["many", "10 parsecs", "GiB", "-1"])
     def test_a_size_that_is_none_is_an_error(self, text: str, cli: Cli) -> None:

@@ -18,8 +18,8 @@ def plan(path: str = "plan.json") -> dict[str, dict[str, object]]:
 
 def version(path: str = "plan.json") -> int:
     requirements = plan(path)["lake.db.orders"]["requirements"]
-    assert isinstance(requirements, list)
-    return next(r["version"] for r in requirements if r["kind"] == "version_is")
+    assert isinstance(requirements, dict)
+    return requirements["version"]
 
 
 @pytest.fixture
@@ -79,12 +79,12 @@ def test_a_table_that_no_reviewed_plan_changes_is_marked(root: Path, cli: Cli) -
 
 def test_a_plan_file_that_cannot_be_read_does_not_stop_the_plan(reviewed: Path, cli: Cli) -> None:
     text = (reviewed / "7.json").read_text()
-    for number, content in enumerate(("{", text.replace('"format_version": 2', '"format_version": 99'), text)):
+    for number, content in enumerate(("{", text.replace('"format_version": 3', '"format_version": 99'), text)):
         (reviewed / f"{number}.json").write_text(content)
     (reviewed / "7.json").unlink()
     out = " ".join(cli("plan", "--reviewed", "reviewed", "--out", "plan.json").out.split())
     assert out.count("ZL451 a reviewed plan is not used: ") == 2
-    assert "expected plan format version 2, found the number 99" in out
+    assert "expected plan format version 3, found the number 99" in out
     assert version() == 1
 
 

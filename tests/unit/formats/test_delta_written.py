@@ -10,6 +10,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import zlayout
+from zlayout.planner.model import Wait
 
 FAR = 4_102_444_800_000  # the year 2100
 DAY = 24 * 3600
@@ -43,7 +44,7 @@ def table(tmp_path: Path) -> Path:
 def planned(table: Path) -> tuple[list[str], int, list[str]]:
     """The partitions to rewrite, the number of those that wait, and the codes, with `--avoid-hot 1d`."""
     (plan,) = zlayout.plan(zlayout.load_project(table.parent), avoid_hot="1d").tables
-    waiting = plan.hot.partitions if plan.hot else 0
+    waiting = len(plan.that_wait(Wait.HOT).partition_numbers) if plan.that_wait(Wait.HOT) else 0
     return [group.partition for group in plan.groups], waiting, [d.code for d in plan.diagnostics]
 
 

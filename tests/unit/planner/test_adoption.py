@@ -10,6 +10,7 @@ from unit.planner.plans import DELTA, KIND, SPEC, TARGET, File, state
 
 from zlayout.curve.layout import build
 from zlayout.planner.diff import decide
+from zlayout.planner.model import Wait
 from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.partition import Partition, PartitionField
@@ -136,7 +137,7 @@ def test_a_budget_is_not_spent_on_files_in_order() -> None:
     options = PlanOptions(max_rewrite_bytes=10 * TARGET)
     decision = decide(SPEC, state(*files), DELTA, options=options)
     assert [g.partition for g in decision.plan.groups] == ["region=west"]
-    assert decision.plan.left_over is None
+    assert decision.plan.that_wait(Wait.BUDGET) is None
 
 
 def test_the_record_of_one_layout_does_not_adopt_for_another() -> None:
@@ -160,7 +161,7 @@ def test_a_budget_is_not_spent_on_new_files_that_gain_nothing() -> None:
     decision = decide(SPEC, state(*laid, *new, *wide), DELTA, options=options)
     assert [g.partition for g in decision.plan.groups] == ["region=west"]
     assert codes(decision) == ["ZL422"]
-    assert (decision.plan.left_over.files, decision.plan.left_over.bytes) == (5, 5 * TARGET)
+    assert (decision.plan.that_wait(Wait.BUDGET).files, decision.plan.that_wait(Wait.BUDGET).bytes) == (5, 5 * TARGET)
     assert "1 group with 5 files" in decision.plan.diagnostics[0].message
 
 
@@ -169,7 +170,7 @@ def test_a_table_with_nothing_to_gain_needs_no_budget() -> None:
     new = [replace(f, low=f.low + 1000, high=f.high + 1000) for f in in_order(5)]
     decision = decide(SPEC, state(*laid, *new), DELTA, options=PlanOptions(max_rewrite_bytes=1))
     assert (decision.plan.status, decision.groups, codes(decision)) == ("changes", (), ["ZL422"])
-    assert decision.plan.left_over is not None
+    assert decision.plan.that_wait(Wait.BUDGET) is not None
 
 
 def by_day(files: int, days: int, customers: int = 1000) -> TableState:

@@ -7,10 +7,9 @@ import pytest
 from support.forecasts import around
 from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 
-from zlayout.planner.actions import FilesAre
 from zlayout.planner.budget import choose, choose_saved
 from zlayout.planner.diff import assemble, decide, propose, settle
-from zlayout.planner.model import RankedBy
+from zlayout.planner.model import RankedBy, Wait
 from zlayout.planner.proposal import Proposal, Worth
 from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.spec.model import LayoutSpec
@@ -37,7 +36,7 @@ def partitions(decision: PlannedTable) -> list[str]:
 def test_most_touched_for_each_byte_goes_first() -> None:
     decision = within(5 * TARGET, state(*EAST, *WEST))
     assert partitions(decision) == ["region=east"]
-    left = decision.plan.left_over
+    left = decision.plan.that_wait(Wait.BUDGET)
     assert (left.budget, left.groups, left.files, left.bytes) == (5 * TARGET, 1, 3, 3 * TARGET)
     assert decision.plan.columns[0].touched == pytest.approx(7.0, abs=0.05)
     assert around(4.0, decision.plan.columns[0])
@@ -55,7 +54,7 @@ def test_a_part_of_one_file_is_not_worth_its_bytes() -> None:
 def test_the_files_that_must_hold_are_those_of_the_groups_taken() -> None:
     decision = within(5 * TARGET, state(*EAST, *WEST))
     alone = decide(SPEC, state(*EAST), DELTA)
-    (files,), (files_alone,) = ([r for r in d.plan.requirements if isinstance(r, FilesAre)] for d in (decision, alone))
+    (files,), (files_alone,) = ([(group.id, group.digest) for group in d.plan.groups] for d in (decision, alone))
     assert files == files_alone
 
 
@@ -68,8 +67,8 @@ def test_two_tables_share_one_budget() -> None:
     east, west = (proposed(5 * TARGET, state(*files)) for files in (EAST, WEST))
     first, second = settle([west, east], 5 * TARGET)
     assert (partitions(first), partitions(second)) == ([], ["region=east"])
-    assert (first.plan.status, first.plan.left_over is not None) == ("changes", True)
-    assert second.plan.left_over is None
+    assert (first.plan.status, first.plan.that_wait(Wait.BUDGET) is not None) == ("changes", True)
+    assert second.plan.that_wait(Wait.BUDGET) is None
 
 
 def test_a_full_rewrite_that_another_table_leaves_no_budget_for_is_left_over_whole() -> None:
@@ -79,7 +78,7 @@ def test_a_full_rewrite_that_another_table_leaves_no_budget_for_is_left_over_who
     left, done = settle([anew, proposed(5 * TARGET, state(*WEST))], 5 * TARGET)
     assert partitions(done) == ["region=west"]
     assert (left.groups, left.partition_by, left.plan.partitioning) == ((), None, None)
-    assert left.plan.left_over.files == 4
+    assert left.plan.that_wait(Wait.BUDGET).files == 4
     (alone,) = settle([anew], 5 * TARGET)
     assert (alone.partition_by, len(alone.groups)) == ((), 1)
 
@@ -90,7 +89,7 @@ def test_new_files_too_many_for_the_budget_are_laid_out_in_part_neighbours_toget
     (group,) = decision.groups
     lows = sorted(group.files.bounds["a"].lower.to_pylist())
     assert lows in ([0, 0, 100, 100], [200, 200, 300, 300])
-    assert decision.plan.left_over.files == 6
+    assert decision.plan.that_wait(Wait.BUDGET).files == 6
 
 
 def test_a_merge_too_large_for_the_budget_becomes_one_of_new_files_alone() -> None:
@@ -128,7 +127,7 @@ def test_the_budget_chooses_before_the_plan_is_assembled() -> None:
     decision = assemble(chosen)
     (group,) = decision.plan.groups
     assert decision.plan.actions == (group,)
-    assert [r.group for r in decision.plan.requirements if isinstance(r, FilesAre)] == [group.id]
+    assert group.digest == groups[0].digest != ""
     assert [g.id for g in decision.groups] == [group.id]
 
 
@@ -186,7 +185,7 @@ def test_one_merge_that_is_too_large_is_refused_when_there_is_nothing_else() -> 
     small = [File(0, 9, layout=0, group=n, bytes=TARGET // 4) for n in range(2)]
     decision = within(TARGET // 4, state(*small))
     assert [d.code for d in decision.plan.diagnostics] == ["ZL205"]
-    assert (decision.plan.left_over.files, decision.plan.left_over.bytes) == (2, TARGET // 2)
+    assert (decision.plan.that_wait(Wait.BUDGET).files, decision.plan.that_wait(Wait.BUDGET).bytes) == (2, TARGET // 2)
 
 
 def test_new_files_without_the_group_they_belong_to_leave_something_over() -> None:
@@ -194,7 +193,7 @@ def test_new_files_without_the_group_they_belong_to_leave_something_over() -> No
     observed = state(File(0, 9, layout=0, group=0, bytes=small), File(0, 9, bytes=small))
     decision = within(small, observed)
     assert [len(g.files) for g in decision.groups] == [1]
-    assert decision.plan.left_over.bytes == small
+    assert decision.plan.that_wait(Wait.BUDGET).bytes == small
 
 
 def test_parts_that_fit_together_later_are_left_alone_while_nothing_is_new() -> None:
@@ -223,7 +222,7 @@ def test_what_saves_the_queries_most_for_each_byte_goes_before_what_lowers_touch
     by_touched = proposed(5 * TARGET, state(*EAST, *WEST))
     by_worth = worth_of(by_touched, 400.0, 500.0)  # 100 and 167 for each file
     assert [partitions(*settle([p], 5 * TARGET)) for p in (by_touched, by_worth)] == [["region=east"], ["region=west"]]
-    ranked = [settle([p], 5 * TARGET)[0].plan.left_over for p in (by_touched, by_worth)]
+    ranked = [settle([p], 5 * TARGET)[0].plan.that_wait(Wait.BUDGET) for p in (by_touched, by_worth)]
     assert [left.ranked_by for left in ranked if left] == [RankedBy.TOUCHED, RankedBy.WORKLOAD]
 
 

@@ -19,7 +19,7 @@ from zlayout.planner.actions import ChangeClustering, Reason
 from zlayout.planner.clustering import rewritten_by_optimize, unclustered_hilbert, undo_refusals
 from zlayout.planner.diff import decide, propose, settle
 from zlayout.planner.document import from_json, to_json
-from zlayout.planner.model import Plan
+from zlayout.planner.model import Plan, Wait
 from zlayout.planner.stale import staleness
 from zlayout.planner.work import PlanOptions
 from zlayout.spec.model import CLUSTERED_BY, LayoutSpec
@@ -183,7 +183,7 @@ def test_other_columns_are_not_altered_without_budget_for_the_rewrite() -> None:
     first, second = state(*[File()] * 4), state(*[File(2, 1)] * 4, columns=("c",))
     options = PlanOptions(max_rewrite_bytes=500)
     plans = [d.plan for d in settle([propose(SPEC, t, DELTA, (), options) for t in (first, second)], 500)]
-    assert [(len(plan.actions), plan.left_over is not None) for plan in plans] == [(1, False), (0, True)]
+    assert [(len(plan.actions), plan.that_wait(Wait.BUDGET) is not None) for plan in plans] == [(1, False), (0, True)]
 
 
 def test_other_columns_are_not_altered_while_the_files_must_not_be_rewritten() -> None:

@@ -63,7 +63,7 @@ def test_the_published_schema_is_the_one_of_the_code() -> None:
         (lambda d: d.update(surprise=1), "ZL041"),
         (lambda d: d["tables"][0].update(path="/etc"), "ZL041"),
         (lambda d: d["tables"][0].update(files="many"), "ZL041"),
-        (lambda d: d["tables"][0]["requirements"][0].pop("table_id"), "ZL041"),
+        (lambda d: d["tables"][0]["requirements"].pop("table_id"), "ZL041"),
         (lambda d: d.update(tables="all"), "ZL041"),
     ],
 )
@@ -106,7 +106,7 @@ def test_a_mistake_is_reported_with_its_place_and_what_was_expected(plan: Plan, 
 @pytest.mark.parametrize(
     ("change", "end"),
     [
-        (lambda t: t["requirements"].append({"kind": "files_are"}), "are.group: expected a value, found nothing"),
+        (lambda t: t["requirements"].pop("schema"), "requirements.schema: expected a value, found nothing"),
         (lambda t: t.update(path="/etc"), "tables.0.path: expected no such key"),
     ],
 )
@@ -129,12 +129,10 @@ def test_a_result_of_a_table_without_a_plan_is_refused(plan: Plan) -> None:
         document.from_json(json.dumps(body), "plan.json")
 
 
-def test_a_group_without_its_action_is_refused(plan: Plan) -> None:
-    """The plan is decided again from its requirements, so that the group would be rewritten nevertheless."""
+def test_changes_without_requirements_are_refused(plan: Plan) -> None:
     body = json.loads(document.to_json(plan))
-    requirement, _ = (r["group"] for r in body["tables"][0]["requirements"] if r["kind"] == "files_are")
-    body["tables"][0]["actions"] = [a for a in body["tables"][0]["actions"] if a.get("id") != requirement]
-    with pytest.raises(SpecError, match=f"ZL041 .*expected a rewrite_group for files_are of group {requirement}"):
+    body["tables"][0]["requirements"] = None
+    with pytest.raises(SpecError, match=r"ZL041 .*expected requirements for the changes, found none"):
         document.from_json(json.dumps(body), "plan.json")
 
 
@@ -160,13 +158,13 @@ def test_a_group_takes_one_line(plan: Plan) -> None:
 def test_another_version_is_refused_with_the_zlayout_that_wrote_it(plan: Plan) -> None:
     body = json.loads(document.to_json(plan)) | {"format_version": 1, "zlayout_version": "0.1.0"}
     with pytest.raises(
-        Refused, match=r"plan format version 2, found the number 1, written by zlayout 0\.1\.0"
+        Refused, match=r"plan format version 3, found the number 1, written by zlayout 0\.1\.0"
     ) as caught:
         document.from_json(json.dumps(body), "plan.json")
     assert caught.value.diagnostics[0].hint == "run `zlayout plan` again"
 
 
-@pytest.mark.parametrize("version", [1, 3, 0, "1", None, 1.0, True])
+@pytest.mark.parametrize("version", [1, 2, 4, 0, "1", None, 1.0, True])
 def test_a_plan_of_another_format_version_is_refused(plan: Plan, version: object) -> None:
     body = json.loads(document.to_json(plan)) | {"format_version": version}
     with pytest.raises(Refused, match="ZL206") as caught:

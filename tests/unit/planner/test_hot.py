@@ -8,7 +8,8 @@ from unit.planner.plans import DELTA, OLD, SPEC, TARGET, File, state
 
 from zlayout.planner.actions import Reason
 from zlayout.planner.diff import decide
-from zlayout.planner.passes.hot import WAIT, park
+from zlayout.planner.model import Wait
+from zlayout.planner.passes.hot import park
 from zlayout.planner.selection import FileSelection, Group
 from zlayout.planner.work import Capabilities, PlannedTable, PlanOptions
 from zlayout.spec.model import LayoutSpec
@@ -41,9 +42,9 @@ def regions(decision: PlannedTable) -> list[str]:
 def test_a_partition_that_was_written_later_waits_and_the_plan_says_so() -> None:
     decision = planned(written(state(*EAST, *WEST), 100, 101))
     assert regions(decision) == ["region=east"]
-    hot = decision.plan.hot
-    assert (hot.after, hot.partitions, hot.groups, hot.files, hot.bytes) == (100, 1, 1, 3, 3 * TARGET)
-    assert not decision.plan.is_whole
+    hot = decision.plan.that_wait(Wait.HOT)
+    assert (hot.after, hot.partition_numbers, hot.groups, hot.files, hot.bytes) == (100, (2,), 1, 3, 3 * TARGET)
+    assert decision.plan.waiting == (hot,)
     assert decision.accepts == ""
 
 
@@ -51,14 +52,14 @@ def test_without_the_option_or_without_known_times_nothing_waits() -> None:
     for observed, after in ((written(state(*EAST, *WEST), 100, 101), None), (state(*EAST, *WEST), 100)):
         decision = planned(observed, after)
         assert regions(decision) == ["region=east", "region=west"]
-        assert decision.plan.hot is None
-        assert decision.plan.is_whole
+        assert decision.plan.that_wait(Wait.HOT) is None
+        assert decision.plan.waiting == ()
 
 
 def test_a_table_whose_partitions_all_wait_has_changes_and_no_action() -> None:
     plan = planned(written(state(*EAST, *WEST), 101, 101)).plan
     assert (plan.status, plan.actions) == ("changes", ())
-    assert plan.hot.groups == 2
+    assert plan.that_wait(Wait.HOT).groups == 2
 
 
 def test_drift_is_stated_although_its_files_wait() -> None:
@@ -72,8 +73,8 @@ def test_the_budget_is_spent_on_what_does_not_wait() -> None:
     """East would be first: it gains more for each byte."""
     decision = planned(written(state(*EAST, *WEST), 101, 100), budget=5 * TARGET)
     assert regions(decision) == ["region=west"]
-    assert decision.plan.left_over is None
-    assert decision.plan.hot is not None
+    assert decision.plan.that_wait(Wait.BUDGET) is None
+    assert decision.plan.that_wait(Wait.HOT) is not None
 
 
 def test_a_budget_is_not_refused_as_too_small_for_what_waits() -> None:
@@ -118,11 +119,11 @@ def test_groups_that_need_longer_bounds_wait_together() -> None:
         selection, replace(observed, last_written=np.array([100, 100, 101])), PlanOptions(hot_after=100), whole=False
     )
     assert found.groups == groups[2:]
-    assert indices(found.that_wait(WAIT)) == indices(groups[:2])
+    assert indices(found.that_wait(Wait.HOT)) == indices(groups[:2])
     only = park(
         selection, replace(observed, last_written=np.array([100, 101, 100])), PlanOptions(hot_after=100), whole=False
     )
-    assert indices(only.that_wait(WAIT)) == indices(groups[2:])
+    assert indices(only.that_wait(Wait.HOT)) == indices(groups[2:])
 
 
 def test_the_last_write_to_a_partition_is_its_latest() -> None:

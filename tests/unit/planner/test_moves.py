@@ -16,6 +16,7 @@ from unit.planner.plans import DELTA, KIND, TARGET
 
 from zlayout.planner.actions import Reason
 from zlayout.planner.diff import decide
+from zlayout.planner.model import Wait
 from zlayout.planner.selection import PROPERTY, acceptance, in_effect, is_accepted, stored
 from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.spec.model import Tolerance
@@ -77,7 +78,7 @@ def test_a_budget_moves_what_it_allows() -> None:
     options = PlanOptions(max_rewrite_bytes=5 * TARGET)
     decision = decide(SPEC, table(5, 20, stragglers), ICEBERG, options=options)
     assert [len(paths) for paths in groups(decision)] == [5]
-    assert (decision.plan.left_over.files, decision.plan.left_over.bytes) == (5, 5 * TARGET)
+    assert (decision.plan.that_wait(Wait.BUDGET).files, decision.plan.that_wait(Wait.BUDGET).bytes) == (5, 5 * TARGET)
 
 
 def test_rows_that_would_make_their_partition_decay_take_the_files_that_restore_it_along() -> None:

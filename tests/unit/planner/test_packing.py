@@ -12,7 +12,7 @@ from unit.planner.plans import DELTA, OLD, TARGET, File, state
 
 from zlayout.planner.actions import Reason
 from zlayout.planner.diff import PlannedTable, PlanOptions, decide
-from zlayout.planner.model import Measure, Status
+from zlayout.planner.model import Measure, Status, Wait
 from zlayout.planner.work import Capabilities
 from zlayout.spec.model import LayoutSpec, Tolerance
 from zlayout.table.state import FileTable, PartitionField, TableState, joined
@@ -110,7 +110,7 @@ def test_a_budget_is_spent_on_the_most_files_per_byte() -> None:
     decision = plan(*files, budget=800)
 
     assert [g.partition for g in decision.plan.groups] == ["region=west"]
-    assert decision.plan.left_over.bytes == 800
+    assert decision.plan.that_wait(Wait.BUDGET).bytes == 800
 
 
 def test_a_budget_below_two_files_is_refused() -> None:

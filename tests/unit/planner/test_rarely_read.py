@@ -8,7 +8,7 @@ from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 
 from zlayout.planner.actions import Reason
 from zlayout.planner.diff import decide
-from zlayout.planner.model import Measure
+from zlayout.planner.model import Measure, Wait
 from zlayout.planner.passes.rarely_read import again, least_read, unread_notes
 from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.spec.model import LayoutSpec, Tolerance
@@ -42,10 +42,10 @@ def regions(decision: PlannedTable) -> list[str]:
 def test_a_decayed_partition_waits_and_the_plan_says_so() -> None:
     decision = planned(state(*decayed("east"), *decayed("west")))
     assert regions(decision) == ["region=east"]
-    waiting = decision.plan.rarely_read
-    assert (waiting.partitions, waiting.groups, waiting.partition_numbers) == (1, 1, (2,))
+    waiting = decision.plan.that_wait(Wait.RARELY_READ)
+    assert (waiting.groups, waiting.partition_numbers) == (1, (2,))
     assert (waiting.files, waiting.bytes) == (8, 8 * TARGET)
-    assert again(PlanOptions(), decision.plan, decision.state).rarely_read == RARELY
+    assert again(PlanOptions(), waiting, decision.state).rarely_read == RARELY
     assert [d.code for d in decision.plan.diagnostics] == ["ZL416"]
     assert decision.plan.diagnostics[0].message == (
         "decay of 1 partition is tolerated: 8 files of 8,000 bytes wait, because the queries of the workload "
@@ -61,7 +61,7 @@ def test_a_number_of_the_plan_document_names_the_same_partition() -> None:
 def test_a_table_of_which_everything_waits_is_unchanged_and_within_its_tolerances() -> None:
     plan = planned(state(*decayed("west"))).plan
     assert (plan.status, plan.actions, plan.as_declared) == ("unchanged", (), True)
-    assert plan.rarely_read is not None
+    assert plan.that_wait(Wait.RARELY_READ) is not None
     assert not [measure for measure in plan.decay if measure.exceeded]
 
 
@@ -75,9 +75,9 @@ def test_decay_is_that_of_the_partitions_that_do_not_wait() -> None:
 def test_what_a_run_left_is_not_accepted_while_partitions_wait() -> None:
     """They would count as settled, and would not be found when queries read them."""
     decision = planned(state(*decayed("east"), *decayed("west")))
-    assert not decision.plan.is_whole
+    assert decision.plan.waiting
     assert decision.accepts == ""
-    assert planned(state(*decayed("east"))).plan.is_whole
+    assert planned(state(*decayed("east"))).plan.waiting == ()
 
 
 def test_a_new_partition_waits_only_in_a_table_with_a_layout() -> None:
@@ -85,7 +85,7 @@ def test_a_new_partition_waits_only_in_a_table_with_a_layout() -> None:
     assert regions(planned(state(*decayed("east"), *new))) == ["region=east"]
     first = planned(state(*[File(0, 999, "east")] * 3, *new))
     assert regions(first) == ["region=east", "region=west"]
-    assert first.plan.rarely_read is None
+    assert first.plan.that_wait(Wait.RARELY_READ) is None
 
 
 def test_drift_does_not_wait() -> None:
@@ -106,22 +106,25 @@ def test_small_files_wait_in_a_layout_without_order() -> None:
     small = [File(0, 999, region, bytes=TARGET // 10) for region in ("east", "west") for _ in range(9)]
     decision = planned(state(*small), spec=compaction)
     assert regions(decision) == ["region=east"]
-    assert decision.plan.rarely_read.files == 9
+    assert decision.plan.that_wait(Wait.RARELY_READ).files == 9
 
 
 def test_no_budget_is_spent_on_what_waits() -> None:
     observed = state(*decayed("east"), *decayed("west"))
     plan = planned(observed, budget=8 * TARGET).plan
     assert [g.partition for g in plan.groups] == ["region=east"]
-    assert plan.left_over is None
+    assert plan.that_wait(Wait.BUDGET) is None
     assert planned(state(*decayed("west")), budget=1).plan.status == "unchanged"
 
 
 def test_what_is_rarely_read_is_not_hot() -> None:
     observed = replace(state(*decayed("east"), *decayed("west")), last_written=np.array([101, 101], np.int64))
     plan = planned(observed, hot_after=100).plan
-    assert (plan.hot.partitions, plan.rarely_read.partitions) == (1, 1)
-    assert plan.rarely_read.partition_numbers == (2,)
+    assert (
+        len(plan.that_wait(Wait.HOT).partition_numbers),
+        len(plan.that_wait(Wait.RARELY_READ).partition_numbers),
+    ) == (1, 1)
+    assert plan.that_wait(Wait.RARELY_READ).partition_numbers == (2,)
 
 
 @pytest.mark.parametrize(

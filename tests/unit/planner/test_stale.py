@@ -8,7 +8,7 @@ import pytest
 from unit.planner.plans import DELTA, SPEC, File, state
 
 from zlayout.errors import Location
-from zlayout.planner.actions import ChangePartitioning, FilesAre, PropertyChange, PropertyReason, RewriteGroup
+from zlayout.planner.actions import ChangePartitioning, PropertyChange, PropertyReason, RewriteGroup
 from zlayout.planner.diff import decide
 from zlayout.planner.stale import Staleness, staleness
 from zlayout.planner.work import PlanOptions
@@ -34,7 +34,8 @@ def test_a_plan_is_for_one_branch() -> None:
     audit, dev = (replace(SPEC, table=SPEC.table.on(name)) for name in ("audit", "dev"))
     assert reasons(THEN, spec=audit) == ["it is for branch main, and this run is for audit"]
     saved = decide(audit, THEN, DELTA).plan
-    assert (saved.table, saved.branch) == (f"{SPEC.table}@audit", "audit")
+    assert saved.requirements is not None
+    assert (saved.table, saved.requirements.branch) == (f"{SPEC.table}@audit", "audit")
     assert staleness(saved, decide(audit, THEN, DELTA), THEN, "strict") == ()
     for other, name in ((SPEC, "main"), (dev, "dev")):
         (found,) = staleness(saved, decide(other, THEN, DELTA), THEN, "compatible")
@@ -69,10 +70,7 @@ def test_another_spec_is_said() -> None:
 
 def test_other_files_than_the_spec_selects_are_refused() -> None:
     saved = decide(SPEC, THEN, DELTA).plan
-    forged = replace(
-        saved,
-        requirements=tuple(replace(r, digest="0" * 64) if isinstance(r, FilesAre) else r for r in saved.requirements),
-    )
+    forged = replace(saved, actions=tuple(replace(group, digest="0" * 64) for group in saved.groups))
     (refusal,) = staleness(forged, decide(SPEC, THEN, DELTA), THEN, "compatible")
     assert (refusal.code, refusal.severity) == ("ZL203", "refused")
     assert "selects other files now" in refusal.message
@@ -88,10 +86,10 @@ def test_properties_must_be_as_they_were() -> None:
     assert "properties changed: stats.a" in refusal.message
 
 
-def test_a_plan_without_a_version_is_refused() -> None:
-    saved = replace(decide(SPEC, THEN, DELTA).plan, requirements=())
+def test_a_plan_without_requirements_is_refused() -> None:
+    saved = replace(decide(SPEC, THEN, DELTA).plan, requirements=None)
     (refusal,) = staleness(saved, decide(SPEC, THEN, DELTA), THEN, "compatible")
-    assert "expected a version_is requirement" in refusal.message
+    assert "expected requirements, found none" in refusal.message
 
 
 def test_a_partitioning_is_the_same_on_another_line_or_from_another_folder() -> None:

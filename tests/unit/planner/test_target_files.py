@@ -53,7 +53,7 @@ STATED: dict[str, Callable[[], int]] = {
         arriving_files(SPEC, STATE.files, [WHOLE], np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1))[0]
     ),
     "advice": lambda: int(targets_of(STATE.files, TARGET)[0]),
-    "budget": lambda: decide(SPEC, STATE, DELTA, (), PlanOptions(max_rewrite_bytes=1)).plan.left_over.columns[0].high,  # type: ignore[union-attr]
+    "budget": lambda: decide(SPEC, STATE, DELTA, (), PlanOptions(max_rewrite_bytes=1)).plan.waiting[0].columns[0].high,
 }
 
 

@@ -12,6 +12,7 @@ from zlayout.planner.actions import PropertyReason, Reason
 from zlayout.planner.bounds import examine, indistinct_partitions, with_values
 from zlayout.planner.budget import choose_saved
 from zlayout.planner.diff import PlannedTable, assemble, decide, propose, settle
+from zlayout.planner.model import Wait
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.work import PlanOptions
 from zlayout.report.words import property_reason
@@ -189,7 +190,7 @@ def test_a_budget_takes_all_files_whose_bounds_are_too_short_or_none() -> None:
         assert sorted(g.partition for g in decision.plan.groups) == regions
         assert [(p.name, p.after) for p in decision.plan.properties] == properties
         assert [d.hint for d in decision.plan.diagnostics] == ["apply sets prefix to 256"] * len(properties)
-        assert decision.plan.left_over.files == 11 - sum(g.files for g in decision.plan.groups)
+        assert decision.plan.that_wait(Wait.BUDGET).files == 11 - sum(g.files for g in decision.plan.groups)
         saved = choose_saved(proposal, {g.id for g in decision.plan.groups})
         assert assemble(saved).plan == decision.plan
 

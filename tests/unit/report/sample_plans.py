@@ -6,10 +6,9 @@ from zlayout.planner.actions import (
     PropertyChange,
     PropertyReason,
     Reason,
+    Requirements,
     RewriteGroup,
     SetProperties,
-    TableIs,
-    VersionIs,
 )
 from zlayout.planner.model import (
     BytesRead,
@@ -43,7 +42,7 @@ ORDERS = TablePlan(
     format="delta",
     location=PLACE,
     status=Status.CHANGES,
-    requirements=(TableIs("id"), VersionIs(1843)),
+    requirements=Requirements("id", 1843, "s", "l", ()),
     settings=(("zorder.columns", ["a"]), ("zorder.curve", "kd"), ("files.target_size", 2**27), ("engine", "native")),
     drift=(SettingDrift("zorder.columns", ["customer_id"], ["customer_id", "order_date"], PLACE),),
     actions=(group("day=1"), group("day=2")),
@@ -58,7 +57,7 @@ EVENTS = TablePlan(
     format="iceberg",
     location=Location("layouts/events.yaml", 2, 1),
     status=Status.CHANGES,
-    requirements=(TableIs("id"), VersionIs(5)),
+    requirements=Requirements("id", 5, "s", "l", ()),
     actions=(
         SetProperties(
             (PropertyChange("write.metadata.metrics.column.url", None, "full", PropertyReason.NO_STATISTICS, "url"),)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from unit.report.sample_plans import NOTHING, ORDERS
 
 from zlayout.errors import Diagnostic
-from zlayout.planner.model import DeferredGroups, Plan, Status
+from zlayout.planner.model import Plan, Status, Wait, WaitingGroups
 from zlayout.planner.run_report import RunReport
 from zlayout.report import html
 from zlayout.report.phrases import last_line, table_lines, worst_first
@@ -32,16 +32,16 @@ def test_the_largest_rewrite_comes_first() -> None:
 
 
 def test_tables_for_which_the_budget_leaves_nothing_are_deferred_and_counted() -> None:
-    left = DeferredGroups(budget=1, groups=1, files=2, bytes=3, columns=())
-    deferred = replace(ORDERS, table="a.deferred", actions=(), left_over=left)
+    left = WaitingGroups(Wait.BUDGET, groups=1, files=2, bytes=3, budget=1)
+    deferred = replace(ORDERS, table="a.deferred", actions=(), waiting=(left,))
     lines = render(Plan("0.1.0", (ORDERS, deferred)), TextOptions(summary=True)).splitlines()
     assert lines[0].split()[:2] == ["a.deferred", "deferred"]
     assert lines[-1].startswith("Plan: 1 to alter, 1 to rewrite, 1 deferred.")
 
 
 def test_the_counts_of_the_page_are_those_of_the_last_line() -> None:
-    left = DeferredGroups(budget=1, groups=1, files=2, bytes=3, columns=())
-    deferred = replace(ORDERS, table="a.deferred", actions=(), left_over=left)
+    left = WaitingGroups(Wait.BUDGET, groups=1, files=2, bytes=3, budget=1)
+    deferred = replace(ORDERS, table="a.deferred", actions=(), waiting=(left,))
     plan = Plan("0.1.0", (ORDERS, deferred, BROKEN, FINE))
     figures = html.render(RunReport(plan)).partition('<ul class="counts">')[2].partition("</ul>")[0]
     found = [" ".join(re.sub("<.*?>", " ", item).split()) for item in re.findall("<li.*?</li>", figures, re.S)]

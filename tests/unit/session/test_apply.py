@@ -16,9 +16,9 @@ from support.runs import apply_planned
 from zlayout.errors import CommitConflict, Location, Refused, TableError
 from zlayout.formats.base import Commit, GroupFailed, Notify, PlannedTable
 from zlayout.planner import document
-from zlayout.planner.actions import PropertyChange, PropertyIs, PropertyReason, Reason, SetProperties
+from zlayout.planner.actions import PropertyChange, PropertyReason, Reason, SetProperties
 from zlayout.planner.diff import PlanOptions
-from zlayout.planner.model import Plan, Status, TablePlan
+from zlayout.planner.model import Plan, Status, TablePlan, Wait
 from zlayout.session.plan import as_plan, plan_table
 from zlayout.session.plan_file import check_saved
 from zlayout.session.results import Applied, exit_code, result_of
@@ -171,7 +171,7 @@ def test_settings_of_a_saved_plan_must_still_be_the_ones_to_make(table: MemoryTa
     planned = plan_table(SPEC, backend, OPTIONS)
     change = SetProperties((PropertyChange("p", None, "full", PropertyReason.NO_STATISTICS, "a"),))
     plan = planned.plan
-    saved = replace(plan, actions=(change, *plan.actions), requirements=(*plan.requirements, PropertyIs("p", None)))
+    saved = replace(plan, actions=(change, *plan.actions))
     with pytest.raises(Refused, match="plan would change other settings now"):
         check_saved(saved, planned, backend, OPTIONS, "compatible")
     again = replace(planned, plan=saved)
@@ -201,7 +201,7 @@ def test_a_saved_plan_with_a_budget_is_carried_out_and_no_more(table: MemoryTabl
     size = sum(f.rows.nbytes for f in table.current.files.values()) // 2
     options = PlanOptions(max_rewrite_bytes=size)
     saved = document.from_json(document.to_json(as_plan([plan_table(SPEC, backend, options)])), "p.json").plan.tables[0]
-    assert saved.left_over is not None
+    assert saved.that_wait(Wait.BUDGET) is not None
     table.append(make_rows(10, start=10_000))
     checked = check_saved(saved, plan_table(SPEC, backend, OPTIONS), backend, OPTIONS, "compatible")
     applied = apply_planned(checked, backend, attempts=1)
@@ -220,7 +220,7 @@ def test_a_saved_plan_with_hot_partitions_is_carried_out_and_they_wait() -> None
     table.append(rows.filter(pc.field("region") != "east"), files=4)
     backend, options = MemoryBackend(MemoryCatalog({"db.t": table})), PlanOptions(hot_after=1)
     saved = document.from_json(document.to_json(as_plan([plan_table(SPEC, backend, options)])), "p.json").plan.tables[0]
-    assert (saved.hot.groups, len(saved.groups)) == (2, 1)
+    assert (saved.that_wait(Wait.HOT).groups, len(saved.groups)) == (2, 1)
     checked = check_saved(saved, plan_table(SPEC, backend, OPTIONS), backend, OPTIONS, "compatible")
     applied = apply_planned(checked, backend, attempts=1)
     assert [c.files_removed for c in applied.commits] == [4]

@@ -16,7 +16,7 @@ from support.runs import apply_planned
 import zlayout
 from zlayout.errors import CommitConflict
 from zlayout.formats.base import Commit, GroupFailed, Notify, PlannedTable
-from zlayout.planner.model import TablePlan
+from zlayout.planner.model import TablePlan, Wait
 from zlayout.planner.work import PlanOptions
 from zlayout.session.concurrent_reads import Reading
 from zlayout.session.plan import plan_tables
@@ -106,7 +106,8 @@ def declare(text: str) -> None:
 
 
 def numbers(table: TablePlan) -> tuple[int, ...]:
-    return table.rarely_read.partition_numbers if table.rarely_read else ()
+    waiting = table.that_wait(Wait.RARELY_READ)
+    return waiting.partition_numbers if waiting else ()
 
 
 @pytest.mark.usefixtures("backend")
@@ -118,7 +119,7 @@ def test_without_the_setting_or_without_a_workload_every_decayed_partition_is_re
     Path("layouts/orders.yaml").write_text(declared)
     WORKLOAD.unlink()
     _, table = planned()
-    assert (regions(table), table.rarely_read) == (everything, None)
+    assert (regions(table), table.that_wait(Wait.RARELY_READ)) == (everything, None)
     assert codes(table) == ["ZL404"]
 
 
@@ -217,8 +218,8 @@ def test_the_plan_document_names_what_waits() -> None:
     found, _ = planned()
     zlayout.write_plan(found, "plan.json")
     table = json.loads(Path("plan.json").read_text())["tables"][0]
-    waiting = table["rarely_read"]
-    assert (waiting["partitions"], waiting["groups"], waiting["files"]) == (2, 2, 19)
+    (waiting,) = table["waiting"]
+    assert (waiting["reason"], waiting["groups"], waiting["files"]) == ("rarely_read", 2, 19)
     assert waiting["partition_numbers"] == [1, 2]
     assert waiting["bytes"] > 0
     assert "ZL416" in [d["code"] for d in table["diagnostics"]]
@@ -240,7 +241,10 @@ def test_a_saved_plan_is_carried_out_whatever_happens_to_the_workload(backend: M
     again = zlayout.read_plan(zlayout.load_project(), "plan.json")
     (note,) = (d for d in again.tables[0].diagnostics if d.code == "ZL416")
     assert "%" not in note.message  # the share that was declared when the plan was made is not known
-    assert (again.tables[0].groups, again.tables[0].rarely_read) == (table.groups, table.rarely_read)
+    assert (again.tables[0].groups, again.tables[0].that_wait(Wait.RARELY_READ)) == (
+        table.groups,
+        table.that_wait(Wait.RARELY_READ),
+    )
     applied = apply_planned(again.planned[0], backend, attempts=1)
     assert sum(c.files_removed for c in applied.commits) == 9
     expected = "changes" if change == "append" else "unchanged"
@@ -263,12 +267,12 @@ def test_a_saved_plan_with_a_budget_keeps_both_choices(backend: Memory) -> None:
     size = sum(f.rows.nbytes for f in backend.table.current.files.values()) // 3 + 500
     found, table = planned(max_rewrite_bytes=size)
     assert (len(table.groups), numbers(table)) == (1, (1,))
-    assert table.left_over is not None
+    assert table.that_wait(Wait.BUDGET) is not None
     zlayout.write_plan(found, "plan.json")
     WORKLOAD.write_text(QUERY.replace("west", "east"))
     again = zlayout.read_plan(zlayout.load_project(), "plan.json").tables[0]
-    assert (again.groups, again.rarely_read) == (table.groups, table.rarely_read)
-    assert again.left_over.bytes == table.left_over.bytes
+    assert (again.groups, again.that_wait(Wait.RARELY_READ)) == (table.groups, table.that_wait(Wait.RARELY_READ))
+    assert again.that_wait(Wait.BUDGET).bytes == table.that_wait(Wait.BUDGET).bytes
 
 
 def test_a_saved_plan_is_stale_if_a_pinned_file_changes(backend: Memory) -> None:
@@ -332,10 +336,10 @@ def test_a_run_can_include_them_and_its_saved_plan_does_too(backend: Memory, cli
     project = zlayout.load_project()
     assert regions(zlayout.plan(project, include_rarely_read=True).tables[0]) == ["east", "north", "west"]
     cli("apply", "plan.json", "--auto-approve")
-    assert planned()[1].rarely_read is None
+    assert planned()[1].that_wait(Wait.RARELY_READ) is None
     backend.append()
     cli("apply", "--auto-approve", "--include-rarely-read")
-    assert (planned()[1].status, planned()[1].rarely_read) == ("unchanged", None)
+    assert (planned()[1].status, planned()[1].that_wait(Wait.RARELY_READ)) == ("unchanged", None)
 
 
 @pytest.mark.usefixtures("backend")

@@ -16,6 +16,7 @@ from support.memory_format.store import MemoryCatalog, MemoryTable
 import zlayout
 from zlayout.errors import Location, TableError
 from zlayout.formats.delta.backend import DeltaBackend
+from zlayout.planner.model import Wait
 from zlayout.planner.work import PlanOptions
 from zlayout.session.plan import as_plan, plan_tables, shared_tables
 from zlayout.spec.model import TableName
@@ -153,7 +154,7 @@ def test_the_budget_is_not_spent_on_them() -> None:
     size = int(backend.observe(specs[2].table, ()).files.bytes.sum())
     planned = plan_tables(specs, {"mem": backend}, PlanOptions(max_rewrite_bytes=size))
     assert [t.status for t in as_plan(planned).tables] == ["error", "error", "changes"]
-    assert planned[2].plan.left_over is None
+    assert planned[2].plan.that_wait(Wait.BUDGET) is None
     assert planned[0].state is None
 
 

@@ -12,7 +12,7 @@ from support.projects import workload_project
 
 import zlayout
 from zlayout.planner.document import to_json
-from zlayout.planner.model import TablePlan
+from zlayout.planner.model import TablePlan, Wait
 
 ROWS = 4000
 LAYOUT = """\
@@ -52,16 +52,16 @@ def size_of(backend: MemoryBackend) -> int:
 def test_the_budget_is_spent_on_what_the_queries_read(backend: MemoryBackend) -> None:
     _, table = planned(backend)
     assert [group.partition for group in table.groups] == ["region=west"]
-    assert table.left_over.ranked_by == "workload"
+    assert table.that_wait(Wait.BUDGET).ranked_by == "workload"
     Path("workloads/orders.sql").unlink()
     _, table = planned(backend)
     assert [group.partition for group in table.groups] == ["region=east"]
-    assert table.left_over.ranked_by == "touched"
+    assert table.that_wait(Wait.BUDGET).ranked_by == "touched"
 
 
 def test_the_plan_document_says_by_what_groups_were_ranked(backend: MemoryBackend) -> None:
     found, _ = planned(backend)
-    assert json.loads(to_json(found.document))["tables"][0]["left_over"]["ranked_by"] == "workload"
+    assert json.loads(to_json(found.document))["tables"][0]["waiting"][0]["ranked_by"] == "workload"
 
 
 def test_a_saved_plan_keeps_its_groups_when_the_workload_changes(backend: MemoryBackend, tmp_path: Path) -> None:
@@ -93,5 +93,5 @@ def test_a_table_that_cannot_be_read_again_is_ranked_by_touched(
     monkeypatch.setattr(backend, "observe", fail)
     _, table = planned(backend)
     assert [group.partition for group in table.groups] == ["region=east"]
-    assert table.left_over.ranked_by == "touched"
+    assert table.that_wait(Wait.BUDGET).ranked_by == "touched"
     assert "ZL414" in [d.code for d in table.diagnostics]

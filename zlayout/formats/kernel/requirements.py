@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused
 from zlayout.formats.base import Group, PlannedTable
-from zlayout.planner.actions import LocationIs, Observed, violated
+from zlayout.planner.actions import is_at
 from zlayout.table import outside
 from zlayout.table.state import FileTable, Partition, TableState
 
@@ -75,9 +75,9 @@ def require_location(work: PlannedTable, location: str) -> None:
     Raises:
         CommitConflict: ZL320, if the plan requires another location.
     """
-    for broken in violated(work.plan.requirements, Observed(location=location)):
-        if isinstance(broken, LocationIs):
-            raise replaced(work, f"the table at {broken.location}", location)
+    planned = work.plan.storage_location
+    if not is_at(location, planned):
+        raise replaced(work, f"the table at {planned}", location)
 
 
 def replaced(work: PlannedTable, expected: str, found: str) -> CommitConflict:

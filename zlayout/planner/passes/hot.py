@@ -9,13 +9,12 @@ from datetime import UTC, datetime
 from zlayout.errors import Diagnostic
 from zlayout.message_text import plural, size
 from zlayout.planner.actions import Reason
-from zlayout.planner.model import HotGroups, TablePlan
-from zlayout.planner.selection import FileSelection, Group, Wait, apart, partitions_of, totals
+from zlayout.planner.model import Wait, WaitingGroups
+from zlayout.planner.selection import FileSelection, Group, apart
 from zlayout.planner.work import PlanOptions
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import TableState
 
-WAIT = Wait("hot")
 LABEL, TERM = "hot", "hot: partitions with recent writes"
 
 
@@ -40,29 +39,26 @@ def park(selection: FileSelection, state: TableState, options: PlanOptions, *, w
     def waits(group: Group) -> bool:
         return bool(hot[group.index].any()) or (truncated and group.reason is Reason.BOUNDS_TRUNCATED)
 
-    return replace(selection, groups=parts).parking(waits, WAIT)
+    return replace(selection, groups=parts).parking(waits, Wait.HOT)
 
 
-def section(selection: FileSelection, state: TableState, options: PlanOptions) -> HotGroups | None:
-    """Return the totals of the groups that wait in hot partitions; None if there are none."""
-    waiting, after = selection.that_wait(WAIT), options.hot_after
-    if after is None or not waiting:
-        return None
-    return HotGroups(after, len(partitions_of(waiting, state.files)), *totals(waiting, state.files))
+def section(waiting: WaitingGroups, options: PlanOptions) -> WaitingGroups:
+    """Add the time after which a write makes a partition hot."""
+    return replace(waiting, after=options.hot_after)
 
 
-def text(waiting: HotGroups) -> str:
+def text(waiting: WaitingGroups) -> str:
     """Write which groups wait because their partitions are hot, and the time after which a write makes them hot."""
-    since = datetime.fromtimestamp(waiting.after // 1000, UTC)
+    since = datetime.fromtimestamp((waiting.after or 0) // 1000, UTC)
     return (
         f"{plural(waiting.groups, 'group')} of {size(waiting.bytes)}, {plural(waiting.files, 'file')}, in "
-        f"{plural(waiting.partitions, 'partition')} written after {since:%Y-%m-%d %H:%M} UTC"
+        f"{plural(len(waiting.partition_numbers), 'partition')} written after {since:%Y-%m-%d %H:%M} UTC"
     )
 
 
-def notes_before(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
+def notes_before(spec: LayoutSpec, state: TableState, options: PlanOptions) -> Iterator[Diagnostic]:
     """Yield ZL449 if times of writes, on which it depends which partitions wait, are in the future."""
-    if state.future_times:
+    if options.hot_after is not None and state.future_times:
         message = (
             f"{plural(state.future_times, 'write')} to the table with a time in the future: the time of the commit, or "
             "of the next one, decides whether its partitions wait"
@@ -73,17 +69,17 @@ def notes_before(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
 def notes(
     spec: LayoutSpec,
     state: TableState,
-    selection: FileSelection,
+    waiting: WaitingGroups,  # noqa: ARG001
     *,
     refused: bool,  # noqa: ARG001
 ) -> Iterator[Diagnostic]:
     """Yield ZL415 if an unpartitioned table waits as a whole."""
-    if selection.that_wait(WAIT) and not state.partition_fields:
+    if not state.partition_fields:
         message = "the table is not partitioned, so that all of it waits until no other writer has written for a while"
         hint = "rewrite it with `--avoid-hot 0m`, or at a time of day when nothing is written"
         yield Diagnostic("ZL415", message, "note", hint, spec.location)
 
 
-def again(options: PlanOptions, plan: TablePlan, state: TableState | None) -> PlanOptions:  # noqa: ARG001
-    """Return the options with which the partitions that wait in this plan wait in a later plan too."""
-    return replace(options, hot_after=plan.hot.after) if plan.hot else options
+def again(options: PlanOptions, waiting: WaitingGroups, state: TableState | None) -> PlanOptions:  # noqa: ARG001
+    """Return the options with which the partitions that wait in a plan wait in a later plan too."""
+    return replace(options, hot_after=waiting.after)

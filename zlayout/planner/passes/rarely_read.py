@@ -16,14 +16,13 @@ import numpy as np
 from zlayout.errors import Diagnostic
 from zlayout.message_text import plural
 from zlayout.planner.actions import Reason, RewriteGroup
-from zlayout.planner.model import RarelyReadGroups, TablePlan
+from zlayout.planner.model import WaitingGroups
 from zlayout.planner.partitions import Bools, partition_names
-from zlayout.planner.selection import FileSelection, Group, Wait, partitions_of, totals
+from zlayout.planner.selection import FileSelection, Group
 from zlayout.planner.work import PlanOptions
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import FileTable, Partition, TableState, sums
 
-WAIT = Wait("rarely_read", tolerated=True)
 LABEL = ""  # reports have no line, because the note states everything
 
 # The reasons for which a group may wait in a rarely read partition. Drift and first layouts do not wait. Neither do
@@ -89,20 +88,10 @@ def _may_wait(spec: LayoutSpec, groups: Sequence[Group], files: FileTable) -> li
     return [group for group in groups if group.partition_in(files) not in must]
 
 
-def section(selection: FileSelection, state: TableState, options: PlanOptions) -> RarelyReadGroups | None:  # noqa: ARG001
-    """Return the totals of the groups that wait in rarely read partitions; None if there are none."""
-    waiting, files = selection.that_wait(WAIT), state.files
-    if not waiting:
-        return None
-    numbers = sorted(partition_names(files.partitions)[1][partitions_of(waiting, files)].tolist())
-    return RarelyReadGroups(len(numbers), *totals(waiting, files), tuple(numbers))
-
-
-def notes(spec: LayoutSpec, state: TableState, selection: FileSelection, *, refused: bool) -> Iterator[Diagnostic]:
+def notes(spec: LayoutSpec, state: TableState, waiting: WaitingGroups, *, refused: bool) -> Iterator[Diagnostic]:  # noqa: ARG001
     """Yield ZL416 if partitions have decayed and are not rewritten."""
-    waiting = None if refused else section(selection, state, PlanOptions())
-    if waiting:
-        what, files = plural(waiting.partitions, "partition"), plural(waiting.files, "file")
+    if not refused:
+        what, files = plural(len(waiting.partition_numbers), "partition"), plural(waiting.files, "file")
         message = (
             f"decay of {what} is tolerated: {files} of {waiting.bytes:,} bytes wait, because the queries of the "
             "workload rarely read them"
@@ -111,18 +100,17 @@ def notes(spec: LayoutSpec, state: TableState, selection: FileSelection, *, refu
         yield Diagnostic("ZL416", message, "note", hint, spec.location_of("tolerance.rarely_read"))
 
 
-def again(options: PlanOptions, plan: TablePlan, state: TableState | None) -> PlanOptions:
-    """Return the options with which the partitions that wait in this plan wait in a later plan too.
+def again(options: PlanOptions, waiting: WaitingGroups, state: TableState | None) -> PlanOptions:
+    """Return the options with which the partitions that wait in a plan wait in a later plan too.
 
     Args:
         options: The options of the later plan.
-        plan: The plan.
+        waiting: The groups that wait in the plan.
         state: The table that it was made from. The partitions are then found by their names, because their numbers may
             change; else by their numbers.
     """
-    waiting = plan.rarely_read
-    chosen: frozenset[str | int] = frozenset(waiting.partition_numbers if waiting else ())
-    if chosen and state is not None:
+    chosen: frozenset[str | int] = frozenset(waiting.partition_numbers)
+    if state is not None:
         names, numbers = partition_names(state.files.partitions)
         chosen = frozenset(name for name, number in zip(names, numbers.tolist(), strict=True) if number in chosen)
     return replace(options, rarely_read=chosen)
