@@ -3,7 +3,6 @@
 GitHub is a recording `gh` with a store of artifacts, and GitLab a server. zlayout is the real one.
 """
 
-import io
 import json
 import shutil
 import zipfile
@@ -15,7 +14,8 @@ import pytest
 import yaml
 from deltalake import write_deltalake
 from sequences.test_ci_templates import GitLab, Job, gitlab
-from support.ci import MARKER, TEMPLATES, Runner, git
+from support.ci import Runner, git
+from support.repositories import APPLY, GitHub, Repository
 
 import zlayout
 from zlayout.cli.main import run
@@ -24,7 +24,6 @@ __all__ = ["gitlab"]
 
 pytestmark = pytest.mark.skipif(shutil.which("jq") is None, reason="no jq here; the machines of GitHub have it")
 
-PULL_REQUEST, APPLY = TEMPLATES / "zlayout-pull-request.yml", TEMPLATES / "zlayout-apply.yml"
 ROWS = pa.table({"a": list(range(100)), "b": list(range(100))})
 NOT_REVIEWED = "ZL451"
 
@@ -33,155 +32,35 @@ def layout(table: str, columns: str) -> str:
     return f"version: 1\ntable: lake.db.{table}\nzorder:\n  columns: {columns}\n"
 
 
-class Repository:
-    """A repository with tables t, u and v, and layouts of t and u that were never applied."""
+def tables(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commit a project with tables t, u and v, and layouts of t and u that were never applied."""
+    monkeypatch.chdir(repository.root)
+    assert run(["init", "--table", "lake.db.t", "--columns", "b", "--warehouse", "tables", "--offline"]) == 0
+    for table in "tuv":
+        append(table, mode="overwrite")
+        append(table)
+    apart = "\n# Far enough from the columns that Git merges changes of both.\n\nfiles: {target_size: 128MiB}\n"
+    files = {"layouts/u.yaml": layout("u", "[b]"), "layouts/db_t.yaml": layout("t", "[b]") + apart}
+    files |= {".zlayout/requirements-plan.txt": "", ".gitignore": "tables/\nzlayout-*/\n*.html\n"}
+    for path, text in files.items():
+        (repository.root / path).write_text(text)
+    repository.commit()
 
-    def __init__(self, runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.runner, self.root = runner, runner.checkout
-        monkeypatch.chdir(self.root)
-        assert run(["init", "--table", "lake.db.t", "--columns", "b", "--warehouse", "tables", "--offline"]) == 0
-        for table in "tuv":
-            self.append(table, mode="overwrite")
-            self.append(table)
-        (self.root / "layouts/u.yaml").write_text(layout("u", "[b]"))
-        apart = "\n# Far enough from the columns that Git merges changes of both.\n\nfiles: {target_size: 128MiB}\n"
-        (self.root / "layouts/db_t.yaml").write_text(layout("t", "[b]") + apart)
-        (self.root / ".zlayout/requirements-plan.txt").touch()
-        (self.root / ".gitignore").write_text("tables/\nzlayout-*/\n*.html\n")
-        git(self.root, "init", "--quiet", "--initial-branch=main")
-        self.commit()
 
-    def append(self, table: str, mode: Any = "append") -> None:
-        write_deltalake(str(self.root / "tables/db" / table), ROWS, mode=mode)
-
-    def commit(self) -> str:
-        git(self.root, "add", ".")
-        git(self.root, "commit", "--quiet", "--allow-empty", "-m", "change")
-        return self.head
-
-    @property
-    def head(self) -> str:
-        return git(self.root, "rev-parse", "HEAD").strip()
-
-    def branch(self, name: str, files: dict[str, str], start: str = "main") -> str:
-        """Commit files on a branch that is made or reset, and return the commit."""
-        git(self.root, "checkout", "--quiet", "--force", "-B", name, start)
-        for path, text in files.items():
-            (self.root / path).write_text(text)
-        return self.commit()
-
-    def merge(self, commit: str, how: str = "--no-ff") -> str:
-        """Merge a commit into main, and return the new commit."""
-        git(self.root, "checkout", "--quiet", "--force", "main")
-        git(self.root, "merge", "--quiet", how, "-m", "merged", commit)
-        return self.commit() if how == "--squash" else self.head
+def append(table: str, mode: Any = "append") -> None:
+    """Write to a table of the repository in the working directory."""
+    write_deltalake(f"tables/db/{table}", ROWS, mode=mode)
 
 
 def plan(path: Path) -> dict[str, dict[str, Any]]:
     return {table["table"]: table for table in json.loads(path.read_text())["tables"]}
 
 
-class GitHub(Repository):
-    """Runs the workflows of pull requests and of merges."""
-
-    def __init__(self, runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-        super().__init__(runner, monkeypatch)
-        self.store = runner.gh
-        self.context = runner.context
-
-    def add(self, name: str, value: Any) -> None:
-        file = self.store / f"{name}.json"
-        known = json.loads(file.read_text()) if file.exists() else []
-        file.write_text(json.dumps([*known, value]))
-
-    def succeeded(self, commit: str, event: str = "push") -> None:
-        """Let GitHub know of a run of the workflow that succeeded."""
-        self.add("runs", {"head_sha": commit, "event": event, "branch": "main", "status": "success"})
-
-    def steps(self, file: Path, job: str) -> list[dict[str, Any]]:
-        steps: list[dict[str, Any]] = yaml.safe_load(file.read_text())["jobs"][job]["steps"]
-        return [step for step in steps if step.get("name") != "Install"]
-
-    def run(self, step: dict[str, Any]) -> str:
-        done = self.runner.run(step)
-        assert done.returncode == 0, (step["name"], done.stdout, done.stderr)
-        return done.stdout
-
-    def pull(self, number: int, head: str, *, own: bool = True, code: int = 0) -> str:
-        """Run the workflow of a pull request, and return what it prints."""
-        git(self.root, "checkout", "--quiet", "--force", "--detach", "main")
-        git(self.root, "merge", "--quiet", "--no-ff", "-m", "to be planned", head)
-        self.context |= {
-            "github.event.pull_request.number": str(number),
-            "github.event.pull_request.head.sha": head,
-        }
-        said = ""
-        for step in self.steps(PULL_REQUEST, "plan"):
-            condition = str(step.get("if", ""))
-            if ("full_name == github.repository" in condition) > own:
-                continue
-            if ("full_name != github.repository" in condition) and own:
-                continue
-            if step.get("name") == "Plan":
-                done = self.runner.run(step)
-                assert done.returncode == code, (done.stdout, done.stderr)
-            elif "run" in step:
-                said += self.run(step)
-            elif "upload-artifact" in step["uses"] and own:
-                self.upload(self.runner.evaluated(step["with"]["name"]), self.files(step), head)
-        return said
-
-    def files(self, step: dict[str, Any]) -> dict[str, bytes]:
-        paths = map(Path, self.runner.evaluated(step["with"]["path"]).split())
-        return {path.name: path.read_bytes() for path in paths if path.exists()}
-
-    def upload(self, name: str, files: dict[str, bytes], head: str, repository: int = 1) -> None:
-        """Store an artifact, of a run in the repository 1 or in a fork."""
-        content = io.BytesIO()
-        with zipfile.ZipFile(content, "w") as archive:
-            for path, data in files.items():
-                archive.writestr(path, data)
-        number = len(list(self.store.glob("*.zip"))) + 100
-        (self.store / f"{number}.zip").write_bytes(content.getvalue())
-        run = {"head_sha": head, "repository_id": 1, "head_repository_id": repository}
-        self.add("artifacts", {"id": number, "name": name, "expired": False, "workflow_run": run})
-
-    def merged(self, number: int, head: str, commit: str, *, own: bool = True) -> None:
-        """Let GitHub know of which pull request a commit of main is."""
-        file = self.store / "pulls.json"
-        pulls = json.loads(file.read_text()) if file.exists() else {}
-        base = {"ref": "main", "repo": {"full_name": "owner/name", "default_branch": "main"}}
-        head_ = {"sha": head, "repo": {"full_name": "owner/name"} if own else None}
-        one = {"number": number, "merged_at": "2026-11-27", "base": base, "head": head_}
-        other = {**one, "number": 99, "merged_at": None}
-        file.write_text(json.dumps({**pulls, commit: [*pulls.get(commit, []), one, other]}))
-
-    def push(self, *, succeeds: bool = True, select: str = "") -> Path:
-        """Run the job `plan` after a push to main, and return the plan that is to be approved."""
-        git(self.root, "checkout", "--quiet", "--force", "--detach", "main")
-        self.context["inputs.select"] = select
-        self.said = ""
-        for step in self.steps(APPLY, "plan"):
-            if step.get("name") == "Comment" and not self.runner.outputs["plan"].get("tables_not_reviewed"):
-                continue
-            if "run" in step:
-                self.said += self.run(step)
-        reports = Path(self.runner.outputs["plan"]["reports"])
-        if succeeds:
-            self.succeeded(self.head)
-        return reports / "plan.json"
-
-    @property
-    def posts(self) -> list[tuple[str, str]]:
-        """The comments that were posted, without those of plans."""
-        file = self.store / "posts.json"
-        posts = json.loads(file.read_text()) if file.exists() else []
-        return [(path.split("/")[-2], body) for path, body in posts if not body.startswith(MARKER)]
-
-
 @pytest.fixture
 def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GitHub:
-    return GitHub(Runner(tmp_path), monkeypatch)
+    github = GitHub(Runner(tmp_path))
+    tables(github, monkeypatch)
+    return github
 
 
 def test_the_reviewed_plan_of_a_branch_is_applied(github: GitHub) -> None:
@@ -191,7 +70,7 @@ def test_the_reviewed_plan_of_a_branch_is_applied(github: GitHub) -> None:
     reviewed = plan(Path(github.runner.outputs["plan"]["reports"]) / "plan.json")
     assert "lake.db.t" in github.runner.posted
     github.merged(7, head, github.merge(head))
-    github.append("t")
+    append("t")
     merged = plan(github.push())
     assert list(merged) == list(reviewed) == ["lake.db.t"]
     assert merged["lake.db.t"]["requirements"] == reviewed["lake.db.t"]["requirements"]
@@ -218,7 +97,7 @@ def test_apply_gets_exactly_the_plan_that_was_approved(github: GitHub) -> None:
     assert said == f"apply {file} --stale compatible --auto-approve --report html={report}/applied.html"
     project = zlayout.load_project(github.root)
     assert not zlayout.read_plan(project, file).document.exit_code
-    github.append("t", mode="overwrite")
+    append("t", mode="overwrite")
     assert "the plan is stale" in str(zlayout.read_plan(project, file))
 
 
@@ -301,8 +180,8 @@ def test_what_changed_since_the_review_is_said_and_asked_again(github: GitHub) -
     head = github.branch("change", {"layouts/db_t.yaml": layout("t", "[a, b]")})
     github.pull(7, head)
     github.merged(7, head, github.merge(head))
-    github.append("t", mode="overwrite")
-    github.append("t")
+    append("t", mode="overwrite")
+    append("t")
     merged = github.push()
     assert plan(merged)["lake.db.t"]["requirements"]["version"] == 3
     ((number, comment),) = github.posts
@@ -366,13 +245,14 @@ def test_a_hostile_artifact_is_an_unreviewed_plan(github: GitHub, files: dict[st
 def test_gitlab_applies_the_reviewed_plan(
     gitlab: GitLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
-    repository = Repository(Runner(tmp_path), monkeypatch)
+    repository = Repository(Runner(tmp_path))
+    tables(repository, monkeypatch)
     head = repository.branch("change", {"layouts/db_t.yaml": layout("t", "[a, b]")})
     assert run(["plan", "changed:main", "--out", str(tmp_path / "plan.json")]) == 0
     reviewed = plan(tmp_path / "plan.json")
     commit = repository.merge(head, "--squash")
-    repository.append("t", mode="overwrite" if case == "stale" else "append")
-    repository.append("t")
+    append("t", mode="overwrite" if case == "stale" else "append")
+    append("t")
     request = {"iid": 8, "state": "merged", "target_branch": "main", "target_project_id": 3}
     request["source_project_id"] = 4 if case == "fork" else 3
     gitlab.answers[f"/projects/3/repository/commits/{commit}/merge_requests"] = [
