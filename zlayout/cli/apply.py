@@ -445,7 +445,8 @@ class ApplyTerminal(Asking):
         results = "" if run.done is None else _results(report, run.done, self.console.text_options())
         self.end(report, run.exit_code, results, problems)
         self.name_log(run.log)
-        if not problems and any(result.outcome is ResultStatus.NOT_YET for result in outcomes):
+        left = (ResultStatus.NOT_YET, ResultStatus.AS_PLANNED)
+        if not problems and any(result.outcome in left for result in outcomes):
             self.console.say("`zlayout plan` shows what is left, such as files that were added since the plan.")
         if undo := [result.rollback for result in outcomes if result.rollback]:
             command = undo[0] if len(undo) == 1 else "zlayout rollback TABLE --run RUN, for each table"

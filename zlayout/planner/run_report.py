@@ -87,6 +87,7 @@ class ResultStatus(StrEnum):
     Attributes:
         WITHIN_BUDGET: Everything that the budget allows is done.
         OUT_OF_TIME: The time limit left no time for some groups.
+        AS_PLANNED: A reviewed plan is carried out, and what is left to do is in files that were added after it.
         HOT: Everything is done except for groups that wait because their partitions are hot.
         NOT_YET: Some groups conflicted with concurrent changes.
         UNKNOWN: A commit outcome is unknown, or the table could not be read again.
@@ -95,6 +96,7 @@ class ResultStatus(StrEnum):
     AS_DECLARED = "as_declared"
     WITHIN_BUDGET = "within_budget"
     OUT_OF_TIME = "out_of_time"
+    AS_PLANNED = "as_planned"
     HOT = "hot"
     NOT_YET = "not_yet"
     FAILED = "failed"
@@ -103,8 +105,8 @@ class ResultStatus(StrEnum):
 
     @property
     def succeeded(self) -> bool:
-        """Whether the table is as declared, or as near to it as the limits of the run allow."""
-        limited = (ResultStatus.WITHIN_BUDGET, ResultStatus.OUT_OF_TIME, ResultStatus.HOT)
+        """Whether the table is as declared, or as near to it as the plan and the limits of the run allow."""
+        limited = (ResultStatus.WITHIN_BUDGET, ResultStatus.OUT_OF_TIME, ResultStatus.HOT, ResultStatus.AS_PLANNED)
         return self is ResultStatus.AS_DECLARED or self in limited
 
 

@@ -489,6 +489,7 @@ def _carry_out_one(
     with recorded(applied, planned):
         report(TableStarted(applied.table, applied.run_id))
     if applied.error is None:
+        applied.reviewed = plan.reviewed
         attempts = 1 if plan.reviewed else MAX_ATTEMPTS
         try:
             apply_table(

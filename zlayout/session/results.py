@@ -10,7 +10,7 @@ from typing import Literal
 
 from zlayout.errors import CommitUnknown, Diagnostic, EngineError, Refused, ZlayoutError
 from zlayout.formats.base import Commit, Event, GroupFailed, Notice, Progress
-from zlayout.planner.actions import RewriteGroup
+from zlayout.planner.actions import DECAY_REASONS, RewriteGroup
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.run_report import Boxes, MeasuredColumn, Picture, ResultStatus, RunReport, StripBin, TableResult
 from zlayout.planner.work import PlannedTable
@@ -83,6 +83,7 @@ class Applied:
         after: The plan that was made after the run; None if the run did not get that far.
         again: The observed table and the decision of `after`.
         within_budget: Whether everything that the budget allows is done.
+        reviewed: Whether the plan that is carried out was saved, so that it does not change during the run.
         interrupted: Whether a signal ended the run at this table.
         forgotten: Whether a failed group needs longer bounds, and the planner can no longer detect this, because the
             property that makes bounds longer is already set (docs/adr/0004-cut-bounds.md).
@@ -103,6 +104,7 @@ class Applied:
     after: TablePlan | None = None
     again: PlannedTable | None = None
     within_budget: bool = False
+    reviewed: bool = False
     interrupted: bool = False
     forgotten: bool = False
     predictions: Callable[[], Mapping[str, float]] = dict
@@ -207,7 +209,17 @@ def _result_status(applied: Applied) -> ResultStatus:
         return ResultStatus.OUT_OF_TIME
     if applied.waits:
         return ResultStatus.HOT
-    return ResultStatus.WITHIN_BUDGET if applied.within_budget else ResultStatus.NOT_YET
+    if applied.within_budget:
+        return ResultStatus.WITHIN_BUDGET
+    if applied.reviewed and not applied.failures and _only_decay(applied.after):
+        return ResultStatus.AS_PLANNED
+    return ResultStatus.NOT_YET
+
+
+def _only_decay(table: TablePlan) -> bool:
+    """Return whether a table that is not as declared only lacks what other writers have added."""
+    reasons = {group.reason for group in table.groups}
+    return table.status is Status.CHANGES and not table.alters and reasons.issubset(DECAY_REASONS)
 
 
 def _problems(applied: Applied) -> tuple[Diagnostic, ...]:

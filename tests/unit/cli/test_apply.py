@@ -167,6 +167,22 @@ def test_a_table_that_grew_during_the_run_has_a_hint_where_the_rest_is(memory: S
     assert "`zlayout plan` shows what is left, such as files that were added since the plan." in err
 
 
+def test_a_saved_plan_is_carried_out_if_only_new_files_are_left(memory: Scripted, cli: Cli) -> None:
+    """A later plan lays them out, so that the run of CI does not fail."""
+    cli("plan", "--out", "plan.json")
+    memory._catalog._tables["db.orders"].append(make_rows(200, start=1000), files=4)
+    out, err = cli("apply", "plan.json", "--auto-approve")
+    assert "as planned, files were added since; " in out
+    assert "`zlayout plan` shows what is left" in err
+    cli("drift", code=2)
+
+
+def test_a_saved_plan_whose_rewrite_is_undone_is_not_carried_out(memory: Scripted, cli: Cli) -> None:
+    cli("plan", "--out", "plan.json")
+    memory.meanwhile = memory._catalog._tables["db.orders"].compact
+    assert "not yet as declared; " in cli("apply", "plan.json", "--auto-approve", code=1).out
+
+
 def another(table: MemoryTable) -> MemoryTable:
     """A table with the same files. Two names of one table would be refused."""
     found = copy.copy(table)
