@@ -84,17 +84,11 @@ def test_apply_gets_exactly_the_plan_that_was_approved(github: GitHub) -> None:
     github.pull(7, head)
     github.merged(7, head, github.merge(head))
     approved = github.push()
-    (github.runner.temp / "merged").mkdir()
-    shutil.copy(approved, github.runner.temp / "merged")
-    (github.store / "zlayout").write_text('#!/bin/sh\necho "$*" >> "$(dirname "$0")/applied"\n')
-    (github.store / "zlayout").chmod(0o755)
-    job = yaml.safe_load(APPLY.read_text())["jobs"]["apply"]
-    assert job["environment"] == "zlayout"
-    (apply,) = (step for step in job["steps"] if step.get("name") == "Apply")
-    github.run(apply)
-    (said,) = (github.store / "applied").read_text().splitlines()
-    file, report = github.runner.temp / "merged/plan.json", github.runner.outputs["apply"]["reports"]
-    assert said == f"apply {file} --stale compatible --auto-approve --report html={report}/applied.html"
+    assert yaml.safe_load(APPLY.read_text())["jobs"]["apply"]["environment"] == "zlayout"
+    said = github.approve(approved)
+    file, reports = github.runner.temp / "merged/plan.json", Path(github.runner.outputs["apply"]["reports"])
+    report = f"html={reports / 'applied.html'}"
+    assert said == ["apply", str(file), "--stale", "compatible", "--auto-approve", "--report", report]
     project = zlayout.load_project(github.root)
     assert not zlayout.read_plan(project, file).document.exit_code
     append("t", mode="overwrite")
@@ -205,6 +199,14 @@ def test_a_run_that_did_not_succeed_is_made_up_for(github: GitHub) -> None:
     assert list(plan(merged)) == ["lake.db.t", "lake.db.v"]
     assert NOT_REVIEWED not in merged.read_text()
     assert list(plan(github.push(select="lake.db.u"))) == ["lake.db.u"]
+
+
+def test_the_first_commit_of_a_repository_is_planned_whole(github: GitHub) -> None:
+    git(github.root, "checkout", "--quiet", "--orphan", "first")
+    github.commit()
+    git(github.root, "branch", "--force", "main", "first")
+    assert list(plan(github.push())) == ["lake.db.t", "lake.db.u"]
+    assert github.posts == []
 
 
 def test_a_plan_that_failed_was_not_reviewed(github: GitHub) -> None:

@@ -2,14 +2,22 @@
 
 import io
 import json
+import shutil
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import yaml
-from support.ci import MARKER, TEMPLATES, Runner, git
+from support.ci import BIN, MARKER, TEMPLATES, Runner, git
 
 PULL_REQUEST, APPLY = TEMPLATES / "zlayout-pull-request.yml", TEMPLATES / "zlayout-apply.yml"
+NIGHTLY = TEMPLATES / "zlayout-nightly.yml"
+# A `zlayout` that records the arguments of `apply`, one a line, and is otherwise the one of this environment.
+RECORDING = f"""\
+#!/bin/sh
+[ "$1" = apply ] || exec {BIN}/zlayout "$@"
+printf '%s\\n' "$@" > "$(dirname "$0")/applied"
+"""
 
 
 class Repository:
@@ -131,6 +139,23 @@ class GitHub(Repository):
         if succeeds:
             self.succeeded(self.head)
         return reports / "plan.json"
+
+    def approve(self, plan: Path) -> list[str]:
+        """Run the job `apply` with an approved plan, and return the arguments that zlayout gets."""
+        merged = self.runner.temp / "merged"
+        merged.mkdir(exist_ok=True)
+        shutil.copy(plan, merged)
+        return self.applied(APPLY)
+
+    def applied(self, file: Path) -> list[str]:
+        """Run the job `apply` of a workflow, and return the arguments that zlayout gets."""
+        recording = self.store / "zlayout"
+        recording.write_text(RECORDING)
+        recording.chmod(0o755)
+        (apply,) = (step for step in self.steps(file, "apply") if step.get("name") == "Apply")
+        self.run(apply)
+        recording.unlink()
+        return (self.store / "applied").read_text().splitlines()
 
     @property
     def posts(self) -> list[tuple[str, str]]:
