@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from zlayout.message_text import plural
@@ -11,6 +11,10 @@ from zlayout.report.phrases import bytes_text, cost_text, declared, rewrite_text
 from zlayout.report.words import duration, is_deferred, money, number, size
 
 NOTHING_YET = "Nothing is applied yet."
+_REWRITE = (
+    "A rewrite moves rows to other files and changes none of them. zlayout rollback TABLE undoes the last one, as long "
+    "as the files that it replaced are stored."
+)
 GONE = "zlayout neither rewrites nor reports them any more; their files stay as they are."
 
 
@@ -44,6 +48,11 @@ class ChangeGroup:
         if len(self.tables) == 1:
             return [str(self.tables[0].location)]
         return list(dict.fromkeys(table.location.path for table in self.tables))
+
+    @property
+    def knows_times(self) -> bool:
+        """Whether the time that the rewrite takes is known for a table."""
+        return any(table.change is not None and table.change.seconds is not None for table in self.tables)
 
     @property
     def settings(self) -> list[tuple[str, str, str]]:
@@ -118,7 +127,7 @@ def action_text(table: TablePlan) -> str:
     if table.selects_nothing:
         return "nothing: `where` matches no partition"
     if table.groups:
-        return f"rewrites {rewrite_text(table)}".replace(" -> ", " → ")
+        return _spelled(f"rewrites {rewrite_text(table)}").replace(" -> ", " → ")
     return "alters settings alone" if table.alters else "nothing: laid out like this already"
 
 
@@ -137,12 +146,18 @@ def reads(table: TablePlan) -> Iterator[tuple[str, str, bool]]:
         if files := touched_text(column):
             now = f"{_files(number(column.touched))}, {size(read.now)}"
             is_more = read.grows_to(read.predicted_or_low)
-            yield column.column, f"{now} → {_files(files)}, {bytes_text(read) or 'unknown'}", is_more
+            then = _spelled(f"{_files(files)}, {bytes_text(read) or 'unknown'}")
+            yield column.column, f"{now} → {then}", is_more
     workload = table.workload
     if workload is not None and table.groups:
         after, now = workload.predicted, cost_text(workload.now)
         then = "unknown without --sample" if after is None else cost_text(after)
         yield "workload", f"{now} → {then}", after is not None and after.bytes > SAME_READS * workload.now.bytes
+
+
+def _spelled(text: str) -> str:
+    """Write ranges in words, for readers who see no other output of zlayout."""
+    return text.replace("..", " to ")
 
 
 def _files(count: str) -> str:
@@ -159,35 +174,66 @@ def dropped_columns(table: TablePlan) -> tuple[str, ...]:
     return tuple(column for column in before if column not in after)
 
 
-def problems(plan: Plan) -> list[tuple[str, str, list[str]]]:
-    """Return (severity, text, tables) of what a reviewer must know before the merge, the worst first."""
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What a reviewer must know before the merge.
+
+    Attributes:
+        severity: That of a diagnostic.
+        words: The message of a diagnostic; or words of this module, with COLUMNS where names of columns belong.
+        columns: The columns, () in the message of a diagnostic.
+    """
+
+    severity: str
+    words: str
+    columns: tuple[str, ...] = ()
+
+    def text(self, column: Callable[[str], str] = str) -> str:
+        """Write the words with the names of the columns, each written by `column`."""
+        if not self.columns:
+            return self.words
+        before, _, after = self.words.partition(COLUMNS)
+        return before + ", ".join(map(column, self.columns)) + after
+
+
+COLUMNS = "{columns}"
+_MORE = f"queries that filter on {COLUMNS} read more than now"
+_DROPPED = (
+    f"no longer in zorder.columns: {COLUMNS}. Queries that filter on it may open more files from then on, which later "
+    "plans do not show, unless a workload has such queries"
+)
+
+
+def problems(plan: Plan) -> list[tuple[Problem, list[str]]]:
+    """Return what a reviewer must know before the merge, with the names of the tables, the worst first."""
     changed = [table for table in plan.tables if table.change is not None]
     found = [("", d) for d in plan.diagnostics] + [(table.table, d) for table in changed for d in table.diagnostics]
-    told: dict[tuple[str, str], list[str]] = {}
+    told: dict[Problem, list[str]] = {}
     for name, d in found:
         if d.severity != "note":
             text = f"{d.code} {d.text}" + (f" ({d.hint})" if d.hint else "")
-            told.setdefault((d.severity, text), []).append(name)
+            told.setdefault(Problem(d.severity, text), []).append(name)
     for table in changed:
-        more = [what for what, _, is_more in reads(table) if is_more]
+        more = tuple(what for what, _, is_more in reads(table) if is_more)
         if more and not table.reads_more:
-            told.setdefault(("warning", f"queries read more than now: {', '.join(more)}"), []).append(table.table)
+            told.setdefault(Problem("warning", _MORE, more), []).append(table.table)
         if gone := dropped_columns(table):
-            text = f"not in zorder.columns any more: {', '.join(gone)}. Queries that filter on it may open more files"
-            told.setdefault(("warning", text), []).append(table.table)
+            told.setdefault(Problem("warning", _DROPPED, gone), []).append(table.table)
     order = ("error", "refused", "warning")
-    listed = [(severity, text, [name for name in names if name]) for (severity, text), names in told.items()]
-    return sorted(listed, key=lambda one: order.index(one[0]))
+    listed = [(problem, [name for name in names if name]) for problem, names in told.items()]
+    return sorted(listed, key=lambda one: order.index(one[0].severity))
 
 
 def after_merge(plan: Plan) -> str:
     """Write what is applied after the merge."""
-    if not any(table.actions for table in plan.tables if table.change is not None):
+    changed = [table for table in plan.tables if table.change is not None]
+    if not any(table.actions for table in changed):
         return "This plan has nothing to apply after the merge."
-    return (
-        "After the merge, zlayout apply with the plan file of this run does exactly this. It refuses a table whose "
-        "layout or files have changed in between."
+    exactly = (
+        "After the merge, zlayout apply with the plan file of this run does exactly this: files that are added until "
+        "then wait for a later plan. A table needs a new plan if its layout, its schema or the files to rewrite change."
     )
+    return f"{exactly} {_REWRITE}" if any(table.groups for table in changed) else exactly
 
 
 def backlog(plan: Plan, changes: Changes) -> str:

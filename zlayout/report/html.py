@@ -660,7 +660,7 @@ def _changed(report: RunReport, tables: Sequence[Entry]) -> Entry | None:
         "base": plan.changes.base[:12],
         "effect": changes.effect([t for t in plan.tables if t.change is not None]),
         "nothing_yet": "" if report.results else changes.NOTHING_YET,
-        "problems": [(kind, first_of(names, MAX_NAMES), text) for kind, text, names in changes.problems(plan)],
+        "problems": [(one.severity, first_of(names, MAX_NAMES), one.text()) for one, names in changes.problems(plan)],
         "removed": plan.changes.removed,
         "gone": changes.GONE,
         "groups": [

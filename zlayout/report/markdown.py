@@ -76,7 +76,8 @@ def _pull_request(plan: Plan, compared: Changes, max_bytes: int, max_tables: int
     used += sum(len(section.encode()) + 1 for section in sections)
     details = []
     for group in kept[: len(sections)]:
-        detail = _details(group.tables[0], None)
+        of = f", the first of {len(group.tables):,} tables" if len(group.tables) > 1 else ""
+        detail = _details(group.tables[0], None, f"Details of {group.tables[0].table}{of}")
         used += len(detail.encode()) + 1
         if used <= max_bytes:
             details.append(detail)
@@ -88,9 +89,10 @@ def _problems(plan: Plan) -> list[str]:
     if not found:
         return ["No errors and no warnings.", ""]
     lines = ["**Check before merging:**", ""]
-    for severity, text, tables in found[:MAX_PROBLEMS]:
+    for problem, tables in found[:MAX_PROBLEMS]:
         names = first_of([_code(name) for name in tables], MAX_FILES)
-        lines.append(f"- **{severity}** {names and f'{names}: '}{_code(text)}")
+        text = problem.text(_code) if problem.columns else _code(problem.words)
+        lines.append(f"- **{problem.severity}** {names and f'{names}: '}{text}")
     if (more := len(found) - MAX_PROBLEMS) > 0:
         lines.append(f"- {plural(more, 'more problem')}, in the HTML report")
     return [*lines, ""]
@@ -107,16 +109,20 @@ def _section(group: changes.ChangeGroup, max_rows: int | None) -> str:
         )
         lines += [_table_row((_code(row[0]), *map(_value, row[first:]))) for row in group.settings]
         lines.append("")
-    lines += ["| table | apply | time | a query for one value opens |", "|---|---|---|---|"]
+    heads, rows = ["table", "apply", "time", "a query for one value opens"], []
     for table in group.tables[:max_rows]:
         reads = "<br>".join(
             f"{_code(what)} {text}{' **more than now**' if is_more else ''}"
             for what, text, is_more in changes.reads(table)
         )
-        lines.append(_table_row((_code(table.table), changes.action_text(table), changes.time_text(table), reads)))
+        rows.append([_code(table.table), changes.action_text(table), changes.time_text(table), reads])
     if left := group.tables[max_rows or len(group.tables) :]:
-        lines.append(_table_row((f"and {plural(len(left), 'table')} more", changes.effect(left), "", "")))
-    return "\n".join([*lines, ""])
+        rows.append([f"and {plural(len(left), 'table')} more", changes.effect(left), "", ""])
+    if not group.knows_times:
+        heads, rows = heads[:2] + heads[3:], [row[:2] + row[3:] for row in rows]
+    if not any(row[-1] for row in rows):
+        heads, rows = heads[:-1], [row[:-1] for row in rows]
+    return "\n".join([*lines, *map(_table_row, (heads, ["---"] * len(heads), *rows)), ""])
 
 
 def _table_row(cells: Iterable[str]) -> str:
@@ -164,10 +170,10 @@ def _read(column: ColumnForecast, after: MeasuredColumn | None) -> str:
     return size(after.bytes_read) if after and after.bytes_read else bytes_text(column.bytes_read)
 
 
-def _details(table: TablePlan, result: TableResult | None) -> str:
+def _details(table: TablePlan, result: TableResult | None, summary: str = "") -> str:
     body = render_table(table, result, TextOptions(width=96))
     fence = _fence(body, 3)
-    title = re.sub(r"[&<>]", lambda m: f"&#{ord(m[0])};", printable(table.table))
+    title = re.sub(r"[&<>]", lambda m: f"&#{ord(m[0])};", printable(summary or table.table))
     return f"<details><summary>{title}</summary>\n\n{fence}text\n{body}\n{fence}\n\n</details>\n"
 
 

@@ -82,8 +82,8 @@ def test_time_and_price_are_those_of_the_last_runs() -> None:
 def test_a_column_that_is_dropped_and_refusals_are_to_be_checked() -> None:
     dropped = changed(ORDERS, ("zorder.columns", ["a", {"name": "gone", "weight": 2.0}], ["a"]))
     found = changes.problems(plan_of(dropped, changed(REFUSED, COLUMNS), EVENTS))
-    assert [kind for kind, _, _ in found] == ["refused", "warning"]
-    assert found[-1][1].startswith("not in zorder.columns any more: gone.")
+    assert [problem.severity for problem, _ in found] == ["refused", "warning"]
+    assert found[-1][0].text().startswith("no longer in zorder.columns: gone.")
     assert "1 table cannot be changed." in changes.effect([changed(REFUSED, COLUMNS)])
     noted = replace(UNCHANGED, diagnostics=(Diagnostic("ZL441", "fits in one file", "note"),))
     assert changes.problems(plan_of(changed(noted, COLUMNS))) == []

@@ -1,10 +1,8 @@
 """Comments on prepared pull requests: each alone must state what changes, what it costs, and what is wrong with it.
 
-The golden files are the comments. `UPDATE_GOLDEN=1 pytest` writes them again: read them as a reviewer would.
+The golden files are the comments.
 """
 
-import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,12 +11,10 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from support.git_projects import PROJECT, GitProject
+from support.goldens import assert_golden
 from support.projects import Cli
 
 GOLDEN = Path(__file__).parent / "golden"
-SIZE = re.compile(
-    r"[0-9]+(\.[0-9]+)? [KM]iB|[0-9]+,[0-9]{3}(?= instead| \(whole|\b)"
-)  # depends on the version of the Parquet writer
 ORDERS = """\
 table: lake.sales.orders
 zorder: {columns: [customer]}
@@ -143,11 +139,3 @@ def test_the_comment(
     # the saved plan gives the same comment
     cli("show", str(plan), f"--report=markdown={tmp_path}/again.md")
     assert (tmp_path / "again.md").read_text() == comment
-
-
-def assert_golden(text: str, path: Path) -> None:
-    found = SIZE.sub("N KiB", text)
-    if os.environ.get("UPDATE_GOLDEN"):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(found)
-    assert found == path.read_text()
