@@ -656,7 +656,7 @@ def _changed(report: RunReport, tables: Sequence[Entry]) -> Entry | None:
     ids = {entry["plan"].table: entry["id"] for entry in tables}
     return {
         "headline": changes.headline(plan, plan.changes),
-        "revision": plan.changes.revision,
+        "revision": "" if plan.changes.revision == plan.changes.base else plan.changes.revision,
         "base": plan.changes.base[:12],
         "effect": changes.effect([t for t in plan.tables if t.change is not None]),
         "nothing_yet": "" if report.results else changes.NOTHING_YET,

@@ -56,7 +56,8 @@ def render(shown: Plan | RunReport, max_bytes: int = MAX_BYTES, max_tables: int 
 def _pull_request(plan: Plan, compared: Changes, max_bytes: int, max_tables: int | None) -> str:
     changed = [table for table in plan.tables if table.change is not None]
     lines = [MARKER, f"### zlayout: {changes.headline(plan, compared)}", ""]
-    lines += [f"Compared with {_code(compared.revision)}, merge base {_code(compared.base[:12])}.", ""]
+    by_name = "" if compared.revision == compared.base else f"{_code(compared.revision)}, merge base "
+    lines += [f"Compared with {by_name}{_code(compared.base[:12])}.", ""]
     if changed:
         lines += [f"**{changes.effect(changed)}** {changes.NOTHING_YET}", ""]
     lines += _problems(plan)
