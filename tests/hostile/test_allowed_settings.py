@@ -9,9 +9,10 @@ import pytest
 from support.settings_page import PAGE, SCHEMA, page_text, schema_text
 
 from zlayout.spec import allowed
-from zlayout.spec.allowed import DELTALAKE, ICEBERG, SPARK, ValueType, type_of
+from zlayout.spec.allowed import groups, type_of
 from zlayout.spec.yaml import read
 
+SPARK, DELTALAKE, ICEBERG = map(groups, ("spark", "delta", "iceberg"))
 SETTINGS = [(name, type_) for group in (*SPARK, *DELTALAKE, *ICEBERG) for name, type_ in group.settings.items()]
 # Words of settings that load a class, run a command, read a file, or send requests through another host.
 HARMFUL = re.compile(
@@ -61,7 +62,7 @@ HARMLESS = {
     "NAMES": {"number"}, "KMS_KEY": {"number"}, "API_PREFIX": {"class", "number"}, "ACCOUNT": {"number"},
     "TIME_ZONE": {"number"},
 }  # fmt: skip
-TYPES = {name: value for name, value in vars(allowed).items() if isinstance(value, ValueType)}
+TYPES = {name.upper(): type_ for name, type_ in allowed.TYPES.items()}
 
 
 def test_no_name_is_that_of_a_class_a_command_a_file_or_another_host() -> None:
@@ -74,7 +75,7 @@ def test_no_name_is_that_of_a_class_a_command_a_file_or_another_host() -> None:
         elif name in ADDRESSES:
             assert type_.is_endpoint
         else:
-            assert name in HOSTS or type_.low is not None or type_ is allowed.BOOLEAN, name
+            assert name in HOSTS or type_.low is not None or type_ is allowed.TYPES["boolean"], name
     assert {name for name, type_ in SETTINGS if type_.is_endpoint} == ADDRESSES | {"aws_endpoint_url_s3"}
 
 
@@ -95,8 +96,8 @@ def test_no_type_accepts_a_hostile_value_that_it_does_not_want(attack: str) -> N
 
 
 def test_every_name_has_one_type_and_the_type_accepts_its_example() -> None:
-    for section, groups in (("spark", SPARK), ("delta", DELTALAKE), ("iceberg", ICEBERG)):
-        names = [name for group in groups for name in group.settings]
+    for section, listed in (("spark", SPARK), ("delta", DELTALAKE), ("iceberg", ICEBERG)):
+        names = [name for group in listed for name in group.settings]
         assert len({name.lower() for name in names}) == len(names), section
     for name, type_ in SETTINGS:
         assert type_.accepts(type_.example) or type_.example == "${SECRET}", name
@@ -104,7 +105,7 @@ def test_every_name_has_one_type_and_the_type_accepts_its_example() -> None:
 
 def test_a_name_with_variable_parts_is_read_in_one_way() -> None:
     at = "spark.hadoop.fs.s3a.bucket"
-    assert type_of(f"{at}.raw-data.endpoint", "spark") is allowed.ENDPOINT
+    assert type_of(f"{at}.raw-data.endpoint", "spark") is allowed.TYPES["endpoint"]
     for name in (
         f"{at}.a.b.endpoint",
         f"{at}..endpoint",
@@ -129,9 +130,9 @@ def test_the_schema_for_editors_accepts_what_the_list_accepts() -> None:
     published = json.loads(SCHEMA.read_text())
     jsonschema.Draft7Validator.check_schema(published)
     some = {"BUCKET": "lake", "ACCOUNT": "acc", "CLOUD": "dfs.core.windows.net", "NAMESERVICE": "ns", "NAMENODE": "nn"}
-    for definition, groups in (("spark_settings", (SPARK,)), ("catalog_properties", (DELTALAKE, ICEBERG))):
+    for definition, listed in (("spark_settings", (SPARK,)), ("catalog_properties", (DELTALAKE, ICEBERG))):
         validator = jsonschema.Draft7Validator(published["definitions"][definition])
-        for name, type_ in (item for part in groups for group in part for item in group.settings.items()):
+        for name, type_ in (item for part in listed for group in part for item in group.settings.items()):
             written = re.sub("|".join(allowed.PARTS), lambda part: some[part[0]], name)
             assert validator.is_valid({written: type_.example}), written
         assert not validator.is_valid({"spark.jars": "x"})

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from zlayout.errors import Diagnostic, Location
 from zlayout.message_text import quote_value
-from zlayout.spec.allowed import NAME, PLAIN_HTTP, USE_HTTPS, catalog_type, is_url, java_string
+from zlayout.spec.allowed import PLAIN_HTTP, TYPES, USE_HTTPS, catalog_type, is_url, java_string
 from zlayout.spec.check import Violation, suggestion
 from zlayout.spec.formats import FORMATS
 from zlayout.spec.model import CatalogConfig
@@ -270,7 +270,7 @@ def _check_storage(key: str, type_: str, data: Mapping[str, Any], environ: Mappi
     on_gcs = GCS_SCHEME in schemes
     if storage is not None:
         yield from _check_store(f"{key}.storage", storage, schemes)
-    if storage is not None and not NAME.accepts(str(storage.get("region", "none"))):
+    if storage is not None and not TYPES["name"].accepts(str(storage.get("region", "none"))):
         # Clients put the region into the host name of the endpoint.
         yield _unsafe(f"{key}.storage.region", "expected a region such as eu-central-1, found another text")
     if storage is not None and "endpoint" in storage:
