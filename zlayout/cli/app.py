@@ -1,4 +1,4 @@
-"""The Typer application: all commands with their options and help texts.
+"""The Typer application: all commands with their options and help texts, and the completion of table names.
 
 The modules that carry out a command are imported inside it, so that `--help` and `validate` stay fast.
 """
@@ -6,20 +6,20 @@ The modules that carry out a command are imported inside it, so that `--help` an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 import typer.core
 from typer.models import CommandFunctionType
 
 import zlayout
-from zlayout.cli import options
 from zlayout.cli.console import Color, Console
+from zlayout.errors import ZlayoutError
 from zlayout.message_text import plural
 from zlayout.report.words import number, printable
 from zlayout.session.concurrent_reads import PARALLELISM, TIMEOUT, Reading
@@ -125,6 +125,243 @@ class App(typer.Typer):
         return chosen if chosen.registered_commands else self
 
 
+# The options and arguments that several commands share, and the completion of table names in a shell.
+
+
+def complete_tables(context: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
+    """Yield (word, help) for the table names and `tag:NAME` that start with `incomplete`; nothing after an error."""
+    from zlayout.session.project import load_project
+
+    try:
+        project = load_project(context.params.get("project") or Path())
+    except ZlayoutError:
+        return
+    layouts = (*project.layouts, *(rule.spec for rule in project.rules))
+    words = {str(spec.table): spec.description or spec.location.path for spec in layouts}
+    words |= {f"tag:{tag}": "tables with this tag" for spec in layouts for tag in spec.tags}
+    yield from ((word, note) for word, note in sorted(words.items()) if word.startswith(incomplete))
+
+
+HERE = Path()
+
+
+def _named(context: typer.Context, project: Path) -> Path:
+    """Return the working directory as a full path if it is given with --project, so that it is not searched for."""
+    source = context.get_parameter_source("project")
+    return Path.cwd() if project == HERE and source is not None and source.name == "COMMANDLINE" else project
+
+
+Project = Annotated[
+    Path,
+    typer.Option(
+        "--project",
+        "-p",
+        help="The folder of zlayout.yaml, or a folder below it.",
+        show_default=False,
+        callback=_named,
+    ),
+]
+ColorMode = Annotated[Color, typer.Option("--color", help="Colour the output.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also show unchanged tables and decay within the tolerance.")
+]
+Summary = Annotated[
+    bool, typer.Option("--summary", help="Show one line for each table; those that need attention are last.")
+]
+Select = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Tables: a name or glob, path:GLOB of the layout file, tag:NAME, or changed:REV for those that differ "
+        "from the Git revision. Default: all.",
+        metavar="SELECT",
+        autocompletion=complete_tables,
+    ),
+]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--exclude", metavar="SELECT", help="Tables to leave out, as in SELECT.", autocompletion=complete_tables
+    ),
+]
+Branch = Annotated[
+    str | None,
+    typer.Option(
+        "--branch",
+        metavar="NAME",
+        help="The branch of Iceberg tables. Default: ref of the layout, or main.",
+        show_default=False,
+    ),
+]
+TrialBranch = Annotated[
+    str | None,
+    typer.Option("--branch", metavar="NAME", help="The branch of the trial.", show_default=False),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")]
+AutoApprove = Annotated[bool, typer.Option("--auto-approve", help="Do not ask for approval.")]
+JsonOutput = Annotated[bool, typer.Option("--json", help="The same as --output json.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+FullRewrite = Annotated[
+    bool, typer.Option("--allow-full-rewrite", help="Allow a partitioning change to rewrite a whole Delta table.")
+]
+AllOrNothing = Annotated[
+    bool, typer.Option("--all-or-nothing", help="Write nothing if a table is refused or cannot be planned.")
+]
+Budget = Annotated[
+    str | None,
+    typer.Option(
+        "--max-rewrite-bytes",
+        metavar="SIZE",
+        help="The limit on rewritten bytes, such as 100GiB. Groups with the largest gain per byte are rewritten first.",
+    ),
+]
+IgnoreWindow = Annotated[
+    bool, typer.Option("--ignore-window", help="Rewrite tables outside of the maintenance windows too.")
+]
+AvoidHot = Annotated[
+    str | None,
+    typer.Option(
+        "--avoid-hot",
+        metavar="TIME",
+        help="Leave partitions that another writer wrote to within this time, such as 1h, for a later run. "
+        "Default: maintenance.avoid_hot of zlayout.yaml; 0m for none.",
+        show_default=False,
+    ),
+]
+IncludeRarelyRead = Annotated[
+    bool,
+    typer.Option("--include-rarely-read", help="Also rewrite partitions that wait because of tolerance.rarely_read."),
+]
+OnlyDecay = Annotated[
+    bool, typer.Option("--only-decay", help="Leave out tables whose declared layout was not applied yet.")
+]
+MaxMinutes = Annotated[
+    float | None,
+    typer.Option(
+        "--max-minutes",
+        min=0,
+        metavar="MINUTES",
+        help="Start no rewrite that is expected to end after this time. A later run does the rest.",
+    ),
+]
+Sample = Annotated[
+    bool | None,
+    typer.Option(
+        "--sample/--no-sample",
+        help="Read key columns of some row groups to forecast the result. Default: defaults.sample of zlayout.yaml.",
+        show_default=False,
+    ),
+]
+Parallelism = Annotated[
+    int,
+    typer.Option(
+        "--parallelism",
+        metavar="N",
+        min=1,
+        max=64,
+        help="The number of tables of one catalog to read at the same time.",
+    ),
+]
+ConcurrentTables = Annotated[
+    int,
+    typer.Option(
+        "--concurrent-tables", metavar="N", min=1, max=64, help="The number of tables to rewrite at the same time."
+    ),
+]
+Timeout = Annotated[
+    float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="The limit on reading one table, in seconds.")
+]
+Report = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--report",
+        metavar="FORMAT=PATH",
+        help="Write a report: text, json, markdown, github, sarif, junit, html or prometheus. Can be repeated. "
+        "PATH - is stdout.",
+    ),
+]
+ShowValues = Annotated[
+    bool, typer.Option("--show-values", help="Show the names of partitions in reports, which contain values of rows.")
+]
+Table = Annotated[
+    str,
+    typer.Argument(
+        help="A table with or without a layout, as catalog.namespace.table.",
+        metavar="TABLE",
+        autocompletion=complete_tables,
+    ),
+]
+Workload = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--workload",
+        "-w",
+        metavar="FILE",
+        help="Queries: .sql, .csv or a Spark event log; can be repeated. Default: the workload of the layout.",
+        show_default=False,
+    ),
+]
+Layouts = Annotated[
+    list[str] | None,
+    typer.Option("--columns", metavar="a,b=2", help="Columns and weights of a layout to simulate; can be repeated."),
+]
+Files = Annotated[
+    int | None,
+    typer.Option(
+        "--files", metavar="N", min=1, help="The number of files after the rewrite. Default: from the target size."
+    ),
+]
+SampleRows = Annotated[
+    int | None,
+    typer.Option(
+        "--sample-rows",
+        metavar="N",
+        min=1,
+        help="The number of rows to draw. Default: 2,000 per file, at most 1,000,000.",
+    ),
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, max=2**63 - 1, help="The seed of the sample.")]
+AllQueries = Annotated[bool, typer.Option("--verbose", "-v", help="List all queries, and all unused conditions.")]
+AdviceOut = Annotated[Path | None, typer.Option("--out", "-o", help="Write the result to a file.", show_default=False)]
+Stale = Annotated[
+    Literal["compatible", "strict"],
+    typer.Option("--stale", help="With a plan file: compatible accepts appends since the plan, strict does not."),
+]
+Reviewed = Annotated[
+    Path | None,
+    typer.Option(
+        "--reviewed",
+        metavar="PATH",
+        help="A reviewed plan file, or a folder of them. Tables whose reviewed plan is not stale keep it.",
+        show_default=False,
+    ),
+]
+Verify = Annotated[
+    Literal["gate", "full"],
+    typer.Option("--verify", help="full: also read the written files back before the commit."),
+]
+TimeLimit = Annotated[
+    float,
+    typer.Option("--time-limit", metavar="SECONDS", min=0, help="The limit on search and measurement, in seconds."),
+]
+Uri = Annotated[
+    str, typer.Option("--uri", metavar="URI", help="The Iceberg catalog: sqlite:///FILE, https://... or thrift://...")
+]
+CatalogType = Annotated[
+    str,
+    typer.Option(
+        "--catalog-type",
+        metavar="TYPE",
+        help="Delta: path, hive, glue or unity. Iceberg: sql, rest, hive or glue. Default: the type that fits --uri.",
+    ),
+]
+
+Ci = Literal["github", "gitlab"]
+PlanFormat = Literal["text", "json"]
+AdviceFormat = Literal["text", "json", "html"]
+Curve = Literal["kd", "zorder", "hilbert", "linear"]
+SchemaName = Literal["layout", "project", "plan"]
+
+
 # The commands of `zlayout workload`.
 
 
@@ -155,9 +392,9 @@ def import_queries(
         ),
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite the file.")] = False,
-    project: options.Project = options.HERE,
+    project: Project = HERE,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List all records that cannot be read.")] = False,
-    color: options.ColorMode = Color.AUTO,
+    color: ColorMode = Color.AUTO,
 ) -> int:
     """Write a workload from query histories.
 
@@ -201,22 +438,22 @@ def import_queries(
 
 
 def simulate(
-    table: options.Table,
-    workload: options.Workload = None,
-    columns: options.Layouts = None,
+    table: Table,
+    workload: Workload = None,
+    columns: Layouts = None,
     curve: Annotated[
-        options.Curve | None,
+        Curve | None,
         typer.Option("--curve", help="The curve of the layouts. Default: the declared curve, or kd."),
     ] = None,
-    files: options.Files = None,
-    sample_rows: options.SampleRows = None,
-    seed: options.Seed = 0,
-    output: Annotated[options.AdviceFormat, typer.Option("--output", help="What to print.")] = "text",
-    as_json: options.JsonOutput = False,
-    out: options.AdviceOut = None,
-    project: options.Project = options.HERE,
-    verbose: options.AllQueries = False,
-    color: options.ColorMode = Color.AUTO,
+    files: Files = None,
+    sample_rows: SampleRows = None,
+    seed: Seed = 0,
+    output: Annotated[AdviceFormat, typer.Option("--output", help="What to print.")] = "text",
+    as_json: JsonOutput = False,
+    out: AdviceOut = None,
+    project: Project = HERE,
+    verbose: AllQueries = False,
+    color: ColorMode = Color.AUTO,
 ) -> int:
     """Simulate the given layouts and show their cost per query. Draws one sample on Spark; writes nothing."""
     from zlayout.session.advise import StudyOptions
@@ -230,25 +467,25 @@ def simulate(
 
 
 def advise(
-    table: options.Table,
-    workload: options.Workload = None,
-    columns: options.Layouts = None,
+    table: Table,
+    workload: Workload = None,
+    columns: Layouts = None,
     curve: Annotated[
-        options.Curve | None, typer.Option("--curve", help="The only curve to search. Default: all curves.")
+        Curve | None, typer.Option("--curve", help="The only curve to search. Default: all curves.")
     ] = None,
-    files: options.Files = None,
-    sample_rows: options.SampleRows = None,
-    seed: options.Seed = 0,
-    time_limit: options.TimeLimit = 60.0,
-    output: Annotated[options.AdviceFormat, typer.Option("--output", help="What to print.")] = "text",
-    as_json: options.JsonOutput = False,
-    out: options.AdviceOut = None,
+    files: Files = None,
+    sample_rows: SampleRows = None,
+    seed: Seed = 0,
+    time_limit: TimeLimit = 60.0,
+    output: Annotated[AdviceFormat, typer.Option("--output", help="What to print.")] = "text",
+    as_json: JsonOutput = False,
+    out: AdviceOut = None,
     write: Annotated[
         bool, typer.Option("--write", help="Write the recommended keys into the layout file of the table.")
     ] = False,
-    project: options.Project = options.HERE,
-    verbose: options.AllQueries = False,
-    color: options.ColorMode = Color.AUTO,
+    project: Project = HERE,
+    verbose: AllQueries = False,
+    color: ColorMode = Color.AUTO,
 ) -> int:
     """Find columns, weights, curve and cuts with the lowest cost. Draws one sample on Spark; changes no table."""
     from zlayout.session.advise import StudyOptions
@@ -362,10 +599,10 @@ def import_(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The file to write; - for stdout. Default: a file in layouts/.")
     ] = None,
-    parallelism: options.Parallelism = PARALLELISM,
-    timeout: options.Timeout = TIMEOUT,
-    project: options.Project = options.HERE,
-    color: options.ColorMode = Color.AUTO,
+    parallelism: Parallelism = PARALLELISM,
+    timeout: Timeout = TIMEOUT,
+    project: Project = HERE,
+    color: ColorMode = Color.AUTO,
 ) -> int:
     """Write layouts that describe existing tables. Reads metadata only, and overwrites no file."""
     from zlayout.cli.setup import import_command, import_dbt_command
@@ -378,18 +615,18 @@ def import_(
 
 
 def inspect(
-    table: options.Table,
+    table: Table,
     columns: Annotated[
         str | None,
         typer.Option(
             "--columns", metavar="COLUMNS", help="Comma-separated columns to measure. Default: those of the layout."
         ),
     ] = None,
-    as_json: options.Json = False,
-    branch: options.Branch = None,
-    timeout: options.Timeout = TIMEOUT,
-    project: options.Project = options.HERE,
-    color: options.ColorMode = Color.AUTO,
+    as_json: Json = False,
+    branch: Branch = None,
+    timeout: Timeout = TIMEOUT,
+    project: Project = HERE,
+    color: ColorMode = Color.AUTO,
 ) -> int:
     """Show files, sizes and metrics of one table. Reads metadata only."""
     from zlayout.cli.inspect import inspect_command
@@ -398,14 +635,14 @@ def inspect(
 
 
 def history(
-    table: options.Table,
+    table: Table,
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="The number of records to show.")
     ] = 30,
-    as_json: options.Json = False,
-    branch: options.Branch = None,
-    project: options.Project = options.HERE,
-    color: options.ColorMode = Color.AUTO,
+    as_json: Json = False,
+    branch: Branch = None,
+    project: Project = HERE,
+    color: ColorMode = Color.AUTO,
 ) -> int:
     """Show what earlier commands found in a table and did to it. Needs `history` in zlayout.yaml. Reads no table."""
     from zlayout.records.trend import touched_trend
@@ -426,17 +663,17 @@ def history(
 
 
 def rollback(
-    table: options.Table,
+    table: Table,
     run: Annotated[
         str | None, typer.Option("--run", metavar="ID", help="The run to undo. Default: the last one in effect.")
     ] = None,
-    dry_run: options.DryRun = False,
-    auto_approve: options.AutoApprove = False,
-    as_json: options.Json = False,
-    timeout: options.Timeout = TIMEOUT,
-    project: options.Project = options.HERE,
+    dry_run: DryRun = False,
+    auto_approve: AutoApprove = False,
+    as_json: Json = False,
+    timeout: Timeout = TIMEOUT,
+    project: Project = HERE,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List all files.")] = False,
-    color: options.ColorMode = Color.AUTO,
+    color: ColorMode = Color.AUTO,
 ) -> int:
     """Undo a run of apply in a table, by default the last one. Refused if other writers have changed its new files."""
     from zlayout.cli.changes import RollbackTerminal
@@ -449,17 +686,17 @@ def rollback(
 
 
 def trial(
-    table: options.Table,
-    branch: options.TrialBranch = None,
-    workload: options.Workload = None,
-    dry_run: options.DryRun = False,
-    auto_approve: options.AutoApprove = False,
+    table: Table,
+    branch: TrialBranch = None,
+    workload: Workload = None,
+    dry_run: DryRun = False,
+    auto_approve: AutoApprove = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
-    ignore_window: options.IgnoreWindow = False,
-    timeout: options.Timeout = TIMEOUT,
-    project: options.Project = options.HERE,
+    ignore_window: IgnoreWindow = False,
+    timeout: Timeout = TIMEOUT,
+    project: Project = HERE,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List all queries.")] = False,
-    color: options.ColorMode = Color.AUTO,
+    color: ColorMode = Color.AUTO,
 ) -> int:
     """Try the layout on a branch. Replays the queries of the workload on the trial and on the table."""
     from zlayout.cli.changes import TrialTerminal
@@ -474,17 +711,17 @@ def trial(
 
 
 def publish(
-    table: options.Table,
+    table: Table,
     branch: Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch to publish.")],
-    dry_run: options.DryRun = False,
-    auto_approve: options.AutoApprove = False,
+    dry_run: DryRun = False,
+    auto_approve: AutoApprove = False,
     allow_worse: Annotated[
         bool, typer.Option("--allow-worse", help="Also if queries read more of the trial than of the table.")
     ] = False,
-    as_json: options.Json = False,
-    timeout: options.Timeout = TIMEOUT,
-    project: options.Project = options.HERE,
-    color: options.ColorMode = Color.AUTO,
+    as_json: Json = False,
+    timeout: Timeout = TIMEOUT,
+    project: Project = HERE,
+    color: ColorMode = Color.AUTO,
 ) -> int:
     """Fast-forward main of an Iceberg table to a trial. Refused if main has changed since the trial was made."""
     from zlayout.cli.changes import PublishTerminal
@@ -498,14 +735,14 @@ def publish(
 
 
 def drop_trial(
-    table: options.Table,
-    branch: options.TrialBranch = None,
-    dry_run: options.DryRun = False,
-    auto_approve: options.AutoApprove = False,
-    as_json: options.Json = False,
-    timeout: options.Timeout = TIMEOUT,
-    project: options.Project = options.HERE,
-    color: options.ColorMode = Color.AUTO,
+    table: Table,
+    branch: TrialBranch = None,
+    dry_run: DryRun = False,
+    auto_approve: AutoApprove = False,
+    as_json: Json = False,
+    timeout: Timeout = TIMEOUT,
+    project: Project = HERE,
+    color: ColorMode = Color.AUTO,
 ) -> int:
     """Remove the branch that a trial made. The table itself is not changed."""
     from zlayout.cli.changes import DropTerminal
@@ -550,7 +787,7 @@ def _root(
 def init(
     folder: Annotated[
         Path, typer.Argument(help="The folder of the project; created if missing.", metavar="FOLDER")
-    ] = options.HERE,
+    ] = HERE,
     format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="delta or iceberg.")] = "",
     table: Annotated[
         str,
@@ -582,18 +819,18 @@ def init(
     warehouse: Annotated[
         str, typer.Option("--warehouse", metavar="LOCATION", help="The root folder or URL of the tables.")
     ] = "",
-    uri: options.Uri = "",
-    catalog_type: options.CatalogType = "",
-    ci: Annotated[options.Ci, typer.Option("--ci", help="The CI whose workflows or jobs to write.")] = "github",
+    uri: Uri = "",
+    catalog_type: CatalogType = "",
+    ci: Annotated[Ci, typer.Option("--ci", help="The CI whose workflows or jobs to write.")] = "github",
     workflows: Annotated[bool, typer.Option(help="Write the files for CI.")] = True,
     offline: Annotated[
         bool,
         typer.Option("--offline", help="Do not connect: write what --table and --columns name, unchecked."),
     ] = False,
     no_input: Annotated[bool, typer.Option("--no-input", help="Ask no questions, even on a terminal.")] = False,
-    parallelism: options.Parallelism = PARALLELISM,
-    timeout: options.Timeout = TIMEOUT,
-    color: options.ColorMode = Color.AUTO,
+    parallelism: Parallelism = PARALLELISM,
+    timeout: Timeout = TIMEOUT,
+    color: ColorMode = Color.AUTO,
 ) -> int:
     """Write a new project with layouts for existing tables.
 
@@ -626,8 +863,8 @@ def doctor(
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="The limit for each step, in seconds.")
     ] = 20.0,
-    project: options.Project = options.HERE,
-    color: options.ColorMode = Color.AUTO,
+    project: Project = HERE,
+    color: ColorMode = Color.AUTO,
 ) -> int:
     """Check whether catalogs and their storage can be reached. Prints the result of each step, and writes nothing."""
     from zlayout.cli.setup import doctor_command, iam_command
@@ -643,8 +880,8 @@ app.command(name="import")(import_)
 @app.command(name="validate")
 def validate_(
     paths: Annotated[list[Path] | None, typer.Argument(help="Files or folders. Default: all.", metavar="PATH")] = None,
-    project: options.Project = options.HERE,
-    color: options.ColorMode = Color.AUTO,
+    project: Project = HERE,
+    color: ColorMode = Color.AUTO,
 ) -> int:
     """Check zlayout.yaml and the layouts for errors. Reads no table."""
     from zlayout.message_text import plural
@@ -656,13 +893,13 @@ def validate_(
 
 @app.command()
 def plan(
-    select: options.Select = None,
-    exclude: options.Exclude = None,
-    branch: options.Branch = None,
+    select: Select = None,
+    exclude: Exclude = None,
+    branch: Branch = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a plan file, for apply and show.")] = None,
-    reviewed: options.Reviewed = None,
-    output: Annotated[options.PlanFormat, typer.Option("--output", help="What to print.")] = "text",
-    as_json: options.JsonOutput = False,
+    reviewed: Reviewed = None,
+    output: Annotated[PlanFormat, typer.Option("--output", help="What to print.")] = "text",
+    as_json: JsonOutput = False,
     detailed_exitcode: Annotated[
         bool,
         typer.Option(
@@ -672,20 +909,20 @@ def plan(
     allow_worse: Annotated[
         bool, typer.Option("--allow-worse", help="With --detailed-exitcode: exit with 2 instead of 5.")
     ] = False,
-    allow_full_rewrite: options.FullRewrite = False,
-    max_rewrite_bytes: options.Budget = None,
-    avoid_hot: options.AvoidHot = None,
-    include_rarely_read: options.IncludeRarelyRead = False,
-    only_decay: options.OnlyDecay = False,
-    sample: options.Sample = None,
-    report: options.Report = None,
-    show_values: options.ShowValues = False,
-    parallelism: options.Parallelism = PARALLELISM,
-    timeout: options.Timeout = TIMEOUT,
-    project: options.Project = options.HERE,
-    summary: options.Summary = False,
-    verbose: options.Verbose = False,
-    color: options.ColorMode = Color.AUTO,
+    allow_full_rewrite: FullRewrite = False,
+    max_rewrite_bytes: Budget = None,
+    avoid_hot: AvoidHot = None,
+    include_rarely_read: IncludeRarelyRead = False,
+    only_decay: OnlyDecay = False,
+    sample: Sample = None,
+    report: Report = None,
+    show_values: ShowValues = False,
+    parallelism: Parallelism = PARALLELISM,
+    timeout: Timeout = TIMEOUT,
+    project: Project = HERE,
+    summary: Summary = False,
+    verbose: Verbose = False,
+    color: ColorMode = Color.AUTO,
 ) -> int:
     """Show how tables differ from their layouts. States what apply would do, and starts no JVM."""
     with Console().starting():
@@ -714,32 +951,32 @@ def plan(
 
 @app.command()
 def apply(
-    select: options.Select = None,
-    exclude: options.Exclude = None,
-    branch: options.Branch = None,
-    auto_approve: options.AutoApprove = False,
-    stale: options.Stale = "compatible",
-    verify: options.Verify = "gate",
-    all_or_nothing: options.AllOrNothing = False,
-    concurrent_tables: options.ConcurrentTables = 1,
+    select: Select = None,
+    exclude: Exclude = None,
+    branch: Branch = None,
+    auto_approve: AutoApprove = False,
+    stale: Stale = "compatible",
+    verify: Verify = "gate",
+    all_or_nothing: AllOrNothing = False,
+    concurrent_tables: ConcurrentTables = 1,
     output: Annotated[
-        options.PlanFormat, typer.Option("--output", help="json: print events, one JSON object per line.")
+        PlanFormat, typer.Option("--output", help="json: print events, one JSON object per line.")
     ] = "text",
-    as_json: options.JsonOutput = False,
-    allow_full_rewrite: options.FullRewrite = False,
-    max_rewrite_bytes: options.Budget = None,
-    avoid_hot: options.AvoidHot = None,
-    include_rarely_read: options.IncludeRarelyRead = False,
-    only_decay: options.OnlyDecay = False,
-    max_minutes: options.MaxMinutes = None,
-    ignore_window: options.IgnoreWindow = False,
-    report: options.Report = None,
-    show_values: options.ShowValues = False,
-    parallelism: options.Parallelism = PARALLELISM,
-    timeout: options.Timeout = TIMEOUT,
-    project: options.Project = options.HERE,
-    verbose: options.Verbose = False,
-    color: options.ColorMode = Color.AUTO,
+    as_json: JsonOutput = False,
+    allow_full_rewrite: FullRewrite = False,
+    max_rewrite_bytes: Budget = None,
+    avoid_hot: AvoidHot = None,
+    include_rarely_read: IncludeRarelyRead = False,
+    only_decay: OnlyDecay = False,
+    max_minutes: MaxMinutes = None,
+    ignore_window: IgnoreWindow = False,
+    report: Report = None,
+    show_values: ShowValues = False,
+    parallelism: Parallelism = PARALLELISM,
+    timeout: Timeout = TIMEOUT,
+    project: Project = HERE,
+    verbose: Verbose = False,
+    color: ColorMode = Color.AUTO,
 ) -> int:
     """Plan, ask for approval, and rewrite on Spark. SELECT can be one plan file that `plan --out` wrote."""
     with Console().starting():
@@ -762,20 +999,20 @@ def apply(
 
 @app.command()
 def drift(
-    select: options.Select = None,
-    exclude: options.Exclude = None,
-    branch: options.Branch = None,
-    output: Annotated[options.PlanFormat, typer.Option("--output", help="What to print.")] = "text",
-    as_json: options.JsonOutput = False,
-    sample: options.Sample = None,
-    report: options.Report = None,
-    show_values: options.ShowValues = False,
-    parallelism: options.Parallelism = PARALLELISM,
-    timeout: options.Timeout = TIMEOUT,
-    project: options.Project = options.HERE,
-    summary: options.Summary = False,
-    verbose: options.Verbose = False,
-    color: options.ColorMode = Color.AUTO,
+    select: Select = None,
+    exclude: Exclude = None,
+    branch: Branch = None,
+    output: Annotated[PlanFormat, typer.Option("--output", help="What to print.")] = "text",
+    as_json: JsonOutput = False,
+    sample: Sample = None,
+    report: Report = None,
+    show_values: ShowValues = False,
+    parallelism: Parallelism = PARALLELISM,
+    timeout: Timeout = TIMEOUT,
+    project: Project = HERE,
+    summary: Summary = False,
+    verbose: Verbose = False,
+    color: ColorMode = Color.AUTO,
 ) -> int:
     """Check in CI whether tables are as declared.
 
@@ -801,13 +1038,13 @@ def drift(
 @app.command()
 def show(
     planfile: Annotated[Path, typer.Argument(help="A plan file.", metavar="PLANFILE")],
-    output: Annotated[options.PlanFormat, typer.Option("--output", help="What to print.")] = "text",
-    as_json: options.JsonOutput = False,
-    report: options.Report = None,
-    show_values: options.ShowValues = False,
-    summary: options.Summary = False,
-    verbose: options.Verbose = False,
-    color: options.ColorMode = Color.AUTO,
+    output: Annotated[PlanFormat, typer.Option("--output", help="What to print.")] = "text",
+    as_json: JsonOutput = False,
+    report: Report = None,
+    show_values: ShowValues = False,
+    summary: Summary = False,
+    verbose: Verbose = False,
+    color: ColorMode = Color.AUTO,
 ) -> int:
     """Show a saved plan. Reads no table."""
     from zlayout.cli.plan import show_command
@@ -833,7 +1070,7 @@ app.add_typer(workload)
 @app.command()
 def schema(
     name: Annotated[
-        options.SchemaName, typer.Argument(help="The document that the schema describes.", metavar="NAME")
+        SchemaName, typer.Argument(help="The document that the schema describes.", metavar="NAME")
     ] = "layout",
 ) -> int:
     """Print a JSON Schema for editors and other tools."""

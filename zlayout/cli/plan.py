@@ -6,7 +6,6 @@ import shlex
 from pathlib import Path
 
 from zlayout.cli.console import Console
-from zlayout.cli.options import HERE
 from zlayout.cli.reports import Reports
 from zlayout.cli.terminal import Terminal
 from zlayout.message_text import plural
@@ -26,7 +25,7 @@ WORSE = 5
 def command_line(name: str, request: PlanRequest, project: Path, planfile: Path | None = None) -> str:
     """Return the command line of the command `name` with these options, or with the plan file if there is one."""
     where = [] if request.branch is None else ["--branch", request.branch]
-    where += [] if project == HERE else ["--project", str(project)]
+    where += [] if project == Path() else ["--project", str(project)]
     if planfile is not None:
         return shlex.join(["zlayout", name, str(planfile), *where])
     excluded = [part for pattern in request.exclude for part in ("--exclude", pattern)]

@@ -79,6 +79,23 @@ def read_tables(
     return _Run(lanes, lambda n: read(items[n]), lambda n: late(items[n]), reading).results()
 
 
+def read_each(
+    items: Sequence[Item], table_of: Callable[[Item], TableName], read: Callable[[Item], Result], reading: Reading
+) -> list[Result | ZlayoutError]:
+    """Read the table of each item as `read_tables`. Return the result or the error of each, ZL104 and ZL105 too."""
+
+    def result(item: Item) -> Result | ZlayoutError:
+        try:
+            return read_here(lambda: read(item), table_of(item))
+        except ZlayoutError as error:
+            return error
+
+    def late(item: Item) -> Result | ZlayoutError:
+        return no_answer(table_of(item), reading.timeout)
+
+    return read_tables(items, table_of, result, late, reading)
+
+
 def read_one(read: Callable[[], Result], table: TableName, timeout: float = TIMEOUT) -> Result:
     """Return the result of `read`.
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from zlayout.errors import Diagnostic, ZlayoutError
 from zlayout.formats.access import CONNECT_SECONDS, READ_SECONDS
 from zlayout.formats.registry import backend_for
-from zlayout.session.concurrent_reads import Reading, no_answer, read_here, read_tables
+from zlayout.session.concurrent_reads import Reading, read_each
 from zlayout.session.project import known_catalog
 from zlayout.session.rules import selected_layouts
 from zlayout.spark.session import SparkRuntime
@@ -99,19 +99,13 @@ def _locations(
 ) -> list[tuple[str, ...] | ZlayoutError]:
     """Return the locations of each table that can be read."""
     runtime = SparkRuntime(project)
-    backends = {name: backend_for(project.catalogs[name], runtime) for name in {s.table.catalog for s in layouts}}
+    backends = {name: backend_for(project.catalogs[name], runtime) for name in {spec.table.catalog for spec in layouts}}
 
-    def read(spec: LayoutSpec) -> tuple[str, ...] | ZlayoutError:
-        try:
-            state = read_here(lambda: backends[spec.table.catalog].observe(spec.table, ()), spec.table)
-        except ZlayoutError as error:
-            return error
+    def read(spec: LayoutSpec) -> tuple[str, ...]:
+        state = backends[spec.table.catalog].observe(spec.table, ())
         return (state.location, *filter(None, (state.properties.get(name) for name in _FURTHER_LOCATIONS)))
 
-    def late(spec: LayoutSpec) -> tuple[str, ...] | ZlayoutError:
-        return no_answer(spec.table, reading.timeout)
-
-    return read_tables(layouts, lambda spec: spec.table, read, late, reading)
+    return read_each(layouts, lambda spec: spec.table, read, reading)
 
 
 def _declared_locations(catalog: CatalogConfig, spec: LayoutSpec) -> tuple[str, ...]:

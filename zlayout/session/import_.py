@@ -20,7 +20,7 @@ from zlayout.errors import Location, SpecError, ZlayoutError
 from zlayout.formats.base import Backend, Listed
 from zlayout.formats.registry import backend_for
 from zlayout.report.words import printable
-from zlayout.session.concurrent_reads import TIMEOUT, Reading, no_answer, read_here, read_table, read_tables
+from zlayout.session.concurrent_reads import TIMEOUT, Reading, read_each, read_table
 from zlayout.session.files import write_result
 from zlayout.session.project import (
     known_table,
@@ -409,25 +409,20 @@ def import_tables(
         raise SpecError.of("ZL038", f"no table of catalog {globs.catalog} matches {globs}", hint=hint)
 
     def read(one: Listed) -> ImportedLayout | NotImported:
-        try:
-            if one.problem is not None:
-                raise one.problem
-            require_no_layout(project, one.table)
-            state = read_here(lambda: backend.observe(one.table, ()), one.table)
-            on_state(one.table, state)
-        except ZlayoutError as error:
-            return NotImported(one.table, error)
+        if one.problem is not None:
+            raise one.problem
+        require_no_layout(project, one.table)
+        state = backend.observe(one.table, ())
+        on_state(one.table, state)
         try:
             return layout_of_state(one.table, state, columns)
-        except ZlayoutError as error:
+        except SpecError as error:
             unordered = error.diagnostics[0].code == UNORDERED
             found = tuple((column.name, str(column.type)) for column in state.columns) if unordered else ()
             return NotImported(one.table, error, found)
 
-    def late(one: Listed) -> ImportedLayout | NotImported:
-        return NotImported(one.table, no_answer(one.table, reading.timeout))
-
-    return read_tables(listed, lambda one: one.table, read, late, reading)
+    found = zip(listed, read_each(listed, lambda one: one.table, read, reading), strict=True)
+    return [NotImported(name.table, one) if isinstance(one, ZlayoutError) else one for name, one in found]
 
 
 @dataclass(frozen=True, slots=True)

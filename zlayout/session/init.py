@@ -16,7 +16,7 @@ from zlayout.errors import Location, SpecError, ZlayoutError
 from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for
 from zlayout.message_text import plural, quote_value
-from zlayout.session.concurrent_reads import Reading, no_answer, read_here, read_tables
+from zlayout.session.concurrent_reads import Reading, read_each
 from zlayout.session.files import hint_for, write_atomically
 from zlayout.session.import_ import (
     SCHEMAS,
@@ -215,19 +215,13 @@ def propose(
     """
     backend = backend_for(project.catalogs[project_catalog(project)], SparkRuntime(project))
 
-    def read(found: Found) -> ImportedLayout | ZlayoutError:
-        try:
-            if found.recorded is not None and not request.columns:
-                return found.recorded
-            return read_here(lambda: _proposed(found.table, backend, request.columns), found.table)
-        except ZlayoutError as error:
-            return error
-
-    def late(found: Found) -> ImportedLayout | ZlayoutError:
-        return no_answer(found.table, request.reading.timeout)
+    def read(found: Found) -> ImportedLayout:
+        if found.recorded is not None and not request.columns:
+            return found.recorded
+        return _proposed(found.table, backend, request.columns)
 
     layouts = []
-    for one in read_tables(chosen, lambda found: found.table, read, late, request.reading):
+    for one in read_each(chosen, lambda found: found.table, read, request.reading):
         if isinstance(one, ZlayoutError):
             raise one
         layouts.append(one)

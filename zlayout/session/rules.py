@@ -16,7 +16,7 @@ from zlayout.formats.registry import backend_for
 from zlayout.message_text import first_of, quote_value
 from zlayout.planner.changes import catalog_settings, effective_settings, layout_change
 from zlayout.planner.model import Changes, LayoutChange, RemovedLayout
-from zlayout.session.concurrent_reads import Reading, no_answer, read_tables
+from zlayout.session.concurrent_reads import Reading, read_each
 from zlayout.session.project import CHANGED, is_name, select_layouts
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.formats import FORMATS
@@ -256,17 +256,8 @@ def _read_each(
 ) -> dict[TableName, Result | ZlayoutError]:
     runtime = SparkRuntime(project)
     backends = {name: backend_for(project.catalogs[name], runtime) for name in {name.catalog for name in names}}
-
-    def result(name: TableName) -> Result | ZlayoutError:
-        try:
-            return read(backends[name.catalog], name)
-        except ZlayoutError as error:
-            return error
-
-    def late(name: TableName) -> Result | ZlayoutError:
-        return no_answer(name, reading.timeout)
-
-    return dict(zip(names, read_tables(names, lambda name: name, result, late, reading), strict=True))
+    found = read_each(names, lambda name: name, lambda name: read(backends[name.catalog], name), reading)
+    return dict(zip(names, found, strict=True))
 
 
 def _may_select(rule: LayoutRule, text: str) -> bool:

@@ -49,13 +49,9 @@ FUNCTIONS = {
 
 def test_every_name_of_all_is_there_and_is_the_one_that_type_checkers_see() -> None:
     assert zlayout.__all__ == sorted(zlayout.__all__)
-    tree = ast.parse((PACKAGE / "__init__.py").read_text())
-    checked = next(node for node in tree.body if isinstance(node, ast.If))
+    tree = ast.parse((PACKAGE / "__init__.pyi").read_text())
     seen = {
-        alias.name: node.module
-        for node in ast.walk(checked)
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
+        alias.name: node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
     }
     assert set(zlayout.__all__) == {*seen, "__version__"}
     assert seen == zlayout._MODULE_OF
