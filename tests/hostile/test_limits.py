@@ -73,6 +73,8 @@ READERS = {
     "session/doctor.py": ("nothing: it opens a connection and closes it", "", ""),
     "session/advise.py": ("a layout that was read as YAML before", "", ""),
     "spec/check.py": ("files of the package", "", ""),
+    "spec/allowed.py": ("files of the package", "", ""),
+    "__init__.py": ("files of the package", "", ""),
     "advisor/page.py": ("files of the package", "", ""),
     "report/html.py": ("files of the package", "", ""),
     "spark/jars.py": (

@@ -17,7 +17,7 @@ from zlayout.formats.undo import Undo, total
 from zlayout.message_text import plural
 from zlayout.planner.model import QueryCost
 from zlayout.report import text
-from zlayout.report.words import number, printable, size, version_word
+from zlayout.report.words import aligned, number, printable, size, version_word
 from zlayout.session.session import RolledBack
 from zlayout.session.trial import PlannedTrial, TrialReport
 from zlayout.spark.session import check_engine
@@ -281,11 +281,7 @@ def _comparison(report: TrialReport, *, verbose: bool) -> Iterator[str]:
         main, trial = (QueryCost(side.files, side.bytes) for side in (query.main, query.trial))
         rows.append(_row(_name(query.location) + ("*" if query.inverted else ""), main, trial, query.predicted))
     rows.append(_row("mean, by weight", report.main, report.measured, report.predicted))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        name, *values = row
-        cells = (name.ljust(widths[0]), *(value.rjust(w) for value, w in zip(values, widths[1:], strict=True)))
-        yield "  " + "  ".join(cells)
+    yield from aligned(rows, range(1, 7))
     if len(shown) < len(report.queries):
         yield f"  and {plural(len(report.queries) - len(shown), 'query')} more; -v lists them all"
     if report.left_out:

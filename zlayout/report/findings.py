@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from zlayout.errors import Diagnostic, Location
-from zlayout.planner.actions import ChangeClustering, ChangePartitioning, SetProperties
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.run_report import RunReport
-from zlayout.report.phrases import decay_text, drift_text, reasons_text, rewrite_text, shown_decay
-from zlayout.report.words import RESULT_STATUSES, printable, property_reason, setting
+from zlayout.report.phrases import altered, decay_text, drift_text, reasons_text, rewrite_text, shown_decay
+from zlayout.report.words import RESULT_STATUSES, printable
 
 Level = Literal["error", "warning", "note"]
 _NUMBERS = re.compile(r"(?<!\w)\d[\d.,]*")
@@ -103,18 +102,16 @@ def _changes(table: TablePlan) -> Iterator[Finding]:
             yield Finding("layout-changed", "note", table.table, one.key, text, one.location or table.location)
         return
     partitioning, properties = [], []
-    for action in table.actions:
-        match action:
-            case ChangePartitioning(before, after, location=location):
-                text = f"expected partition_by {setting(after)}, found {setting(before)}"
-                partitioning.append(finding("partitioning-drift", "partition_by", text, location))
-            case ChangeClustering(before, after, location):
-                text = f"expected CLUSTER BY {setting(after)}, found {setting(before)}"
-                partitioning.append(finding("clustering-drift", "cluster_by", text, location))
-            case SetProperties(changes):
-                for change in changes:
-                    text = f"expected {change.name} = {setting(change.after)}, found {setting(change.before)}: "
-                    properties.append(finding("table-property", change.name, text + property_reason(change), None))
+    for name, before, after, why, location in altered(table):
+        if why:
+            text = f"expected {name} = {after}, found {before}: {why}"
+            properties.append(finding("table-property", name, text, None))
+        elif name == "partition_by":
+            text = f"expected partition_by {after}, found {before}"
+            partitioning.append(finding("partitioning-drift", name, text, location))
+        else:
+            text = f"expected CLUSTER BY {after}, found {before}"
+            partitioning.append(finding("clustering-drift", "cluster_by", text, location))
     drift = [
         finding("layout-drift", d.key, f"declared {d.key} differs: {drift_text(d)}", d.location) for d in table.drift
     ]

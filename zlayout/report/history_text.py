@@ -9,7 +9,7 @@ from zlayout.planner.run_report import Trend
 from zlayout.records.history import ColumnRecord, Record
 from zlayout.records.trend import Growth
 from zlayout.report.phrases import measure_texts
-from zlayout.report.words import number, printable, size
+from zlayout.report.words import aligned, number, printable, size
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -58,10 +58,7 @@ def _table(records: Sequence[Record], trend: Trend) -> Iterator[str]:
         rewritten = size(record.rewrite_bytes) if record.rewrote else ""
         time, state = record.time.strftime("%Y-%m-%d %H:%M"), record.state.value.replace("_", " ")
         rows.append([time, record.command.value, state, f"{record.files:,}", rewritten, *cells])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [f"{c:>{w}}" if n in (3, 4) else f"{c:<{w}}" for n, (c, w) in enumerate(zip(row, widths, strict=True))]
-        yield ("  " + "  ".join(cells)).rstrip()
+    return aligned(rows, (3, 4))
 
 
 def _touched(column: ColumnRecord) -> str:

@@ -10,14 +10,12 @@ import hashlib
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from math import ceil, floor, log10, sqrt
 from typing import TYPE_CHECKING, Any
-from xml.sax.saxutils import escape
 
 from zlayout.message_text import first_of, plural
-from zlayout.planner.actions import ChangeClustering, ChangePartitioning, SetProperties
 from zlayout.planner.model import BytesRead, ColumnForecast, Plan, TablePlan, summary
 from zlayout.planner.run_report import (
     SCALE,
@@ -40,19 +38,17 @@ from zlayout.report.phrases import (
     workload_lines,
     worst_first,
 )
-from zlayout.report.words import number, printable, setting, size
+from zlayout.report.words import number, printable, size
 
 if TYPE_CHECKING:
     import jinja2
     from markupsafe import Markup
 
-# Charts as SVG, without ids, scripts, styles or external resources.
-#
-# Colours are CSS variables of the page, so that one drawing fits the light, the dark and the print style. Widths of
-# text are estimated, because the browser chooses the font.
+# Charts. `charts.svg.jinja` draws them from the numbers that are computed here. Widths of text are estimated, because
+# the browser chooses the font.
 
 
-SVG = "http://www.w3.org/2000/svg"
+Entry = Mapping[str, Any]  # what a template reads, for example of one table
 MAP_SIDE = 250
 BAR_WIDTH = 120
 TREEMAP_SIZE = 1000, 260
@@ -60,10 +56,7 @@ MAX_TITLE_LENGTH = 32
 MIN_OPACITY = 0.04
 # The touched ratios that separate the levels of colour.
 HEAT_BORDERS = (1.05, 1.5, 2.0, 4.0, 8.0)
-_PADDING = 5
 _CHARACTER = 0.62  # the estimated width of a character, in units of the font size
-_FONT = 'font-family="system-ui, sans-serif" fill="currentColor"'
-_LINE = 'fill="none" stroke="var(--line)"'
 _COLORS = {"now": "var(--before)", "after": "var(--after)"}
 _SERIES = ("currentColor", *_COLORS.values(), "var(--link)", "var(--ok)", "var(--warn)", "var(--bad)")
 _GOLDEN = (1 + sqrt(5)) / 2
@@ -71,32 +64,40 @@ _LINE_WIDTH, _LINE_HEIGHT, _LINE_MARGIN = 96, 22, 3  # of a line of touched over
 _DAY = 86400.0
 
 
+@cache
+def _charts() -> Any:
+    """Return the macros that draw charts. Their results are markup."""
+    filters: dict[str, Callable[..., object]] = {"px": _px, "fitting": _fitting}
+    jinja = environment(filters)
+    jinja.globals["box"] = _box
+    return jinja.from_string(_source("charts.svg.jinja")).module
+
+
+def _drawn(chart: str, *numbers: Any) -> Markup:
+    found: Markup = getattr(_charts(), chart)(*numbers)
+    return found
+
+
+def _source(name: str) -> str:
+    return files("zlayout.report").joinpath("page", name).read_text("utf-8")
+
+
 def file_map(boxes: Boxes, columns: Sequence[str], color: str) -> Markup:
     """Draw files as boxes over one or two z-order columns; '' without boxes. color: `now` or `after`."""
     if not boxes.count:
         return markup("")
-    p, unit = boxes.positions, MAP_SIDE / SCALE
+    p = boxes.positions
     rows = [p[at : at + 4] for at in range(0, len(p), 4)]  # left, right, bottom and top of each box
-    fill = _COLORS[color]
-    drawn = (
-        f'<path d="{_box(left * unit, MAP_SIDE - top * unit, (right - left) * unit, (top - bottom) * unit)}"'
-        f' fill="{fill}"/>'
-        for left, right, bottom, top in rows
-    )
-    look = f'fill-opacity="{_px(_opacity(rows), 4)}" stroke="{fill}" stroke-width="0.6"'
-    body = f'<g {look} stroke-opacity="{_px(max(0.3, min(1.0, 60 / len(rows))))}">{"".join(drawn)}</g>'
-    titles = _titles(MAP_SIDE, MAP_SIDE, 13, 7, columns[0], columns[1] if len(columns) > 1 else "files")
-    return _figure(MAP_SIDE, MAP_SIDE, 17, 20, _frame(MAP_SIDE, MAP_SIDE) + body + titles)
+    up = columns[1] if len(columns) > 1 else "files"
+    look = _COLORS[color], _opacity(rows), max(0.3, min(1.0, 60 / len(rows)))
+    return _drawn("file_map", rows, MAP_SIDE / SCALE, MAP_SIDE, *look, columns[0], up)
 
 
 def gain(now: float, after: float | None) -> Markup:
     """Draw two bars, one above the other. now, after: their lengths, from 0 to 1. after: None for one bar alone."""
     shown = [(now, "now"), *([] if after is None else [(after, "after")])]
-    rects = "".join(
-        f'<rect y="{8 * at}" width="{max(1.0, BAR_WIDTH * min(value, 1.0)):.1f}" height="6" fill="{_COLORS[color]}"/>'
-        for at, (value, color) in enumerate(shown)
-    )
-    return markup(f'<svg xmlns="{SVG}" width="{BAR_WIDTH}" height="14" aria-hidden="true">{rects}</svg>')
+    rects = [(max(1.0, BAR_WIDTH * min(value, 1.0)), _COLORS[color]) for value, color in shown]
+    return _drawn("gain", rects, BAR_WIDTH)
 
 
 def _opacity(rows: Sequence[Sequence[int]]) -> float:
@@ -121,21 +122,34 @@ def bars(now: Sequence[tuple[str, int]], after: Sequence[tuple[str, int]], title
     ticks = range(0, most + step, step)
     unit, slot = height / ticks[-1], width / (len(labels) + 0.2)
     bar = 0.8 * slot / len(series)
-    drawn = (
-        f'<path d="{_box((at + 0.2) * slot + nth * bar, height - n * unit, bar, n * unit)}" fill="{_COLORS[name]}"/>'
+    boxes = [
+        (_box((at + 0.2) * slot + nth * bar, height - n * unit, bar, n * unit), _COLORS[name])
         for nth, (name, part) in enumerate(series.items())
         for at, label in enumerate(labels)
         if (n := part.get(label, 0))
-    )
-    grid, left = _vertical_axis(width, {_si(tick): height - tick * unit for tick in ticks})
-    across = _horizontal_axis(height, [((at + 0.6) * slot, label) for at, label in enumerate(labels)], slot, 10)
-    return _figure(
-        width,
-        height,
-        left + 14,
-        37,
-        grid + _frame(width, height) + "".join(drawn) + across + _titles(width, height, 30, left, title, "files"),
-    )
+    ]
+    levels = [(_si(tick), height - tick * unit) for tick in ticks]
+    places = [((at + 0.6) * slot, label) for at, label in enumerate(labels)]
+    return _drawn("bars", boxes, _axes(width, height, levels, places, slot, 10, title, "files"))
+
+
+def _axes(
+    width: float,
+    height: float,
+    ticks: Sequence[tuple[str, float]],
+    labels: Sequence[tuple[float, str]],
+    slot: float,
+    size: int,
+    across: str,
+    up: str,
+) -> dict[str, Any]:
+    """Return two axes with as many labels as have space. slot: the distance of two labels. size: their font size."""
+    stride = 1
+    while slot * stride < _text_width((label for _, label in labels), size) + 4:
+        stride *= 2
+    left = round(7 + _text_width((label for label, _ in ticks), 11))
+    axes = {"width": width, "height": height, "left": left, "ticks": ticks, "labels": labels[::stride]}
+    return {**axes, "size": size, "across": across, "up": up}
 
 
 def _short(label: str) -> str:
@@ -152,18 +166,8 @@ def partition_strip(bins: Sequence[StripBin]) -> Markup:
     if not bins:
         return markup("")
     width, gap = 2 * MAP_SIDE + 60, 0.12 if len(bins) < 60 else 0.0
-    slot = width / len(bins)
-    at = [(n + gap / 2) * slot for n in range(len(bins))]
-    size = slot * (1 - gap)
-    drawn = [
-        f'<path d="{_box(x, 0, size, 24)}" fill="var(--heat-{heat(b.excess)})"/>' for x, b in zip(at, bins, strict=True)
-    ]
-    drawn += [
-        f'<path d="{_box(x, 28, size, 5)}" fill="{_COLORS["after"]}"/>'
-        for x, b in zip(at, bins, strict=True)
-        if b.rewritten
-    ]
-    return _figure(width, 34, 0, 0, "".join(drawn))
+    shown = [(heat(b.excess), b.rewritten) for b in bins]
+    return _drawn("strip", shown, width / len(bins), gap, width, _COLORS["after"])
 
 
 def lines(series: Mapping[str, Sequence[tuple[int, float]]], across: str, up: str) -> Markup:
@@ -184,39 +188,22 @@ def lines(series: Mapping[str, Sequence[tuple[int, float]]], across: str, up: st
         return height * (1 - log10(max(y, 1.0) / low) / log10(high / low))
 
     column = {x: (n + 0.5) * slot for n, x in enumerate(places)}
-    drawn = "".join(
-        _series([(column[x], level(y)) for x, y in sorted(points)], _SERIES[n % len(_SERIES)])
-        for n, points in enumerate(series.values())
-    )
-    grid, left = _vertical_axis(width, {_si(tick): level(tick) for tick in ticks})
-    labels = _horizontal_axis(height, [(column[x], str(x)) for x in places], slot, 11)
     names = [_fitting(name) for name in series]
-    legend = "".join(
-        f'<circle cx="{width + 24}" cy="{8 + 15 * n}" r="5" fill="{_SERIES[n % len(_SERIES)]}"/>'
-        + _text(width + 34, 11.5 + 15 * n, name, 10, "start")
-        for n, name in enumerate(names)
-    )
-    body = grid + _frame(width, height) + labels + drawn + legend + _titles(width, height, 31, left, across, up)
-    return _figure(width, height, left + 14, 38, body, right=round(34 + _text_width(names, 10)))
+    drawn = [
+        ([(column[x], level(y)) for x, y in sorted(points)], _SERIES[n % len(_SERIES)], name)
+        for n, (name, points) in enumerate(zip(names, series.values(), strict=True))
+    ]
+    levels, labels = [(_si(tick), level(tick)) for tick in ticks], [(column[x], str(x)) for x in places]
+    axes = _axes(width, height, levels, labels, slot, 11, across, up)
+    return _drawn("lines", drawn, axes | {"right": round(34 + _text_width(names, 10))})
 
 
-def _series(points: Sequence[tuple[float, float]], color: str) -> str:
-    way = "L".join(f"{_px(x)},{_px(y)}" for x, y in points)
-    dots = "".join(f'<circle cx="{_px(x)}" cy="{_px(y)}" r="3.5" fill="{color}"/>' for x, y in points)
-    return f'<path d="M{way}" fill="none" stroke="{color}" stroke-width="2"/>{dots}'
+def sparkline(trend: Trend | None, column: str) -> Entry | None:
+    """Draw touched of one column over time; None without two known values.
 
-
-@dataclass(frozen=True, slots=True)
-class Sparkline:
-    """A line with its description. growth: the last value divided by the first, by which the page sorts."""
-
-    svg: Markup
-    alt: str
-    growth: float
-
-
-def sparkline(trend: Trend | None, column: str) -> Sparkline | None:
-    """Draw touched of one column over time; None without two known values."""
+    Returns:
+        `svg`, its description `alt`, and `growth`: the last value divided by the first, by which the page sorts.
+    """
     found = trend.of(column) if trend else None
     points = _known(trend, found) if trend and found else []
     if len(points) < 2:
@@ -225,13 +212,13 @@ def sparkline(trend: Trend | None, column: str) -> Sparkline | None:
     days = (last - first) / _DAY
     over = plural(round(days), "day") if days >= 1 else "less than a day"
     alt = f"Touched of {column} from {number(start)} to {number(end)} over {over}, {plural(len(points), 'record')}"
-    return Sparkline(_trend_svg(points), alt, end / start if start else 1.0)
+    return {"svg": _trend_svg(points), "alt": alt, "growth": end / start if start else 1.0}
 
 
-def steepest(trend: Trend | None) -> Sparkline | None:
+def steepest(trend: Trend | None) -> Entry | None:
     """Draw the column of which touched grew most; None if no column has a line."""
     lines = [line for column in (trend.columns if trend else ()) if (line := sparkline(trend, column.column))]
-    return max(lines, key=lambda line: line.growth, default=None)
+    return max(lines, key=lambda line: line["growth"], default=None)
 
 
 def _known(trend: Trend, column: ColumnTrend) -> list[tuple[float, float]]:
@@ -242,40 +229,29 @@ def _trend_svg(points: list[tuple[float, float]]) -> Markup:
     times, values = zip(*points, strict=True)
     at = [_scaled(time, times[0], times[-1], _LINE_WIDTH) for time in times]
     up = [_LINE_HEIGHT - _scaled(value, min(values), max(values), _LINE_HEIGHT) for value in values]
-    path = "M" + "L".join(f"{x:.4g} {y:.4g}" for x, y in zip(at, up, strict=True))
-    end = f'<circle cx="{at[-1]:.4g}" cy="{up[-1]:.4g}" r="2"/>'
-    box = f'class="trend" viewBox="0 0 {_LINE_WIDTH} {_LINE_HEIGHT}" aria-hidden="true"'
-    return markup(f'<svg {box}><path d="{path}"/>{end}</svg>')
+    return _drawn("trend", list(zip(at, up, strict=True)), _LINE_WIDTH, _LINE_HEIGHT)
 
 
 def _scaled(value: float, low: float, high: float, size: int) -> float:
     return _LINE_MARGIN + (size - 2 * _LINE_MARGIN) * ((value - low) / (high - low) if high > low else 0.5)
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """One rectangle of a treemap: its relative area, its CSS colour, and the text that a browser shows for it."""
+def treemap(tiles: Sequence[tuple[float, str, str]]) -> Markup:
+    """Draw tiles as rectangles, the largest first. The SVG elements are in the order of `tiles`.
 
-    area: float
-    color: str
-    title: str
-
-
-def treemap(tiles: Sequence[Tile]) -> Markup:
-    """Draw tiles as rectangles of their areas, the largest first. The SVG elements are in the order of `tiles`."""
+    tiles: The relative area of each, its CSS colour, and the text that a browser shows for it.
+    """
     width, height = TREEMAP_SIZE
-    order = sorted(range(len(tiles)), key=lambda n: -tiles[n].area)
-    placed = dict(zip(order, _squarified([tiles[n].area for n in order], width + 1, height + 1), strict=True))
+    order = sorted(range(len(tiles)), key=lambda n: -tiles[n][0])
+    placed = dict(zip(order, _squarified([tiles[n][0] for n in order], width + 1, height + 1), strict=True))
     drawn = []
-    for n, tile in enumerate(tiles):
+    for n, (_, color, title) in enumerate(tiles):
         # Half a pixel of the gap is on each side of a tile, and outside of the picture at its border.
         left, top, right, bottom = (
             max(0, floor(end + 0.5)) for end in (e + d for e, d in zip(placed[n], (0, 0, -1, -1), strict=True))
         )
-        title = f"<title>{escape(printable(tile.title))}</title>"
-        drawn.append(f'<path d="{_box(left, top, right - left, bottom - top)}" fill="{tile.color}">{title}</path>')
-    size = f'viewBox="0 0 {width} {height}" preserveAspectRatio="none"'
-    return markup(f'<svg xmlns="{SVG}" {size} aria-hidden="true">{"".join(drawn)}</svg>')
+        drawn.append((_box(left, top, right - left, bottom - top), color, title))
+    return _drawn("treemap", drawn, width, height)
 
 
 def _squarified(areas: Sequence[float], width: float, height: float) -> list[tuple[float, float, float, float]]:
@@ -311,50 +287,6 @@ def _ratio(total: float, largest: float, smallest: float, alpha: float) -> float
     """Return how far the side ratios of a row of rectangles are from the golden ratio."""
     beta = total * total * alpha
     return max(largest / beta, beta / smallest) if beta > 0 and smallest > 0 else float("inf")
-
-
-def _figure(width: float, height: float, left: float, below: float, body: str, right: float = 0) -> Markup:
-    size = f"{_px(width + left + right + 2 * _PADDING)} {_px(height + below + 2 * _PADDING)}"
-    place = f"translate({_px(left + _PADDING)},{_PADDING})"
-    return markup(
-        f'<svg xmlns="{SVG}" viewBox="0 0 {size}" aria-hidden="true" focusable="false">'
-        f'<g transform="{place}">{body}</g></svg>'
-    )
-
-
-def _frame(width: float, height: float) -> str:
-    return f'<path d="{_box(0.5, 0.5, width, height)}" {_LINE}/>'
-
-
-def _vertical_axis(width: float, ticks: Mapping[str, float]) -> tuple[str, int]:
-    """Return the SVG of ticks, grid lines and labels, and the width of the axis in pixels."""
-    lines = "".join(f"M-5,{_px(floor(y) + 0.5)}H{_px(width)}" for y in ticks.values())
-    labels = "".join(_text(-7, y + 3.5, label, 11, "end") for label, y in ticks.items())
-    return f'<path d="{lines}" {_LINE}/>{labels}', round(7 + _text_width(ticks, 11))
-
-
-def _horizontal_axis(height: float, labels: Sequence[tuple[float, str]], slot: float, size: int) -> str:
-    """Draw as many labels as have space. slot: the distance between two labels. size: the font size."""
-    stride = 1
-    while slot * stride < _text_width((label for _, label in labels), size) + 4:
-        stride *= 2
-    shown = labels[::stride]
-    ticks = "".join(f"M{_px(floor(x) + 0.5)},{_px(height)}v5" for x, _ in shown)
-    texts = "".join(_text(x, height + 5 + size, label, size) for x, label in shown)
-    return f'<path d="{ticks}" {_LINE}/>{texts}'
-
-
-def _titles(width: float, height: float, below: float, left: float, across: str, up: str) -> str:
-    turned = f' transform="translate({_px(-left - 4)},{_px(height / 2)}) rotate(-90)"'
-    style = ' font-weight="bold"'
-    return _text(width / 2, height + below, _fitting(across), 12, style=style) + _text(
-        0, 0, _fitting(up), 12, style=style + turned
-    )
-
-
-def _text(x: float, y: float, text: str, size: int, anchor: str = "middle", style: str = "") -> str:
-    place = f'x="{_px(x)}" y="{_px(y)}" text-anchor="{anchor}" font-size="{size}px"'
-    return f"<text {place} {_FONT}{style}>{escape(text)}</text>"
 
 
 def _text_width(texts: Iterable[str], size: int) -> float:
@@ -512,28 +444,6 @@ MAX_ROWS = 100
 TABLES_PER_CHUNK = 25
 # The smallest area of a table in the treemap, as a multiple of the mean area, so that small tables are visible.
 MIN_TILE = 0.2
-Entry = Mapping[str, Any]  # a table in the form that the templates read, which `html` makes
-
-
-@dataclass(frozen=True, slots=True)
-class Fleet:
-    """The parts that only the page of many tables has.
-
-    Attributes:
-        worst: The entries of the tables that need attention most.
-        treemap: All tables as tiles, as SVG.
-        saving: A sentence that states the bytes that queries read now and after the plan; '' if they are not known.
-        chunks: Details of tables as base64 of deflated markup, TABLES_PER_CHUNK tables each.
-        per_chunk: TABLES_PER_CHUNK.
-        rows: MAX_ROWS.
-    """
-
-    worst: Sequence[Entry]
-    treemap: str
-    saving: str
-    chunks: Sequence[str]
-    per_chunk: int = TABLES_PER_CHUNK
-    rows: int = MAX_ROWS
 
 
 def in_order(report: RunReport) -> list[TablePlan]:
@@ -544,21 +454,28 @@ def in_order(report: RunReport) -> list[TablePlan]:
     return sorted(worst_first(tables), key=lambda table: not report.is_open(table))
 
 
-def fleet(entries: Sequence[Entry], sections: Sequence[str]) -> Fleet | None:
-    """Make the parts of the page of many tables; None for few tables.
+def fleet(entries: Sequence[Entry], sections: Sequence[str]) -> Entry | None:
+    """Make the parts that only the page of many tables has; None for few tables.
 
     Args:
         entries: The tables in the order of the page.
         sections: The details of each table as markup.
+
+    Returns:
+        `worst`, the entries of the tables that need attention most; `treemap`, all tables as tiles; `saving`, a
+        sentence that states the bytes that queries read now and after the plan, '' if they are not known; `chunks`, the
+        details as base64 of deflated markup, TABLES_PER_CHUNK tables each.
     """
     if len(entries) <= MAX_OPEN_TABLES:
         return None
-    return Fleet(
-        worst=_worst(entries),
-        treemap=treemap(_tiles(entries)),
-        saving=_saving(entries),
-        chunks=[_pack(sections[at : at + TABLES_PER_CHUNK]) for at in range(0, len(sections), TABLES_PER_CHUNK)],
-    )
+    return {
+        "worst": _worst(entries),
+        "treemap": treemap(_tiles(entries)),
+        "saving": _saving(entries),
+        "chunks": [_pack(sections[at : at + TABLES_PER_CHUNK]) for at in range(0, len(sections), TABLES_PER_CHUNK)],
+        "per_chunk": TABLES_PER_CHUNK,
+        "rows": MAX_ROWS,
+    }
 
 
 def _worst(entries: Sequence[Entry]) -> list[Entry]:
@@ -572,10 +489,10 @@ def _pack(sections: Sequence[str]) -> str:
     return base64.b64encode(zlib.compress("\n".join(sections).encode(), level=9)).decode()
 
 
-def _tiles(entries: Sequence[Entry]) -> list[Tile]:
+def _tiles(entries: Sequence[Entry]) -> list[tuple[float, str, str]]:
     smallest = max(MIN_TILE * sum(entry["plan"].bytes for entry in entries) / len(entries), 1.0)
     return [
-        Tile(max(plan.bytes, smallest), _color(entry), f"{plan.table}: {entry['state']}, {words.size(plan.bytes)}")
+        (max(plan.bytes, smallest), _color(entry), f"{plan.table}: {entry['state']}, {words.size(plan.bytes)}")
         for entry in entries
         for plan in [entry["plan"]]
     ]
@@ -623,10 +540,7 @@ def render(shown: Plan | RunReport) -> str:
     """Render the page, with charts for the tables that have a picture. Needs the packages of the extra `report`."""
     report = RunReport.of(shown)
     plan = report.plan
-    style, script, whole, details = (
-        files("zlayout.report").joinpath("page", name).read_text(encoding="utf-8")
-        for name in ("page.css", "page.js", "page.html.jinja", "table.html.jinja")
-    )
+    style, script, whole, details = map(_source, ("page.css", "page.js", "page.html.jinja", "table.html.jinja"))
     jinja = environment(_FILTERS)
     section = jinja.from_string(details)
     tables = [_table(n, t, report) for n, t in enumerate(in_order(report), 1)]
@@ -752,15 +666,9 @@ def _settings(table: TablePlan) -> list[tuple[str, str, str, str]]:
     """Return (name, present value, declared value, reason) of the settings that change."""
     declared = "declared"
     rows = [(d.key, phrases.declared(d.before, d.key), phrases.declared(d.after, d.key), declared) for d in table.drift]
-    for action in table.actions:
-        match action:
-            case SetProperties(changes):
-                rows += [(c.name, setting(c.before), setting(c.after), words.property_reason(c)) for c in changes]
-            case ChangePartitioning(before, after, full_rewrite):
-                why = "declared; rewrites every file" if full_rewrite else declared
-                rows.append(("partition_by", setting(before), setting(after), why))
-            case ChangeClustering(before, after):
-                rows.append(("cluster by", setting(before), setting(after), declared))
+    for name, before, after, why, _ in phrases.altered(table):
+        whole = name == "partition_by" and table.partitioning and table.partitioning.full_rewrite
+        rows.append((name, before, after, why or (f"{declared}; rewrites every file" if whole else declared)))
     return rows
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
+from zlayout.errors import Location
 from zlayout.message_text import first_of, plural
 from zlayout.planner import passes
-from zlayout.planner.actions import RewriteGroup, parts_of
+from zlayout.planner.actions import ChangeClustering, ChangePartitioning, RewriteGroup, SetProperties, parts_of
 from zlayout.planner.model import (
     BytesRead,
     ColumnForecast,
@@ -39,6 +40,7 @@ from zlayout.report.words import (
     money,
     number,
     printable,
+    property_reason,
     same_size,
     setting,
     share,
@@ -62,6 +64,20 @@ NARROW = "`zlayout plan --sample` narrows the forecast"
 def drift_text(drift: SettingDrift) -> str:
     """Write `setting of the table -> declared setting`."""
     return f"{declared(drift.before, drift.key)} -> {declared(drift.after, drift.key)}"
+
+
+def altered(table: TablePlan) -> Iterator[tuple[str, str, str, str, Location | None]]:
+    """Yield (name, present value, declared value, reason, location) of what actions change besides files.
+
+    Only table properties have a reason. The other names are `partition_by` and `cluster by`.
+    """
+    for action in table.actions:
+        match action:
+            case SetProperties(changes):
+                yield from ((c.name, setting(c.before), setting(c.after), property_reason(c), None) for c in changes)
+            case ChangePartitioning() | ChangeClustering():
+                name = "partition_by" if isinstance(action, ChangePartitioning) else "cluster by"
+                yield name, setting(action.before), setting(action.after), "", action.location
 
 
 def declared(value: object, key: str) -> str:

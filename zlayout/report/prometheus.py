@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from zlayout.planner.model import Plan, Status, TablePlan
@@ -15,21 +14,7 @@ Of = TypeVar("Of", TablePlan, TableResult)
 Values = Mapping[tuple[str, ...], float]
 
 
-@dataclass(frozen=True, slots=True)
-class Gauge:
-    """A gauge and its values.
-
-    Attributes:
-        name: The name, without the prefix `zlayout_`.
-        text: What the gauge counts or measures.
-        labels: The names of the labels.
-        values: The values of the gauge, by the values of the labels.
-    """
-
-    name: str
-    text: str
-    labels: tuple[str, ...]
-    values: Values
+Gauge = tuple[str, str, tuple[str, ...], Values]  # its name, text and labels, and its values by those of the labels
 
 
 def render(shown: Plan | RunReport) -> str:
@@ -37,9 +22,9 @@ def render(shown: Plan | RunReport) -> str:
     import prometheus_client
 
     registry = prometheus_client.CollectorRegistry()
-    for gauge in _gauges(shown):
-        family = prometheus_client.Gauge(f"zlayout_{gauge.name}", gauge.text, gauge.labels, registry=registry)
-        for labels, value in gauge.values.items():
+    for name, text, names, values in _gauges(shown):
+        family = prometheus_client.Gauge(f"zlayout_{name}", text, names, registry=registry)
+        for labels, value in values.items():
             family.labels(*labels).set(value)
     return prometheus_client.generate_latest(registry).decode()
 
@@ -50,12 +35,12 @@ def _gauges(shown: Plan | RunReport) -> Iterator[Gauge]:
     read = {name: table for name, table in tables.items() if _was_read(table)}
     results = {printable(name): result for name, result in report.results.items()}
     by_status: Values = {(status.value,): len(report.plan.with_status(status)) for status in Status}
-    yield Gauge("tables", "Number of tables by status of the plan.", ("status",), by_status)
+    yield ("tables", "Number of tables by status of the plan.", ("status",), by_status)
     text = "1 if the table is not as declared, or not known to be; else 0."
     yield _each("not_as_declared", text, tables, lambda table: int(report.is_open(table)))
     text = "Number of errors, refusals, warnings and notes of the table by code."
     labels = ("table", "severity", "code")
-    yield Gauge("table_diagnostics", text, labels, Counter(_diagnostics(report)))
+    yield ("table_diagnostics", text, labels, Counter(_diagnostics(report)))
     text = "Number of live files when the table was planned."
     yield _each("files", text, read, lambda table: table.files)
     text = "Size of the live files when the table was planned."
@@ -64,7 +49,7 @@ def _gauges(shown: Plan | RunReport) -> Iterator[Gauge]:
     yield _each("planned_rewrite_bytes", text, read, lambda table: table.rewrite_bytes)
     yield _touched("touched_files", "Files that a query for one value opened before the run.", read)
     commits: Values = {(name, result.outcome.value): result.commits for name, result in results.items()}
-    yield Gauge("table_commits", "Number of commits of the run.", ("table", "outcome"), commits)
+    yield ("table_commits", "Number of commits of the run.", ("table", "outcome"), commits)
     text = "Number of files that the run removed."
     yield _each("files_removed", text, results, lambda result: result.files_removed)
     text = "Number of files that the run added."
@@ -73,12 +58,12 @@ def _gauges(shown: Plan | RunReport) -> Iterator[Gauge]:
 
 
 def _each(name: str, text: str, found: Mapping[str, Of], value: Callable[[Of], float]) -> Gauge:
-    return Gauge(f"table_{name}", text, ("table",), {(table,): value(of) for table, of in found.items()})
+    return (f"table_{name}", text, ("table",), {(table,): value(of) for table, of in found.items()})
 
 
 def _touched(name: str, text: str, found: Mapping[str, Of]) -> Gauge:
     values: Values = {(table, printable(c.column)): c.touched for table, of in found.items() for c in of.columns}
-    return Gauge(f"table_{name}", text, ("table", "column"), values)
+    return (f"table_{name}", text, ("table", "column"), values)
 
 
 def _diagnostics(report: RunReport) -> Iterator[tuple[str, ...]]:

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from zlayout.errors import Diagnostic
 from zlayout.message_text import plural
 from zlayout.planner import passes
-from zlayout.planner.actions import ChangeClustering, ChangePartitioning, SetProperties
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.run_report import RunReport, TableResult
 from zlayout.report import phrases
 from zlayout.report.phrases import MAX_TABLES, brief, last_line, table_lines, worst_first
-from zlayout.report.words import number, printable, property_reason, setting, size, version_word, wrapped
+from zlayout.report.words import number, printable, size, version_word, wrapped
 
 Style = Callable[[str, str], str]
 
@@ -147,16 +146,8 @@ def _lines(table: TablePlan, result: TableResult | None, options: TextOptions) -
         yield "alter", _labelled("~", drift.key, phrases.drift_text(drift))
     if table.drift and (hidden := len(table.settings) - len(table.drift)) > 0:
         yield "dim", f"      # ({plural(hidden, 'unchanged setting')} hidden)"
-    for action in table.actions:
-        match action:
-            case SetProperties(changes):
-                for change in changes:
-                    text = f"{setting(change.before)} -> {setting(change.after)}  ({property_reason(change)})"
-                    yield "alter", _labelled("~", printable(change.name), text)
-            case ChangePartitioning(before, after):
-                yield "alter", _labelled("~", "partition_by", f"{setting(before)} -> {setting(after)}")
-            case ChangeClustering(before, after):
-                yield "alter", _labelled("~", "cluster by", f"{setting(before)} -> {setting(after)}")
+    for name, before, after, why, _ in phrases.altered(table):
+        yield "alter", _labelled("~", printable(name), f"{before} -> {after}" + (why and f"  ({why})"))
     if table.is_first:
         yield "first", _labelled("+", "layout", phrases.layout_text(table))
     groups = table.groups

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import TypeVar
 
 from zlayout.message_text import size as size
@@ -188,6 +188,14 @@ def wrapped(line: str, width: int, indent: int) -> list[str]:
     wrapper = textwrap.TextWrapper(width, subsequent_indent=" " * indent, replace_whitespace=False)
     wrapper.break_long_words = wrapper.break_on_hyphens = False
     return wrapper.wrap(line)
+
+
+def aligned(rows: Sequence[Sequence[str]], right: Container[int]) -> Iterator[str]:
+    """Yield a line for each row, with the cells of each column below each other. right: the columns to align right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = enumerate(zip(row, widths, strict=True))
+        yield ("  " + "  ".join(f"{c:>{w}}" if n in right else f"{c:<{w}}" for n, (c, w) in cells)).rstrip()
 
 
 # Control, format (bidi marks and overrides among them), surrogate, private use, line and paragraph separators.

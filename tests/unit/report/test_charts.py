@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from zlayout.planner.run_report import Boxes, StripBin
-from zlayout.report.html import TREEMAP_SIZE, Tile, bars, file_map, lines, partition_strip, treemap
+from zlayout.report.html import TREEMAP_SIZE, bars, file_map, lines, partition_strip, treemap
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -78,13 +78,13 @@ def test_partitions_with_files_to_rewrite_have_a_mark() -> None:
 @pytest.mark.parametrize("count", [1, 2, 7, 300])
 def test_tiles_cover_the_treemap_by_their_areas_and_do_not_overlap(count: int) -> None:
     numbers = random.Random(count)
-    tiles = [Tile(numbers.random() ** 3 + 0.02, "red", str(n)) for n in range(count)]
+    tiles = [(numbers.random() ** 3 + 0.02, "red", str(n)) for n in range(count)]
     found = filled(treemap(tiles), "red")
     whole = TREEMAP_SIZE[0] * TREEMAP_SIZE[1]
     for tile, (left, top, width, height) in zip(tiles, found, strict=True):
         assert 0 <= left <= left + width <= TREEMAP_SIZE[0]
         assert 0 <= top <= top + height <= TREEMAP_SIZE[1]
-        area = tile.area / sum(each.area for each in tiles) * whole
+        area = tile[0] / sum(each[0] for each in tiles) * whole
         assert (width + 1) * (height + 1) == pytest.approx(area, rel=0.25, abs=80)
     for one, other in combinations(found, 2):
         apart = (one[0] + one[2] <= other[0], other[0] + other[2] <= one[0])
@@ -92,8 +92,8 @@ def test_tiles_cover_the_treemap_by_their_areas_and_do_not_overlap(count: int) -
 
 
 def test_a_tile_without_area_is_there() -> None:
-    assert treemap([Tile(0, "red", "a"), Tile(0, "red", "b")]).count("<path") == 2
-    assert treemap([Tile(1, "red", "a"), Tile(0, "red", "b")]).count("<path") == 2
+    assert treemap([(0, "red", "a"), (0, "red", "b")]).count("<path") == 2
+    assert treemap([(1, "red", "a"), (0, "red", "b")]).count("<path") == 2
 
 
 @pytest.mark.parametrize("name", ["<script>", "a & b", '"x"', "\ufffe", "\x1b[0m", "\u202e", "]]>", "n" * 100])
@@ -102,7 +102,7 @@ def test_a_name_is_text_and_no_markup(name: str) -> None:
         file_map(Boxes((0, 10, 0, 10), 1), [name], "now"),
         bars([(name, 1)], [], name),
         lines({name: [(1, 2.0)]}, name, name),
-        treemap([Tile(1, "red", name)]),
+        treemap([(1, "red", name)]),
     ]
     for each in drawn:
         each = each.replace("\ufffe", "?")  # not allowed in XML, but in a page

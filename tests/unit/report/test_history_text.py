@@ -90,15 +90,15 @@ TREND = Trend((0.0, DAY, 2 * DAY), (ColumnTrend("a", (4.0, None, 8.0)), ColumnTr
 
 def test_a_line_goes_from_the_first_to_the_last_record_that_knows_the_column() -> None:
     line = charts.sparkline(TREND, "a")
-    assert (line.alt, line.growth) == ("Touched of a from 4 to 8 over 2 days, 2 records", 2.0)
-    path, circle = etree.fromstring(str(line.svg))
+    assert (line["alt"], line["growth"]) == ("Touched of a from 4 to 8 over 2 days, 2 records", 2.0)
+    path, circle = etree.fromstring(str(line["svg"]))
     assert path.get("d") == "M3 19L93 3"  # from the lower left to the upper right, inside of the margin
     assert (circle.get("cx"), circle.get("cy")) == ("93", "3")
 
 
 def test_a_constant_is_a_line_in_the_middle() -> None:
     line = charts.sparkline(TREND, "b")
-    assert etree.fromstring(str(line.svg))[0].get("d") == "M3 11L48 11L93 11"
+    assert etree.fromstring(str(line["svg"]))[0].get("d") == "M3 11L48 11L93 11"
 
 
 def test_without_two_values_there_is_no_line() -> None:
@@ -110,5 +110,5 @@ def test_without_two_values_there_is_no_line() -> None:
 
 def test_a_table_shows_the_column_that_grew_most() -> None:
     line = charts.steepest(TREND)
-    assert line.alt.startswith("Touched of a ")
+    assert line["alt"].startswith("Touched of a ")
     assert charts.steepest(None) is None
