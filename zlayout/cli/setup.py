@@ -33,6 +33,7 @@ from zlayout.session.init import (
     DEFAULTS,
     Found,
     Request,
+    can_have_layout,
     check_catalog_name,
     check_format,
     check_type,
@@ -103,11 +104,12 @@ def init_command(
 def _chosen(
     found: Sequence[Found], request: Request, console: Console, *, ask: bool, choose_all: bool
 ) -> Sequence[Found]:
-    usable = [one for one in found if one.error is None]
-    others = [one for one in found if one.error and one.error.diagnostics[0].code in _OTHER_ENTRIES]
-    failed = [one for one in found if one.error is not None and one not in others]
+    usable = [one for one in found if can_have_layout(one)]
+    unusable = [one for one in found if isinstance(one, NotImported) and not can_have_layout(one)]
+    others = [one for one in unusable if one.error.diagnostics[0].code in _OTHER_ENTRIES]
+    failed = [one for one in unusable if one not in others]
     if not usable:
-        raise next(one.error for one in (*failed, *others) if one.error)
+        raise next(one.error for one in (*failed, *others))
     for one in failed:
         console.say(f"left out: {one.table}: {one.error}", "warning")
     if others:
@@ -131,8 +133,9 @@ def _list(found: Sequence[Found], console: Console) -> None:
     """List tables to choose from. Names are last, because they may be long."""
     console.say(f"{'':>4}  {'size':>9}  {'files':>9}  {'last write (UTC)':<16}  table")
     for number, one in enumerate(found[:MAX_LISTED], 1):
-        at = datetime.fromtimestamp(one.last_written / 1000, UTC).strftime("%Y-%m-%d %H:%M") if one.last_written else ""
-        console.say(f"{number:>4}  {size(one.bytes):>9}  {one.files:>9,}  {at:<16}  {one.table}")
+        total, files, written = one.measured
+        at = datetime.fromtimestamp(written / 1000, UTC).strftime("%Y-%m-%d %H:%M") if written else ""
+        console.say(f"{number:>4}  {size(total):>9}  {files:>9,}  {at:<16}  {one.table}")
     if len(found) > MAX_LISTED:
         console.say(f"and {len(found) - MAX_LISTED:,} more, which patterns can name")
 

@@ -134,12 +134,15 @@ class ImportedLayout:
         source: Where the ordering is from, for example `CLUSTER BY`, or why the spec declares compaction alone; None
             for the layout record of zlayout.
         file: The default file, below `layouts/`; '' for `<namespace>_<table>.yaml`.
+        measured: The bytes and the number of the live files of the table, and when another writer last wrote to it, in
+            milliseconds since 1970; 0 if unknown.
     """
 
     table: TableName
     text: str
     source: str | None
     file: str = ""
+    measured: tuple[int, int, int] = (0, 0, 0)
 
     def path(self, project: Project, path: Path | None = None) -> Path:
         """Return the file to write: the given one, or by default that of the layout below `layouts/` of the project."""
@@ -357,11 +360,13 @@ class NotImported:
     Attributes:
         error: The reason.
         columns: Name and type of each column of a table whose order is not known; otherwise empty.
+        measured: As in `ImportedLayout`.
     """
 
     table: TableName
     error: ZlayoutError
     columns: tuple[tuple[str, str], ...] = ()
+    measured: tuple[int, int, int] = (0, 0, 0)
 
 
 def is_pattern(table: str) -> bool:
@@ -374,7 +379,6 @@ def import_tables(
     pattern: str,
     columns: Sequence[str] = (),
     reading: Reading = Reading(),
-    on_state: Callable[[TableName, TableState], None] = lambda _table, _state: None,
     max_tables: int | None = None,
 ) -> list[ImportedLayout | NotImported]:
     """Make a layout spec for each table that a pattern matches. Reads metadata only.
@@ -385,7 +389,6 @@ def import_tables(
             which the catalog need not list its tables.
         columns: The z-order columns of all layouts. Default: those of the layout record, or of the external ordering.
         reading: The limits on reading the tables.
-        on_state: Called with each observed table, in a thread.
         max_tables: The largest number of matching names. Default: no limit.
 
     Returns:
@@ -413,13 +416,14 @@ def import_tables(
             raise one.problem
         require_no_layout(project, one.table)
         state = backend.observe(one.table, ())
-        on_state(one.table, state)
+        written = int(state.last_written.max(initial=0))
+        measured = int(state.files.bytes.sum()), len(state.files), written
         try:
-            return layout_of_state(one.table, state, columns)
+            return replace(layout_of_state(one.table, state, columns), measured=measured)
         except SpecError as error:
             unordered = error.diagnostics[0].code == UNORDERED
             found = tuple((column.name, str(column.type)) for column in state.columns) if unordered else ()
-            return NotImported(one.table, error, found)
+            return NotImported(one.table, error, found, measured)
 
     found = zip(listed, read_each(listed, lambda one: one.table, read, reading), strict=True)
     return [NotImported(name.table, one) if isinstance(one, ZlayoutError) else one for name, one in found]

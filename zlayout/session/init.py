@@ -21,6 +21,7 @@ from zlayout.session.files import hint_for, write_atomically
 from zlayout.session.import_ import (
     SCHEMAS,
     ImportedLayout,
+    NotImported,
     declared_size,
     file_name,
     import_tables,
@@ -87,24 +88,7 @@ BY_STATISTICS = "the statistics of"  # with the number of files: where the order
 NO_ORDER, ONE_FILE = "no order is known", "its rows fit in one file"  # why compaction alone is proposed
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A table of the catalog.
-
-    Attributes:
-        bytes: The size of its live files.
-        files: Their number.
-        last_written: When another writer last wrote to it, in milliseconds since 1970; 0 if unknown.
-        recorded: The layout that it has now; None if its order is not known.
-        error: Why it cannot have a layout; None if it can.
-    """
-
-    table: TableName
-    bytes: int = 0
-    files: int = 0
-    last_written: int = 0
-    recorded: ImportedLayout | None = None
-    error: ZlayoutError | None = None
+Found = ImportedLayout | NotImported  # a table of the catalog, with the order that it has, or without
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,21 +148,12 @@ def find_tables(request: Request, project: Project) -> list[Found]:
         SpecError: ZL020, an invalid table or pattern; ZL038, no table matches, or more than MAX_TABLES do.
         TableError: The catalog cannot be reached.
     """
-    states: dict[TableName, tuple[int, int, int]] = {}
+    return import_tables(project, _pattern(request), (), request.reading, MAX_TABLES)
 
-    def keep(table: TableName, state: TableState) -> None:
-        written = int(state.last_written.max(initial=0))
-        states[table] = int(state.files.bytes.sum()), len(state.files), written
 
-    found = import_tables(project, _pattern(request), (), request.reading, keep, MAX_TABLES)
-    tables = []
-    for one in found:
-        size, count, written = states.get(one.table, (0, 0, 0))
-        if isinstance(one, ImportedLayout):
-            tables.append(Found(one.table, size, count, written, one))
-        else:
-            tables.append(Found(one.table, size, count, written, error=None if one.columns else one.error))
-    return tables
+def can_have_layout(found: Found) -> bool:
+    """Return whether a layout can be proposed for a table: it has columns, but no layout yet."""
+    return isinstance(found, ImportedLayout) or bool(found.columns)
 
 
 def _pattern(request: Request) -> str:
@@ -204,7 +179,7 @@ def propose(
     Args:
         request: The request.
         project: Its project.
-        chosen: Tables without an error.
+        chosen: Tables that can have a layout.
         on_event: Called with the events of `advise`.
 
     Raises:
@@ -216,8 +191,8 @@ def propose(
     backend = backend_for(project.catalogs[project_catalog(project)], SparkRuntime(project))
 
     def read(found: Found) -> ImportedLayout:
-        if found.recorded is not None and not request.columns:
-            return found.recorded
+        if isinstance(found, ImportedLayout) and not request.columns:
+            return found
         return _proposed(found.table, backend, request.columns)
 
     layouts = []
@@ -226,7 +201,7 @@ def propose(
             raise one
         layouts.append(one)
     if request.workload and not request.columns:
-        unordered = {found.table for found in chosen if found.recorded is None}
+        unordered = {found.table for found in chosen if isinstance(found, NotImported)}
         with TemporaryDirectory() as folder:
             workload = Path(folder) / WORKLOAD.name
             workload.write_text(import_workload(project, request.workload).text, "utf-8")
