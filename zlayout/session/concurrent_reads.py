@@ -59,41 +59,31 @@ def read_tables(
     items: Sequence[Item],
     table_of: Callable[[Item], TableName],
     read: Callable[[Item], Result],
-    late: Callable[[Item], Result],
     reading: Reading,
-) -> list[Result]:
+) -> list[Result | ZlayoutError]:
     """Read the table of each item in threads.
 
     Args:
         items: What to read.
         table_of: The table of an item.
-        read: Reads the table of an item, in a thread. Its exceptions are raised in the calling thread.
-        late: Makes the result for a table that could not be read within the time limit. If no table of the same catalog
-            was read since the start or the previous late table, its tables that wait for a thread are late too.
+        read: Reads the table of an item, in a thread. Its exceptions other than ZlayoutError are raised in the calling
+            thread.
         reading: The limits.
 
     Returns:
-        The result of each item.
+        The result of each item, or the error that `read` raised: ZL105 if the table could not be read within the time
+        limit. If no table of the same catalog was read since the start or the previous late table, its tables that wait
+        for a thread are late too.
     """
-    lanes = [table_of(item).catalog for item in items]
-    return _Run(lanes, lambda n: read(items[n]), lambda n: late(items[n]), reading).results()
+    tables = [table_of(item) for item in items]
+    return _Run(tables, lambda n: read(items[n]), reading).results()
 
 
 def read_each(
     items: Sequence[Item], table_of: Callable[[Item], TableName], read: Callable[[Item], Result], reading: Reading
 ) -> list[Result | ZlayoutError]:
-    """Read the table of each item as `read_tables`. Return the result or the error of each, ZL104 and ZL105 too."""
-
-    def result(item: Item) -> Result | ZlayoutError:
-        try:
-            return read_here(lambda: read(item), table_of(item))
-        except ZlayoutError as error:
-            return error
-
-    def late(item: Item) -> Result | ZlayoutError:
-        return no_answer(table_of(item), reading.timeout)
-
-    return read_tables(items, table_of, result, late, reading)
+    """Read the table of each item as `read_tables` does. An unexpected exception of `read` is the result ZL104."""
+    return read_tables(items, table_of, lambda item: read_here(lambda: read(item), table_of(item)), reading)
 
 
 def read_one(read: Callable[[], Result], table: TableName, timeout: float = TIMEOUT) -> Result:
@@ -195,23 +185,17 @@ class _Lane:
 
 
 class _Run(Generic[Result]):
-    def __init__(
-        self,
-        lanes: Sequence[str],
-        read: Callable[[int], Result],
-        late: Callable[[int], Result],
-        reading: Reading,
-    ) -> None:
-        self._read, self._late, self._reading = read, late, reading
+    def __init__(self, tables: Sequence[TableName], read: Callable[[int], Result], reading: Reading) -> None:
+        self._tables, self._read, self._reading = tables, read, reading
         self._done: SimpleQueue[tuple[int, Future[Result]]] = SimpleQueue()
-        self._found: dict[int, Result] = {}
-        self._count = len(lanes)
+        self._found: dict[int, Result | ZlayoutError] = {}
+        self._count = len(tables)
         numbers: dict[str, deque[int]] = {}
-        for number, name in enumerate(lanes):
-            numbers.setdefault(name, deque()).append(number)
+        for number, table in enumerate(tables):
+            numbers.setdefault(table.catalog, deque()).append(number)
         self._lanes = [_Lane(waiting) for waiting in numbers.values()]
 
-    def results(self) -> list[Result]:
+    def results(self) -> list[Result | ZlayoutError]:
         while len(self._found) < self._count:
             if self._reading.on_progress is not None:
                 self._reading.on_progress(len(self._found), self._count)
@@ -250,7 +234,10 @@ class _Run(Generic[Result]):
             return
         if number in self._found:
             return  # it was late
-        self._found[number] = done.result()
+        try:
+            self._found[number] = done.result()
+        except ZlayoutError as error:
+            self._found[number] = error
         lane = next(lane for lane in self._lanes if number in lane.running)
         del lane.running[number]
         lane.answered = True
@@ -266,4 +253,4 @@ class _Run(Generic[Result]):
             lane.answered = False  # if no table is read before the next late one, all that wait then are late too
         for number in late:
             lane.running.pop(number, None)
-            self._found[number] = self._late(number)
+            self._found[number] = no_answer(self._tables[number], self._reading.timeout)

@@ -287,13 +287,13 @@ def plan_tables(
     def read(spec: LayoutSpec) -> Proposal | PlannedTable:
         return observe_and_propose(spec, backends[spec.table.catalog], options)
 
-    def late(spec: LayoutSpec) -> PlannedTable:
-        return failed(spec, no_answer(spec.table, reading.timeout, spec.location))
-
     def failed(spec: LayoutSpec, error: ZlayoutError) -> PlannedTable:
         return unreadable(spec, backends[spec.table.catalog], error)
 
-    found = read_tables(specs, lambda spec: spec.table, read, late, reading)
+    found = [
+        failed(spec, no_answer(spec.table, reading.timeout, spec.location)) if isinstance(made, ZlayoutError) else made
+        for spec, made in zip(specs, read_tables(specs, lambda spec: spec.table, read, reading), strict=True)
+    ]
     observed = [(made.spec, made.state) for made in found]
     others = (*_unread(observed, project), *_aliases_by_rule(observed, project)) if project else ()
     shared = shared_tables(observed, project, others)
@@ -331,10 +331,11 @@ def _sampled(
     def sample(one: PlannedTable) -> PlannedTable:
         return sampled(one, backends[one.table.catalog], max_bytes, planning=True)
 
-    def late(one: PlannedTable) -> PlannedTable:
-        return sampled_late(one, reading.timeout)
-
-    return tuple(read_tables(planned, lambda one: one.table, sample, late, reading))
+    found = read_tables(planned, lambda one: one.table, sample, reading)
+    return tuple(
+        sampled_late(one, reading.timeout) if isinstance(made, ZlayoutError) else made
+        for one, made in zip(planned, found, strict=True)
+    )
 
 
 def plan_table(spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None) -> PlannedTable:

@@ -18,7 +18,7 @@ from zlayout.advisor import query_costs
 from zlayout.advisor.costs import column_shares, costs, in_partitions, queries_on
 from zlayout.advisor.model import Costs, TableQuery, TableWorkload, Use
 from zlayout.advisor.worth import worth
-from zlayout.errors import Diagnostic, SpecError, first_line
+from zlayout.errors import Diagnostic, SpecError, ZlayoutError, first_line
 from zlayout.formats.base import Backend
 from zlayout.message_text import first_of, plural
 from zlayout.planner.model import UNFIT, BetterLayout, QueryCost, Status, WorkloadForecast
@@ -68,12 +68,11 @@ def with_workloads(
             # A reader may raise anything, and a plan does not depend on its forecast.
             return _unknown(one, f"{type(error).__name__}: {first_line(error)}")
 
-    def late(one: PlannedTable) -> PlannedTable:
-        return _unknown(one, f"no answer within {reading.timeout:g} s")
-
-    found = read_tables(known, lambda one: one.spec.table, forecast, late, reading)
-    by_table = {one.spec.table: _noting_unread(one, read[one.spec.table]) for one in found}
-    return tuple(by_table.get(p.spec.table, p) for p in planned)
+    found = {}
+    for one, made in zip(known, read_tables(known, lambda one: one.table, forecast, reading), strict=True):
+        now = _unknown(one, f"no answer within {reading.timeout:g} s") if isinstance(made, ZlayoutError) else made
+        found[one.table] = _noting_unread(now, read[one.table])
+    return tuple(found.get(p.table, p) for p in planned)
 
 
 def _noting_unread(planned: PlannedTable, workload: Workload) -> PlannedTable:
@@ -357,8 +356,10 @@ def with_queries(
     workloads = Workloads([(p.spec, p.state) for p in with_workload])
     # Not in a thread, because an invalid file stops the plan.
     read = {p.spec.table: workloads.of(p.spec) for p in wanted}
-    found = read_tables(wanted, lambda p: p.spec.table, lambda p: find(p, read[p.spec.table]), late, reading)
-    by_table = {p.spec.table: made for p, made in zip(wanted, found, strict=True)}
+    found = read_tables(wanted, lambda p: p.spec.table, lambda p: find(p, read[p.spec.table]), reading)
+    by_table = {
+        p.spec.table: late(p) if isinstance(made, ZlayoutError) else made for p, made in zip(wanted, found, strict=True)
+    }
     return [by_table.get(p.spec.table, p) if isinstance(p, Proposal) else p for p in proposals]
 
 

@@ -20,7 +20,7 @@ def test_the_first_line_comes_before_the_first_table(capsys: pytest.CaptureFixtu
             seen.append(capsys.readouterr().err)
             return 0
 
-        read_tables(range(MIN_TABLES), lambda _: TABLE, read, lambda _number: 0, Reading(1, on_progress=shown))
+        read_tables(range(MIN_TABLES), lambda _: TABLE, read, Reading(1, on_progress=shown))
     assert seen[0] == f"reading {MIN_TABLES} tables\n"
     assert set(seen[1:]) == {""}
 
@@ -48,9 +48,7 @@ def test_a_terminal_shows_one_line_and_removes_it(
 
 def test_progress_counts_every_table_once() -> None:
     counts: list[tuple[int, int]] = []
-    read_tables(
-        range(5), lambda _: TABLE, lambda n: n, lambda n: n, Reading(2, on_progress=lambda *count: counts.append(count))
-    )
+    read_tables(range(5), lambda _: TABLE, lambda n: n, Reading(2, on_progress=lambda *count: counts.append(count)))
     assert counts == sorted(counts)
     assert counts[0] == (0, 5)
 

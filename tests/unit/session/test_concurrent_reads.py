@@ -6,17 +6,21 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from zlayout.errors import TableError
+from zlayout.errors import SpecError, TableError
 from zlayout.session import concurrent_reads
 from zlayout.session.concurrent_reads import Reading, read_one, read_tables
 from zlayout.spec.model import TableName
 
 
-def read_all(
-    catalogs: Sequence[str], read: Callable[[int], str], late: Callable[[int], str], reading: Reading
-) -> list[str]:
-    """Read one table of each of the given catalogs."""
-    return read_tables(range(len(catalogs)), lambda n: TableName(catalogs[n], ("db",), f"t{n}"), read, late, reading)
+def read_all(catalogs: Sequence[str], read: Callable[[int], str], reading: Reading) -> list[str]:
+    """Read one table of each of the given catalogs. A late one has the error ZL105 with its name."""
+    tables = [TableName(name, ("db",), f"t{number}") for number, name in enumerate(catalogs)]
+    found = read_tables(range(len(tables)), tables.__getitem__, read, reading)
+    late = [f"ZL105 {table} could not be read within {reading.timeout:g} s: " for table in tables]
+    return [
+        "late" if isinstance(one, TableError) and str(one).startswith(late[number]) else one
+        for number, one in enumerate(found)
+    ]
 
 
 def test_a_slow_table_does_not_condemn_a_catalog_that_answers() -> None:
@@ -27,7 +31,7 @@ def test_a_slow_table_does_not_condemn_a_catalog_that_answers() -> None:
             release.wait(60)
         return "read"
 
-    found = read_all(["a"] * 4, read, lambda _: "late", Reading(1, 0.5))
+    found = read_all(["a"] * 4, read, Reading(1, 0.5))
     release.set()
     assert found == ["read", "late", "read", "read"]
 
@@ -41,7 +45,7 @@ def test_a_catalog_that_never_answered_is_waited_for_once() -> None:
             release.wait(60)
         return "read"
 
-    found = read_all(["hung", "hung", "hung", "good"], read, lambda _: "late", Reading(1, 0.5))
+    found = read_all(["hung", "hung", "hung", "good"], read, Reading(1, 0.5))
     release.set()
     assert found == ["late", "late", "late", "read"]
     assert sorted(asked) == [0, 3]
@@ -56,7 +60,7 @@ def test_a_catalog_that_stops_to_answer_costs_its_other_tables_one_more_limit() 
         return "read"
 
     start = time.monotonic()
-    found = read_all(["a"] * 40, read, lambda _: "late", Reading(2, 0.5))
+    found = read_all(["a"] * 40, read, Reading(2, 0.5))
     release.set()
     assert found == ["read", *["late"] * 39]
     assert time.monotonic() - start < 10
@@ -69,7 +73,7 @@ def test_tables_are_read_at_the_same_time_while_the_catalog_is_waited_for() -> N
         together.wait(30)
         return "read"
 
-    assert read_all(["a"] * 4, read, lambda _: "late", Reading(4)) == ["read"] * 4
+    assert read_all(["a"] * 4, read, Reading(4)) == ["read"] * 4
 
 
 def test_tables_that_are_read_at_once_are_read_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +87,7 @@ def test_tables_that_are_read_at_once_are_read_one_after_the_other(monkeypatch: 
         reading.remove(number)
         return "read"
 
-    assert read_all(["a"] * 20, read, lambda _: "late", Reading(8)) == ["read"] * 20
+    assert read_all(["a"] * 20, read, Reading(8)) == ["read"] * 20
     assert max(most) == 1
 
 
@@ -95,11 +99,22 @@ def test_an_error_of_any_kind_is_raised_and_not_called_late() -> None:
         raise Panic
 
     with pytest.raises(Panic):
-        read_all(["a"], read, lambda _: "late", Reading(1, 60))
+        read_all(["a"], read, Reading(1, 60))
+
+
+def test_the_error_of_a_table_is_its_result() -> None:
+    errors = [TableError.of("ZL104", "gone"), SpecError.of("ZL022", "twice")]
+
+    def read(number: int) -> str:
+        if number < 2:
+            raise errors[number]
+        return "read"
+
+    assert read_all(["a"] * 3, read, Reading(1, 60)) == [*errors, "read"]
 
 
 def test_no_tables_are_read_at_once() -> None:
-    assert read_all([], lambda _: "read", lambda _: "late", Reading()) == []
+    assert read_all([], lambda _: "read", Reading()) == []
 
 
 def test_one_table_that_does_not_answer_is_an_error_with_its_catalog() -> None:
