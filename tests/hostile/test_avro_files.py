@@ -19,7 +19,7 @@ from support.projects import Cli, cli
 
 from zlayout.errors import TableError
 from zlayout.formats.iceberg.read import deletes
-from zlayout.formats.iceberg.read.decoder import BoundedDecoder
+from zlayout.formats.iceberg.read.manifests import BoundedDecoder
 from zlayout.formats.iceberg.read.deletes import attribute_deletes
 from zlayout.formats.iceberg.read.manifests import DataColumns, DeleteFile, entries
 

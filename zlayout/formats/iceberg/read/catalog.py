@@ -14,25 +14,25 @@ from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyarrow.fs import AwsStandardS3RetryStrategy, FileSelector
+from pyiceberg.catalog import AVAILABLE_CATALOGS, Catalog, CatalogType
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
+from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.table import Table
 
 from zlayout.errors import Location, TableError, ZlayoutError, first_line
 from zlayout.formats.access import Cause, cause_of, explained, limit_responses, store_of, unaddressable
 from zlayout.formats.base import Listed
+from zlayout.formats.iceberg.read.outside import keep_to_locations
 from zlayout.formats.iceberg.read.server import Declared, require_location
-from zlayout.formats.iceberg.read.unread_types import CATALOG
+from zlayout.formats.iceberg.read.unread_types import CATALOG, restore
 from zlayout.message_text import first_of, plural
 from zlayout.spec.client_options import S3_READ_ATTEMPTS, pyiceberg_properties, sqlite_file
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.sqlite_files import require_tables
 from zlayout.table.location import S3_SCHEMES
-
-if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
-    from pyiceberg.io import FileIO
-    from pyiceberg.table import Table
 
 # An error of these packages is an error of the catalog. pyiceberg reads files through another package, pyarrow.
 _CATALOG_CLIENTS = (
@@ -71,11 +71,6 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
         Refused: ZL242.
         TableError: ZL121 to ZL123, ZL127; ZL137 and ZL138 for a table of a REST catalog.
     """
-    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
-
-    from zlayout.formats.iceberg.read.outside import keep_to_locations
-    from zlayout.formats.iceberg.read.unread_types import restore
-
     try:
         with loaded_catalog(catalog) as loaded:
             table = restore(loaded.load_table(name.identifier))
@@ -191,9 +186,6 @@ def open_catalog(catalog: CatalogConfig, properties: Mapping[str, str]) -> Catal
     properties of tables and servers. Some of these name classes, which pyiceberg imports. Here it imports only two
     classes of zlayout: S3Retries, and MetadataIO to read the metadata of a table.
     """
-    from pyiceberg.catalog import AVAILABLE_CATALOGS, CatalogType
-    from pyiceberg.io import load_file_io
-
     own = _without_classes(properties) | {CATALOG: catalog.name}
     for_metadata = own | _METADATA_IO
     if catalog.type == "rest":

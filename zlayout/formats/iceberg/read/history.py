@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
 
 from zlayout.errors import Refused
 from zlayout.formats import undo
@@ -22,10 +23,6 @@ from zlayout.formats.undo import Recorded, Undo, missing_files
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.sql_text import quote_identifier
 from zlayout.table.state import TableState
-
-if TYPE_CHECKING:
-    from pyiceberg.table import Table
-    from pyiceberg.table.snapshots import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,26 +14,132 @@ from bz2 import BZ2Decompressor
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyiceberg.avro.codecs import KNOWN_CODECS
+from pyiceberg.avro.decoder import BinaryDecoder, new_decoder
+from pyiceberg.avro.file import META_SCHEMA, AvroFile, AvroFileHeader, Block
+from pyiceberg.avro.reader import DefaultReader, OptionReader, Reader, StructReader
+from pyiceberg.avro.resolver import construct_reader, resolve_reader
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import (
+    DEFAULT_READ_VERSION,
+    MANIFEST_LIST_FILE_SCHEMAS,
+    ManifestContent,
+    ManifestFile,
+    PartitionFieldSummary,
+)
+from pyiceberg.schema import Schema, index_by_id
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.typedef import Record
+from pyiceberg.types import FixedType, IcebergType, ListType, MapType, StructType, UnknownType
+from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
+from zlayout.formats.iceberg.read.unread_types import content_of
 from zlayout.reading import DEFLATE, TooLargeError, inflated
 from zlayout.table.state import Int32, Int64
 
-if TYPE_CHECKING:
-    from pyiceberg.avro.file import AvroFile
-    from pyiceberg.avro.reader import Reader, StructReader
-    from pyiceberg.io import FileIO
-    from pyiceberg.manifest import ManifestFile
-    from pyiceberg.schema import Schema
-    from pyiceberg.table.snapshots import Snapshot
-    from pyiceberg.typedef import Record
-    from pyiceberg.types import IcebergType, StructType
+# Avro, decoded within the bytes that were given.
+#
+# pyiceberg's compiled decoder (0.12) trusts the lengths and counts in a file. With others, it reads the memory of the
+# process as if it was the file, or ends the process. Therefore each is compared with the bytes that are left.
+
+
+_PADDING = bytes(16)  # in which a number ends whose last byte is missing
+_MAX_INT_BYTES = 10
+_NO_LAST_BYTE = bytes(range(0x80, 0x100))  # the bytes after which a number continues
+_UNSIGNED = 2**64 - 1
+
+
+class BoundedDecoder(BinaryDecoder):
+    """A decoder that raises EOFError instead of reading beyond its data, or before them."""
+
+    def __init__(self, data: bytes) -> None:
+        self._end = len(data)
+        self._data = data + _PADDING
+        self._decoder = new_decoder(self._data)
+
+    def tell(self) -> int:
+        return self._decoder.tell()
+
+    def _require(self, count: int) -> None:
+        left = self._end - self._decoder.tell()
+        if not 0 <= count <= left:
+            raise EOFError(f"expected {count} more bytes, found {max(left, 0)}")
+
+    def read(self, n: int) -> bytes:
+        self._require(n)
+        return self._decoder.read(n)
+
+    def skip(self, n: int) -> None:
+        self._require(n)
+        self._decoder.skip(n)
+
+    def read_boolean(self) -> bool:
+        self._require(1)
+        return self._decoder.read_boolean()
+
+    def read_int(self) -> int:
+        self._require(1)
+        return self._decoder.read_int()
+
+    def read_ints(self, count: int) -> Any:
+        """Return unsigned integers of 64 bits, as the compiled decoder does."""
+        self._require(count)
+        at = self._decoder.tell()
+        following = self._data[at : min(at + _MAX_INT_BYTES * count, self._end)]
+        if len(following.translate(None, _NO_LAST_BYTE)) >= count:
+            return self._decoder.read_ints(count)
+        return tuple(self.read_int() & _UNSIGNED for _ in range(count))
+
+    def read_int_bytes_dict(self, count: int, dest: dict[int, bytes]) -> None:
+        self._require(2 * count)
+        end, decoder = self._end, self._decoder
+        tell, read_int, read = decoder.tell, decoder.read_int, decoder.read
+        for _ in range(count):  # the loop of `read_int` and `read_bytes`, which takes most of the time for wide tables
+            key, length = read_int(), read_int()  # at most in the padding
+            if not 0 <= length <= end - tell():
+                raise EOFError(f"expected {length} more bytes, found others")
+            dest[key] = read(length)
+
+    def read_bytes(self) -> bytes:
+        return self.read(self.read_int())
+
+    def read_float(self) -> float:
+        self._require(4)
+        return self._decoder.read_float()
+
+    def read_double(self) -> float:
+        self._require(8)
+        return self._decoder.read_double()
+
+    def read_utf8(self) -> str:
+        return self.read_bytes().decode("utf-8")
+
+    def skip_boolean(self) -> None:
+        self.skip(1)
+
+    def skip_int(self) -> None:
+        self._require(1)
+        self._decoder.skip_int()
+
+    def skip_float(self) -> None:
+        self.skip(4)
+
+    def skip_double(self) -> None:
+        self.skip(8)
+
+    def skip_bytes(self) -> None:
+        self.skip(self.read_int())
+
+    def skip_utf8(self) -> None:
+        self.skip(self.read_int())
+
 
 # Avro files, read through pyiceberg with readers that are made once for each Avro schema.
 #
@@ -45,6 +151,7 @@ MAX_AVRO_BYTES = 512 << 20
 MAX_AVRO_RECORDS = 5_000_000
 _SYNC_BYTES = 16
 _SCHEMA, _CODEC = "avro.schema", "avro.codec"  # the keys of the schema and of the codec in the metadata of a file
+_HEADER = construct_reader(META_SCHEMA, {-1: AvroFileHeader})
 
 
 def open_avro(location: str, io: FileIO, reader_of: Callable[[str], Reader]) -> AvroFile[Any]:
@@ -58,12 +165,9 @@ def open_avro(location: str, io: FileIO, reader_of: Callable[[str], Reader]) -> 
         ValueError: If the file contains no Avro schema; TooLargeError if the file has more than MAX_AVRO_BYTES; also
             other errors of pyiceberg. Iterating raises TooLargeError for the bytes after decompression.
     """
-    from zlayout.formats.iceberg.read.decoder import BoundedDecoder
-    from zlayout.formats.iceberg.read.unread_types import content_of
-
-    file = _limited_file()(io.new_input(location))
+    file = _LimitedFile(io.new_input(location))
     file.decoder = BoundedDecoder(content_of(file.input_file, MAX_AVRO_BYTES))
-    file.header = _header_reader().read(file.decoder)
+    file.header = _HEADER.read(file.decoder)
     if (schema := file.header.meta.get(_SCHEMA)) is None:
         raise ValueError(f"expected an Avro schema in {location}, found none")
     file.reader = reader_of(schema)
@@ -81,9 +185,6 @@ def schema_of(avro_schema: str) -> Schema:
     Raises:
         ValueError: A list or a map may have elements without bytes, of which a small file can contain any number.
     """
-    from pyiceberg.schema import index_by_id
-    from pyiceberg.utils.schema_conversion import AvroSchemaConversion
-
     schema = AvroSchemaConversion().avro_to_iceberg(json.loads(avro_schema))
     for each in index_by_id(schema).values():
         _require_bytes(each.field_type)
@@ -91,8 +192,6 @@ def schema_of(avro_schema: str) -> Schema:
 
 
 def _require_bytes(type_: IcebergType) -> None:
-    from pyiceberg.types import ListType, MapType
-
     match type_:
         case ListType(element_required=True) if not _has_bytes(type_.element_type):
             raise ValueError("an Avro schema has a list whose elements have no bytes")
@@ -102,8 +201,6 @@ def _require_bytes(type_: IcebergType) -> None:
 
 def _has_bytes(type_: IcebergType) -> bool:
     """Return whether each value of a type has at least one byte in Avro."""
-    from pyiceberg.types import FixedType, StructType, UnknownType
-
     match type_:
         case StructType():
             return any(not each.required or _has_bytes(each.field_type) for each in type_.fields)
@@ -122,77 +219,56 @@ def struct_reader(
         absent: Readers, by position in `wanted`, of fields that the struct may lack. Other missing fields are null.
         nested: Readers of nested structs by field id.
     """
-    from pyiceberg.avro.reader import DefaultReader, OptionReader, StructReader
-    from pyiceberg.avro.resolver import construct_reader
-    from pyiceberg.typedef import Record
-
     readers: list[tuple[int | None, Reader]] = []
     for known in struct.fields:
         reader = nested.get(known.field_id) or construct_reader(known.field_type)
         reader = reader if known.required else OptionReader(reader)
         position = wanted.index(known.field_id) if known.field_id in wanted else None
-        readers.append((position, reader) if position is not None else (None, _dropping()(reader)))
+        readers.append((position, reader) if position is not None else (None, _Dropping(reader)))
     present = {known.field_id for known in struct.fields}
     readers += [(i, absent.get(i, DefaultReader(None))) for i, field_id in enumerate(wanted) if field_id not in present]
     return StructReader(tuple(readers), Record, struct)
 
 
-@cache
-def _dropping() -> type[Reader]:
-    """Return the class of readers that skip a value by reading it: pyiceberg skips the entries of a map one by one."""
-    from pyiceberg.avro.reader import Reader
+class _Dropping(Reader):
+    """Skips a value by reading it, because pyiceberg skips the entries of a map one by one."""
 
-    class Dropping(Reader):
-        def __init__(self, reader: Reader) -> None:
-            self.read = reader.read  # type: ignore[method-assign]
+    def __init__(self, reader: Reader) -> None:
+        self.read = reader.read  # type: ignore[method-assign]
 
-        def read(self, decoder: Any) -> Any:
-            raise NotImplementedError
+    def read(self, decoder: Any) -> Any:
+        raise NotImplementedError
 
-        def skip(self, decoder: Any) -> None:
-            self.read(decoder)
-
-    return Dropping
+    def skip(self, decoder: Any) -> None:
+        self.read(decoder)
 
 
-@cache
-def _limited_file() -> type[AvroFile[Any]]:
-    from pyiceberg.avro.file import AvroFile, Block
+class _LimitedFile(AvroFile[Any]):
+    __slots__ = ("records", "size")
 
-    from zlayout.formats.iceberg.read.decoder import BoundedDecoder
-
-    class LimitedFile(AvroFile[Any]):
-        __slots__ = ("records", "size")
-
-        def _read_block(self) -> int:
-            """As in pyiceberg, but with limits."""
-            location = self.input_file.location
-            if self.block is None:
-                self.size = self.records = 0
-            elif (sync := self.decoder.read(_SYNC_BYTES)) != self.header.sync:
-                raise ValueError(f"expected the sync bytes {self.header.sync!r} in {location}, found {sync!r}")
-            records = self.decoder.read_int()
-            packed = self.decoder.read_bytes()
-            try:
-                plain = _decompressed(
-                    self.header.meta.get(_CODEC, "null"), packed, MAX_AVRO_BYTES - self.size, location
-                )
-            except TooLargeError as error:
-                raise TooLargeError(location, MAX_AVRO_BYTES) from error
-            self.size += len(plain)
-            self.records += records
-            if self.records > MAX_AVRO_RECORDS:
-                raise ValueError(f"{location} has more than {MAX_AVRO_RECORDS:,} records, the limit of zlayout")
-            self.block = Block(reader=self.reader, block_records=records, block_decoder=BoundedDecoder(plain))
-            return records
-
-    return LimitedFile
+    def _read_block(self) -> int:
+        """As in pyiceberg, but with limits."""
+        location = self.input_file.location
+        if self.block is None:
+            self.size = self.records = 0
+        elif (sync := self.decoder.read(_SYNC_BYTES)) != self.header.sync:
+            raise ValueError(f"expected the sync bytes {self.header.sync!r} in {location}, found {sync!r}")
+        records = self.decoder.read_int()
+        packed = self.decoder.read_bytes()
+        try:
+            plain = _decompressed(self.header.meta.get(_CODEC, "null"), packed, MAX_AVRO_BYTES - self.size, location)
+        except TooLargeError as error:
+            raise TooLargeError(location, MAX_AVRO_BYTES) from error
+        self.size += len(plain)
+        self.records += records
+        if self.records > MAX_AVRO_RECORDS:
+            raise ValueError(f"{location} has more than {MAX_AVRO_RECORDS:,} records, the limit of zlayout")
+        self.block = Block(reader=self.reader, block_records=records, block_decoder=BoundedDecoder(plain))
+        return records
 
 
 def _decompressed(codec: str, packed: bytes, limit: int, location: str) -> bytes:
     """Decompress a block of an Avro file, but no more than `limit` bytes. location: for messages."""
-    from pyiceberg.avro.codecs import KNOWN_CODECS
-
     match codec:
         case "null":
             plain = packed
@@ -234,26 +310,9 @@ def _snappy_length(packed: bytes) -> int:
     return length
 
 
-@cache
-def _header_reader() -> Reader:
-    from pyiceberg.avro.file import META_SCHEMA, AvroFileHeader
-    from pyiceberg.avro.resolver import construct_reader
-
-    return construct_reader(META_SCHEMA, {-1: AvroFileHeader})
-
-
 @lru_cache(maxsize=64)
 def _manifest_list_reader(schema: str) -> Reader:
     """Return the reader that pyiceberg uses for manifest lists. schema: the Avro schema of a manifest list, as JSON."""
-    from pyiceberg.avro.resolver import resolve_reader
-    from pyiceberg.manifest import (
-        DEFAULT_READ_VERSION,
-        MANIFEST_LIST_FILE_SCHEMAS,
-        ManifestContent,
-        ManifestFile,
-        PartitionFieldSummary,
-    )
-
     wanted = MANIFEST_LIST_FILE_SCHEMAS[DEFAULT_READ_VERSION]
     types: dict[int, Any] = {-1: ManifestFile, 508: PartitionFieldSummary}
     return resolve_reader(schema_of(schema), wanted, types, {517: ManifestContent})
@@ -363,8 +422,6 @@ def read_live(
         field_ids: The columns whose bounds and null counts are read, in addition to those of equality delete files.
         counted: The columns whose null counts are read too.
     """
-    from pyiceberg.manifest import ManifestContent
-
     columns = DataColumns()
     every = list(manifests)
     deletes = [m for m in every if m.content == ManifestContent.DELETES]
@@ -427,9 +484,6 @@ def entries(manifest: ManifestFile, io: FileIO) -> Iterator[Record]:
 @lru_cache(maxsize=64)
 def _projection(schema: str) -> StructReader:
     """Return a reader of `_ENTRY` and `_DATA_FILE` alone. pyiceberg's own projection cannot skip a map or a list."""
-    from pyiceberg.avro.reader import DefaultReader
-    from pyiceberg.types import StructType
-
     entry = schema_of(schema).as_struct()
     data_file = entry.field(DATA_FILE)
     if data_file is None or not isinstance(data_file.field_type, StructType):

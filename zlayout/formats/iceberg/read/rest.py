@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog.rest import RestCatalog
-from pyiceberg.io import load_file_io
+from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.table import Table
 from requests import TooManyRedirects
 
 from zlayout import reading
@@ -21,8 +22,6 @@ from zlayout.message_text import quote_value
 if TYPE_CHECKING:
     from pyiceberg.catalog.rest import TableResponse
     from pyiceberg.catalog.rest.auth import AuthManager
-    from pyiceberg.io import FileIO
-    from pyiceberg.table import Table
     from requests import PreparedRequest, Response, Session
 
 _PART = 1 << 16  # bytes of a response that are read at a time

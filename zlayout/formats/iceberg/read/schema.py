@@ -4,25 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pyiceberg.partitioning import PartitionField as SpecField
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.types import (
+    DecimalType,
+    FixedType,
+    IcebergType,
+    ListType,
+    MapType,
+    NestedField,
+    PrimitiveType,
+    StructType,
+)
 
 from zlayout.sql_text import dotted, path_of
 from zlayout.table.python_values import far_date, far_time
 from zlayout.table.state import ColumnBounds, Int64, Partition, PartitionField
-
-if TYPE_CHECKING:
-    from pyiceberg.partitioning import PartitionField as SpecField
-    from pyiceberg.partitioning import PartitionSpec
-    from pyiceberg.schema import Schema
-    from pyiceberg.table import Table
-    from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.types import IcebergType, NestedField
 
 # The bounds of a column, decoded to typed Arrow arrays.
 #
@@ -154,8 +161,6 @@ def arrow_type(iceberg: IcebergType) -> tuple[pa.DataType, bool]:
     uuid and fixed are converted to pa.binary(). Lists, maps, structs and all other types, which are converted to
     pa.null(), are not orderable.
     """
-    from pyiceberg.types import DecimalType, FixedType, ListType, MapType, PrimitiveType, StructType
-
     match iceberg:
         case DecimalType():
             return pa.decimal128(iceberg.precision, iceberg.scale), True
@@ -175,8 +180,6 @@ def arrow_type(iceberg: IcebergType) -> tuple[pa.DataType, bool]:
 
 def leaf_fields(fields: Iterable[NestedField], above: tuple[str, ...] = ()) -> Iterator[tuple[str, NestedField]]:
     """Yield name and field of each leaf column in schema order. Lists and maps are leaves."""
-    from pyiceberg.types import StructType
-
     for field in fields:
         path = (*above, field.name)
         if isinstance(field.field_type, StructType):

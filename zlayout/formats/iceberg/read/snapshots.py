@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import SnapshotRef
+from pyiceberg.table.snapshots import Snapshot
 
 from zlayout.errors import Refused
 from zlayout.formats.iceberg.read import state_property as recorded
@@ -17,11 +19,6 @@ from zlayout.message_text import first_of, quote_value
 from zlayout.spec.model import MAIN, TableName
 from zlayout.table.external import MAX_CLOCK_SKEW, ExternalRewrite, external_rewrites, instant_of_milliseconds
 from zlayout.table.state import Int64, maxima
-
-if TYPE_CHECKING:
-    from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.table.refs import SnapshotRef
-    from pyiceberg.table.snapshots import Snapshot
 
 MAX_NAMED = 5  # branches that a message names
 MAX_SNAPSHOTS = 1000  # that are searched for rewrites by other writers

@@ -11,11 +11,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyiceberg.schema import Schema, index_by_id, index_by_name
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.sorting import SortOrder
+from pyiceberg.transforms import UnknownTransform
+from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
 from zlayout.errors import Diagnostic
 from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, DataColumns
@@ -24,12 +29,6 @@ from zlayout.message_text import plural
 from zlayout.spec.model import Layout
 from zlayout.sql_text import path_of
 from zlayout.table.state import LONG_BOUND, Partition, PartitionField, TableState
-
-if TYPE_CHECKING:
-    from pyiceberg.schema import Schema
-    from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.table.sorting import SortOrder
-    from pyiceberg.types import IcebergType, StructType
 
 # The columns for which Iceberg's writers store bounds, and how they truncate them (`MetricsConfig`).
 #
@@ -113,8 +112,6 @@ def truncated_lengths(mode: MetricsMode) -> frozenset[int]:
 
 def _level_order(struct: StructType) -> Iterator[int]:
     """Yield the ids of leaf columns. The columns of a struct come before those of nested structs."""
-    from pyiceberg.types import ListType, MapType, StructType
-
     for field in struct.fields:
         if field.field_type.is_primitive:
             yield field.field_id
@@ -129,8 +126,6 @@ def _level_order(struct: StructType) -> Iterator[int]:
 
 
 def _members(*members: tuple[int, IcebergType]) -> Iterator[int]:
-    from pyiceberg.types import NestedField, StructType
-
     # The element of a list, and key and value of a map, count like the fields of a struct.
     yield from _level_order(StructType(*(NestedField(i, f"f{i}", type_, required=False) for i, type_ in members)))
 
@@ -278,8 +273,6 @@ def class_refusals(properties: Mapping[str, str]) -> tuple[Diagnostic, ...]:
 
 
 def _unknown_transforms(metadata: TableMetadata) -> Iterator[str]:
-    from pyiceberg.transforms import UnknownTransform
-
     for field in metadata.spec().fields:
         if isinstance(field.transform, UnknownTransform):
             source = metadata.schema().find_column_name(field.source_id) or field.source_id
@@ -288,8 +281,6 @@ def _unknown_transforms(metadata: TableMetadata) -> Iterator[str]:
 
 def _metrics_of_other_columns(metadata: TableMetadata) -> Iterator[str]:
     """`MetricsConfig.validateReferencedColumns` rejects them. pyiceberg (0.12) leaves them if it removes the column."""
-    from pyiceberg.schema import index_by_name
-
     names = index_by_name(metadata.schema())
     prefix = f"{PREFIX}column."
     yield from (key for key in metadata.properties if key.startswith(prefix) and key.removeprefix(prefix) not in names)
@@ -297,8 +288,6 @@ def _metrics_of_other_columns(metadata: TableMetadata) -> Iterator[str]:
 
 def _types(schema: Schema) -> list[tuple[str, str]]:
     """Return the dotted name and the type of each field of a primitive type, including those in lists and maps."""
-    from pyiceberg.schema import index_by_id
-
     leaves = {at: field for at, field in index_by_id(schema).items() if field.field_type.is_primitive}
     return [(schema.find_column_name(at) or field.name, str(field.field_type)) for at, field in leaves.items()]
 
