@@ -7,7 +7,7 @@ refuse a rollback that would undo a change of another writer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -24,20 +24,17 @@ from zlayout.table.state import FileTable, PartitionField, TableState
 MAX_CONCURRENT_REQUESTS = 16  # a request to an object store takes about 20 ms
 
 
-def missing_files(sizes: Mapping[str, int], stored: Callable[[str], int | None]) -> Iterator[tuple[str, int | None]]:
-    """Yield each file that is missing or has another size on storage: its path, and its size there (None if missing).
+def missing_files(sizes: Mapping[str, int], stored: Callable[[str], int | None]) -> list[str]:
+    """Return the paths of the files that are missing or have another size on storage.
 
     Args:
         sizes: The recorded sizes in bytes, by path.
         stored: Returns the size in bytes on storage, given the path; None if there is no file. It is called by several
             threads.
     """
-    if not sizes:
-        return
-    with ThreadPoolExecutor(min(len(sizes), MAX_CONCURRENT_REQUESTS)) as pool:
-        for (path, size), found in zip(sizes.items(), pool.map(stored, sizes), strict=True):
-            if found != size:
-                yield path, found
+    with ThreadPoolExecutor(MAX_CONCURRENT_REQUESTS) as pool:
+        pairs = zip(sizes.items(), pool.map(stored, sizes), strict=True)
+        return [path for (path, size), found in pairs if found != size]
 
 
 # Runs, their changes, and the rollback of a run.
@@ -211,6 +208,22 @@ def net_change(changes: Iterable[Change]) -> Net:
     return Net(tuple(added), removed)
 
 
+def changes_of(
+    runs: Mapping[str, Sequence[int]], wanted: str | None, change: Callable[[int], Change | None]
+) -> tuple[str, list[Change]] | None:
+    """Return the run to undo, and the changes of its commits, the oldest first; None if there is none.
+
+    Args:
+        runs: The versions of the commits of the runs in effect, the newest first.
+        wanted: The id of the run; None for the newest one that changed files.
+        change: Reads the files that a commit changed; None if it removed none.
+    """
+    for run_id in [wanted] if wanted is not None else runs:
+        if found := [each for version in reversed(runs.get(run_id, ())) if (each := change(version)) is not None]:
+            return run_id, found
+    return None
+
+
 def no_run(table: TableName, wanted: str | None, found: Mapping[str, object]) -> Refused:
     """Return ZL231: there is no run to undo.
 
@@ -275,9 +288,21 @@ def changed_table(table: TableName, what: str) -> Refused:
     )
 
 
-def gone(table: TableName, what: str, hint: str, detail: str = "") -> Refused:
-    """Return ZL233: what the run replaced no longer exists. what: what is missing, as a sentence."""
+def gone(table: TableName, what: str, detail: str = "", why: str = "") -> Refused:
+    """Return ZL233: what the run replaced no longer exists. what: what is missing; why: the cause, for the hint."""
+    hint = f"{why}the replaced files cannot return; change the layout and apply instead"
     return Refused.of("ZL233", f"{table}: {what}", hint=hint, detail=detail)
+
+
+def not_stored(table: TableName, missing: Sequence[str], of: int, why: str = "") -> Refused:
+    """Return ZL233 for files that are no longer on storage. of: the number of replaced files."""
+    what = f"{len(missing)} of {of} files that the run replaced are no longer on storage"
+    return gone(table, what, missing[0], why)
+
+
+def sizes_of(files: pa.Table) -> dict[str, int]:
+    """Return the recorded sizes of FILES in bytes, by path."""
+    return dict(zip(files["path"].to_pylist(), files["bytes"].to_pylist(), strict=True))
 
 
 def require_rows(table: TableName, removed: pa.Table, returned: pa.Table, unknown: str = "") -> None:

@@ -22,7 +22,7 @@ def undo_run(name: TableName, table: MemoryTable, observe: Callable[[int], Table
     if not numbers:
         raise undo.no_run(name, run, runs)
     if any(number - 1 not in log for number in numbers):
-        raise undo.gone(name, "the version before the run is no longer kept", "apply another layout")
+        raise undo.gone(name, "the version before the run is no longer kept")
     state = observe(table.current.number)
     net = undo.net_change(_change(log[number - 1], log[number]) for number in numbers)
     removed, missing = undo.file_rows(state, net.added)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from zlayout.errors import CommitConflict, Refused
-from zlayout.formats.iceberg.read.snapshots import head, heads
+from zlayout.formats.iceberg.read.history import head, heads
 from zlayout.formats.iceberg.write import snapshots as java
 from zlayout.spec.model import TableName
 

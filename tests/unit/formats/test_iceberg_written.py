@@ -15,7 +15,7 @@ from zlayout.formats.iceberg.read.manifests import (
     PartitionKey,
     read_live,
 )
-from zlayout.formats.iceberg.read.snapshots import written_by_others
+from zlayout.formats.iceberg.read.history import written_by_others
 from zlayout.formats.iceberg.read.state_property import RUN, LaidOut, State
 
 CITY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city"), spec_id=0)

@@ -26,11 +26,16 @@ from zlayout.formats.base import (
     Stage,
 )
 from zlayout.formats.delta.names import Names, at_location
-from zlayout.formats.delta.read.features import native_refusals, partition_refusals, require_own_commits
-from zlayout.formats.delta.read.history import last_run
+from zlayout.formats.delta.read.features import (
+    native_diagnostics,
+    native_refusals,
+    partition_refusals,
+    require_own_commits,
+)
+from zlayout.formats.delta.read.history import last_run, undo_run
 from zlayout.formats.delta.read.log import LogFiles, delta_location, table_files
 from zlayout.formats.delta.read.observe import observe_delta
-from zlayout.formats.delta.read.opening import checked_log
+from zlayout.formats.delta.read.opening import checked_log, sample_delta
 from zlayout.formats.kernel.requirements import (
     replaced,
     require_allowed,
@@ -129,8 +134,6 @@ class DeltaBackend:
         self, table: TableName, state: TableState, chosen: Int64, columns: Sequence[str], max_bytes: int, seed: int
     ) -> KeySample:
         """See `zlayout.formats.base.Backend`. Raises Refused ZL242."""
-        from zlayout.formats.delta.read.opening import sample_delta
-
         require_own_files(state)
         return sample_delta(state, chosen, columns, max_bytes, seed, self._options(table, state.location))
 
@@ -143,8 +146,6 @@ class DeltaBackend:
         return ()
 
     def unsupported_settings(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
-        from zlayout.formats.delta.read.features import native_diagnostics
-
         return native_diagnostics(layout, state)
 
     def partition_diagnostics(
@@ -239,8 +240,6 @@ class DeltaBackend:
 
     def undo(self, table: TableName, run: str | None) -> Undo:
         """See `zlayout.formats.base.Backend`. Raises Refused ZL211 to ZL213, ZL231 to ZL235, ZL260; TableError."""
-        from zlayout.formats.delta.read.history import undo_run
-
         state = self.observe(table, ())
         require_allowed(state, undo_refusals(state))
         log = LogFiles(self._storage(table, state.location))

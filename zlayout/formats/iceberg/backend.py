@@ -23,7 +23,7 @@ from zlayout.formats.base import (
     Stage,
 )
 from zlayout.formats.iceberg.read.catalog import list_tables, list_warehouse, load_table
-from zlayout.formats.iceberg.read.history import last_run
+from zlayout.formats.iceberg.read.history import last_run, undo_run
 from zlayout.formats.iceberg.read.observe import NO_SNAPSHOT, observe
 from zlayout.formats.iceberg.read.schema import iceberg_name, leaf_fields, mapped_names
 from zlayout.formats.iceberg.read.support import (
@@ -31,15 +31,21 @@ from zlayout.formats.iceberg.read.support import (
     empty_main,
     has_names_in_two_cases,
     has_row_ids_in_orc,
+    native_diagnostics,
     needs_row_reader,
+    outside_files,
     partition_refusals,
+    unordered_columns,
 )
 from zlayout.formats.kernel.requirements import (
+    partitions_of,
+    paths_of,
     require_allowed,
     require_no_settings,
     require_own_files,
     require_table,
 )
+from zlayout.formats.row_groups import KeyFiles, by_field_id, sample_row_groups
 from zlayout.formats.undo import Undo
 from zlayout.spark.jvm import session_conf
 from zlayout.spark.session import SparkRuntime
@@ -85,8 +91,6 @@ class IcebergBackend:
 
     def undo(self, table: TableName, run: str | None) -> Undo:
         """See `zlayout.formats.base.Backend` and `undo_run`."""
-        from zlayout.formats.iceberg.read.history import undo_run
-
         return undo_run(self._catalog, table, partial(self.observe, table, ()), run)
 
     def roll_back(self, undo: Undo, run_id: str, properties: Mapping[str, str], notify: Notify) -> Commit:  # noqa: ARG002
@@ -133,8 +137,6 @@ class IcebergBackend:
         self, table: TableName, state: TableState, chosen: Int64, columns: Sequence[str], max_bytes: int, seed: int
     ) -> KeySample:
         """See `zlayout.formats.base.Backend`. Raises Refused ZL242; NotParquetError if a file is not Parquet."""
-        from zlayout.formats.row_groups import KeyFiles, by_field_id, sample_row_groups
-
         require_own_files(state)
         loaded, files = load_table(self._catalog, table), state.files
 
@@ -160,24 +162,17 @@ class IcebergBackend:
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
         """Return ZL401 for each setting that engine native does not support; ZL223 as `unordered_columns`; ZL229."""
-        from zlayout.formats.iceberg.read.support import unordered_columns
-
         found = self.unsupported_settings(layout, state) + tuple(unordered_columns(layout, state))
         # a table with files is then that of a branch
         return (*found, empty_main(state.table)) if EMPTY_MAIN in state.features and len(state.files) else found
 
     def native_refusals(self, work: PlannedTable, state: TableState) -> tuple[Diagnostic, ...]:
         """See `zlayout.formats.base.Backend`. Returns ZL224."""
-        from zlayout.formats.iceberg.read.support import outside_files
-        from zlayout.formats.kernel.requirements import partitions_of, paths_of
-
         groups = work.groups
         return () if work.covers_table else tuple(outside_files(state, partitions_of(groups), paths_of(groups)))
 
     def unsupported_settings(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:  # noqa: ARG002
         """See `zlayout.formats.kernel.execute.Steps`."""
-        from zlayout.formats.iceberg.read.support import native_diagnostics
-
         return native_diagnostics(layout)
 
     def partition_diagnostics(self, fields: tuple[PartitionField, ...], state: TableState) -> tuple[Diagnostic, ...]:

@@ -8,19 +8,21 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from pyiceberg.table.snapshots import Snapshot
+
 from zlayout.errors import CommitConflict
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.catalog import load_table
-from zlayout.formats.iceberg.read.history import why_unknown
-from zlayout.formats.iceberg.read.observe import observe
-from zlayout.formats.iceberg.read.snapshots import (
+from zlayout.formats.iceberg.read.history import (
     ancestors,
     head,
     operation_of,
     reads_property,
     summary_of,
     trial_property,
+    why_unknown,
 )
+from zlayout.formats.iceberg.read.observe import observe
 from zlayout.formats.trial import Reads, Trial, TrialCommit
 from zlayout.planner.selection import property_of
 from zlayout.spark.session import SparkRuntime
@@ -28,8 +30,6 @@ from zlayout.spec.model import MAIN, CatalogConfig, TableName
 from zlayout.table.state import TableState
 
 if TYPE_CHECKING:
-    from pyiceberg.table.snapshots import Snapshot
-
     from zlayout.formats.iceberg.write.jvm import Prepared
 
 MIN_AGE_MS = 1000 * 365 * 24 * 60 * 60 * 1000  # the branch of a trial does not expire for so long

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
 
-from zlayout.errors import Diagnostic, Refused, TableError
+from zlayout.errors import Diagnostic, TableError
 from zlayout.formats import undo
 from zlayout.formats.base import TOUCHED, Commit, RunMetrics, parse_touched, run_metrics
 from zlayout.formats.delta.read.log import (
@@ -323,9 +324,9 @@ MAX_COMMITS = 10_000
 _VECTOR = pa.struct({"storageType": pa.string(), "pathOrInlineDv": pa.string(), "offset": pa.int32()})
 _FILE = pa.struct({"path": pa.string(), "deletionVector": _VECTOR})
 _ACTIONS = pa.schema({"add": _FILE, "remove": _FILE})
+VACUUMED = "VACUUM has deleted them: "  # of the hint
 _ROW_TRACKING = "delta.enableRowTracking"
 _ICEBERG_COMPAT = "delta.enableIcebergCompatV"
-_GONE_HINT = "the replaced files cannot return; change the layout and apply instead"
 
 
 def undo_run(
@@ -344,7 +345,10 @@ def undo_run(
     """
     try:
         history = list(commit_infos(log, state.version, MAX_COMMITS))
-        chosen, changes = _chosen(table, log, undo.runs_in_effect(map(recorded, history)), run)
+        runs = undo.runs_in_effect(map(recorded, history))
+        if (found := undo.changes_of(runs, run, partial(_change, log))) is None:
+            raise undo.no_run(table, run, runs)
+        chosen, changes = found
         net = undo.net_change(changes)
         removed, missing = undo.file_rows(state, net.added)
         by = list(_changed_by(log, history, changes[0].version, chosen, missing)) if missing else []
@@ -360,17 +364,6 @@ def undo_run(
     kept = tuple(info["version"] for info in later if run_of(info) != chosen)
     identity = state.table_id, state.location
     return Undo(table, "delta", chosen, versions, state.version, *identity, removed, returned, kept, versions[0] - 1)
-
-
-def _chosen(
-    table: TableName, log: LogFiles, runs: Mapping[str, Sequence[int]], wanted: str | None
-) -> tuple[str, list[Change]]:
-    """Return the run to undo and its commits that changed files. runs: versions of commits, the newest run first."""
-    for run_id in [wanted] if wanted is not None else runs:
-        changes = [change for at in sorted(runs.get(run_id, ())) if (change := _change(log, at)) is not None]
-        if changes:
-            return run_id, changes
-    raise undo.no_run(table, wanted, runs)
 
 
 def _change(log: LogFiles, version: int) -> Change | None:
@@ -410,12 +403,12 @@ def _returned(
             before = observe(version - 1)
         except TableError as error:
             what = f"version {version - 1}, which the run changed, cannot be read"
-            raise undo.gone(table, what, _GONE_HINT, error.diagnostics[0].text) from error
+            raise undo.gone(table, what, error.diagnostics[0].text) from error
         require_fitting(table, before, state)
         rows, missing = undo.file_rows(before, files)
         if missing:
             what = f"version {version - 1} lacks files that the run replaced"
-            raise undo.gone(table, what, _GONE_HINT, missing[0][0])
+            raise undo.gone(table, what, missing[0][0])
         found.append(rows)
         notes += before.notes
     files = pa.concat_tables(found).combine_chunks()
@@ -455,18 +448,12 @@ def _enabled(state: TableState) -> set[str]:
 
 def _require_stored(table: TableName, storage: pa_fs.FileSystem, files: pa.Table) -> None:
     """Check that files are on storage with their sizes. Files with absolute paths are checked before the commit."""
-    sizes = dict(zip(files["path"].to_pylist(), files["bytes"].to_pylist(), strict=True))
+    sizes = undo.sizes_of(files)
     inside = {path: size for path, size in sizes.items() if ":/" not in path and not path.startswith("/")}
 
     def stored(path: str) -> int | None:
         size: int | None = storage.get_file_info(unquote(path)).size
         return size
 
-    if missing := [path for path, _ in missing_files(inside, stored)]:
-        raise vacuumed(table, len(missing), len(sizes), missing[0])
-
-
-def vacuumed(table: TableName, missing: int, of: int, first: str) -> Refused:
-    """Return ZL233 for files that are no longer on storage. of: the number of replaced files. first: a missing path."""
-    what = f"{missing} of {of} files that the run replaced are no longer on storage"
-    return undo.gone(table, what, f"VACUUM has deleted them: {_GONE_HINT}", first)
+    if missing := missing_files(inside, stored):
+        raise undo.not_stored(table, missing, len(sizes), VACUUMED)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.formats.base import Commit, Notify, Progress, Stage
-from zlayout.formats.delta.read.history import vacuumed
+from zlayout.formats.delta.read.history import VACUUMED
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.outcome import Log, spark_errors
 from zlayout.formats.delta.write.source_files import (
@@ -25,7 +25,7 @@ from zlayout.formats.delta.write.source_files import (
     require_pinned,
 )
 from zlayout.formats.kernel.execute import rollback_commit
-from zlayout.formats.undo import ROLLBACK, Undo
+from zlayout.formats.undo import ROLLBACK, Undo, not_stored
 
 
 def roll_back(delta: DeltaJvm, log: Log, undo: Undo, notify: Notify) -> Commit:
@@ -60,7 +60,7 @@ def roll_back(delta: DeltaJvm, log: Log, undo: Undo, notify: Notify) -> Commit:
         old, new = (files["bytes"].to_numpy() for files in (undo.removed, undo.returned))
         delta.register_metrics(transaction, replacement_metrics(old, new, vectors=0))
         if missing := _missing(delta, returned):  # directly before the commit, because VACUUM may run
-            raise vacuumed(undo.table, len(missing), len(returned), missing[0])
+            raise not_stored(undo.table, missing, len(returned), VACUUMED)
         require_no_silent_change(delta, transaction, table, "run rollback again")
         actions = delta.seq(delta.files.replacing(returned, removed, now, data_change=False))
         tags = {ROLLBACK: undo.run_id}

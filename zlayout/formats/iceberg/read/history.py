@@ -3,54 +3,206 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import SnapshotRef
 from pyiceberg.table.snapshots import Snapshot
 
 from zlayout.errors import Refused
 from zlayout.formats import undo
 from zlayout.formats.base import TOUCHED, Commit, Group, RunMetrics, parse_touched, run_metrics
 from zlayout.formats.iceberg.read import state_property as recorded
-from zlayout.formats.iceberg.read import state_property as stored
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
-from zlayout.formats.iceberg.read.manifests import Change, manifests_of, read_change, read_live
-from zlayout.formats.iceberg.read.snapshots import ancestors, head, heads, is_branch, operation_of, summary_of
+from zlayout.formats.iceberg.read.manifests import (
+    EQUALITY_DELETES,
+    Change,
+    DataColumns,
+    manifests_of,
+    read_change,
+    read_live,
+)
+from zlayout.formats.iceberg.read.schema import unpartitioned_specs
+from zlayout.formats.trial import TRIAL
 from zlayout.formats.undo import Recorded, Undo, missing_files
-from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.message_text import first_of, quote_value
+from zlayout.spec.model import MAIN, CatalogConfig, TableName
 from zlayout.sql_text import quote_identifier
-from zlayout.table.state import TableState
+from zlayout.table.external import MAX_CLOCK_SKEW, ExternalRewrite, external_rewrites, instant_of_milliseconds
+from zlayout.table.state import Int64, TableState, maxima
+
+# The snapshots of a table: its branches, and the changes of other writers.
 
 
-@dataclass(frozen=True, slots=True)
-class RunCommit:
+MAX_NAMED = 5  # branches that a message names
+MAX_SNAPSHOTS = 1000  # that are searched for rewrites by other writers
+# The operations of snapshots that remove data files, as shown to users.
+_REMOVALS = {"replace": "replace (a rewrite of data files)", "overwrite": "overwrite", "delete": "delete"}
+_THETA_SKETCH = "apache-datasketches-theta-v1"
+
+
+def head(metadata: TableMetadata, name: TableName) -> Snapshot | None:
+    """Return the newest snapshot of the branch of `name`, None for a table without a snapshot.
+
+    Raises:
+        Refused: ZL238, if the table has no such branch, or a tag of this name.
+    """
+    if not name.branch:
+        return metadata.current_snapshot()
+    ref = metadata.refs.get(name.branch)
+    if ref is None or not is_branch(ref):
+        found = "no such branch" if ref is None else "a tag of this name"
+        branches = [MAIN, *sorted(other for other, it in metadata.refs.items() if other != MAIN and is_branch(it))]
+        message = f"expected branch {quote_value(name.branch)} of {name.on('')}, found {found}"
+        hint = f"use a branch of the table: {first_of(branches, MAX_NAMED)}"
+        hint += "" if ref else "; or create it with ALTER TABLE ... CREATE BRANCH"
+        raise Refused.of("ZL238", message, hint=hint)
+    return metadata.snapshot_by_id(ref.snapshot_id)
+
+
+def heads(metadata: TableMetadata) -> list[Snapshot]:
+    """Return the newest snapshots of all branches, each once."""
+    ids = {ref.snapshot_id for ref in metadata.refs.values() if is_branch(ref)} | {metadata.current_snapshot_id}
+    return [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id in ids]
+
+
+def is_branch(ref: SnapshotRef) -> bool:
+    """Return whether a reference is a branch, and not a tag."""
+    return str(ref.snapshot_ref_type.value) == "branch"
+
+
+def ancestors(metadata: TableMetadata, snapshot: Snapshot | None) -> Iterator[Snapshot]:
+    """Yield a snapshot and its ancestors, the newest first, as far as they have not expired."""
+    by_id = {s.snapshot_id: s for s in metadata.snapshots}
+    while snapshot is not None:
+        yield snapshot
+        by_id.pop(snapshot.snapshot_id, None)  # so that a cycle in invalid metadata ends
+        parent = snapshot.parent_snapshot_id
+        snapshot = None if parent is None else by_id.get(parent)
+
+
+def summary_of(snapshot: Snapshot) -> Mapping[str, str]:
+    """Return the summary of a snapshot, empty if it has none."""
+    return snapshot.summary.additional_properties if snapshot.summary else {}
+
+
+def operation_of(snapshot: Snapshot) -> str:
+    """Return the operation of a snapshot, as Iceberg names it."""
+    return str(snapshot.summary.operation.value) if snapshot.summary else "unknown operation"
+
+
+def trial_property(table: TableName) -> str:
+    """Return the table property that marks the branch of a trial, for the snapshot at which the branch was created."""
+    return f"{TRIAL}.{table.branch}"
+
+
+def reads_property(table: TableName) -> str:
+    """Return the table property with what queries read of a trial: its version, and the bytes of `Reads`."""
+    return f"{TRIAL}-reads.{table.branch}"
+
+
+def external_rewrites_of(
+    metadata: TableMetadata, snapshot: Snapshot | None, *, known: bool
+) -> tuple[ExternalRewrite, ...]:
+    """Return what other writers rewrote between the last snapshot by zlayout and a snapshot.
+
+    Args:
+        metadata: The metadata of the table, whose snapshots may have expired in part.
+        snapshot: The newest snapshot to consider.
+        known: Whether the table has layout records, so that zlayout has rewritten it.
+    """
+    found: list[ExternalRewrite] = []
+    for number, one in enumerate(ancestors(metadata, snapshot)):
+        summary = summary_of(one)
+        if recorded.LAYOUT_ID in summary or recorded.RUN in summary:
+            return external_rewrites(found)
+        if number >= MAX_SNAPSHOTS:
+            break
+        removed = summary.get("deleted-data-files", "0")
+        if (operation := _REMOVALS.get(operation_of(one))) and removed.isdecimal() and int(removed):
+            time = instant_of_milliseconds(one.timestamp_ms)
+            maintains = operation_of(one) == "replace"
+            found.append(ExternalRewrite(operation, one.snapshot_id, _engine(summary), time, maintenance=maintains))
+    return external_rewrites(found) if known else ()
+
+
+def _engine(summary: Mapping[str, str]) -> str:
+    """Return the engine that made a snapshot, with its version if known. Trino stores an id of its own, but no name."""
+    name, version = summary.get("engine-name", ""), summary.get("engine-version", "")
+    if not name:
+        return "Trino" if "trino_query_id" in summary else ""
+    return f"{name} {version}".strip()
+
+
+def _commit_times(metadata: TableMetadata) -> tuple[dict[int, int], int]:
+    """Return the time of each snapshot in milliseconds since 1970, and how many have times in the future."""
+    # A snapshot was not committed later than the next one, and none in the future. The time is 0 if it is unknown.
+    latest = int(time.time() * 1000) + MAX_CLOCK_SKEW
+    times: dict[int, int] = {}
+    future = 0
+    limit = 0
+    for one in sorted(metadata.snapshots, key=lambda s: (s.sequence_number or 0, s.timestamp_ms), reverse=True):
+        known = bool(np.int64(one.timestamp_ms) <= latest)  # OverflowError for a number that is no time at all
+        future += not known
+        limit = one.timestamp_ms if known else limit
+        times[one.snapshot_id] = limit
+    return times, future
+
+
+def written_by_others(data: DataColumns, metadata: TableMetadata, state: recorded.State) -> tuple[Int64, int]:
+    """Return the time of the last write to each partition of `data.partitions`, int64[P], in milliseconds since 1970.
+
+    A data file, or a delete file for files of the partition, was written when its snapshot was committed. Snapshots
+    that have expired and those of zlayout do not count. The time is 0 if none counts. A snapshot with a time in the
+    future was committed before the next one. The second result is the number of such snapshots.
+    """
+    own = {s.snapshot_id for s in metadata.snapshots if recorded.RUN in summary_of(s)} | recorded.listed(state)
+    committed, future = _commit_times(metadata)
+    times = {snapshot: at for snapshot, at in committed.items() if snapshot not in own}
+    snapshots, inverse = np.unique(data.int64("snapshot"), return_inverse=True)
+    of_files = np.array([times.get(snapshot, 0) for snapshot in snapshots.tolist()], np.int64)[inverse]
+    latest = maxima(data.partition_index(), len(data.partitions), of_files)
+    unpartitioned = unpartitioned_specs(metadata)
+    for delete in data.deletes:
+        written = times.get(delete.snapshot, 0)
+        if delete.content == EQUALITY_DELETES and delete.partition[0] in unpartitioned:  # applies to all partitions
+            latest = np.maximum(latest, written)
+        elif (at := data.partitions.get(delete.partition)) is not None:
+            latest[at] = max(latest[at], written)
+    return latest, future
+
+
+def distinct_counts(metadata: TableMetadata, snapshot: Snapshot | None) -> Mapping[int, int]:
+    """Return the number of distinct values by field id, from the statistics of the snapshot.
+
+    The table metadata has this number as a property of each sketch, so that no statistics file (Puffin) is opened.
+    Statistics of other snapshots are ignored, because values may have been added since.
+    """
+    found: dict[int, int] = {}
+    if snapshot is None:
+        return found
+    for file in metadata.statistics:
+        for blob in file.blob_metadata if file.snapshot_id == snapshot.snapshot_id else ():
+            text = (blob.properties or {}).get("ndv", "")
+            if blob.type == _THETA_SKETCH and len(blob.fields) == 1 and text.isdecimal():
+                found[blob.fields[0]] = int(text)
+    return found
+
+
+# What runs of zlayout committed.
+
+
+class RunCommit(NamedTuple):
     """One snapshot that a run made, the data files that it added and removed, and the snapshot before it."""
 
     snapshot: int
     change: Change
     parent: int | None = None
-
-    def commit(self, groups: Sequence[Group], earlier: frozenset[str] = frozenset()) -> Commit:
-        """Return the event for this commit. It completed each group whose last file it removed.
-
-        Args:
-            groups: The groups of the run.
-            earlier: Paths of files that earlier commits of the run removed.
-        """
-        removed = earlier | self.change.removed
-        return Commit(
-            "rewrite",
-            self.snapshot,
-            tuple(g.id for g in groups if _all_in(g, removed) and not _all_in(g, earlier)),
-            files_removed=len(self.change.removed),
-            files_added=len(self.change.added),
-            bytes_removed=self.change.bytes_removed,
-            bytes_added=self.change.bytes_added,
-            rows=self.change.rows_added,
-        )
 
 
 def run_commits(
@@ -102,14 +254,22 @@ def last_run(catalog: CatalogConfig, name: TableName) -> RunMetrics | None:
 
 def commits_to(groups: Sequence[Group], run: Sequence[RunCommit]) -> Iterator[Commit]:
     """Yield the events for the commits of a run. If a group needs several commits, the last of them completes it."""
-    removed: frozenset[str] = frozenset()
-    for each in run:
-        yield each.commit(groups, removed)
-        removed |= each.change.removed
-
-
-def _all_in(group: Group, removed: frozenset[str]) -> bool:
-    return all(path in removed for path in group.files.path.to_pylist())
+    left = {group.id: set(group.files.path.to_pylist()) for group in groups}
+    for snapshot, change, _ in run:
+        for paths in left.values():
+            paths -= change.removed
+        completed = tuple(id for id, paths in left.items() if not paths)
+        left = {id: paths for id, paths in left.items() if paths}
+        yield Commit(
+            "rewrite",
+            snapshot,
+            completed,
+            files_removed=len(change.removed),
+            files_added=len(change.added),
+            bytes_removed=change.bytes_removed,
+            bytes_added=change.bytes_added,
+            rows=change.rows_added,
+        )
 
 
 def live_snapshots(catalog: CatalogConfig, name: TableName) -> frozenset[int]:
@@ -132,7 +292,6 @@ def live_snapshots(catalog: CatalogConfig, name: TableName) -> frozenset[int]:
 # `ExpireSnapshots` deletes the files that it removed, without a check whether a later snapshot has added them again.
 
 
-_GONE_HINT = "the replaced files cannot return; change the layout and apply instead"
 # Entries of a summary that a cherry-picked snapshot may lose: numbers that Iceberg computes, and the engine. Other
 # entries may be the state of a streaming writer, which would write its rows again if it did not find them.
 _PLAIN = re.compile(
@@ -162,7 +321,7 @@ def undo_run(
     line = {one.snapshot_id: one for one in history}
     before = line[changes[0].version].parent_snapshot_id
     if before is None or before not in line:
-        raise undo.gone(name, f"the snapshot before run {chosen} has expired", _GONE_HINT)
+        raise undo.gone(name, f"the snapshot before run {chosen} has expired")
     later = history[: next(at for at, one in enumerate(history) if one.snapshot_id == before)]
     kept = [one for one in reversed(later) if _run_id(one) != chosen]
     net = undo.net_change(changes)
@@ -193,7 +352,7 @@ def undo_run(
 
 
 def _run_id(snapshot: Snapshot) -> str:
-    return summary_of(snapshot).get(stored.RUN, "")
+    return summary_of(snapshot).get(recorded.RUN, "")
 
 
 def _chosen(
@@ -202,18 +361,17 @@ def _chosen(
     """Return the run to undo, and those of its snapshots that replaced files."""
     runs = undo.runs_in_effect(Recorded(one.snapshot_id, _run_id(one)) for one in history)
     by_id = {one.snapshot_id: one for one in history}
-    for run_id in [wanted] if wanted is not None else runs:
-        changes = []
-        for snapshot in reversed(runs.get(run_id, ())):
-            found = read_change(manifests_of(by_id[snapshot], table.io), table.io, snapshot)
-            added, removed = (tuple((path, "") for path in sorted(paths)) for paths in (found.added, found.removed))
-            if removed:
-                changes.append(undo.Change(snapshot, added, removed))
-        if changes:
-            return run_id, changes
-    if wanted is not None:
-        _require_on_main(name, table, wanted, by_id)
-    raise undo.no_run(name, wanted, runs)
+
+    def change(snapshot: int) -> undo.Change | None:
+        found = read_change(manifests_of(by_id[snapshot], table.io), table.io, snapshot)
+        added, removed = (tuple((path, "") for path in sorted(paths)) for paths in (found.added, found.removed))
+        return undo.Change(snapshot, added, removed) if removed else None
+
+    if (chosen := undo.changes_of(runs, wanted, change)) is None:
+        if wanted is not None:
+            _require_on_main(name, table, wanted, by_id)
+        raise undo.no_run(name, wanted, runs)
+    return chosen
 
 
 def _require_on_main(name: TableName, table: Table, wanted: str, history: Mapping[int, Snapshot]) -> None:
@@ -286,14 +444,11 @@ def why_unknown(states: Sequence[TableState]) -> str:
 
 
 def _require_stored(name: TableName, table: Table, files: pa.Table) -> None:
-    sizes = dict(zip(files["path"].to_pylist(), files["bytes"].to_pylist(), strict=True))
-
     def size(path: str) -> int | None:
         file = table.io.new_input(path)
         return len(file) if file.exists() else None
 
     with readable_metadata(table, name):
-        missing = [path for path, _ in missing_files(sizes, size)]
+        missing = missing_files(undo.sizes_of(files), size)
     if missing:
-        what = f"{len(missing)} of {len(sizes)} files that the run replaced are no longer on storage"
-        raise undo.gone(name, what, _GONE_HINT, missing[0])
+        raise undo.not_stored(name, missing, len(files))

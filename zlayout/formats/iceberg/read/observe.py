@@ -14,6 +14,14 @@ from zlayout.errors import Diagnostic, TableError
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.catalog import GLUE_OWNER, load_table, readable_metadata
 from zlayout.formats.iceberg.read.deletes import Deletes, EqualityField, attribute_deletes
+from zlayout.formats.iceberg.read.history import (
+    ancestors,
+    distinct_counts,
+    external_rewrites_of,
+    head,
+    summary_of,
+    written_by_others,
+)
 from zlayout.formats.iceberg.read.manifests import DataColumns, manifests_of, read_live
 from zlayout.formats.iceberg.read.outside import find_outside_files
 from zlayout.formats.iceberg.read.schema import (
@@ -25,14 +33,6 @@ from zlayout.formats.iceberg.read.schema import (
     schema_with,
     spec_fields,
     unpartitioned_specs,
-)
-from zlayout.formats.iceberg.read.snapshots import (
-    ancestors,
-    distinct_counts,
-    external_rewrites_of,
-    head,
-    summary_of,
-    written_by_others,
 )
 from zlayout.formats.iceberg.read.support import EMPTY_MAIN, MetricsConfig, features, refusals, truncated_lengths
 from zlayout.planner.selection import in_effect, property_of

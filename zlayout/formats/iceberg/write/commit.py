@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from zlayout.errors import CommitConflict, Diagnostic, EngineError
 from zlayout.formats.base import Commit, Event, Group, Notice, Notify, PlannedTable, Progress, Stage
 from zlayout.formats.iceberg.read import state_property as recorded
-from zlayout.formats.iceberg.read.history import run_commits
+from zlayout.formats.iceberg.read.history import commits_to, run_commits
 from zlayout.formats.iceberg.read.outside import deletes_former_files, require_own_former_files
 from zlayout.formats.iceberg.read.schema import argument, column_bounds, iceberg_name, transform_name
 from zlayout.formats.iceberg.write.jvm import (
@@ -261,8 +261,7 @@ class Committer:
     def finished(self, some: Sequence[Rewritten]) -> Commit | None:
         """Read the table again. Return the commit of the run that completed these groups, None if there is none."""
         wanted = {each.group.id for each in some}
-        found = run_commits(self._catalog, self._work.table, self._work.run_id)
-        commits = (each.commit(self._work.groups) for each in found)
+        commits = commits_to(self._work.groups, run_commits(self._catalog, self._work.table, self._work.run_id))
         return next((commit for commit in commits if wanted <= set(commit.groups)), None)
 
 
