@@ -32,10 +32,8 @@ from zlayout.formats.delta.read.log import table_files
 from zlayout.formats.delta.write import commit
 from zlayout.formats.delta.write.commit import write_with_stats
 from zlayout.formats.delta.write.jvm import DeltaJvm
-from zlayout.formats.delta.write.outcome import Log
-from zlayout.formats.delta.write.source_files import pinned_files
-from zlayout.formats.kernel.commits import Rewritten
-from zlayout.formats.kernel.measured import Measurement, baseline_of
+from zlayout.formats.delta.write.transaction import Log, pinned_files
+from zlayout.formats.kernel.commits import Measurement, Rewritten, baseline_of
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Layout, Project, SparkConfig, TableName, ZorderColumn
 

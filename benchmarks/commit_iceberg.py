@@ -25,8 +25,7 @@ from zlayout.formats.iceberg.backend import IcebergBackend
 from zlayout.formats.iceberg.write.commit import Committer, written_files
 from zlayout.formats.iceberg.write.jvm import IcebergJvm
 from zlayout.formats.iceberg.write.staging import staged
-from zlayout.formats.kernel.commits import Rewritten
-from zlayout.formats.kernel.measured import Measurement
+from zlayout.formats.kernel.commits import Measurement, Rewritten
 from zlayout.spark.jvm import java_object
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName

@@ -67,7 +67,7 @@ from zlayout.session.trial import TrialReport as TrialReport
 from zlayout.session.trial import plan_drop_trial as plan_drop_trial
 from zlayout.session.trial import plan_publish as plan_publish
 from zlayout.session.trial import plan_trial as plan_trial
-from zlayout.spark.configuration import spark_conf as spark_conf
+from zlayout.spark.session import spark_conf as spark_conf
 from zlayout.spec.model import Layout as Layout
 from zlayout.spec.model import LayoutSpec as LayoutSpec
 from zlayout.spec.model import Project as Project

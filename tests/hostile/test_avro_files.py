@@ -19,9 +19,8 @@ from support.projects import Cli, cli
 
 from zlayout.errors import TableError
 from zlayout.formats.iceberg.read import deletes
-from zlayout.formats.iceberg.read.manifests import BoundedDecoder
 from zlayout.formats.iceberg.read.deletes import attribute_deletes
-from zlayout.formats.iceberg.read.manifests import DataColumns, DeleteFile, entries
+from zlayout.formats.iceberg.read.manifests import BoundedDecoder, DataColumns, DeleteFile, entries
 
 __all__ = ["cli"]
 

@@ -17,8 +17,8 @@ from support.hive import JARS
 
 from zlayout.errors import EngineError
 from zlayout.spark import jars
-from zlayout.spark.configuration import packages
 from zlayout.spark.jars import Jar, cache_folder, closure, provide, without_those_of_spark
+from zlayout.spark.session import packages
 
 COMPILE = Path(__file__).parents[1] / "support" / "java" / "CompileCanary.java"
 LOADED = "io.delta.sql.DeltaSparkSessionExtension"  # which each session loads

@@ -38,10 +38,9 @@ READERS = {
     "workload/files.py": ("SQL and CSV", "MAX_BYTES", "test_workloads.py::test_large_and_broken_files"),
     "workload/histories.py": ("query histories, also gzip", "MAX_UNPACKED_BYTES", "test_packed_workloads"),
     "sqlite_files.py": ("SQLite", "_LIMITS, MAX_SECONDS", "test_sqlite_files.py"),
-    "formats/delta/read/log.py": ("commits, checkpoints", "MIN_ROWS, MAX_RATIO", "test_checkpoints"),
-    "formats/delta/read/opening.py": (
-        "logs through deltalake, and copies; data files",
-        "as log.py, as row_groups.py",
+    "formats/delta/read/log.py": (
+        "commits, checkpoints, also through deltalake, and copies; data files",
+        "MIN_ROWS, MAX_RATIO, as row_groups.py",
         "test_checkpoints, test_row_groups",
     ),
     "formats/delta/read/observe.py": (
@@ -82,7 +81,7 @@ READERS = {
         "MAX_JAR_BYTES",
         "",
     ),
-    "spark/configuration.py": ("files of the operator", "", ""),
+    "spark/session.py": ("files of the operator", "", ""),
     "spark/jvm.py": ("files of the package", "", ""),
     "formats/delta/write/jvm.py": ("the identity of the run, from AWS", "", ""),
 }

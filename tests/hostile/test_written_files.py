@@ -21,7 +21,7 @@ QUERIES = "SELECT * FROM lake.db.orders WHERE a = 1;\n"
 # Where files are written without zlayout.session.files, and why a link cannot choose another file there.
 OTHER_WRITERS = {
     "session/files.py": "itself",
-    "formats/delta/read/opening.py": "in a new folder of tempfile, which only the user can enter",
+    "formats/delta/read/log.py": "in a new folder of tempfile, which only the user can enter",
     "session/init.py": "in a new folder of tempfile, which only the user can enter",
     "spark/arrow.py": "in a new folder of tempfile, which only the user can enter",
     "spark/jvm.py": "in a new folder of tempfile, which only the user can enter",

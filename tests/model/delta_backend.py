@@ -31,8 +31,8 @@ from zlayout.formats.base import PlannedTable
 from zlayout.formats.delta import backend as product
 from zlayout.formats.delta.read.features import refusals
 from zlayout.formats.delta.read.history import COMMIT_MARKER, RUN
-from zlayout.formats.delta.read.tags import GROUP, LAYOUT_ID
-from zlayout.formats.delta.write import commit, jvm, outcome, source_files
+from zlayout.formats.delta.read.log import GROUP, LAYOUT_ID
+from zlayout.formats.delta.write import commit, jvm, transaction
 from zlayout.formats.kernel.commits import NewFiles, Rewritten
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.state import FileTable, TableState
@@ -181,7 +181,7 @@ def write_groups(
     snapshot: object,  # noqa: ARG001
     state: TableState,
     transaction: object,  # noqa: ARG001
-    files: source_files.PinnedFiles,
+    files: transaction.PinnedFiles,
     groups: Sequence[Any],
     work: PlannedTable,
 ) -> tuple[list[Rewritten], tuple[()]]:
@@ -235,8 +235,8 @@ def stand_in() -> Iterator[None]:
             (jvm, "DeltaJvm", StandIn),
             (commit, "write_groups", write_groups),
             (commit, "layout_tags", cache(commit.layout_tags)),
-            (outcome, "version_with_marker", version_with_marker),
-            (source_files, "add_files_at", chosen_adds),
+            (transaction, "version_with_marker", version_with_marker),
+            (transaction, "add_files_at", chosen_adds),
         ):
             stack.enter_context(patch.object(module, name, value))
         stack.enter_context(spark_job.stand_in())

@@ -18,7 +18,7 @@ from model.rows import EMPTY, NOTHING, Effect, Expected, Row
 from model.schedule import Intern, Killed, Violation, learned, step
 
 from zlayout.formats.delta.read.history import RUN
-from zlayout.formats.delta.read.tags import GROUP, ZCUBE_ID
+from zlayout.formats.delta.read.log import GROUP, ZCUBE_ID
 
 _CONCURRENT = "java.util.ConcurrentModificationException"
 ANSWER_LOST, REQUEST_LOST = "done, but the answer is lost", "the request is lost"

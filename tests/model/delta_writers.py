@@ -12,8 +12,8 @@ from model.plans import OUTSIDE
 from model.rows import NOTHING, Effect, Row
 from model.schedule import step
 
+from zlayout.formats.delta.read.log import ZCUBE_COLUMNS, ZCUBE_ID
 from zlayout.formats.delta.read.observe import LIQUID
-from zlayout.formats.delta.read.tags import ZCUBE_COLUMNS, ZCUBE_ID
 
 Change = tuple[Sequence[Any], Effect]
 COLUMNS = ("key",)

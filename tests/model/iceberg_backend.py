@@ -26,8 +26,7 @@ from zlayout.formats.base import PlannedTable
 from zlayout.formats.iceberg import backend as product
 from zlayout.formats.iceberg.read import history, manifests
 from zlayout.formats.iceberg.read import state_property as recorded
-from zlayout.formats.iceberg.write import commit, jvm, settings, snapshots, staging
-from zlayout.formats.iceberg.write import staging as refusals
+from zlayout.formats.iceberg.write import commit, jvm, settings, staging
 from zlayout.formats.iceberg.write.settings import known_state
 from zlayout.formats.kernel.commits import NewFiles, Rewritten
 from zlayout.spec.model import TableName
@@ -152,9 +151,8 @@ def stand_in() -> Iterator[None]:
     with ExitStack() as stack:
         for module, name, value in (
             (jvm, "IcebergJvm", StandIn),
-            (refusals, "require_types", lambda *_: None),
-            (snapshots, "tasks_of", tasks_of),
-            (snapshots, "is_ancestor", lambda *_: True),
+            (staging, "require_types", lambda *_: None),
+            (staging, "is_ancestor", lambda *_: True),
             (staging, "tasks_of", tasks_of),
             (staging, "require_row_ids", lambda *_: None),
             (staging, "stage", lambda *_: None),

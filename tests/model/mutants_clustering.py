@@ -14,17 +14,17 @@ from model.mutant import Mutant, patched
 from model.worlds import Scenario
 
 from zlayout.formats.delta import backend
+from zlayout.formats.delta.read.log import ZCUBE_ID
 from zlayout.formats.delta.read.observe import LIQUID
-from zlayout.formats.delta.read.tags import ZCUBE_ID
-from zlayout.formats.delta.write import commit, outcome
+from zlayout.formats.delta.write import commit, transaction
 from zlayout.planner.work import PlannedTable
 
 real_replacing, real_tagged = delta_backend.StandIn.replacing, commit.tagged
 
 
 def without_enforcement() -> AbstractContextManager[Any]:
-    kept: Mapping[str, str] = {name: value for name, value in outcome._COMMIT_CONF.items() if name != ENFORCE}
-    return patch.object(outcome, "_COMMIT_CONF", kept)
+    kept: Mapping[str, str] = {name: value for name, value in transaction._COMMIT_CONF.items() if name != ENFORCE}
+    return patch.object(transaction, "_COMMIT_CONF", kept)
 
 
 def unclustering(self: Any, *arguments: Any, **settings: Any) -> Seq:

@@ -15,14 +15,14 @@ from model.worlds import Scenario
 
 from zlayout.errors import CommitConflict, Diagnostic, EngineError
 from zlayout.formats.delta.read.history import RUN
-from zlayout.formats.delta.write import commit, outcome, source_files
+from zlayout.formats.delta.write import commit, transaction
 from zlayout.formats.kernel import outcome as kernel
 from zlayout.formats.kernel.commits import new_files
 from zlayout.table.state import TableState
 
 Committer = commit.Committer
 real_begin, real_write_groups, real_commit_apart = commit.begin, delta_backend.write_groups, commit.commit_apart
-real_send, real_log_commit, real_run = Committer.send, outcome.Log.commit, commit.run_zlayout
+real_send, real_log_commit, real_run = Committer.send, transaction.Log.commit, commit.run_zlayout
 
 
 def send_now(self: Any, transaction: Any, added: Any, removed: Any, *tags: Any) -> int:
@@ -52,7 +52,7 @@ def planned_rows(delta: Any, snapshot: Any, table: str, groups: Any, live: int) 
     }
     every = {key: file for old in delta.table.snapshots for key, file in old.files.items()}
     adds = Seq(every[key] for key in sorted(wanted))
-    return source_files.PinnedFiles(adds, delta.paths(adds))
+    return transaction.PinnedFiles(adds, delta.paths(adds))
 
 
 def past_conflict(rewritten: Any, commit_groups: Any) -> Iterator[Any]:
@@ -197,28 +197,28 @@ MUTANTS = (
         "commits again after a lost answer",
         ANSWERS,
         {"rows doubled", "committed twice", "lineage lost", "false report"},
-        patched((outcome.Log, "commit", twice)),
+        patched((transaction.Log, "commit", twice)),
     ),
     Mutant(
         "orphans-deleted",
         "deletes the new files when a commit fails, whatever became of it",
         ANSWERS,
         {"missing file"},
-        patched((outcome.Log, "commit", orphans_deleted)),
+        patched((transaction.Log, "commit", orphans_deleted)),
     ),
     Mutant(
         "errors-believed",
         "does not look into the log after an error",
         ANSWERS,
         {"false report"},
-        patched((outcome, "version_with_marker", never_found)),
+        patched((transaction, "version_with_marker", never_found)),
     ),
     Mutant(
         "one-run-id",
         "takes any commit with a run id for its own, as if run ids were used again",
         ANSWERS,
         {"false report"},
-        patched((outcome, "version_with_marker", by_run)),
+        patched((transaction, "version_with_marker", by_run)),
     ),
     Mutant(
         "outside-the-plan",

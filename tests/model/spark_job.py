@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 
 from zlayout import errors
 from zlayout.formats.base import render_cost
-from zlayout.formats.kernel import execute, measured
+from zlayout.formats.kernel import commits, execute
 from zlayout.rewrite import gate
 
 Rows = tuple[Row, ...]
@@ -112,7 +112,7 @@ def stand_in() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(patch.object(execute, "fallback_reason", lambda *_: None))
         # the seconds of a rewrite would make equal states differ
-        stack.enter_context(patch.object(measured, "render_cost", lambda cost: render_cost(replace(cost, seconds=1.0))))
+        stack.enter_context(patch.object(commits, "render_cost", lambda cost: render_cost(replace(cost, seconds=1.0))))
         stack.enter_context(patch.object(gate, "Observation", lambda: None))
         for counted in ("_observed", "_accumulated"):
             stack.enter_context(patch.object(gate, counted, lambda content, *_: content))

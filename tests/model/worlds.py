@@ -23,7 +23,7 @@ from model.reports import Planner, Report, RunCommit
 from model.schedule import Explored, Intern, Process, Run, Violation, explore
 
 from zlayout.formats.base import PlannedTable
-from zlayout.formats.delta.read.tags import LAYOUT_ID
+from zlayout.formats.delta.read.log import LAYOUT_ID
 from zlayout.table.state import TableState
 
 KEYS = (1, 2)  # writer 0 touches one file, writer 1 two

@@ -27,8 +27,8 @@ from zlayout.formats.delta.write.jvm import INTERNALS as DELTA
 from zlayout.formats.iceberg.write.jvm import INTERNALS as ICEBERG
 from zlayout.formats.kernel.execute import fallback_reason
 from zlayout.spark import versions
-from zlayout.spark.configuration import SESSION_CONF
 from zlayout.spark.jvm import session_conf
+from zlayout.spark.session import SESSION_CONF
 
 Work = Callable[[], object]
 INTERNALS = {"delta": DELTA, "iceberg": ICEBERG}

@@ -10,8 +10,8 @@ from support.runs import apply_planned
 
 from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Commit, GroupFailed
-from zlayout.formats.delta.write import settings
-from zlayout.formats.delta.write.outcome import Log
+from zlayout.formats.delta.write import optimize
+from zlayout.formats.delta.write.transaction import Log
 from zlayout.planner.actions import ChangeClustering, PropertyChange, PropertyReason, Reason, SetProperties
 from zlayout.planner.work import PlanOptions
 from zlayout.session.import_ import layout_from
@@ -159,14 +159,14 @@ def test_columns_that_change_between_alter_table_and_optimize_are_a_conflict(
     clustered: DeltaSubject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = spec_of(clustered, make_layout("b", curve="hilbert", target_size=8_000, engine="native"))
-    plan, alter = planned(clustered, spec), settings.set_clustering
+    plan, alter = planned(clustered, spec), optimize.set_clustering
 
     def and_again(*arguments: Any) -> Commit:
         commit = alter(*arguments)
         clustered.sql(f"alter table {clustered} cluster by (id)")
         return commit
 
-    monkeypatch.setattr(settings, "set_clustering", and_again)
+    monkeypatch.setattr(optimize, "set_clustering", and_again)
     with pytest.raises(CommitConflict, match=r"ZL320 .* is clustered by id since the plan"):
         carried_out(clustered, plan)
     assert "OPTIMIZE" not in {row.operation for row in clustered.history().values()}

@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 from support.builders import make_layout, make_spec
 
 import zlayout
-from zlayout.spark.live import LiveRuntime, WorkerRuntime
-from zlayout.spark.session import SparkRuntime
+from zlayout.spark.session import LiveRuntime, SparkRuntime, WorkerRuntime
 from zlayout.spec.model import Project, TableName
 
 ROWS = 6_000

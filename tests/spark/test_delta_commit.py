@@ -16,9 +16,9 @@ from support.builders import make_layout
 
 from zlayout.errors import CommitConflict, EngineError
 from zlayout.formats.base import Commit, Notice
-from zlayout.formats.delta.write import commit, source_files
+from zlayout.formats.delta.write import commit, transaction
 from zlayout.formats.delta.write.jvm import DeltaJvm
-from zlayout.formats.delta.write.source_files import PinnedFiles
+from zlayout.formats.delta.write.transaction import PinnedFiles
 
 LAYOUT = make_layout("a", "b", target_size=20_000)
 ALL = "id, a, b, m['k'], p, _metadata.row_id, _metadata.row_commit_version"
@@ -87,15 +87,15 @@ def test_pinned_files_are_found_with_their_deletion_vectors_or_not_at_all(
     snapshot = delta.snapshot()
     table.sql(f"delete from {table} where id = 9")
     for few in (1000, 0):
-        monkeypatch.setattr(source_files, "_MAX_PATH_LITERALS", few)
-        found = source_files.pinned_files(delta, snapshot, "t", groups[1:], len(state.files))
+        monkeypatch.setattr(transaction, "_MAX_PATH_LITERALS", few)
+        found = transaction.pinned_files(delta, snapshot, "t", groups[1:], len(state.files))
         assert sorted(found.path.to_pylist()) == sorted(groups[1].files.path.to_pylist())
         chosen = delta.files.select(found.adds, found.of(groups[1]))
         assert delta.files.paths(chosen).equals(groups[1].files.path.cast(pa.string()))
-        whole = source_files.pinned_files(delta, snapshot, "t", groups, len(state.files))
+        whole = transaction.pinned_files(delta, snapshot, "t", groups, len(state.files))
         assert len(whole.path) == len(whole.adds) == len(state.files)
         with pytest.raises(CommitConflict, match="ZL320"):
-            source_files.pinned_files(delta, delta.snapshot(), "t", groups, len(state.files))
+            transaction.pinned_files(delta, delta.snapshot(), "t", groups, len(state.files))
 
 
 def test_escaped_characters_in_folder_names_are_read(table: DeltaSubject) -> None:

@@ -21,7 +21,7 @@ from zlayout.formats.delta.write import optimize as native
 from zlayout.formats.delta.write import repartition
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.optimize import commit_records
-from zlayout.formats.delta.write.outcome import Log
+from zlayout.formats.delta.write.transaction import Log
 from zlayout.planner.work import PlanOptions
 from zlayout.session.plan import plan_table
 from zlayout.spec.model import ZorderColumn

@@ -15,7 +15,7 @@ from zlayout.errors import CommitUnknown, EngineError, Refused
 from zlayout.formats.base import Commit, GroupFailed
 from zlayout.formats.delta import backend as delta_backend
 from zlayout.formats.delta.write import optimize as native
-from zlayout.formats.delta.write import outcome
+from zlayout.formats.delta.write import transaction
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.table.state import PartitionField
 
@@ -66,7 +66,7 @@ def test_a_rewrite_found_in_the_log_is_done_and_any_other_is_unknown(
             table.run(now)
     with monkeypatch.context() as patch:
         instead(patch, DeltaJvm, "commit", True, error)
-        patch.setattr(outcome, "version_with_marker", unreadable)
+        patch.setattr(transaction, "version_with_marker", unreadable)
         with pytest.raises(CommitUnknown, match=r"ZL331 .*run-.*the store is away"):
             table.run(now)
 
@@ -114,7 +114,7 @@ def test_optimize_that_failed_before_its_commit_is_an_error_and_a_lost_answer_is
     table: DeltaSubject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = pa_fs.SubTreeFileSystem(str(table.path), pa_fs.LocalFileSystem())
-    log = outcome.Log(DeltaJvm(table.spark, str(table.path)), lambda: storage, "t", "r")
+    log = transaction.Log(DeltaJvm(table.spark, str(table.path)), lambda: storage, "t", "r")
     with pytest.raises(EngineError, match=r"ZL314 .*OPTIMIZE .*failed") as failed:
         log.run(f"OPTIMIZE {table} ZORDER BY (none_such)", {}, 0, "OPTIMIZE")
     assert not isinstance(failed.value, CommitUnknown)

@@ -25,9 +25,8 @@ from zlayout.session.plan import PlannedTable, plan_table
 from zlayout.session.results import Applied, new_run
 from zlayout.spark import versions
 from zlayout.spark.arrow import to_arrow
-from zlayout.spark.configuration import refuse_connect
 from zlayout.spark.jvm import Calls
-from zlayout.spark.session import SparkRuntime
+from zlayout.spark.session import SparkRuntime, refuse_connect
 from zlayout.spec.model import Project, SparkConfig, TableName
 from zlayout.table.state import PartitionField
 

@@ -16,8 +16,7 @@ from support.runs import apply_planned
 
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.session.plan import plan_table
-from zlayout.spark.configuration import packages
-from zlayout.spark.session import SparkRuntime
+from zlayout.spark.session import SparkRuntime, packages
 from zlayout.spec.model import Project, TableName
 
 # Spark with Hive support needs a process of its own, because the session of the other tests has none.

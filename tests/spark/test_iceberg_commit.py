@@ -19,8 +19,7 @@ from zlayout.formats.base import Commit, Notice
 from zlayout.formats.iceberg.write import commit, staging
 from zlayout.formats.iceberg.write import staging as refusals
 from zlayout.formats.iceberg.write.commit import Committer, write_groups
-from zlayout.formats.iceberg.write.snapshots import tasks_of
-from zlayout.formats.iceberg.write.staging import staged
+from zlayout.formats.iceberg.write.staging import staged, tasks_of
 from zlayout.spark import versions
 from zlayout.spark.jvm import session_conf
 from zlayout.table.state import PartitionField

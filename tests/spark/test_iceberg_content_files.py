@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from spark.subjects import IcebergSubject
 
 from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
-from zlayout.formats.iceberg.write.snapshots import tasks_of
+from zlayout.formats.iceberg.write.staging import tasks_of
 from zlayout.spark import arrow
 
 FILES = 5

@@ -17,9 +17,8 @@ from support.builders import make_layout, make_spec
 import zlayout
 from zlayout.errors import Refused
 from zlayout.formats.base import Stage
-from zlayout.spark.configuration import TIME_ZONE
 from zlayout.spark.jvm import java_sessions
-from zlayout.spark.live import LiveRuntime
+from zlayout.spark.session import TIME_ZONE, LiveRuntime
 from zlayout.spec.model import Project, TableName
 
 LAYOUT = make_layout("a", "b", target_size=64 * 1024)

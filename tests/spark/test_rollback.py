@@ -18,11 +18,11 @@ from support.runs import plan_and_apply
 
 from zlayout.errors import CommitConflict, CommitUnknown, EngineError, Refused
 from zlayout.formats.base import Commit
-from zlayout.formats.delta.write import outcome as delta_outcome
+from zlayout.formats.delta.write import transaction as delta_outcome
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.iceberg.read.state_property import PROPERTY
 from zlayout.formats.iceberg.write import jvm as iceberg_prepared
-from zlayout.formats.iceberg.write import rollback as iceberg_rollback
+from zlayout.formats.iceberg.write import settings as iceberg_rollback
 from zlayout.formats.kernel.outcome import Failures, settled
 from zlayout.planner.work import PlanOptions
 from zlayout.session.plan import plan_table

@@ -1,8 +1,7 @@
 import pytest
 
 from zlayout.errors import EngineError
-from zlayout.spark.configuration import TIME_ZONE
-from zlayout.spark.session import set_time_zone
+from zlayout.spark.session import TIME_ZONE, set_time_zone
 
 
 def test_one_session_speaks_both_formats(spark, delta_path, iceberg_table):

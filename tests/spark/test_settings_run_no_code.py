@@ -13,7 +13,7 @@ from support.cluster import SPARK_HOME
 from support.ivy import JAVA, NotDownloaded, jars_of
 
 from zlayout.errors import SpecError
-from zlayout.spark.configuration import project_conf
+from zlayout.spark.session import project_conf
 from zlayout.spec.load import load_project
 
 ACCOUNT = "acc.dfs.core.windows.net"

@@ -20,7 +20,7 @@ import zlayout
 from zlayout.predicate.model import In
 from zlayout.session.trial import scan
 from zlayout.spark.jvm import frame_of, java_sessions, jvm_of, scala_seq
-from zlayout.spark.live import LiveRuntime
+from zlayout.spark.session import LiveRuntime
 from zlayout.spec.client_options import pyiceberg_properties
 from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.state import TableState

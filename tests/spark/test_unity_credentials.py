@@ -34,8 +34,7 @@ from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.planner.work import PlanOptions
 from zlayout.session.plan import PlannedTable, plan_table
 from zlayout.session.sampling import sampled
-from zlayout.spark.live import WorkerRuntime
-from zlayout.spark.session import SparkRuntime
+from zlayout.spark.session import SparkRuntime, WorkerRuntime
 from zlayout.spec.load import load_project
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
 

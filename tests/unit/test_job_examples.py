@@ -20,7 +20,7 @@ import zlayout
 from zlayout.cli.app import app
 from zlayout.secrets import without_secrets
 from zlayout.spark import versions
-from zlayout.spark.configuration import packages
+from zlayout.spark.session import packages
 from zlayout.spec.client_options import spark_catalog_conf
 from zlayout.spec.formats import FORMATS
 from zlayout.spec.load import load_project

@@ -22,8 +22,7 @@ from zlayout.session.import_ import layouts_of, parse_columns, target_size
 from zlayout.session.project import known_table, layout_of, load_project, require_count, require_number
 from zlayout.session.rules import layout_of_table
 from zlayout.session.workloads import column_names, on_table_of, sources_of
-from zlayout.spark.live import runtime_for
-from zlayout.spark.session import SparkRuntime
+from zlayout.spark.session import SparkRuntime, runtime_for
 from zlayout.spec.layouts import with_layout
 from zlayout.spec.model import CLUSTERING_CURVE, Layout, LayoutSpec, Project, TableName
 from zlayout.table.state import TableState

@@ -42,8 +42,7 @@ from zlayout.session.results import (
     result_of,
 )
 from zlayout.session.sampling import begin_predictions
-from zlayout.spark.live import WorkerRuntime
-from zlayout.spark.session import SparkRuntime
+from zlayout.spark.session import SparkRuntime, WorkerRuntime
 from zlayout.spec.model import Maintenance, Project
 from zlayout.tuning import give_back_freed_memory
 

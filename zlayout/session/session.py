@@ -409,7 +409,7 @@ class Session:
     def _runtime(self, tables: Iterable[TableName], *, brief: bool = False) -> SparkRuntime:
         if self.ui.owns_process:
             return SparkRuntime(self.project, brief=brief)
-        from zlayout.spark.live import runtime_for
+        from zlayout.spark.session import runtime_for
 
         names = sorted({table.catalog for table in tables})
         return runtime_for(self.project, self._spark, [self.project.catalogs[name] for name in names])

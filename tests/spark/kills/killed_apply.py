@@ -18,8 +18,8 @@ from pyspark import SparkContext
 
 from zlayout.cli.main import main as zlayout
 from zlayout.formats.delta.write import commit as delta_commit
-from zlayout.formats.delta.write import settings as delta_settings
-from zlayout.formats.delta.write.outcome import Log
+from zlayout.formats.delta.write import optimize as delta_settings
+from zlayout.formats.delta.write.transaction import Log
 from zlayout.formats.iceberg.write import commit as iceberg_commit
 from zlayout.formats.iceberg.write import jvm as prepared
 from zlayout.formats.iceberg.write import settings as iceberg_settings

@@ -16,8 +16,7 @@ from spark.projects import DELTA, DiskProject, end, make_events, make_project
 
 from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for
-from zlayout.spark.configuration import project_conf
-from zlayout.spark.session import SparkRuntime
+from zlayout.spark.session import SparkRuntime, project_conf
 from zlayout.spec.load import load_project
 from zlayout.spec.model import LayoutSpec
 

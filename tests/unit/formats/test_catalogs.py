@@ -17,7 +17,7 @@ from sqlalchemy.engine import make_url
 
 from zlayout.errors import Location, TableError
 from zlayout.formats.iceberg.read.catalog import list_tables
-from zlayout.spark.configuration import project_conf
+from zlayout.spark.session import project_conf
 from zlayout.spec.client_options import pyiceberg_properties, spark_catalog_conf, sqlite_file
 from zlayout.spec.load import load_project
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName

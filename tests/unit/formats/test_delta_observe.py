@@ -28,9 +28,8 @@ from support.delta_logs import (
 from zlayout.errors import Location, TableError
 from zlayout.formats.base import Listed
 from zlayout.formats.delta.names import list_folders
-from zlayout.formats.delta.read import log, tags
-from zlayout.formats.delta.read.log import delta_location
-from zlayout.formats.delta.read.opening import sample_delta
+from zlayout.formats.delta.read import log
+from zlayout.formats.delta.read.log import delta_location, sample_delta
 from zlayout.spec.model import CatalogConfig, TableName
 
 
@@ -58,11 +57,11 @@ def test_a_plain_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("max_lines_in_python", [0, log.MAX_LINES_IN_PYTHON], ids=["Arrow", "Python"])
-@pytest.mark.parametrize("min_bytes_for_threads", [0, tags.MIN_BYTES_FOR_THREADS], ids=["threads", "no threads"])
+@pytest.mark.parametrize("min_bytes_for_threads", [0, log.MIN_BYTES_FOR_THREADS], ids=["threads", "no threads"])
 def test_tags_and_deletion_vectors_are_those_of_the_newest_add_of_a_path(
     min_bytes_for_threads: int, max_lines_in_python: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tags, "MIN_BYTES_FOR_THREADS", min_bytes_for_threads)
+    monkeypatch.setattr(log, "MIN_BYTES_FOR_THREADS", min_bytes_for_threads)
     monkeypatch.setattr(log, "MAX_LINES_IN_PYTHON", max_lines_in_python)
     start = [
         protocol(reader=("deletionVectors",)),

@@ -8,7 +8,7 @@ import pytest
 from support.builders import make_group
 from unit.planner.plans import File, state
 
-from zlayout.formats.delta.write.source_files import still_live
+from zlayout.formats.delta.write.transaction import still_live
 
 FILES = state(*(File(0, 9) for _ in range(7))).files
 GROUPS = [

@@ -17,8 +17,8 @@ from support.builders import make_layout, make_spec
 
 from zlayout.formats.base import Capabilities
 from zlayout.formats.delta.read.history import external
-from zlayout.formats.iceberg.read.observe import observe_table
 from zlayout.formats.iceberg.read.history import external_rewrites_of
+from zlayout.formats.iceberg.read.observe import observe_table
 from zlayout.planner.diff import decide
 from zlayout.planner.model import TablePlan
 from zlayout.spec.model import LayoutSpec, TableName

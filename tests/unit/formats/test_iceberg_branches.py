@@ -7,7 +7,7 @@ import pytest
 
 from zlayout.errors import CommitConflict, Refused
 from zlayout.formats.iceberg.read.history import head, heads
-from zlayout.formats.iceberg.write import snapshots as java
+from zlayout.formats.iceberg.write import staging as java
 from zlayout.spec.model import TableName
 
 NAME = TableName("ice", ("db",), "t")

@@ -7,6 +7,7 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from unit.formats.test_iceberg_observe import SCHEMA, rows
 
+from zlayout.formats.iceberg.read.history import written_by_others
 from zlayout.formats.iceberg.read.manifests import (
     EQUALITY_DELETES,
     POSITION_DELETES,
@@ -15,7 +16,6 @@ from zlayout.formats.iceberg.read.manifests import (
     PartitionKey,
     read_live,
 )
-from zlayout.formats.iceberg.read.history import written_by_others
 from zlayout.formats.iceberg.read.state_property import RUN, LaidOut, State
 
 CITY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city"), spec_id=0)

@@ -10,8 +10,7 @@ import pytest
 
 from zlayout.errors import Location
 from zlayout.formats.access import addresses
-from zlayout.spark.configuration import packages, project_conf
-from zlayout.spark.session import configure_hadoop
+from zlayout.spark.session import configure_hadoop, packages, project_conf
 from zlayout.spec.client_options import (
     Store,
     deltalake_options,

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from zlayout.formats.delta.write.outcome import user_metadata
-from zlayout.spark.configuration import (
+from zlayout.formats.delta.write.transaction import user_metadata
+from zlayout.spark.session import (
     MIB,
     MIN_MEMORY,
     SESSION_CONF,
@@ -38,7 +38,7 @@ def test_without_a_limit_it_is_the_memory_of_the_machine(tmp_path, machine, text
 
 
 def test_spark_gets_half_of_it(machine, monkeypatch, tmp_path):
-    monkeypatch.setattr("zlayout.spark.configuration._CONTROL_GROUPS", tmp_path)
+    monkeypatch.setattr("zlayout.spark.session._CONTROL_GROUPS", tmp_path)
     assert re.fullmatch(r"\d+m", local_memory())
     (tmp_path / "memory.max").write_text(str(8 * 1024 * MIB))
     assert local_memory() == f"{min(8 * 1024, machine // MIB) // 2}m"

@@ -8,8 +8,8 @@ from support.jars import BUILDS, requests
 
 from zlayout.errors import EngineError
 from zlayout.spark import jars
-from zlayout.spark.configuration import default_jars, names_jars
 from zlayout.spark.jars import Jar, cache_folder, closure
+from zlayout.spark.session import default_jars, names_jars
 from zlayout.spark.versions import Release
 
 

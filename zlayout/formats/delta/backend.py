@@ -33,9 +33,8 @@ from zlayout.formats.delta.read.features import (
     require_own_commits,
 )
 from zlayout.formats.delta.read.history import last_run, undo_run
-from zlayout.formats.delta.read.log import LogFiles, delta_location, table_files
+from zlayout.formats.delta.read.log import LogFiles, checked_log, delta_location, sample_delta, table_files
 from zlayout.formats.delta.read.observe import observe_delta
-from zlayout.formats.delta.read.opening import checked_log, sample_delta
 from zlayout.formats.kernel.requirements import (
     replaced,
     require_allowed,
@@ -57,7 +56,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from zlayout.formats.delta.write.jvm import DeltaJvm
-    from zlayout.formats.delta.write.outcome import Log
+    from zlayout.formats.delta.write.transaction import Log
 
 TIME_ZONE = "spark.sql.session.timeZone"
 
@@ -113,7 +112,7 @@ class DeltaBackend:
         from pyspark.sql import functions as F
 
         from zlayout.formats.delta.write.jvm import DeltaJvm, metadata_column
-        from zlayout.formats.delta.write.source_files import file_uris
+        from zlayout.formats.delta.write.transaction import file_uris
 
         require_own_files(state)
         require_own_commits(state, "so Spark can read it only by its name in that catalog")
@@ -158,7 +157,7 @@ class DeltaBackend:
     def execute(self, work: PlannedTable, notify: Notify) -> Iterator[Event]:
         """See `zlayout.formats.kernel.execute.execute`."""
         from zlayout.formats.delta.write.jvm import INTERNALS
-        from zlayout.formats.delta.write.outcome import FAILURES
+        from zlayout.formats.delta.write.transaction import FAILURES
         from zlayout.formats.kernel.execute import execute
 
         yield from execute(self, INTERNALS, FAILURES, work, notify)
@@ -195,13 +194,13 @@ class DeltaBackend:
             yield from self._carry_out(work, state, notify, native=native)
 
     def _carry_out(self, work: PlannedTable, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
+        from zlayout.formats.delta.write.optimize import set_clustering, set_properties
         from zlayout.formats.delta.write.repartition import (
             refuse_changing_strings,
             refuse_changing_values,
             regrouped,
             repartition,
         )
-        from zlayout.formats.delta.write.settings import set_clustering, set_properties
 
         changes = work.properties or work.partition_by is not None or work.cluster_by is not None
         notify(Progress(str(work.table), Stage.CHANGING_SETTINGS if changes else Stage.STARTING))
@@ -248,8 +247,7 @@ class DeltaBackend:
     def roll_back(self, undo: Undo, run_id: str, properties: Mapping[str, str], notify: Notify) -> Commit:
         """See `zlayout.formats.base.Backend`. Raises Refused ZL204, ZL220 and those of `undo` before any write."""
         from zlayout.formats.delta.write.jvm import INTERNALS
-        from zlayout.formats.delta.write.outcome import FAILURES
-        from zlayout.formats.delta.write.rollback import roll_back
+        from zlayout.formats.delta.write.transaction import FAILURES, roll_back
         from zlayout.formats.kernel.execute import checked_undo
 
         now = checked_undo(self, INTERNALS, FAILURES, undo)
@@ -262,7 +260,7 @@ class DeltaBackend:
     ) -> tuple[DeltaJvm, Log]:
         """Open a table in Spark. The first time in a run, check that no commit can replace that of another writer."""
         from zlayout.formats.delta.write.jvm import DeltaJvm, require_exclusive_commits
-        from zlayout.formats.delta.write.outcome import Log, spark_errors
+        from zlayout.formats.delta.write.transaction import Log, spark_errors
 
         with spark_errors(str(table), "opening its log"):
             delta = DeltaJvm(session_at(self._catalog, self.runtime, table, location), location)
@@ -274,7 +272,7 @@ class DeltaBackend:
 
     def _require_own_files(self, delta: DeltaJvm, table: TableName) -> None:
         """Check the files that OPTIMIZE finds in the log, which may be others than those that were observed."""
-        from zlayout.formats.delta.write.outcome import spark_errors
+        from zlayout.formats.delta.write.transaction import spark_errors
 
         # Delta's reader of the log uses the list of sidecars in `_last_checkpoint`, and other readers use the one in
         # the checkpoint. Engine zlayout compares all files.
@@ -290,7 +288,7 @@ class DeltaBackend:
 
     def _pinned(self, delta: DeltaJvm, state: TableState, work: PlannedTable) -> tuple[Any, TableState]:
         """Return the newest snapshot (py4j) and its state, which is checked as `state` was if the table has changed."""
-        from zlayout.formats.delta.write.outcome import spark_errors
+        from zlayout.formats.delta.write.transaction import spark_errors
 
         with spark_errors(str(work.table), "reading its log"):
             snapshot = delta.snapshot()

@@ -96,7 +96,7 @@ class IcebergBackend:
     def roll_back(self, undo: Undo, run_id: str, properties: Mapping[str, str], notify: Notify) -> Commit:  # noqa: ARG002
         """See `zlayout.formats.base.Backend`. Ignores commit properties: a rollback has no snapshot of its own."""
         from zlayout.formats.iceberg.write.jvm import FAILURES, INTERNALS, IcebergJvm
-        from zlayout.formats.iceberg.write.rollback import roll_back
+        from zlayout.formats.iceberg.write.settings import roll_back
         from zlayout.formats.kernel.execute import checked_undo
 
         notify(Progress(str(undo.table), Stage.STARTING))
@@ -211,8 +211,12 @@ class IcebergBackend:
         from zlayout.formats.iceberg.write import native as by_iceberg
         from zlayout.formats.iceberg.write.jvm import IcebergJvm
         from zlayout.formats.iceberg.write.settings import change_settings
-        from zlayout.formats.iceberg.write.snapshots import require_native
-        from zlayout.formats.iceberg.write.staging import require_row_ids, require_row_ids_of_orc, require_types
+        from zlayout.formats.iceberg.write.staging import (
+            require_native,
+            require_row_ids,
+            require_row_ids_of_orc,
+            require_types,
+        )
 
         jvm = IcebergJvm(self.runtime.session)
         require_types(jvm, work.table)

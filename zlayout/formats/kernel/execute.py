@@ -11,9 +11,8 @@ from zlayout.formats.base import Backend, Commit, Event, Notice, Notify, Planned
 from zlayout.formats.kernel.outcome import Failures, java_errors
 from zlayout.formats.undo import Undo, total
 from zlayout.spark import versions
-from zlayout.spark.configuration import connect_refused
 from zlayout.spark.jvm import Calls, JavaClasses
-from zlayout.spark.session import SparkRuntime
+from zlayout.spark.session import SparkRuntime, connect_refused
 from zlayout.spark.versions import Release
 from zlayout.spec.model import Layout
 from zlayout.table.state import TableState

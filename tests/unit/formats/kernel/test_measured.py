@@ -10,8 +10,7 @@ import pytest
 from support.builders import make_bounds, make_file_table, make_group, make_layout, make_work
 
 from zlayout.formats.base import COST, QUERY_COST, TOUCHED, Group, RunCost, parse_cost, parse_query_cost
-from zlayout.formats.kernel.commits import Rewritten
-from zlayout.formats.kernel.measured import Measurement, baseline_of
+from zlayout.formats.kernel.commits import Measurement, Rewritten, baseline_of
 from zlayout.planner.model import QueryCost, WorkloadForecast
 from zlayout.spec.model import TableName
 from zlayout.table.baseline import Baseline
@@ -68,7 +67,7 @@ def test_touched_is_that_of_the_table_after_the_commits() -> None:
 
 def test_the_cost_is_that_of_the_commits_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter((100.0, 108.5, 110.25))
-    monkeypatch.setattr("zlayout.formats.kernel.measured.time.monotonic", lambda: next(now))
+    monkeypatch.setattr("zlayout.formats.kernel.commits.time.monotonic", lambda: next(now))
     east, west = rewritten(0, (0, 9)), rewritten(1, (0, 9))
     measured = measurement({})
     sizes = [int(each.group.files.bytes.sum()) for each in (east, west)]

@@ -30,9 +30,9 @@ from zlayout.formats.delta.read.log import (
     commits_in,
     read_actions,
     read_log_file,
+    unreadable,
+    vector_key,
 )
-from zlayout.formats.delta.read.opening import unreadable
-from zlayout.formats.delta.read.tags import vector_key
 from zlayout.formats.undo import ROLLBACK, Change, Identity, Net, Recorded, Undo, missing_files
 from zlayout.reading import parse_json
 from zlayout.spec.model import TableName

@@ -1,31 +1,50 @@
-"""Reads the files in `_delta_log`: which of them define a version, and the actions in them."""
+"""Reads the log of a Delta table without a JVM: its files and actions, and the table as deltalake opens it.
+
+`LogFiles` has the files in `_delta_log`, `open_table` opens a table with deltalake, and `read_annotations` reads what
+deltalake does not return.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from pathlib import PurePosixPath
-from typing import Any
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory, gettempdir
+from textwrap import shorten
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
 import pyarrow.json as pa_json
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 
-from zlayout.errors import TableError
-from zlayout.reading import TooLargeError
+from zlayout.errors import TableError, first_line
+from zlayout.formats.access import cause_of
+from zlayout.formats.delta.read.features import CATALOG_OWNED
+from zlayout.formats.delta.read.schema import leaves
+from zlayout.formats.row_groups import KeyFiles, by_name, sample_row_groups
+from zlayout.reading import TooLargeError, parse_json
 from zlayout.spec.client_options import DELTALAKE_OPTIONS, S3_KEYS, S3_READ_ATTEMPTS
-from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.spec.model import COLUMN_IDS, CatalogConfig, TableName
+from zlayout.table.baseline import Baseline, parse_baseline
+from zlayout.table.key_sample import KeySample
 from zlayout.table.location import S3_SCHEMES
+from zlayout.table.order import distinct_rows
+from zlayout.table.state import Int32, Int64, LayoutRecord, TableState, are_settings
 
 # Determines the locations of the Delta tables of a catalog, and opens the file systems in which their files are.
 #
@@ -397,3 +416,455 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise ValueError("duplicate key")
     return found
+
+
+# Opens tables with deltalake, and samples their key columns.
+#
+# If deltalake cannot read a log, `open_table` opens a copy in a temporary folder. There are two such cases:
+#
+# - deltalake decodes the names of folders a second time, and would read another folder.
+# - The catalog of the table owns the commits. Every commit in the log is a commit of the table, but the catalog may
+#   have later commits that are not in the log. deltalake reads such a table only if it is given the catalog's newest
+#   version. The copy contains the log up to its newest version (the published version), and one more commit: the
+#   protocol without the table features by which the catalog owns the commits.
+#
+# deltalake reads protocol, metadata and live files from the copy. File tags and the history are read from the log
+# itself, and data files at the location of the table.
+
+
+class Opened(NamedTuple):
+    """A table that deltalake has opened.
+
+    Attributes:
+        delta: The table, or a copy of its log.
+        version: The version of the table. A copy may have another version.
+        location: The location of the table. It is a URI if `delta` is not a copy.
+        owned_by: The table features by which the catalog owns the commits, which were removed from the copy.
+        log: The files of the log before the table was opened; None if they were not listed.
+    """
+
+    delta: DeltaTable
+    version: int
+    location: str
+    owned_by: frozenset[str] = frozenset()
+    log: LogFiles | None = None
+
+
+def open_table(
+    table: object, location: str, version: int | None, options: Mapping[str, str], stack: ExitStack
+) -> Opened:
+    """Open a table, or a copy of its log if deltalake cannot read the log itself.
+
+    Args:
+        table: The name of the table, for messages.
+        version: The version, None for the newest one.
+        options: The storage options of deltalake.
+        stack: The copy is removed when this stack is closed.
+
+    Raises:
+        TableError: ZL110 to ZL114.
+    """
+    if is_misread(location) and "://" in location:
+        raise TableError.of(
+            "ZL111",
+            f"the location {location} of {table} has a backslash, or '%' and two hexadecimal digits, which deltalake "
+            "decodes and Spark does not, so that they would read different folders",
+            hint="rename the folder, or move the table",
+        )
+    try:
+        if is_misread(location):
+            return _open_copy(table, location, version, stack)
+        log = checked_log(location, options, version)
+        delta = DeltaTable(location, version=version, storage_options=dict(options) or None)
+        return Opened(delta, delta.version(), delta.table_uri, log=log)
+    except TableNotFoundError as error:
+        raise _not_found(table, location, f" ({first_line(error)})") from error
+    except DeltaError as error:
+        try:
+            if (published := _open_published(location, options, version, stack)) is not None:
+                return published
+        except (DeltaError, OSError) as unread:
+            raise unreadable(table, location, unread) from unread
+        if version is not None and "not the same as the specified end version" in str(error):
+            raise _no_version(table, version, first_line(error)) from error
+        raise unreadable(table, location, error) from error
+    except (OSError, ValueError) as error:
+        raise unreadable(table, location, error) from error
+
+
+def checked_log(location: str, options: Mapping[str, str], version: int | None) -> LogFiles | None:
+    """Return the files of a log whose checkpoint deltalake can read without exhausting the memory.
+
+    Args:
+        version: The version to read, None for the newest one.
+
+    Returns:
+        None if the files cannot be listed. deltalake reports the reason.
+
+    Raises:
+        The errors of `LogFiles.require_small_checkpoint`.
+    """
+    try:
+        log = LogFiles(log_files(location, table_files(location, options)))
+    except (DeltaError, OSError, ValueError):
+        return None
+    log.require_small_checkpoint(version)
+    return log
+
+
+def unreadable(table: object, location: str, error: Exception) -> TableError:
+    """Return the error for a log that cannot be read: ZL114 if the storage cannot be reached, else ZL111."""
+    cause = cause_of(error) if "://" in location else None
+    if cause is not None:
+        message = f"the storage of {table} at {location} cannot be reached: {cause.reason}"
+        return TableError.of("ZL114", message, hint=cause.hint)
+    return TableError.of(
+        "ZL111",
+        f"the log of {table} at {location} cannot be read: {shorten(first_line(error), 400, placeholder=' ...')}",
+        hint="check access to _delta_log, and whether a commit or checkpoint is damaged or has a table feature that "
+        "deltalake does not support",
+    )
+
+
+def _not_found(table: object, location: str, reason: str = "") -> TableError:
+    return TableError.of(
+        "ZL110",
+        f"expected a Delta table for {table} at {location}, found none{reason}",
+        hint="check warehouse and tables of the catalog; a Delta table has a folder _delta_log, which Spark's "
+        "`CONVERT TO DELTA` adds to a folder of Parquet files",
+    )
+
+
+def _no_version(table: object, version: int, reason: str) -> TableError:
+    message = f"table {table} has no version {version} ({reason})"
+    return TableError.of("ZL112", message, hint="use a version that DESCRIBE HISTORY lists")
+
+
+def _open_copy(table: object, location: str, version: int | None, stack: ExitStack) -> Opened:
+    log = LogFiles(log_files(location, table_files(location, {})))
+    newest = max(log.commits, default=-1)
+    if newest < 0:
+        raise _not_found(table, location)
+    at = newest if version is None else version
+    if not 0 <= at <= newest:
+        raise _no_version(table, at, f"the newest is {newest}")
+    return Opened(DeltaTable(str(_copy_log(log, log.segment(at), stack))), at, location)
+
+
+def _open_published(location: str, options: Mapping[str, str], version: int | None, stack: ExitStack) -> Opened | None:
+    """Open a copy of a catalog-managed table. None for other tables, or if the log cannot be read or lacks a commit."""
+    try:
+        log = LogFiles(log_files(location, table_files(location, options)))
+        at = max(log.commits) if version is None else version
+        segment = log.segment(at)
+        names = (*reversed(segment.commits), *segment.checkpoint)
+        protocol = next((action for name in names for action in log.actions(name, "protocol")), {})
+        owned_by = CATALOG_OWNED & {*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ())}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError, TableError):
+        return None
+    if not owned_by:
+        return None
+    folder = _copy_log(log, segment, stack)
+    plain = {
+        name: [feature for feature in value if feature not in owned_by] if isinstance(value, list) else value
+        for name, value in protocol.items()
+    }
+    (folder / LOG / f"{at + 1:020}.json").write_text(json.dumps({"protocol": plain}))
+    return Opened(DeltaTable(str(folder)), at, location, frozenset(owned_by))
+
+
+def _copy_log(log: LogFiles, segment: LogSegment, stack: ExitStack) -> Path:
+    """Copy a log segment to the new folder of a table without data files, which is removed when the stack is closed."""
+    if is_misread(gettempdir()):
+        raise TableError.of(
+            "ZL111",
+            f"the log must be copied to the temporary folder {gettempdir()}, whose path has '%' and two hexadecimal "
+            "digits, which deltalake decodes",
+            hint="set TMPDIR to another folder",
+        )
+    folder = Path(stack.enter_context(TemporaryDirectory(prefix="zlayout-log-")))
+    (folder / LOG / SIDECARS).mkdir(parents=True)
+    parts = [part for name in segment.checkpoint for part in checkpoint_sidecars(log, name)]
+    for name in (*segment.checkpoint, *parts, *segment.commits):
+        path = f"{LOG}/{name}"
+        with log.storage.open_input_stream(path, compression=None) as source, (folder / path).open("wb") as copy:
+            shutil.copyfileobj(source, copy)
+    return folder
+
+
+# The sample of key columns.
+
+
+def sample_delta(
+    state: TableState,
+    chosen: Int64,
+    columns: Sequence[str],
+    max_bytes: int,
+    seed: int,
+    storage_options: Mapping[str, str],
+) -> KeySample:
+    """Sample key columns of the chosen files. The arguments are those of `zlayout.formats.base.Backend.sample_keys`."""
+    options = dict(storage_options)
+    with ExitStack() as stack:
+        opened = open_table(state.table, state.location, state.version, options, stack)
+        physical = {leaf.name: leaf.physical for leaf in leaves(json.loads(opened.delta.schema().to_json()))}
+    storage = table_files(opened.location, options)
+    files = state.files
+
+    def open_file(path: str) -> pa.NativeFile:
+        if "://" in path or path.startswith("/"):  # the table is a shallow clone, and the file belongs to its source
+            found, inside = pa_fs.FileSystem.from_uri(path)
+            return found.open_input_file(inside)
+        return storage.open_input_file(unquote(path))
+
+    def constant(column: str, file: int) -> Any:
+        partition = files.partitions[files.partition[file]]
+        values = {field.source: value for field, value in zip(partition.fields, partition.values, strict=True)}
+        return values.get(column)
+
+    wanted = [column for column in state.columns if column.name in columns]
+    source = KeyFiles(open_file, by_name(physical), constant, state.required)
+    return sample_row_groups(source, files, chosen, wanted, max_bytes, seed)
+
+
+# What deltalake does not return: file tags, clustering providers and deletion vectors.
+#
+# File tags contain the layout records, the groups and the baselines of live files. deltalake determines which files are
+# live. A live file whose add action is not found here counts as not laid out, which leads to an unnecessary rewrite at
+# worst. The Delta protocol describes the formats under "Action Reconciliation" (the last add action of a path is valid)
+# and "Checkpoints" (classic, multi-part, v2 with sidecars).
+
+
+# Commits on this machine with fewer bytes in total are read without threads, because starting threads takes longer.
+MIN_BYTES_FOR_THREADS = 1 << 20
+LAYOUT_ID = "zlayout.layout_id"
+GROUP = "zlayout.group"
+LAYOUT = "zlayout.layout"
+BASELINE = "zlayout.baseline"
+# Delta's OPTIMIZE writes these two tags on clustered tables.
+ZCUBE_ID = "ZCUBE_ID"
+ZCUBE_COLUMNS = "ZCUBE_ZORDER_BY"
+TAGS = (LAYOUT_ID, GROUP, LAYOUT, BASELINE, ZCUBE_ID, ZCUBE_COLUMNS)
+PROVIDER = "clusteringProvider"
+PARTITION_VALUES = "partitionValues"
+VALUE = f"{PARTITION_VALUES}."  # in ANNOTATION, before the name of a partition column
+
+_DELETION_VECTOR = pa.struct(
+    {"storageType": pa.string(), "pathOrInlineDv": pa.string(), "offset": pa.int32(), "cardinality": pa.int64()}
+)
+_ADD = pa.struct(
+    {
+        "path": pa.string(),
+        "tags": pa.struct(dict.fromkeys(TAGS, pa.string())),
+        "deletionVector": _DELETION_VECTOR,
+        PROVIDER: pa.string(),
+        "size": pa.int64(),
+        "modificationTime": pa.int64(),
+    }
+)
+# deltalake rounds fractions in size, modificationTime and the versions of the protocol. They are in this schema so that
+# `read_actions` refuses fractions.
+_PROTOCOL = pa.struct({"minReaderVersion": pa.int32(), "minWriterVersion": pa.int32()})
+_ACTIONS = pa.schema({"add": _ADD, "protocol": _PROTOCOL})
+ANNOTATION = pa.schema(
+    dict.fromkeys(("path", *TAGS, "version_key", "vector"), pa.string())
+    | {"deleted": pa.int64(), PROVIDER: pa.string()}
+)
+_UUID_LENGTH = 20  # characters of the UUID in the name of a deletion vector, at the end of a path of storage type u
+
+
+def read_annotations(log: LogFiles, version: int, live: pa.Array, values: Sequence[str] = ()) -> pa.Table:
+    """Read the file tags and deletion vectors of the live files of a version. Also store the commits' heads in `log`.
+
+    Args:
+        live: string[files], the paths of its live files.
+        values: The physical names of the partition columns whose values are read as the log stores them.
+
+    Returns:
+        A table with the schema ANNOTATION, then a column of strings for each of `values`, and one row per path of
+        `live`, in the same order. A file tag or the clustering provider is null if the file does not have it.
+        version_key is the unique id of the deletion vector (storage type, path, @offset), empty if the file has none.
+        vector is the path of its file, with another name, if this file is not directly in the location of the table,
+        else null. deleted is the number of rows that the deletion vector marks as deleted.
+
+    Raises:
+        TableError: ZL113, if a commit is missing.
+        OSError: If a file of the log cannot be read.
+        pa.ArrowException: If an action does not have the types of the protocol.
+    """
+    segment = log.segment(version)
+
+    def read_commit(name: str) -> bytes:
+        content = log.read(name)
+        log.heads[name] = content[:HEAD_BYTES]
+        return content
+
+    if is_local(log.storage) and sum(log.sizes[name] for name in segment.commits) < MIN_BYTES_FOR_THREADS:
+        pieces = [table for name in segment.checkpoint for table in _checkpoint(log, name, values)]
+        pieces.append(_json_adds(b"\n".join([*map(read_commit, segment.commits)][::-1]), values))
+    else:
+        with ThreadPoolExecutor(MAX_CONCURRENT_READS) as pool:
+            checkpoint = pool.map(lambda name: list(_checkpoint(log, name, values)), segment.checkpoint)
+            commits = pool.map(lambda name: _json_adds(read_commit(name), values), segment.commits)
+            pieces = [*(table for tables in checkpoint for table in tables), *commits]
+    newest_first = pa.concat_tables([_schema(values).empty_table(), *reversed(pieces)])
+    paths = live.cast(pa.string())
+    rows = pc.index_in(paths, value_set=newest_first["path"].combine_chunks())
+    chosen = newest_first.take(rows).set_column(0, "path", paths)
+    for name, without_vector in (("version_key", ""), ("deleted", 0)):
+        at = chosen.schema.get_field_index(name)
+        chosen = chosen.set_column(at, name, pc.fill_null(chosen[name], without_vector))
+    return chosen
+
+
+def _schema(values: Sequence[str]) -> pa.Schema:
+    return pa.schema([*ANNOTATION, *(pa.field(VALUE + name, pa.string()) for name in values)])
+
+
+def _checkpoint(log: LogFiles, name: str, values: Sequence[str]) -> Iterator[pa.Table]:
+    if name.endswith(".json"):
+        content = log.read(name)
+        yield _json_adds(content, values)
+        parts = json_sidecars(content)
+    else:
+        with log.parquet(name) as file:
+            yield _parquet_adds(file, values)
+            parts = parquet_sidecars(file)
+    log.sidecars += parts
+    for part in parts:
+        with log.parquet(sidecar_name(part)) as file:
+            yield _parquet_adds(file, values)
+
+
+def _parquet_adds(file: pq.ParquetFile, values: Sequence[str]) -> pa.Table:
+    if "add" not in file.schema_arrow.names:
+        return _schema(values).empty_table()
+    vector_fields = (f"add.deletionVector.{field.name}" for field in _DELETION_VECTOR)
+    wanted = ["add.path", "add.tags", f"add.{PROVIDER}", *vector_fields]
+    wanted += [f"add.{PARTITION_VALUES}"] if values else []
+    adds = file.read(columns=wanted)["add"].combine_chunks()
+    adds = adds.filter(pc.is_valid(pc.struct_field(adds, "path")))
+    fields = {field.name for field in adds.type}
+    tags = _looked_up(adds, "tags", TAGS) if "tags" in fields else [pa.nulls(len(adds), pa.string()) for _ in TAGS]
+    no_vectors = pa.nulls(len(adds), _DELETION_VECTOR)
+    vector = pc.struct_field(adds, "deletionVector") if "deletionVector" in fields else no_vectors
+    parts = [pc.struct_field(vector, field.name) for field in _DELETION_VECTOR]
+    provider = pc.struct_field(adds, PROVIDER) if PROVIDER in fields else pa.nulls(len(adds), pa.string())
+    raw = _looked_up(adds, PARTITION_VALUES, values) if values else []
+    return _annotation(pc.struct_field(adds, "path"), tags, parts, provider, values, raw)
+
+
+def _looked_up(adds: pa.Array, field: str, names: Sequence[str]) -> list[pa.Array]:
+    found = pc.struct_field(adds, field)
+    return [pc.map_lookup(found, pa.scalar(name, found.type.key_type), "first") for name in names]
+
+
+def _json_adds(content: bytes, values: Sequence[str]) -> pa.Table:
+    actions = _ACTIONS
+    if values:
+        stored = pa.field(PARTITION_VALUES, pa.struct(dict.fromkeys(values, pa.string())))
+        actions = pa.schema([pa.field("add", pa.struct([*_ADD, stored])), pa.field("protocol", _PROTOCOL)])
+    path, tags, vector, provider, *_, last = read_actions(content, actions)["add"].combine_chunks().flatten()
+    raw = last.flatten() if values else []
+    return _annotation(path, tags.flatten(), vector.flatten(), provider, values, raw).filter(path.is_valid())
+
+
+def _annotation(
+    path: pa.Array,
+    tags: list[pa.Array],
+    vector: list[pa.Array],
+    provider: pa.Array,
+    values: Sequence[str],
+    raw: list[pa.Array],
+) -> pa.Table:
+    """Return what `read_annotations` returns. vector: the fields of _DELETION_VECTOR, in order. raw: of `values`."""
+    *identifying, cardinality = vector
+    strings = [column.cast(pa.string()) for column in (path, *tags)]
+    strings += [vector_key(*identifying), _vector_path(*identifying[:2])]
+    columns = [*strings, cardinality.cast(pa.int64()), provider.cast(pa.string())]
+    columns += [column.cast(pa.string()) for column in raw]
+    return pa.Table.from_arrays(columns, schema=_schema(values))
+
+
+def vector_key(storage: pa.Array, where: pa.Array, offset: pa.Array) -> pa.Array:
+    """Return the unique ids of deletion vectors, null without a vector.
+
+    Args:
+        storage: The fields storageType of the vectors.
+        where: The fields pathOrInlineDv.
+        offset: The fields offset; null if a vector has none.
+    """
+    if storage.null_count == len(storage):
+        return pa.nulls(len(storage), pa.string())
+    at = pc.fill_null(pc.binary_join_element_wise("@", offset.cast(pa.string()), ""), "")
+    return pc.binary_join_element_wise(storage.cast(pa.string()), where.cast(pa.string()), at, "")
+
+
+def _vector_path(storage: pa.Array, where: pa.Array) -> pa.Array:
+    """Return `vector` of ANNOTATION, given the fields storageType and pathOrInlineDv of the vectors."""
+    if storage.null_count == len(storage):
+        return pa.nulls(len(storage), pa.string())
+    storage, where = storage.cast(pa.string()), where.cast(pa.string())
+    prefix = pc.utf8_slice_codeunits(where, 0, -_UUID_LENGTH)
+    below = pc.and_(pc.equal(storage, "u"), pc.not_equal(prefix, ""))
+    missing = pa.scalar(None, pa.string())
+    named = pc.if_else(below, pc.binary_join_element_wise(prefix, "vector.bin", "/"), missing)
+    return pc.if_else(pc.equal(storage, "p"), where, named)
+
+
+def codes_of(column: pa.ChunkedArray) -> tuple[Int32, pa.Array]:
+    """Number the distinct values of a column in order of first appearance.
+
+    Returns:
+        int32[rows], the number of each row's value (-1 for null), and the value of each number.
+    """
+    encoded = column.combine_chunks().dictionary_encode()
+    codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int32)
+    return codes, encoded.dictionary
+
+
+def layout_records(annotations: pa.Table) -> tuple[Int32, tuple[LayoutRecord, ...], Int32]:
+    """Return the index of each file's layout record, the layout records, and the number of each file's group.
+
+    A file without a record has index and group -1. Files with the same layout id and column ids have one record. Its
+    settings are the first valid ones in the tags of these files.
+    """
+    layout, ids = codes_of(annotations[LAYOUT_ID])
+    written, texts = codes_of(annotations[LAYOUT])
+    known = layout >= 0
+    pairs, of_pair = distinct_rows([layout[known], written[known]])
+    parsed = [_settings(text.as_py()) for text in texts]
+    records: dict[tuple[int, str], LayoutRecord] = {}
+    number = np.empty(len(pairs), np.int32)
+    for at, (name, text) in enumerate(pairs.tolist()):
+        settings = parsed[text] if text >= 0 else {}
+        key = (name, str(settings.get(COLUMN_IDS)))
+        records.setdefault(key, LayoutRecord(ids[name].as_py()))
+        if settings and not records[key].settings:
+            records[key] = LayoutRecord(ids[name].as_py(), settings)
+        number[at] = list(records).index(key)
+    index = np.full(len(layout), -1, np.int32)
+    index[known] = number[of_pair]
+    return index, tuple(records.values()), np.where(index < 0, np.int32(-1), codes_of(annotations[GROUP])[0])
+
+
+def baselines(group: Int32, annotations: pa.Table) -> dict[int, Baseline]:
+    """Return the baseline of each group, by the number of the group: the first valid one in the tags of its files."""
+    written, texts = codes_of(annotations[BASELINE])
+    known = (group >= 0) & (written >= 0)
+    pairs, _ = distinct_rows([group[known], written[known]])
+    parsed = [parse_baseline(text) for text in texts.to_pylist()]
+    found: dict[int, Baseline] = {}
+    for number, text in pairs.tolist():
+        if (baseline := parsed[text]) is not None:
+            found.setdefault(number, baseline)
+    return found
+
+
+def _settings(text: str) -> dict[str, Any]:
+    """Return the layout settings in a file tag, empty if the tag is invalid; then reports cannot explain the drift."""
+    try:
+        parsed = parse_json(text)
+    except ValueError:
+        return {}
+    return parsed if are_settings(parsed) else {}

@@ -32,8 +32,25 @@ from zlayout.formats.delta.read.features import (
     table_features,
 )
 from zlayout.formats.delta.read.history import commit_infos, external
-from zlayout.formats.delta.read.log import LOG, SIDECARS, LogFiles, local_path, log_files, read_actions, table_files
-from zlayout.formats.delta.read.opening import open_table, unreadable
+from zlayout.formats.delta.read.log import (
+    LOG,
+    PROVIDER,
+    SIDECARS,
+    VALUE,
+    ZCUBE_COLUMNS,
+    ZCUBE_ID,
+    LogFiles,
+    baselines,
+    codes_of,
+    layout_records,
+    local_path,
+    log_files,
+    open_table,
+    read_actions,
+    read_annotations,
+    table_files,
+    unreadable,
+)
 from zlayout.formats.delta.read.schema import (
     STRING_PREFIX_DEFAULT,
     Leaf,
@@ -42,16 +59,6 @@ from zlayout.formats.delta.read.schema import (
     parse_names,
     schema_digest,
     string_prefix,
-)
-from zlayout.formats.delta.read.tags import (
-    PROVIDER,
-    VALUE,
-    ZCUBE_COLUMNS,
-    ZCUBE_ID,
-    baselines,
-    codes_of,
-    layout_records,
-    read_annotations,
 )
 from zlayout.predicate.model import columns as predicate_columns
 from zlayout.predicate.model import renamed
@@ -119,13 +126,13 @@ def clustering_columns(
 
 
 def clustering_records(annotations: pa.Table) -> tuple[Int32, tuple[LayoutRecord, ...], Int32]:
-    """Do what `zlayout.formats.delta.read.tags.layout_records` does, for a clustered table.
+    """Do what `zlayout.formats.delta.read.log.layout_records` does, for a clustered table.
 
     The files of one ZCube are one group. A file that no OPTIMIZE has clustered has neither record nor group (-1). The
     record of a file of another clustering provider has no columns, because only that provider knows them.
 
     Args:
-        annotations: See `zlayout.formats.delta.read.tags.read_annotations`.
+        annotations: See `zlayout.formats.delta.read.log.read_annotations`.
     """
     encoded = [codes_of(annotations[name]) for name in (PROVIDER, ZCUBE_ID, ZCUBE_COLUMNS)]
     distinct, of_file = distinct_rows([codes for codes, _ in encoded])  # about one row per ZCube
@@ -349,7 +356,7 @@ def value_refusals(annotations: pa.Table, stored: Sequence[Leaf]) -> Iterator[Pa
     """Yield ZL217 and ZL218 for partitions whose value a rewrite would change.
 
     Args:
-        annotations: See `zlayout.formats.delta.read.tags.read_annotations`.
+        annotations: See `zlayout.formats.delta.read.log.read_annotations`.
         stored: The columns whose values it has.
     """
     for leaf in stored:

@@ -29,24 +29,27 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from zlayout.errors import Diagnostic, EngineError, first_line
 from zlayout.formats.base import Commit, Group, GroupFailed, Notice, Notify, PlannedTable, Progress, Stage
+from zlayout.formats.delta.read.log import BASELINE, GROUP
 from zlayout.formats.delta.read.observe import read_bounds
 from zlayout.formats.delta.read.schema import Leaf, leaves
-from zlayout.formats.delta.read.tags import BASELINE, GROUP
 from zlayout.formats.delta.write.jvm import DeltaJvm, metadata_column
 from zlayout.formats.delta.write.optimize import layout_tags
-from zlayout.formats.delta.write.outcome import Log, spark_errors
-from zlayout.formats.delta.write.source_files import (
+from zlayout.formats.delta.write.transaction import (
+    Log,
     PinnedFiles,
     begin,
     file_uris,
     operation_metrics,
     pinned_files,
     require_no_silent_change,
+    spark_errors,
     still_live,
 )
 from zlayout.formats.kernel.commits import (
+    Measurement,
     NewFiles,
     Rewritten,
+    baseline_of,
     commit_apart,
     file_table,
     new_files,
@@ -56,7 +59,6 @@ from zlayout.formats.kernel.commits import (
     rewrite_commit,
     spark_partitions,
 )
-from zlayout.formats.kernel.measured import Measurement, baseline_of
 from zlayout.formats.kernel.requirements import changed_files
 from zlayout.rewrite.engine import place, rewrite_conf
 from zlayout.rewrite.gate import require_rows

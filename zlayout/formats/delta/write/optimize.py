@@ -21,9 +21,10 @@ from pyspark.sql import functions as F
 from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Commit, Group, GroupFailed, Notify, PlannedTable, Progress, Stage
 from zlayout.formats.delta.read.history import RunCommit
-from zlayout.formats.delta.read.tags import GROUP, LAYOUT, LAYOUT_ID
+from zlayout.formats.delta.read.log import GROUP, LAYOUT, LAYOUT_ID
+from zlayout.formats.delta.read.schema import STRING_PREFIX
 from zlayout.formats.delta.write.jvm import DeltaJvm
-from zlayout.formats.delta.write.outcome import USER_METADATA, Log, spark_errors, user_metadata
+from zlayout.formats.delta.write.transaction import USER_METADATA, Log, spark_errors, user_metadata
 from zlayout.formats.kernel.requirements import Replaced, partitions_of, paths_of, require_only_planned
 from zlayout.planner.clustering import LARGE_CUBE, NEW_CUBE, is_full
 from zlayout.planner.partitions import SMALL_BELOW
@@ -320,3 +321,45 @@ def _tagged(delta: DeltaJvm, snapshot: Any, layout: Layout, files: pa.Table) -> 
         .select(live.columns)
     )
     return delta.add_files(tagged)
+
+
+# Properties and clustering columns, which ALTER TABLE sets.
+
+
+def set_properties(delta: DeltaJvm, log: Log, work: PlannedTable, version: int) -> Commit:
+    """Set the planned properties by ALTER TABLE. version: the version of the table directly before.
+
+    Raises:
+        Refused: ZL204, if the session's Delta does not know a property.
+        EngineError: ZL314.
+        CommitConflict: ZL321.
+        CommitUnknown: ZL331.
+    """
+    if STRING_PREFIX in dict(work.properties) and not delta.knows_string_prefix:
+        raise Refused.of(
+            "ZL204",
+            f"{work.table} needs longer bounds of strings, for which Delta has {STRING_PREFIX} only since version 4.1",
+            hint="apply once with Delta 4.1 or newer, or use z-order columns that differ within 32 characters",
+        )
+    pairs = ", ".join(f"{string_literal(name)} = {string_literal(value)}" for name, value in work.properties)
+    return _altered(delta, log, work, version, f"SET TBLPROPERTIES ({pairs})", "setting table properties")
+
+
+def set_clustering(delta: DeltaJvm, log: Log, work: PlannedTable, version: int) -> Commit:
+    """Change the clustering columns to the planned ones. version: see `set_properties`.
+
+    Raises:
+        EngineError: ZL314, if Delta refuses a column.
+        CommitConflict: ZL321.
+        CommitUnknown: ZL331.
+    """
+    columns = ", ".join(quote_path(path_of(name)) for name in work.cluster_by or ())
+    return _altered(delta, log, work, version, f"CLUSTER BY ({columns})", "changing the clustering columns")
+
+
+def _altered(delta: DeltaJvm, log: Log, work: PlannedTable, version: int, change: str, doing: str) -> Commit:
+    """Run ALTER TABLE, which makes one commit after `version`. change: the clause that follows the table's location."""
+    conf = optimize_conf(work.layout, work.run_id, work.spec.commit_properties)
+    statement = f"ALTER TABLE delta.{quote_identifier(delta.location)} {change}"
+    done, _ = log.run(statement, conf, version, doing)
+    return Commit("settings", done[-1].commit.version if done else version)

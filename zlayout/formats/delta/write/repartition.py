@@ -22,7 +22,7 @@ from zlayout.formats.base import Commit, Group, Notify, PlannedTable, Progress, 
 from zlayout.formats.delta.read.observe import WRITTEN_AS_NULL, ZONE, empty_string, has_zone, is_text, no_zone
 from zlayout.formats.delta.read.schema import leaves
 from zlayout.formats.delta.write.jvm import DeltaJvm
-from zlayout.formats.delta.write.outcome import Log, spark_errors
+from zlayout.formats.delta.write.transaction import Log, spark_errors
 from zlayout.formats.kernel.requirements import planned_paths
 from zlayout.planner.actions import Reason
 from zlayout.rewrite.engine import rewrite_conf

@@ -34,18 +34,18 @@ from zlayout.formats.iceberg.write.jvm import (
     java_errors,
 )
 from zlayout.formats.iceberg.write.settings import current_fields, dead_snapshots, known_state
-from zlayout.formats.iceberg.write.snapshots import head, still_live, to_branch
-from zlayout.formats.iceberg.write.staging import Staged, staged
+from zlayout.formats.iceberg.write.staging import Staged, head, staged, still_live, to_branch
 from zlayout.formats.kernel.commits import (
+    Measurement,
     NewFiles,
     Rewritten,
+    baseline_of,
     commit_apart,
     file_table,
     new_files,
     require_paths,
     rewrite_commit,
 )
-from zlayout.formats.kernel.measured import Measurement, baseline_of
 from zlayout.formats.kernel.requirements import partitions_of
 from zlayout.planner.selection import property_of, stored
 from zlayout.rewrite.engine import place, rewrite_conf

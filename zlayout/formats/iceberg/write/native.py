@@ -24,7 +24,7 @@ from zlayout.formats.iceberg.write.jvm import (
     partition_filter,
 )
 from zlayout.formats.iceberg.write.settings import dead_snapshots, write_state
-from zlayout.formats.iceberg.write.snapshots import head, to_branch
+from zlayout.formats.iceberg.write.staging import head, to_branch
 from zlayout.formats.kernel.outcome import ran
 from zlayout.formats.kernel.requirements import Replaced, partitions_of, paths_of, require_only_planned
 from zlayout.spec.model import CatalogConfig, Layout
