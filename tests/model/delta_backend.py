@@ -186,7 +186,7 @@ def write_groups(
     work: PlannedTable,
 ) -> tuple[list[Rewritten], tuple[()]]:
     """Stands in for `commit.write_groups`: the Spark job and the gate."""
-    source = {group.id: live_rows(delta, delta.select(files.adds, files.of(group))) for group in groups}
+    source = {group.id: live_rows(delta, delta.select(files.adds, files.of([group]))) for group in groups}
     expected = {g.id: len(source[g.id]) if state.notes else int(g.files.live_rows.sum()) for g in groups}
     rows, vacuumed = spark_job.rewrite(source, expected, may_fail=delta.table.jobs_fail)
     adds = []
@@ -200,7 +200,7 @@ def write_groups(
     tagged = commit.tagged(cast(Any, delta), adds, work, groups, owner, [None] * len(groups))
     counts = np.array([len(add.rows) for add in adds], np.int64)
     new = NewFiles(tagged, owner, delta.paths(adds), np.ones_like(counts), counts)
-    return [Rewritten(g, of, files.of(g)) for g, of in zip(groups, new.split(owner, len(groups)), strict=True)], ()
+    return [Rewritten(g, of) for g, of in zip(groups, new.split(owner, len(groups)), strict=True)], ()
 
 
 def version_with_marker(storage: DeltaTable, mark: str, after: int) -> int | None:

@@ -17,7 +17,7 @@ from zlayout.formats.iceberg.backend import IcebergBackend
 from zlayout.formats.iceberg.write.commit import Committer, write_groups
 from zlayout.formats.iceberg.write.jvm import IcebergJvm
 from zlayout.formats.iceberg.write.staging import staged
-from zlayout.formats.kernel.commits import NewFiles, Rewritten, commit_apart, new_files
+from zlayout.formats.kernel.commits import Measurement, NewFiles, Rewritten, commit_apart, new_files
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Layout, Project, TableName
 from zlayout.table.state import TableState
@@ -153,7 +153,7 @@ class IcebergSubject(SparkSubject):
         with staged(jvm, jvm.load(self.name), work) as pinned:
             new, _ = write_groups(pinned, work)
             change()
-            return list(commit_apart(new, Committer(pinned, self.catalog, work).commit))
+            return list(commit_apart(new, Committer(pinned, self.catalog, work, Measurement(state.files, work)).commit))
 
     def ids(self) -> list[int]:
         return [row[0] for row in self.sql(f"select id from {self} order by id").collect()]

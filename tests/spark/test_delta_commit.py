@@ -90,7 +90,7 @@ def test_pinned_files_are_found_with_their_deletion_vectors_or_not_at_all(
         monkeypatch.setattr(transaction, "_MAX_PATH_LITERALS", few)
         found = transaction.pinned_files(delta, snapshot, "t", groups[1:], len(state.files))
         assert sorted(found.path.to_pylist()) == sorted(groups[1].files.path.to_pylist())
-        chosen = delta.files.select(found.adds, found.of(groups[1]))
+        chosen = delta.files.select(found.adds, found.of([groups[1]]))
         assert delta.files.paths(chosen).equals(groups[1].files.path.cast(pa.string()))
         whole = transaction.pinned_files(delta, snapshot, "t", groups, len(state.files))
         assert len(whole.path) == len(whole.adds) == len(state.files)

@@ -20,6 +20,7 @@ from zlayout.formats.iceberg.write import commit, staging
 from zlayout.formats.iceberg.write import staging as refusals
 from zlayout.formats.iceberg.write.commit import Committer, write_groups
 from zlayout.formats.iceberg.write.staging import staged, tasks_of
+from zlayout.formats.kernel.commits import Measurement
 from zlayout.spark import versions
 from zlayout.spark.jvm import session_conf
 from zlayout.table.state import PartitionField
@@ -160,7 +161,7 @@ def test_a_missing_new_file_stops_the_commit(table: IcebergSubject) -> None:
         new, _ = write_groups(pinned, wanted)
         Path(new[0].added.path[0].as_py().removeprefix("file:")).unlink()
         with pytest.raises(EngineError, match=r"ZL316 .*found no file"):
-            Committer(pinned, table.catalog, wanted).commit(new)
+            Committer(pinned, table.catalog, wanted, Measurement(state.files, wanted)).commit(new)
     assert table.observe().version == state.version
 
 

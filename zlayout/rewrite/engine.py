@@ -72,40 +72,22 @@ from zlayout.table.state import PREFIX, reserved_refusals
 # The shuffle of each row to the Spark partition whose number is in a column, in every version of Spark.
 
 
-_SEED = 42  # of Spark's hash partitioning
-
-
-def hash_of_ints(values: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the hash by which Spark shuffles an int column: Murmur3 (x86, 32 bits) of its 4 bytes, with Spark's seed.
-
-    values: int32[n]. Returns int32[n].
-    """
-    with np.errstate(over="ignore"):
-        mixed = values.astype(np.uint32) * np.uint32(0xCC9E2D51)
-        mixed = _rotated(mixed, 15) * np.uint32(0x1B873593)
-        found = _rotated(np.uint32(_SEED) ^ mixed, 13) * np.uint32(5) + np.uint32(0xE6546B64)
-        found ^= np.uint32(4)  # the length in bytes
-        found = (found ^ (found >> np.uint32(16))) * np.uint32(0x85EBCA6B)
-        found = (found ^ (found >> np.uint32(13))) * np.uint32(0xC2B2AE35)
-        return (found ^ (found >> np.uint32(16))).astype(np.int32)
-
-
-def keys_of_partitions(count: int) -> NDArray[np.int32]:
+def keys_of_partitions(session: SparkSession, count: int) -> NDArray[np.int32]:
     """Return, for each of `count` partitions, an int that Spark's hash partitioning sends to this partition.
 
     The search tries about `count` * (ln `count` + 1) ints.
 
     Returns:
-        int32[count], the smallest such ints >= 0.
+        int32[count].
     """
     keys = np.full(count, -1, np.int32)
     start, step = 0, max(1024, 4 * count)
     while (keys < 0).any():
-        tried = np.arange(start, start + step, dtype=np.int32)
-        at = hash_of_ints(tried) % count  # not negative, as Spark's pmod
-        first, where = np.unique(at, return_index=True)
+        key = F.col("id").cast("int")
+        tried = to_arrow(session.range(start, start + step).select(key.alias("key"), F.pmod(F.hash(key), F.lit(count))))
+        first, where = np.unique(tried[1].to_numpy(), return_index=True)
         missing = keys[first] < 0
-        keys[first[missing]] = tried[where[missing]]
+        keys[first[missing]] = tried["key"].to_numpy()[where[missing]]
         start += step
     return keys
 
@@ -123,12 +105,8 @@ def to_partitions(frame: DataFrame, count: int, partition: Column) -> DataFrame:
 
 def by_hash(frame: DataFrame, count: int, partition: Column) -> DataFrame:
     """Shuffle as `to_partitions` does, through Spark's hash function."""
-    keys = Constants(frame.sparkSession, {"key": pa.array(keys_of_partitions(count))})
+    keys = Constants(frame.sparkSession, {"key": pa.array(keys_of_partitions(frame.sparkSession, count))})
     return frame.repartition(count, keys.at("key", partition))
-
-
-def _rotated(values: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
-    return (values << np.uint32(bits)) | (values >> np.uint32(32 - bits))
 
 
 # The file maps of a rewrite, one for each output partition of each group, from samples that Spark draws.

@@ -70,20 +70,6 @@ def java_list(jvm: Any, items: Iterable[Any]) -> Any:
     return whole
 
 
-def java_class(jvm: Any, name: str) -> Any:
-    """Load the class of this name with the class loader that has the jars of the session.
-
-    Args:
-        jvm: The result of `jvm_of`.
-        name: The name with its package.
-
-    Returns:
-        The java.lang.Class.
-    """
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    return jvm.java.lang.Class.forName(name, True, loader)
-
-
 def find_class(jvm: Any, name: str) -> Any:
     """Return the java.lang.Class of this name, None if it is not on the class path. Runs no code of the class."""
     from py4j.protocol import Py4JJavaError
@@ -111,24 +97,17 @@ def scala_object(package: Any, name: str) -> Any:
 def scala_seq(jvm: Any, items: Iterable[Any]) -> Any:
     """Return a Scala Seq of the items of a Python iterable or, without copying them to Python, of a Java list."""
     listed = items if hasattr(items, "_get_object_id") else java_list(jvm, items)
-    if has_class(jvm, "scala.jdk.javaapi.CollectionConverters"):
-        return jvm.scala.jdk.javaapi.CollectionConverters.asScala(listed).toSeq()
-    return jvm.scala.collection.JavaConverters.asScalaBufferConverter(listed).asScala().toSeq()  # Scala 2.12
+    return jvm.scala.collection.JavaConverters.asScalaBufferConverter(listed).asScala().toSeq()
 
 
 def scala_list(jvm: Any, seq: Any) -> Any:
     """Return a java.util.ArrayList of the items of a Scala Seq, without copying them to Python."""
-    if has_class(jvm, "scala.jdk.javaapi.CollectionConverters"):
-        return jvm.java.util.ArrayList(jvm.scala.jdk.javaapi.CollectionConverters.asJava(seq))
-    converter = jvm.scala.collection.JavaConverters.seqAsJavaListConverter(seq)  # Scala 2.12
-    return jvm.java.util.ArrayList(converter.asJava())
+    return jvm.java.util.ArrayList(jvm.scala.collection.JavaConverters.seqAsJavaListConverter(seq).asJava())
 
 
 def java_map(jvm: Any, mapping: Any) -> Any:
     """Return a Scala Map as a java.util.Map, without copying its entries to Python."""
-    if has_class(jvm, "scala.jdk.javaapi.CollectionConverters"):
-        return jvm.scala.jdk.javaapi.CollectionConverters.asJava(mapping)
-    return jvm.scala.collection.JavaConverters.mapAsJavaMapConverter(mapping).asJava()  # Scala 2.12
+    return jvm.scala.collection.JavaConverters.mapAsJavaMapConverter(mapping).asJava()
 
 
 def strings_of(jvm: Any, mapping: Any) -> dict[str, str]:
@@ -175,16 +154,15 @@ _UTF8_BINARY = 0  # Spark's id of the collation that compares bytes
 def expression_of(jvm: Any, column: Column) -> Any:
     """Return the Catalyst expression of a column."""
     java: Any = column._jc
-    return jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(java) if _is_spark_4(jvm) else java.expr()
+    return _sql(jvm).ExpressionUtils.expression(java) if _is_spark_4(jvm) else java.expr()
 
 
 def column_of(jvm: Any, expression: Any) -> Column:
     """Return the column of a Catalyst expression."""
     from pyspark.sql import Column
 
-    spark_4 = _is_spark_4(jvm)
-    sql = jvm.org.apache.spark.sql
-    return Column(sql.classic.ExpressionUtils.column(expression) if spark_4 else sql.Column(expression))
+    sql = _sql(jvm)
+    return Column(sql.ExpressionUtils.column(expression) if _is_spark_4(jvm) else sql.Column(expression))
 
 
 def apply_expression(jvm: Any, name: str, column: Column) -> Column:
@@ -263,11 +241,7 @@ def frame_of(session: SparkSession, plan: Any) -> DataFrame:
     """Return the frame of a logical plan."""
     from pyspark.sql import DataFrame
 
-    jvm = jvm_of(session)
-    java_session: Any = session._jsparkSession
-    if _is_spark_4(jvm):
-        return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(java_session, plan), session)
-    return DataFrame(jvm.org.apache.spark.sql.Dataset.ofRows(java_session, plan), session)
+    return DataFrame(_sql(jvm_of(session)).Dataset.ofRows(session._jsparkSession, plan), session)
 
 
 def refresh_table(session: SparkSession, parts: Iterable[str]) -> None:
@@ -291,8 +265,13 @@ def activate(session: SparkSession) -> None:
 
 def java_sessions(jvm: Any) -> Any:
     """Return the Scala object SparkSession, which knows the active session of each thread."""
+    return scala_object(_sql(jvm), "SparkSession")
+
+
+def _sql(jvm: Any) -> Any:
+    """Return the package with the classes of Spark's own engine, which Spark 4 has beside those of Spark Connect."""
     sql = jvm.org.apache.spark.sql
-    return scala_object(sql.classic if _is_spark_4(jvm) else sql, "SparkSession")
+    return sql.classic if _is_spark_4(jvm) else sql
 
 
 def _is_spark_4(jvm: Any) -> bool:

@@ -111,8 +111,7 @@ class DeltaBackend:
         """
         from pyspark.sql import functions as F
 
-        from zlayout.formats.delta.write.jvm import DeltaJvm, metadata_column
-        from zlayout.formats.delta.write.transaction import file_uris
+        from zlayout.formats.delta.write import jvm, transaction
 
         require_own_files(state)
         require_own_commits(state, "so Spark can read it only by its name in that catalog")
@@ -123,10 +122,10 @@ class DeltaBackend:
 
         def paths() -> pa.Array:
             with session_conf(session, conf):
-                return file_uris(DeltaJvm(session, location).base_uri(), state.files.path.to_pylist())
+                return transaction.file_uris(jvm.DeltaJvm(session, location).base_uri(), state.files.path.to_pylist())
 
         return SampleSource(
-            frame=frame, file=metadata_column(frame).getField("file_path"), draw=F.rand(seed), paths=paths
+            frame=frame, file=jvm.metadata_column(frame).getField("file_path"), draw=F.rand(seed), paths=paths
         )
 
     def sample_keys(
@@ -156,11 +155,10 @@ class DeltaBackend:
 
     def execute(self, work: PlannedTable, notify: Notify) -> Iterator[Event]:
         """See `zlayout.formats.kernel.execute.execute`."""
-        from zlayout.formats.delta.write.jvm import INTERNALS
-        from zlayout.formats.delta.write.transaction import FAILURES
+        from zlayout.formats.delta.write import jvm, transaction
         from zlayout.formats.kernel.execute import execute
 
-        yield from execute(self, INTERNALS, FAILURES, work, notify)
+        yield from execute(self, jvm.INTERNALS, transaction.FAILURES, work, notify)
 
     def checked(self, work: PlannedTable) -> TableState:
         """See `zlayout.formats.kernel.execute.Steps`. The returned version is not older than the plan."""
@@ -175,12 +173,12 @@ class DeltaBackend:
 
     def refuse_native(self, work: PlannedTable, state: TableState, *, declared: bool) -> None:
         """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL211, ZL216, ZL223."""
-        from zlayout.formats.delta.write.optimize import refuse_partial
+        from zlayout.formats.delta.write import optimize
 
         if not declared:
             refusals = clustering_refusals(replace(work.layout, engine="native"), state)
             require_allowed(state, (*refusals, *native_refusals(state)))
-            refuse_partial(work, self._observe_at(state.location, work.table, (), work.version))
+            optimize.refuse_partial(work, self._observe_at(state.location, work.table, (), work.version))
 
     def carry_out(self, work: PlannedTable, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
         """See `zlayout.formats.kernel.execute.Steps`.
@@ -194,48 +192,38 @@ class DeltaBackend:
             yield from self._carry_out(work, state, notify, native=native)
 
     def _carry_out(self, work: PlannedTable, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
-        from zlayout.formats.delta.write.optimize import set_clustering, set_properties
-        from zlayout.formats.delta.write.repartition import (
-            refuse_changing_strings,
-            refuse_changing_values,
-            regrouped,
-            repartition,
-        )
+        from zlayout.formats.delta.write import commit, optimize, repartition
 
         changes = work.properties or work.partition_by is not None or work.cluster_by is not None
         notify(Progress(str(work.table), Stage.CHANGING_SETTINGS if changes else Stage.STARTING))
         delta, log = self._opened(work.table, state.location, work.run_id, work.spec.commit_properties)
         if state.partition_fields and (work.groups or work.partition_by is not None):
-            refuse_changing_values(delta, work)
+            repartition.refuse_changing_values(delta, work)
         if work.partition_by:
-            refuse_changing_strings(delta, work)
+            repartition.refuse_changing_strings(delta, work)
         version = state.version
         if work.properties:
-            yield (commit := set_properties(delta, log, work, version))
-            version = commit.version
+            yield (done := optimize.set_properties(delta, log, work, version))
+            version = done.version
         if work.cluster_by is not None:
-            yield set_clustering(delta, log, work, version)
+            yield optimize.set_clustering(delta, log, work, version)
         if work.partition_by is not None:
             snapshot, state = self._pinned(delta, state, work)
-            yield repartition(delta, log, snapshot, state, work, notify)
+            yield repartition.repartition(delta, log, snapshot, state, work, notify)
         if changes:
             state = self._observe_at(state.location, work.table, _columns(work))
             require_table(work, state.table_id, work.table_id)
             work.require_clustering(state.clustering, altered=True)
         if work.partition_by is not None:
-            work = regrouped(work, state)
+            work = repartition.regrouped(work, state)
         if work.groups and native:
-            from zlayout.formats.delta.write.optimize import run_native
-
             self._require_own_files(delta, work.table)
-            yield from run_native(
+            yield from optimize.run_native(
                 delta, log, state, work, notify, partial(self._observe_at, delta.location, work.table, ())
             )
         elif work.groups:
-            from zlayout.formats.delta.write.commit import run_zlayout
-
             snapshot, state = self._pinned(delta, state, work)
-            yield from run_zlayout(delta, log, snapshot, state, work, notify)
+            yield from commit.run_zlayout(delta, log, snapshot, state, work, notify)
 
     def undo(self, table: TableName, run: str | None) -> Undo:
         """See `zlayout.formats.base.Backend`. Raises Refused ZL211 to ZL213, ZL231 to ZL235, ZL260; TableError."""
@@ -246,29 +234,28 @@ class DeltaBackend:
 
     def roll_back(self, undo: Undo, run_id: str, properties: Mapping[str, str], notify: Notify) -> Commit:
         """See `zlayout.formats.base.Backend`. Raises Refused ZL204, ZL220 and those of `undo` before any write."""
-        from zlayout.formats.delta.write.jvm import INTERNALS
-        from zlayout.formats.delta.write.transaction import FAILURES, roll_back
+        from zlayout.formats.delta.write import jvm, transaction
         from zlayout.formats.kernel.execute import checked_undo
 
-        now = checked_undo(self, INTERNALS, FAILURES, undo)
+        now = checked_undo(self, jvm.INTERNALS, transaction.FAILURES, undo)
         with session_conf(self.runtime.session, self._spark_conf(now.table, now.location)):
             delta, log = self._opened(now.table, now.location, run_id, properties)
-            return roll_back(delta, log, now, notify)
+            return transaction.roll_back(delta, log, now, notify)
 
     def _opened(
         self, table: TableName, location: str, run_id: str, properties: Mapping[str, str]
     ) -> tuple[DeltaJvm, Log]:
         """Open a table in Spark. The first time in a run, check that no commit can replace that of another writer."""
-        from zlayout.formats.delta.write.jvm import DeltaJvm, require_exclusive_commits
-        from zlayout.formats.delta.write.transaction import Log, spark_errors
+        from zlayout.formats.delta.write import jvm, transaction
 
-        with spark_errors(str(table), "opening its log"):
-            delta = DeltaJvm(session_at(self._catalog, self.runtime, table, location), location)
+        with transaction.spark_errors(str(table), "opening its log"):
+            delta = jvm.DeltaJvm(session_at(self._catalog, self.runtime, table, location), location)
         if (checked := (run_id, location)) not in self._exclusive:  # a run may open a table several times
-            with spark_errors(str(table), "checking its log folder"):
-                require_exclusive_commits(delta, location, str(table))
+            with transaction.spark_errors(str(table), "checking its log folder"):
+                jvm.require_exclusive_commits(delta, location, str(table))
             self._exclusive.add(checked)
-        return delta, Log(delta, partial(self._storage, table, location), str(table), run_id, properties)
+        storage = partial(self._storage, table, location)
+        return delta, transaction.Log(delta, storage, str(table), run_id, properties)
 
     def _require_own_files(self, delta: DeltaJvm, table: TableName) -> None:
         """Check the files that OPTIMIZE finds in the log, which may be others than those that were observed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -130,13 +130,11 @@ class Rewritten:
     """A group whose new files have been written and have passed the gate.
 
     Attributes:
-        removed: int64, the positions of the old files in the format's own list of pinned files.
         written: The new files with the bounds of the z-order columns, for metrics; None if they are unknown.
     """
 
     group: Group
     added: NewFiles
-    removed: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     written: FileTable | None = None
 
 

@@ -67,34 +67,23 @@ def run_commits(storage: pa_fs.FileSystem, run_id: str, after: int) -> Iterator[
 
     Commits by zlayout have the run id as a tag. Commits by commands of Delta have it in the userMetadata.
     """
-    for version, content in _contents(storage, after):
-        info = _commit_info(content, run_id)
+    for version, info, content in _mentioning(storage, run_id, after):
         if (info.get("tags") or {}).get(RUN) == run_id or run_id in (info.get("userMetadata") or ""):
             yield _rewrite(version, content)
 
 
 def version_with_marker(storage: pa_fs.FileSystem, marker: str, after: int) -> int | None:
     """Return the version above `after` whose commit has this commit marker, None if no commit has it."""
-    for version, content in _contents(storage, after):
-        if (_commit_info(content, marker).get("tags") or {}).get(COMMIT_MARKER) == marker:
-            return version
-    return None
+    found = _mentioning(storage, marker, after)
+    return next((at for at, info, _ in found if (info.get("tags") or {}).get(COMMIT_MARKER) == marker), None)
 
 
-def _contents(storage: pa_fs.FileSystem, after: int) -> Iterator[tuple[int, bytes]]:
+def _mentioning(storage: pa_fs.FileSystem, text: str, after: int) -> Iterator[tuple[int, dict[str, Any], bytes]]:
+    """Yield version, commitInfo and content of the commits above `after` whose commitInfo contains a text."""
     found = storage.get_file_info(pa_fs.FileSelector(LOG))
     for version, name in sorted(commits_in(info.base_name for info in found).items()):
-        if version > after:
-            yield version, read_log_file(storage, name)
-
-
-def _commit_info(content: bytes, mention: str) -> dict[str, Any]:
-    """Return the commitInfo of a commit. If its line does not contain `mention`, return {} without parsing it."""
-    line = next((line for line in content.split(b"\n") if line.startswith(b'{"commitInfo"')), b"")
-    if mention.encode() not in line:
-        return {}
-    info: dict[str, Any] = json.loads(line)["commitInfo"]
-    return info
+        if version > after and text.encode() in (line := _line(content := read_log_file(storage, name)) or b""):
+            yield version, json.loads(line)["commitInfo"], content
 
 
 def _rewrite(version: int, content: bytes) -> RunCommit:

@@ -258,7 +258,9 @@ class LogFiles:
             TooLargeError: A part of the checkpoint has too many rows or bytes.
             OSError, ValueError, pa.ArrowException: A part cannot be read.
         """
-        for name in _newest_checkpoint(self.sizes, version):
+        complete = _checkpoints(self.sizes)
+        newest = max((at for at in complete if version is None or at <= version), default=-1)
+        for name in sorted(name for files in complete.get(newest, ()) for name in files):
             for part in checkpoint_sidecars(self, name):
                 with self.parquet(part):
                     pass
@@ -305,17 +307,7 @@ def log_segment(names: Iterable[str], version: int) -> LogSegment:
     Raises:
         TableError: ZL113, if a commit is missing.
     """
-    commits = commits_in(names)
-    checkpoints: dict[int, list[tuple[str, ...]]] = defaultdict(list)
-    parts: dict[tuple[int, int], list[str]] = defaultdict(list)
-    for name in names:
-        if found := _CLASSIC.fullmatch(name) or _V2.fullmatch(name):
-            checkpoints[int(found[1])].append((name,))
-        elif found := _PART.fullmatch(name):
-            parts[int(found[1]), int(found[3])].append(name)
-    for (at, total), found_parts in parts.items():
-        if len(found_parts) == total:
-            checkpoints[at].append(tuple(sorted(found_parts)))
+    commits, checkpoints = commits_in(names), _checkpoints(names)
     base = max((at for at in checkpoints if at <= version), default=-1)
     wanted = range(base + 1, version + 1)
     if missing := [at for at in wanted if at not in commits]:
@@ -327,6 +319,21 @@ def log_segment(names: Iterable[str], version: int) -> LogSegment:
         )
     chosen = min(checkpoints[base]) if base >= 0 else ()
     return LogSegment(chosen, tuple(commits[at] for at in wanted))
+
+
+def _checkpoints(names: Iterable[str]) -> dict[int, list[tuple[str, ...]]]:
+    """Return the names of the files of each complete checkpoint, by version."""
+    checkpoints: dict[int, list[tuple[str, ...]]] = defaultdict(list)
+    parts: dict[tuple[int, int], list[str]] = defaultdict(list)
+    for name in names:
+        if found := _CLASSIC.fullmatch(name) or _V2.fullmatch(name):
+            checkpoints[int(found[1])].append((name,))
+        elif found := _PART.fullmatch(name):
+            parts[int(found[1]), int(found[3])].append(name)
+    for (at, total), found_parts in parts.items():
+        if len(found_parts) == total:
+            checkpoints[at].append(tuple(sorted(found_parts)))
+    return checkpoints
 
 
 def read_actions(content: bytes, schema: pa.Schema) -> pa.Table:
@@ -354,20 +361,6 @@ def read_actions(content: bytes, schema: pa.Schema) -> pa.Table:
         read_options=pa_json.ReadOptions(use_threads=len(text) > block, block_size=block),
         parse_options=pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
     )
-
-
-def _newest_checkpoint(names: Iterable[str], version: int | None) -> list[str]:
-    found: dict[int, list[str]] = defaultdict(list)
-    for name in names:
-        if match := _CLASSIC.fullmatch(name) or _V2.fullmatch(name) or _PART.fullmatch(name):
-            found[int(match[1])].append(name)
-    complete = (
-        at
-        for at, files in found.items()
-        if (version is None or at <= version)
-        and any(not (part := _PART.fullmatch(name)) or len(files) >= int(part[3]) for name in files)
-    )
-    return sorted(found.get(max(complete, default=-1), ()))
 
 
 def _require_small(footer: pq.FileMetaData, size: int, name: str) -> None:

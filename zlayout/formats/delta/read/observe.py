@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from urllib.parse import unquote
 
 import numpy as np
@@ -202,18 +203,23 @@ _MAX_FOOTERS = 64
 _FOOTER_THREADS = 8
 
 
+# Returns one statistic, given its name (min, max or null_count), the physical path of a leaf column, and the type.
+Statistics = Callable[[str, tuple[str, ...], pa.DataType], pa.Array]
+
+
 def read_bounds(
-    adds: pa.Table, wanted: Sequence[Leaf], without: Collection[str], prefix: int
+    statistics: Statistics, wanted: Sequence[Leaf], without: Collection[str], prefix: int
 ) -> dict[str, ColumnBounds]:
     """Return the bounds of leaf columns by name.
 
     Args:
-        adds: The result of `DeltaTable.get_add_actions(flatten=False)`, one row per file. The structs min, max and
-            null_count have physical names.
+        statistics: The statistics of the files, null where missing.
         without: The names of partition columns, whose bounds are null.
         prefix: The length in UTF-16 units to which the table's writers now truncate string bounds.
     """
-    return {leaf.name: _bounds(adds, leaf, leaf.skippable and leaf.name not in without, prefix) for leaf in wanted}
+    return {
+        leaf.name: _bounds(statistics, leaf, leaf.skippable and leaf.name not in without, prefix) for leaf in wanted
+    }
 
 
 def recorded_columns(adds: pa.Table, leaves: Sequence[Leaf]) -> frozenset[str] | None:
@@ -226,11 +232,13 @@ def recorded_columns(adds: pa.Table, leaves: Sequence[Leaf]) -> frozenset[str] |
     )
 
 
-def _bounds(adds: pa.Table, leaf: Leaf, known: bool, prefix: int) -> ColumnBounds:
-    null_count = pc.fill_null(_statistic(adds, "null_count", leaf.physical, pa.int64()), -1)
-    lower = _statistic(adds, "min", leaf.physical, leaf.type) if known else pa.nulls(adds.num_rows, leaf.type)
-    upper = _statistic(adds, "max", leaf.physical, leaf.type) if known else pa.nulls(adds.num_rows, leaf.type)
-    truncated = np.zeros(adds.num_rows, np.bool_)
+def _bounds(statistics: Statistics, leaf: Leaf, known: bool, prefix: int) -> ColumnBounds:
+    null_count = pc.fill_null(statistics("null_count", leaf.physical, pa.int64()), -1)
+    lower, upper = (
+        statistics(name, leaf.physical, leaf.type) if known else pa.nulls(len(null_count), leaf.type)
+        for name in ("min", "max")
+    )
+    truncated = np.zeros(len(null_count), np.bool_)
     if pa.types.is_string(leaf.type):
         truncated = _truncated(lower, upper, prefix)
     elif pa.types.is_timestamp(leaf.type):
@@ -666,7 +674,7 @@ def _files(
         layout=layout,
         layouts=layouts,
         group=group,
-        bounds=read_bounds(adds, wanted, partitioning, prefix),
+        bounds=read_bounds(partial(_statistic, adds), wanted, partitioning, prefix),
         baselines=baselines(group, annotations),
     ), notes
 

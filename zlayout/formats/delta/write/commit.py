@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote
 
@@ -436,9 +435,8 @@ def _new_files(delta: DeltaJvm, adds: Any, paths: pa.Array, rows: Int64) -> NewF
 # The bounds of new files, for baselines and metrics, from the statistics that are about to be committed.
 
 
-# The names of statistics in the log, and the names that deltalake gives them.
-_STATISTICS = (("minValues", "min"), ("maxValues", "max"), ("nullCount", "null_count"))
-_FILES_AT_ONCE = 2000  # the number of files whose values are Python objects at the same time
+# The names of statistics in the log, by the names that deltalake gives them.
+_STATISTICS = {"min": "minValues", "max": "maxValues", "null_count": "nullCount"}
 
 
 def written_files(
@@ -455,53 +453,26 @@ def written_files(
     Returns:
         The files; None if the statistics cannot be read, because a rewrite must not fail for this reason.
     """
+    values: dict[tuple[str, tuple[str, ...]], list[Any]] = {
+        (name, leaf.physical): [] for name in _STATISTICS for leaf in wanted
+    }
     try:
-        starts = range(0, len(stats), _FILES_AT_ONCE)
-        parts = [_values(stats[start : start + _FILES_AT_ONCE], wanted) for start in starts]
-        found = [pa.concat_tables(tables) for tables in zip(_values(stats[:0], wanted), *parts, strict=True)]
-        bounds = {
-            leaf.name: read_bounds(table, [leaf], (), prefix)[leaf.name]
-            for leaf, table in zip(wanted, found, strict=True)
-        }
+        for text in stats:  # one at a time, because the statistics of a wide table are large
+            document = json.loads(text.as_py(), parse_float=str, parse_int=str)  # Arrow converts the texts
+            for (name, path), found in values.items():
+                found.append(_value(document.get(_STATISTICS[name]), path))
+        bounds = read_bounds(
+            lambda name, path, type_: pa.array(values[name, path], pa.string()).cast(type_), wanted, (), prefix
+        )
     except (ValueError, TypeError, ArithmeticError, AttributeError, pa.ArrowException):
         return None
     return file_table(files, np.zeros(len(files), np.int64), (partition,), bounds)
-
-
-def _values(stats: pa.Array, wanted: Sequence[Leaf]) -> list[pa.Table]:
-    """Return one table per column with its statistics, in the form of `DeltaTable.get_add_actions`."""
-    found: list[dict[str, list[Any]]] = [{name: [] for name, _ in _STATISTICS} for _ in wanted]
-    for text in stats:
-        # one at a time, because the statistics of a wide table are large
-        document = json.loads(text.as_py(), parse_float=Decimal)
-        for leaf, values in zip(wanted, found, strict=True):
-            for name, _ in _STATISTICS:
-                values[name].append(_value(document.get(name), leaf.physical))
-    return [_table(leaf, values) for leaf, values in zip(wanted, found, strict=True)]
-
-
-def _table(leaf: Leaf, values: Mapping[str, Sequence[Any]]) -> pa.Table:
-    columns = {}
-    for name, short in _STATISTICS:
-        column = _typed(values[name], pa.int64() if short == "null_count" else leaf.type)
-        for part in reversed(leaf.physical):
-            column = pa.StructArray.from_arrays([column], [part])
-        columns[short] = column
-    return pa.table(columns)
 
 
 def _value(document: Any, path: Sequence[str]) -> Any:
     for part in path:
         document = document.get(part) if isinstance(document, dict) else None
     return document
-
-
-def _typed(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
-    if pa.types.is_temporal(type_):
-        return pa.array(values, pa.string()).cast(type_)
-    if pa.types.is_floating(type_):
-        return pa.array([None if v is None else float(v) for v in values], type_)
-    return pa.array([Decimal(v) if pa.types.is_decimal(type_) and v is not None else v for v in values], type_)
 
 
 # The rewrite and its commits.
@@ -579,7 +550,7 @@ class Committer:
         new = new_files(some)
         with spark_errors(str(self._work.table), "committing"):
             added = self._delta.files.select(new.handles, new.at)
-            removed = self._delta.files.select(self._pinned.adds, np.concatenate([each.removed for each in some]))
+            removed = self._delta.files.select(self._pinned.adds, self._pinned.of(each.group for each in some))
             require_paths(self._work.table, some, self._delta.files.paths(added), self._delta.files.paths(removed))
             if self._transactions:
                 transaction = self._transactions.pop()
@@ -644,7 +615,7 @@ def write_groups(
     baselines = [baseline_of(measured, work.layout) for measured in written]
     handles = tagged(delta, new.handles, work, groups, owner, baselines)
     rewritten = [
-        Rewritten(group, replace(of_group, handles=handles), files.of(group), measured)
+        Rewritten(group, replace(of_group, handles=handles), measured)
         for group, of_group, measured in zip(groups, added, written, strict=True)
     ]
     return rewritten, placed.notes(work.table)
@@ -671,7 +642,7 @@ def _records_other_values(
     """Needed because the gate compares rows before their partition values become strings in the log."""
     if not state.partition_fields:
         return False
-    before = np.array([files.of(group)[0] for group in groups], np.int64)
+    before = np.array([files.of([group])[0] for group in groups], np.int64)
     return not delta.files.partitioned_as(new.handles, files.adds, before[owner])
 
 

@@ -29,7 +29,7 @@ from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.kernel.commits import Rewritten, new_files, positions_among
 from zlayout.formats.kernel.execute import rollback_commit
 from zlayout.formats.kernel.outcome import Failures, java_causes, java_errors, ran, settled
-from zlayout.formats.kernel.requirements import changed_files, split_groups
+from zlayout.formats.kernel.requirements import changed_files, paths_of, split_groups
 from zlayout.formats.undo import ROLLBACK, Undo, not_stored
 from zlayout.spark.arrow import from_arrow
 from zlayout.spark.jvm import session_conf
@@ -232,9 +232,9 @@ class PinnedFiles:
     adds: Any
     path: pa.Array
 
-    def of(self, group: Group) -> Int64:
-        """Return the positions of a group's files in `adds`."""
-        return positions_among(self.path, group.files.path.cast(pa.string()))
+    def of(self, groups: Iterable[Group]) -> Int64:
+        """Return the positions of the groups' files in `adds`, in their order."""
+        return positions_among(self.path, paths_of(groups))
 
 
 def still_live(groups: Sequence[Group], live: FileTable) -> tuple[list[Group], list[tuple[Group, int]]]:

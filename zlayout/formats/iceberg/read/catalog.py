@@ -164,7 +164,6 @@ def loaded_catalog(catalog: CatalogConfig) -> Iterator[Catalog]:
             until, loaded = idle.get_nowait()
     if loaded is None or until < time.monotonic():
         _require_sqlite_file(catalog)
-        _require_plain_tables(catalog)
         until, loaded = time.monotonic() + MAX_SECONDS_OF_USE, _load(catalog, properties)
     yield loaded
     idle.put((until, loaded))
@@ -336,7 +335,7 @@ def _only_signed(name: TableName, error: Exception) -> ZlayoutError:
 
 
 def _require_sqlite_file(catalog: CatalogConfig) -> None:
-    """Check that the file exists, because SQLite would create it, and that SQLAlchemy opens the same one."""
+    """Check that the file exists, because SQLite would create it, and that reading it runs nothing that it contains."""
     path = sqlite_file(catalog)
     if not path or path == ":memory:":
         return
@@ -353,13 +352,6 @@ def _require_sqlite_file(catalog: CatalogConfig) -> None:
         message = f"SQLAlchemy {sqlalchemy.__version__} cannot open {path}: it would open {found}"
         hint = "use SQLAlchemy 2.1 or newer, or a path without % and ?"
         raise TableError.of("ZL121", message, hint=hint, location=catalog.location)
-
-
-def _require_plain_tables(catalog: CatalogConfig) -> None:
-    """Check that reading the SQLite file of a catalog runs nothing that the file contains."""
-    path = sqlite_file(catalog)
-    if not path or path == ":memory:":
-        return
     try:
         require_tables(Path(path), _SQL_TABLES)
     except ValueError as error:

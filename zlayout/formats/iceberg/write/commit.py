@@ -170,10 +170,8 @@ def write_groups(pinned: Staged, work: PlannedTable) -> tuple[list[Rewritten], t
 class Committer:
     """Commits groups whose new files were written from one staged snapshot, all of them or some."""
 
-    def __init__(
-        self, pinned: Staged, catalog: CatalogConfig, work: PlannedTable, measurement: Measurement | None = None
-    ) -> None:
-        """Find the dead snapshots in the layout records. measurement: measures the commits; None for no metrics."""
+    def __init__(self, pinned: Staged, catalog: CatalogConfig, work: PlannedTable, measurement: Measurement) -> None:
+        """Find the dead snapshots in the layout records. measurement: measures the commits."""
         self._pinned = pinned
         self._catalog = catalog
         self._work = work
@@ -198,8 +196,7 @@ class Committer:
         attempts = MAX_ATTEMPTS if self._work.table.branch else 1  # to main, Iceberg itself applies the change again
         commit = commit_prepared(doing, prepare, lambda _: self.finished(some), attempts=attempts, pause=PAUSE_SECONDS)
         self._committed += len(some)
-        if self._measurement is not None:
-            self._measurement.committed(some)
+        self._measurement.committed(some)
         return commit
 
     def prepare(self, some: Sequence[Rewritten]) -> tuple[Any, int]:
@@ -234,7 +231,7 @@ class Committer:
             change.set(key, value)
         change.set(recorded.RUN, work.run_id)
         change.set(recorded.LAYOUT_ID, work.layout.layout_id)
-        for key, value in self._measurement.properties(some).items() if self._measurement is not None else ():
+        for key, value in self._measurement.properties(some).items():
             change.set(key, value)
         change.commit()
         snapshot = int(head(transaction.table(), work.table).snapshotId())

@@ -33,7 +33,7 @@ from zlayout.formats.kernel.execute import COMPILER, PLACEMENT, Internals
 from zlayout.formats.kernel.outcome import Failures, java_causes, settled
 from zlayout.formats.undo import MAX_CONCURRENT_REQUESTS
 from zlayout.spark.arrow import SEPARATOR, from_bytes, parts, texts, to_bytes
-from zlayout.spark.jvm import find_class, java_class, java_list, java_map, java_object, jvm_of, strings_of
+from zlayout.spark.jvm import find_class, java_list, java_map, java_object, jvm_of, strings_of
 from zlayout.spec.model import TableName
 from zlayout.table.state import Int64, Partition, PartitionField
 
@@ -205,7 +205,7 @@ class IcebergJvm:
 
     def static(self, class_name: str, method: str) -> Any:
         """Call a static method without arguments by reflection, for a method that py4j confuses with its overloads."""
-        found = java_class(self.root, class_name)
+        found = find_class(self.root, class_name)
         none = self.gateway.new_array(self.java.lang.Class, 0)
         return found.getMethod(method, none).invoke(None, self.gateway.new_array(self.java.lang.Object, 0))
 

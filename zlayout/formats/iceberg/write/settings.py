@@ -16,7 +16,6 @@ from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import live_snapshots
 from zlayout.formats.iceberg.read.observe import NO_SNAPSHOT
 from zlayout.formats.iceberg.write.jvm import (
-    FAILURES,
     MAX_ATTEMPTS,
     IcebergJvm,
     Prepared,
@@ -27,7 +26,6 @@ from zlayout.formats.iceberg.write.jvm import (
 )
 from zlayout.formats.kernel.commits import BusyTable
 from zlayout.formats.kernel.execute import rollback_commit
-from zlayout.formats.kernel.outcome import settled
 from zlayout.formats.undo import ROLLBACK, Undo, changed_table
 from zlayout.planner.selection import PROPERTY
 from zlayout.spec.model import MAIN, CatalogConfig, TableName
@@ -48,13 +46,13 @@ def change_settings(jvm: IcebergJvm, work: PlannedTable) -> Commit | None:
     """
     if not work.properties and work.partition_by is None:
         return None
-    table = jvm.load(work.table)
-    doing = f"changing the settings of {work.table} in run {work.run_id}"
-    with java_errors(doing):
+
+    def prepare() -> Prepared[Commit | None]:
+        table = jvm.load(work.table)
         properties, removed, added = _wanted_changes(jvm, table, work)
         work.require_planned(dict(table.properties()), tuple(current_fields(jvm, table)))
         if not (properties or removed or added):
-            return None
+            return lambda: None, None
         transaction = table.newTransaction()
         if properties:
             update = transaction.updateProperties()
@@ -63,17 +61,13 @@ def change_settings(jvm: IcebergJvm, work: PlannedTable) -> Commit | None:
             update.commit()
         if removed or added:
             change_spec(jvm, transaction.updateSpec(), removed, added)
-        done = Commit("settings", snapshot_id(table))
+        return transaction.commitTransaction, Commit("settings", snapshot_id(table))
 
-    def send() -> Commit:
-        transaction.commitTransaction()
-        return done
-
-    def look() -> Commit | None:
+    def look(_: object) -> Commit | None:
         now = jvm.load(work.table)
         return None if any(_wanted_changes(jvm, now, work)) else Commit("settings", snapshot_id(now))
 
-    return settled(doing, send, look, FAILURES)
+    return commit_prepared(f"changing the settings of {work.table} in run {work.run_id}", prepare, look)
 
 
 def _wanted_changes(
