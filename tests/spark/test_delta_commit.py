@@ -71,7 +71,9 @@ def test_other_files_than_those_of_the_groups_are_not_committed(
     if wrong == "added":
         monkeypatch.setattr(commit, "new_files", shifted_files)
     else:
-        monkeypatch.setattr(PinnedFiles, "of", lambda _self, group: np.zeros(len(group.files), np.int64))
+        monkeypatch.setattr(
+            PinnedFiles, "of", lambda _self, groups: np.zeros(sum(len(g.files) for g in groups), np.int64)
+        )
     with pytest.raises(EngineError, match=r"ZL310 .*not those of its groups"):
         table.run(state, files=2)
     assert table.observe().version == state.version

@@ -93,11 +93,6 @@ class Net:
     added: tuple[Identity, ...]
     removed: Mapping[int, tuple[Identity, ...]]
 
-    @property
-    def returned(self) -> tuple[Identity, ...]:
-        """All files that the run replaced."""
-        return tuple(file for files in self.removed.values() for file in files)
-
 
 @dataclass(frozen=True, slots=True)
 class Undo:

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from zlayout.formats.delta.read.schema import Leaf
-from zlayout.formats.delta.write import commit as new_bounds
 from zlayout.formats.delta.write.commit import written_files
 from zlayout.formats.kernel.commits import NewFiles
 from zlayout.table.partition import Partition
@@ -78,8 +77,7 @@ def test_a_group_without_rows_has_no_files() -> None:
     assert len(found) == 0
 
 
-def test_files_are_parsed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(new_bounds, "_FILES_AT_ONCE", 2)
+def test_several_files_keep_their_order() -> None:
     stats = pa.array([json.dumps({"minValues": {"k": n}, "maxValues": {"k": n + 10}}) for n in range(5)])
     found = written_files(files(5, 1, 1), stats, [leaf(pa.int64())], PARTITION, 32)
     assert found.bounds["k"].lower.to_pylist() == [0, 1, 2, 3, 4]

@@ -8,7 +8,6 @@ from support.builders import make_file_table, make_layout, make_state, make_work
 
 from zlayout.errors import Refused
 from zlayout.formats.iceberg.backend import IcebergBackend
-from zlayout.formats.iceberg.write.native import refuse_native
 from zlayout.table.state import Column
 
 COLUMNS = (Column("m", pa.decimal128(10, 2), True), Column("s.n", pa.int64(), True))
@@ -28,13 +27,13 @@ def test_decimals_and_nested_columns_are_ordered_by_a_linear_curve_only(
     work = make_work(layout, covers_table=True)
     if codes:
         with pytest.raises(Refused, match="ZL223"):
-            refuse_native(work, STATE)
+            BACKEND.refuse_native(work, STATE, declared=True)
     else:
-        refuse_native(work, STATE)
+        BACKEND.refuse_native(work, STATE, declared=True)
 
 
 def test_compaction_alone_is_refused() -> None:
     layout = make_layout(curve="linear", engine="native", target_size=1000)
     assert [found.code for found in BACKEND.native_diagnostics(layout, STATE)] == ["ZL223"]  # no note about settings
     with pytest.raises(Refused, match="ZL223"):
-        refuse_native(make_work(layout, covers_table=True), STATE)
+        BACKEND.refuse_native(make_work(layout, covers_table=True), STATE, declared=True)

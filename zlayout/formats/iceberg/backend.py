@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from zlayout.errors import Diagnostic
+from zlayout.errors import Diagnostic, Refused
 from zlayout.formats.base import (
     Capabilities,
     Commit,
@@ -197,9 +197,8 @@ class IcebergBackend:
 
     def refuse_native(self, work: PlannedTable, state: TableState, *, declared: bool) -> None:  # noqa: ARG002
         """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL223, ZL224."""
-        from zlayout.formats.iceberg.write.native import refuse_native
-
-        refuse_native(work, state)
+        if found := (*unordered_columns(work.layout, state), *self.native_refusals(work, state)):
+            raise Refused(*found)
 
     def carry_out(self, work: PlannedTable, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
         """See `zlayout.formats.kernel.execute.Steps`.

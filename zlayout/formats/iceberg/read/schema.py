@@ -39,8 +39,6 @@ from zlayout.table.state import ColumnBounds, Int64, Partition, PartitionField
 # narrow type.
 
 
-_UNITS_PER_DAY = {"us": 86_400 * 10**6, "ns": 86_400 * 10**9}
-
 Bytes = Sequence[bytes | None]
 
 
@@ -75,22 +73,25 @@ def decode(values: Bytes, type_: pa.DataType) -> pa.Array:
 
 def _numbers(values: Bytes, type_: pa.DataType) -> pa.Array:
     width = type_.bit_width // 8
-    lengths = _lengths(values)
-    valid = (lengths == width) | ((lengths == 4) & (width == 8))
-    numbers = np.zeros(len(values), f"<f{width}" if pa.types.is_floating(type_) else f"<i{width}")
-    for length in {int(n) for n in np.unique(lengths[valid])}:
-        rows = np.flatnonzero(lengths == length)
-        raw = np.frombuffer(b"".join(values[i] or b"" for i in rows.tolist()), f"<{numbers.dtype.kind}{length}")
-        promoted = length < width and pa.types.is_timestamp(type_)
-        numbers[rows] = raw.astype(numbers.dtype) * _UNITS_PER_DAY[type_.unit] if promoted else raw
-    mask = ~valid
-    storage = pa.array(numbers, mask=mask)
-    return storage if storage.type == type_ else storage.view(type_)
+    found = _of_width(values, width, type_)
+    if width == 8 and any(value is not None and len(value) == 4 for value in values):
+        if pa.types.is_floating(type_):
+            narrow = _of_width(values, 4, pa.float32()).cast(type_)
+        elif pa.types.is_timestamp(type_):
+            narrow = _of_width(values, 4, pa.date32()).cast(pa.timestamp(type_.unit), safe=False).view(type_)
+        else:
+            narrow = _of_width(values, 4, pa.int32()).cast(pa.int64()).view(type_)
+        found = pc.coalesce(found, narrow)
+    return found
+
+
+def _of_width(values: Bytes, width: int, type_: pa.DataType) -> pa.Array:
+    return pa.array([v if v is not None and len(v) == width else None for v in values], pa.binary(width)).view(type_)
 
 
 def _decimals(values: Bytes, type_: pa.DataType) -> pa.Array:
     """Sign-extend each value to the 16 little-endian bytes of decimal128."""
-    lengths = _lengths(values)
+    lengths = np.fromiter((-1 if v is None else len(v) for v in values), np.int64, len(values))
     valid = (lengths >= 1) & (lengths <= 16)
     words = np.zeros((len(values), 16), np.uint8)
     for length in {int(n) for n in np.unique(lengths[valid])}:
@@ -114,10 +115,6 @@ def _text(value: bytes) -> str | None:
         return value.decode()
     except UnicodeDecodeError:
         return None
-
-
-def _lengths(values: Bytes) -> Int64:
-    return np.fromiter((-1 if v is None else len(v) for v in values), np.int64, len(values))
 
 
 def _truncated_mask(bounds: pa.Array, truncated_lengths: frozenset[int]) -> NDArray[np.bool_]:

@@ -203,12 +203,6 @@ class IcebergJvm:
         """See `zlayout.spark.jvm.java_list`."""
         return java_list(self.root, values)
 
-    def static(self, class_name: str, method: str) -> Any:
-        """Call a static method without arguments by reflection, for a method that py4j confuses with its overloads."""
-        found = find_class(self.root, class_name)
-        none = self.gateway.new_array(self.java.lang.Class, 0)
-        return found.getMethod(method, none).invoke(None, self.gateway.new_array(self.java.lang.Object, 0))
-
 
 def of_clients(
     properties: dict[str, str], credentials: Sequence[tuple[str, dict[str, str]]], location: str

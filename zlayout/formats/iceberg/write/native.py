@@ -16,7 +16,7 @@ from zlayout.formats.base import Commit, GroupFailed, Notify, PlannedTable, Prog
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import RunCommit, commits_to, run_commits, run_snapshots
 from zlayout.formats.iceberg.read.schema import iceberg_name
-from zlayout.formats.iceberg.read.support import also_selected, native_order, outside_files, unordered_columns
+from zlayout.formats.iceberg.read.support import also_selected, native_order
 from zlayout.formats.iceberg.write.jvm import (
     FAILURES,
     IcebergJvm,
@@ -26,7 +26,7 @@ from zlayout.formats.iceberg.write.jvm import (
 from zlayout.formats.iceberg.write.settings import dead_snapshots, write_state
 from zlayout.formats.iceberg.write.staging import head, to_branch
 from zlayout.formats.kernel.outcome import ran
-from zlayout.formats.kernel.requirements import Replaced, partitions_of, paths_of, require_only_planned
+from zlayout.formats.kernel.requirements import Replaced, partitions_of, require_only_planned
 from zlayout.spec.model import CatalogConfig, Layout
 from zlayout.table.state import FileTable, TableState
 
@@ -35,22 +35,6 @@ UNLIMITED_BYTES = 2**63 - 1
 MAX_COMMITS = 10
 # With rewrite-all, this factor does not select files. It only determines the size at which the writer closes a file.
 MAX_SIZE_FACTOR = 64
-
-
-def refuse_native(work: PlannedTable, state: TableState) -> None:
-    """Check before any write that the action can do the work and would rewrite no other files.
-
-    Args:
-        state: The table at the work's version.
-
-    Raises:
-        Refused: ZL223 as from `unordered_columns`, ZL224 for files outside of the work that the action would rewrite.
-    """
-    found = unordered_columns(work.layout, state)
-    if not work.covers_table:
-        found += outside_files(state, partitions_of(work.groups), paths_of(work.groups))
-    if found:
-        raise Refused(*found)
 
 
 def rewrite(

@@ -30,7 +30,7 @@ from zlayout.formats.kernel.commits import NewFiles, positions_among, require_si
 from zlayout.formats.kernel.requirements import changed_files, paths_of, planned_paths, split_groups
 from zlayout.rewrite.engine import min_tasks
 from zlayout.spark import versions
-from zlayout.spark.jvm import JavaClasses, frame_of, has_class, jvm_of, scala_items, scala_seq
+from zlayout.spark.jvm import JavaClasses, find_class, frame_of, has_class, jvm_of, scala_items, scala_seq
 from zlayout.spec.model import TableName
 from zlayout.sql_text import quote_identifier
 
@@ -311,7 +311,9 @@ def stage(stack: ExitStack, jvm: IcebergJvm, table: Any, key: str, tasks: Any) -
 
 def _cache(stack: ExitStack, jvm: IcebergJvm, table: Any, key: str) -> None:
     """Let Spark find a Java table as table `key` until the stack is closed."""
-    cache = jvm.static(TABLE_CACHE, "get")
+    # by reflection, because py4j confuses the static method with its overload
+    get = find_class(jvm.root, TABLE_CACHE).getMethod("get", jvm.gateway.new_array(jvm.java.lang.Class, 0))
+    cache = get.invoke(None, jvm.gateway.new_array(jvm.java.lang.Object, 0))
     stack.callback(_release, f"releasing the table of {key}", lambda: cache.remove(key))
     cache.add(key, table)
 
