@@ -82,19 +82,6 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Net:
-    """What a run changed in all its commits together.
-
-    Attributes:
-        added: The files of the run that it has not replaced itself.
-        removed: The files that the run replaced, by the version whose commit removed them.
-    """
-
-    added: tuple[Identity, ...]
-    removed: Mapping[int, tuple[Identity, ...]]
-
-
-@dataclass(frozen=True, slots=True)
 class Undo:
     """The rollback of one run, as it was determined from the metadata of one version.
 
@@ -189,8 +176,15 @@ def runs_in_effect(newest_first: Iterable[Recorded]) -> dict[str, list[int]]:
     return runs
 
 
-def net_change(changes: Iterable[Change]) -> Net:
-    """Return what the commits of a run changed together. changes: those of each commit, the oldest first."""
+def net_change(changes: Iterable[Change]) -> tuple[tuple[Identity, ...], dict[int, tuple[Identity, ...]]]:
+    """Return what the commits of a run changed together.
+
+    changes: those of each commit, the oldest first.
+
+    Returns:
+        The files of the run that it has not replaced itself, and the files that the run replaced, by the version whose
+        commit removed them.
+    """
     added: dict[Identity, None] = {}
     removed: dict[int, tuple[Identity, ...]] = {}
     for change in changes:
@@ -200,7 +194,7 @@ def net_change(changes: Iterable[Change]) -> Net:
         added |= dict.fromkeys(change.added)
         if others:
             removed[change.version] = others
-    return Net(tuple(added), removed)
+    return tuple(added), removed
 
 
 def changes_of(

@@ -353,13 +353,16 @@ class SparkRuntime:
 
     def stop(self) -> None:
         """Stop the session, also if its JVM has died."""
-        if self._session is None:
+        session, self._session = self._session, None
+        if session is None:
             return
         from py4j.protocol import Py4JError
 
         with suppress(OSError, Py4JError):
-            self._session.stop()
-        self._session = None
+            self._close(session)
+
+    def _close(self, session: SparkSession) -> None:
+        session.stop()
 
     def configure_store(self, conf: Mapping[str, str]) -> None:
         """Set the Hadoop configuration of an object store that became known when a catalog returned a location."""
@@ -596,21 +599,15 @@ class LiveRuntime(SparkRuntime):
         """Remember a changed table, which `stop` refreshes in the caller's session."""
         self._changed.add(table)
 
-    def stop(self) -> None:
+    def _close(self, session: SparkSession) -> None:
         """Remove the clone from the SparkContext, and refresh the changed tables in the caller's session."""
-        if self._session is None:
-            return
-        from py4j.protocol import Py4JError
-
-        clone, self._session = self._session, None
-        with suppress(OSError, Py4JError):  # if the JVM has died, there is nothing to remove
-            self._activate(self._active)
-            # pyspark sets them to the clone, for example in `createDataFrame`, and returns it as the active session
-            _class_attributes(self._of_pyspark)
-            remove_listeners(clone)
-            for number, cached in _persistent(clone):
-                if number not in self._persisted and str(cached.name()).startswith(_DELTA_STATE):
-                    cached.unpersist(False)
+        self._activate(self._active)
+        # pyspark sets them to the clone, for example in `createDataFrame`, and returns it as the active session
+        _class_attributes(self._of_pyspark)
+        remove_listeners(session)
+        for number, cached in _persistent(session):
+            if number not in self._persisted and str(cached.name()).startswith(_DELTA_STATE):
+                cached.unpersist(False)
         for table in sorted(self._changed, key=str):
             self._refresh(table)
 
@@ -841,15 +838,9 @@ class WorkerRuntime(SparkRuntime):
         """Cancel the jobs of this thread."""
         self._base.session.sparkContext.cancelJobsWithTag(self._name)
 
-    def stop(self) -> None:
+    def _close(self, session: SparkSession) -> None:
         """Remove the clone from the SparkContext. The base runtime stops the SparkContext."""
-        if self._session is None:
-            return
-        from py4j.protocol import Py4JError
-
-        clone, self._session = self._session, None
-        with suppress(OSError, Py4JError):  # if the JVM has died, there is nothing to remove
-            remove_listeners(clone)
+        remove_listeners(session)
 
     def _start(self) -> SparkSession:
         with self._starting:

@@ -24,11 +24,11 @@ def undo_run(name: TableName, table: MemoryTable, observe: Callable[[int], Table
     if any(number - 1 not in log for number in numbers):
         raise undo.gone(name, "the version before the run is no longer kept")
     state = observe(table.current.number)
-    net = undo.net_change(_change(log[number - 1], log[number]) for number in numbers)
-    removed, missing = undo.file_rows(state, net.added)
-    undo.require_unchanged(name, run_id, missing, len(net.added), ())
+    added, replaced = undo.net_change(_change(log[number - 1], log[number]) for number in numbers)
+    removed, missing = undo.file_rows(state, added)
+    undo.require_unchanged(name, run_id, missing, len(added), ())
     parts = [undo.FILES.empty_table()]
-    for number, files in net.removed.items():
+    for number, files in replaced.items():
         before = observe(number - 1)
         undo.require_partitioning(name, before.partition_fields, state.partition_fields)
         parts.append(undo.file_rows(before, files)[0])

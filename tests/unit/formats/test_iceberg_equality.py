@@ -5,11 +5,11 @@ import pyarrow as pa
 import pytest
 
 from zlayout.formats.iceberg.read import deletes as equality
-from zlayout.formats.iceberg.read.deletes import Deletes, EqualityField, attribute_deletes
+from zlayout.formats.iceberg.read.deletes import Deletes, attribute_deletes
 from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, POSITION_DELETES, DataColumns, DeleteFile
 
 ID, NAME = 1, 2
-FIELDS = {ID: EqualityField(pa.int64(), False), NAME: EqualityField(pa.string(), False)}
+FIELDS = {ID: pa.field("", pa.int64()), NAME: pa.field("", pa.string())}
 Range = tuple[int, int] | None
 
 
@@ -121,7 +121,7 @@ def test_as_the_delete_index_does_one_by_one(seed: int, pairs: int, monkeypatch:
         mine[NAME + 1] = other[ID]
     for i in (ID, NAME + 1):
         files.nulls[i] = random.choice([-1, 0, 0, 0, 7, 50], count).tolist()
-    fields = {ID: FIELDS[ID], NAME + 1: EqualityField(pa.int64(), False)}
+    fields = {ID: FIELDS[ID], NAME + 1: pa.field("", pa.int64())}
     deletes = []
     for n in range(int(random.integers(1, 9))):
         one, two = delete(ends(), key=f"d{n}"), delete(ends())

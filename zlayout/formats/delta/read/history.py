@@ -33,7 +33,7 @@ from zlayout.formats.delta.read.log import (
     unreadable,
     vector_key,
 )
-from zlayout.formats.undo import ROLLBACK, Change, Identity, Net, Recorded, Undo, missing_files
+from zlayout.formats.undo import ROLLBACK, Change, Identity, Recorded, Undo, missing_files
 from zlayout.reading import parse_json
 from zlayout.spec.model import TableName
 from zlayout.table.external import MAX_CLOCK_SKEW, ExternalRewrite, Ordering, external_rewrites, instant_of_milliseconds
@@ -338,13 +338,13 @@ def undo_run(
         if (found := undo.changes_of(runs, run, partial(_change, log))) is None:
             raise undo.no_run(table, run, runs)
         chosen, changes = found
-        net = undo.net_change(changes)
-        removed, missing = undo.file_rows(state, net.added)
+        added, replaced = undo.net_change(changes)
+        removed, missing = undo.file_rows(state, added)
         by = list(_changed_by(log, history, changes[0].version, chosen, missing)) if missing else []
     except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
         raise unreadable(table, state.location, error) from error
-    undo.require_unchanged(table, chosen, missing, len(net.added), by)
-    returned, notes = _returned(table, net, observe, state)
+    undo.require_unchanged(table, chosen, missing, len(added), by)
+    returned, notes = _returned(table, replaced, observe, state)
     _require_stored(table, log.storage, returned)
     unknown = next((note.message for note in (*notes, *state.notes)), "")
     undo.require_rows(table, removed, returned, unknown)
@@ -382,12 +382,15 @@ def _changed_by(
 
 
 def _returned(
-    table: TableName, net: Net, observe: Callable[[int], TableState], state: TableState
+    table: TableName,
+    replaced: Mapping[int, Sequence[Identity]],
+    observe: Callable[[int], TableState],
+    state: TableState,
 ) -> tuple[pa.Table, list[Diagnostic]]:
     """Return the replaced files as before the commit that removed them, and notes on estimated row counts."""
     found: list[pa.Table] = [undo.FILES.empty_table()]
     notes: list[Diagnostic] = []
-    for version, files in net.removed.items():
+    for version, files in replaced.items():
         try:
             before = observe(version - 1)
         except TableError as error:

@@ -49,16 +49,8 @@ MAX_POSITION_PAIRS = 50_000_000
 MAX_KEYS = 100  # of delete files, from which the key of a data file is joined; the key of more is their digest
 
 
-@dataclass(frozen=True, slots=True)
-class EqualityField:
-    """The Arrow type of the bounds of a primitive column, and whether its values are never null."""
-
-    type: pa.DataType
-    required: bool
-
-
 def estimate(
-    data: DataColumns, index: Int64, deletes: Sequence[DeleteFile], fields: Mapping[int, EqualityField]
+    data: DataColumns, index: Int64, deletes: Sequence[DeleteFile], fields: Mapping[int, pa.Field]
 ) -> tuple[Floats, Bools, list[str]]:
     """Estimate how many rows the equality delete files of one partition delete from each of its data files.
 
@@ -119,9 +111,7 @@ class _DataFiles:
         hit = first < len(ordered)
         self.shared |= hit & (hit.sum() > 1)
 
-    def apply_within_bounds(
-        self, fields: Mapping[int, EqualityField], deletes: Sequence[DeleteFile]
-    ) -> list[DeleteFile]:
+    def apply_within_bounds(self, fields: Mapping[int, pa.Field], deletes: Sequence[DeleteFile]) -> list[DeleteFile]:
         """Add the deletes of delete files with these equality columns. Return those beyond MAX_PAIRS."""
         columns = [self._column(field_id, field, deletes) for field_id, field in fields.items()]
         order, ends = columns[0].order, columns[0].slices()
@@ -142,7 +132,7 @@ class _DataFiles:
                 self.shared[some] |= len(some) > 1
         return beyond
 
-    def _column(self, at: int, field: EqualityField, deletes: Sequence[DeleteFile]) -> _Column:
+    def _column(self, at: int, field: pa.Field, deletes: Sequence[DeleteFile]) -> _Column:
         """Return the column of field id `at`."""
         stored = (self._data.lower, self._data.upper, self._data.nulls)
         lower, upper, nulls = ([by_field[at][i] for i in self._index] for by_field in stored)
@@ -150,8 +140,8 @@ class _DataFiles:
         deleted_nulls = np.array([delete.nulls.get(at, -1) for delete in deletes], np.int64)
         return _Column(
             [decode(side, field.type) for side in (lower, upper, *of_deletes)],
-            _nulls(np.array(nulls, np.int64), self.rows, field.required),
-            _nulls(deleted_nulls, np.array([delete.rows for delete in deletes], np.int64), field.required),
+            _nulls(np.array(nulls, np.int64), self.rows, not field.nullable),
+            _nulls(deleted_nulls, np.array([delete.rows for delete in deletes], np.int64), not field.nullable),
         )
 
 
@@ -244,7 +234,7 @@ class Deletes:
 
 
 def attribute_deletes(
-    data: DataColumns, unpartitioned: frozenset[int], fields: Mapping[int, EqualityField] = MappingProxyType({})
+    data: DataColumns, unpartitioned: frozenset[int], fields: Mapping[int, pa.Field] = MappingProxyType({})
 ) -> Deletes:
     """Return the deletes of each data file of a snapshot.
 

@@ -324,13 +324,14 @@ def undo_run(
         raise undo.gone(name, f"the snapshot before run {chosen} has expired")
     later = history[: next(at for at, one in enumerate(history) if one.snapshot_id == before)]
     kept = [one for one in reversed(later) if _run_id(one) != chosen]
-    net = undo.net_change(changes)
+    ours, replaced = undo.net_change(changes)
+    added = {path for path, _ in ours}
     with readable_metadata(table, name):
-        _require_picks(name, table, state, kept, {path for path, _ in net.added}, chosen)
-    states = {at: observe(line[at].parent_snapshot_id) for at in net.removed}
-    removed, missing = _rows(state, {path for path, _ in net.added})
-    undo.require_unchanged(name, chosen, missing, len(net.added), [])
-    parts = [_rows(states[at], {path for path, _ in files}) for at, files in net.removed.items()]
+        _require_picks(name, table, state, kept, added, chosen)
+    states = {at: observe(line[at].parent_snapshot_id) for at in replaced}
+    removed, missing = _rows(state, added)
+    undo.require_unchanged(name, chosen, missing, len(added), [])
+    parts = [_rows(states[at], {path for path, _ in files}) for at, files in replaced.items()]
     returned = pa.concat_tables([undo.FILES.empty_table(), *(files for files, _ in parts)]).combine_chunks()
     for each in (*states.values(), state):
         _require_spec(name, each, state, {*removed["path"].to_pylist(), *returned["path"].to_pylist()})

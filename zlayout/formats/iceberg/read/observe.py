@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from zlayout.errors import Diagnostic, TableError
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.catalog import GLUE_OWNER, load_table, readable_metadata
-from zlayout.formats.iceberg.read.deletes import Deletes, EqualityField, attribute_deletes
+from zlayout.formats.iceberg.read.deletes import Deletes, attribute_deletes
 from zlayout.formats.iceberg.read.history import (
     ancestors,
     distinct_counts,
@@ -225,14 +226,14 @@ def _null_refusals(data: DataColumns, required: Sequence[NestedField], deletes: 
             yield replace(null_values(field.name), files=found, hint=hint)
 
 
-def _equality_fields(data: DataColumns, metadata: TableMetadata, schema: Schema) -> dict[int, EqualityField]:
+def _equality_fields(data: DataColumns, metadata: TableMetadata, schema: Schema) -> dict[int, pa.Field]:
     fields = {}
     for field_id in sorted({i for delete in data.deletes for i in delete.equality if i in data.lower}):
         if (known := schema_with(field_id, schema, metadata)) is not None:
             field = known.find_field(field_id)
             type_, orderable = arrow_type(field.field_type)
             if orderable and str(field.field_type) != "uuid":  # Iceberg versions differ in the order of uuids
-                fields[field_id] = EqualityField(type_, field.required)
+                fields[field_id] = pa.field(field.name, type_, nullable=not field.required)
     return fields
 
 
