@@ -401,8 +401,7 @@ def import_queries(
     Reads query histories of Spark, Trino, Databricks, Snowflake, Athena and BigQuery.
     """
     from zlayout.errors import SpecError
-    from zlayout.message_text import plural
-    from zlayout.report.words import printable, without_commands
+    from zlayout.report.words import without_commands
     from zlayout.session.import_ import import_workload
     from zlayout.session.project import load_project
     from zlayout.spec.load import shown
@@ -884,7 +883,6 @@ def validate_(
     color: ColorMode = Color.AUTO,
 ) -> int:
     """Check zlayout.yaml and the layouts for errors. Reads no table."""
-    from zlayout.message_text import plural
     from zlayout.session.project import validate
 
     Console(color).result(f"{plural(len(validate(project, paths or ())), 'layout')} valid\n")

@@ -244,7 +244,6 @@ class ApplyProgress:
         return time.monotonic() - self._began[table]
 
     def _tasks(self, current: Moment) -> tuple[int, int]:
-        """Return the number of finished tasks and of all tasks of the running Spark stages; (0, 0) if unknown."""
         if current.total or not self._runtime.started:
             return current.done, current.total
         from py4j.protocol import Py4JError

@@ -141,7 +141,6 @@ def _list(found: Sequence[Found], console: Console) -> None:
 
 
 def _parse_choice(found: Sequence[Found], answer: str) -> list[Found]:
-    """Return the tables that an answer names, in the order of the list. Raises SpecError ZL088."""
     names = {str(one.table): one for one in found}
     chosen: set[str] = set()
     for part in filter(None, (text.strip() for text in answer.split(","))) if answer else ("*",):

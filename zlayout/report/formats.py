@@ -13,8 +13,6 @@ from zlayout.report import markdown, text
 
 
 def _render_of(name: str) -> Callable[[Plan | RunReport], str]:
-    """Return the function `render` of a module of this package, which is imported by the first call."""
-
     def render(report: Plan | RunReport) -> str:
         return str(import_module(f"zlayout.report.{name}").render(report))
 

@@ -563,7 +563,6 @@ def render(shown: Plan | RunReport) -> str:
 
 
 def _changed(report: RunReport, tables: Sequence[Entry]) -> Entry | None:
-    """Return what the pull request changes; None if the plan is not one of `changed:REV`."""
     plan = report.plan
     if plan.changes is None:
         return None
@@ -663,7 +662,6 @@ def _kind(table: TablePlan, report: RunReport) -> str:
 
 
 def _settings(table: TablePlan) -> list[tuple[str, str, str, str]]:
-    """Return (name, present value, declared value, reason) of the settings that change."""
     declared = "declared"
     rows = [(d.key, phrases.declared(d.before, d.key), phrases.declared(d.after, d.key), declared) for d in table.drift]
     for name, before, after, why, _ in phrases.altered(table):

@@ -171,8 +171,6 @@ def no_answer(table: TableName, timeout: float, location: Location | None = None
 
 @dataclass(slots=True)
 class _Lane:
-    """The tables of one catalog."""
-
     waiting: deque[int]  # no thread has begun these tables
     running: dict[int, float] = field(default_factory=dict)  # when each table will be late, by `time.monotonic`
     answered: bool = False  # whether a table was read since the last one that was late

@@ -126,7 +126,6 @@ def import_dbt(project: Project, manifest: Path, pattern: str | None = None) -> 
 
 
 def _read(manifest: Path) -> tuple[dict[str, dict[str, Any]], list[str], dict[str, Any]]:
-    """Return the nodes by id, the ids of disabled nodes, and the metadata of a manifest."""
     try:
         content = read_at_most(manifest, MAX_METADATA_BYTES + 1)
         require_parsable(content, "the file")

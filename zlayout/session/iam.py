@@ -97,7 +97,6 @@ def iam_policies(project: Project, catalogs: Collection[str] = (), reading: Read
 def _locations(
     project: Project, layouts: Sequence[LayoutSpec], reading: Reading
 ) -> list[tuple[str, ...] | ZlayoutError]:
-    """Return the locations of each table that can be read."""
     runtime = SparkRuntime(project)
     backends = {name: backend_for(project.catalogs[name], runtime) for name in {spec.table.catalog for spec in layouts}}
 
@@ -189,7 +188,6 @@ def commit_table(project: Project) -> tuple[str, str] | None:
 
 
 def _settings(project: Project) -> dict[str, str]:
-    """Return Spark's settings for a project, with those of `spark-defaults.conf`."""
     return _spark_defaults() | dict(project.spark.conf)
 
 

@@ -413,7 +413,6 @@ def _catalog_type(format: str, type_: str, uri: str) -> str:
 
 
 def _extra(answers: Mapping[str, str]) -> str:
-    """Return the extra of zlayout that a catalog needs, '' for none."""
     scheme = answers["uri"].partition(":")[0].partition("+")[0].lower()
     of_databases = {"postgresql": "postgres", "mysql": "mysql"}
     return {"sql": of_databases.get(scheme, "sql"), "glue": "glue", "hive": "hive"}.get(answers["type"], "")

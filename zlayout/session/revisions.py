@@ -202,12 +202,7 @@ class _Tree(Folder):
 
 
 def _content_id(path: Path, blob: str) -> str:
-    """Return the id that Git has for the content of a file in the working tree.
-
-    Args:
-        path: The file.
-        blob: The id of its content in a commit, '' if it is not there. It is returned also if only line ends differ.
-    """
+    """blob: The id of the content in a commit, '' if it is not there. It is returned if only line ends differ."""
     try:
         with open_file(path) as file:
             found = _blob_id(iter(lambda: file.read(_CHUNK), b""), os.fstat(file.fileno()).st_size, blob)
@@ -237,12 +232,7 @@ class _GitError(Exception):
 
 
 def _git(root: Path, *arguments: str, limit: int = 0) -> bytes:
-    """Return the output of a command of Git. limit: The number of bytes to read; 0 for all, up to MAX_OUTPUT_BYTES.
-
-    Raises:
-        _GitError: The command failed.
-        SpecError: ZL092, it cannot be run, or takes longer than TIMEOUT.
-    """
+    """Return the output, of at most `limit` bytes; 0 for all, up to MAX_OUTPUT_BYTES. Raises SpecError ZL092."""
     command = ["git", *_OPTIONS, "-C", str(root), *arguments]
     hint = "install Git, or select tables without `changed:`"
     try:

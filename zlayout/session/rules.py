@@ -110,7 +110,6 @@ def changed_layouts(project: Project, patterns: Iterable[str], reading: Reading)
 
 
 def _since(project: Project, revision: Revision, reading: Reading) -> Declared:
-    """Return the layouts that differ from those at another revision."""
     old = revision.project or replace(project, layouts=(), rules=(), catalogs={})
     then, now = cache(revision.file_then), cache(revision.file_now)
     rules_then, rules_now = _rule_values(old, then), _rule_values(project, now)
@@ -158,7 +157,6 @@ def _since(project: Project, revision: Revision, reading: Reading) -> Declared:
 
 
 def _rule_values(project: Project, workload_file: Callable[[Path], str]) -> list[object]:
-    """Return what decides, for each rule, which tables it has and how they are laid out."""
     return [
         (
             rule.pattern,
@@ -219,7 +217,6 @@ def _sorted(
 def _listed(
     project: Project, rules: Sequence[LayoutRule], reading: Reading
 ) -> tuple[list[Listed], dict[TableName, ZlayoutError]]:
-    """Return the names that the rules match, and the error of each pattern whose names cannot be listed."""
     patterns = list(dict.fromkeys(rule.pattern for rule in rules))
     widest = [p for p in patterns if not any(within(p, q) and not within(q, p) for q in patterns)]
     found = _read_each(project, widest, lambda backend, pattern: list(backend.list_tables(pattern)), reading)

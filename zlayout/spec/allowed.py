@@ -272,7 +272,6 @@ def type_of(name: str, section: str, catalog_type: str = "") -> ValueType | None
 
 @cache
 def _index(section: str, catalog_type: str) -> tuple[Mapping[str, ValueType], Mapping[str, ValueType]]:
-    """Return the types by exact name, and by the lower case of the names whose case does not matter."""
     exact, folded = {}, {}
     for group in _groups(section, catalog_type):
         for name, type_ in group.settings.items():

@@ -337,6 +337,5 @@ def _shown(scheme: str, end: str) -> str:
 
 
 def _scheme(text: str) -> str:
-    """Return the scheme of a URL in lower case; empty for any other text."""
     scheme, colon, rest = text.partition(":")
     return scheme.lower() if colon and rest.startswith("/") else ""

@@ -207,7 +207,6 @@ def layout_spec(
 
 @contextmanager
 def _kept(errors: list[Diagnostic]) -> Iterator[None]:
-    """Append the diagnostics of a SpecError that the block raises to `errors`, and continue after the block."""
     try:
         yield
     except SpecError as error:

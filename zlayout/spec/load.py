@@ -435,7 +435,6 @@ class _Loading:
         return HistoryConfig(path, int(entry.get("keep", HISTORY_KEEP).removesuffix("d")))
 
     def _document(self) -> tuple[Document, dict[str, Any]]:
-        """Return the document as written, and its data with variables replaced."""
         unread = Document({}, {}, Location(shown(self.path), 1, 1))
         if not self._is_in_project(self.path, "keep zlayout.yaml and the target of its link in the same folder"):
             return unread, {}

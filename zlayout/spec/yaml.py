@@ -130,7 +130,6 @@ def _text(content: bytes, shown: str) -> str:
 
 
 def _location(before: str, shown: str) -> Location:
-    """Return the location after `before`, the text with which the file begins."""
     lines = before.split("\n")
     return Location(shown, len(lines), len(lines[-1]) + 1)
 
