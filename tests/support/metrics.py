@@ -31,7 +31,10 @@ def overlaps(ranked: Ranked, partition: Int32 | None = None, partitions: int = 1
 
 def distinct_estimate(ranked: Ranked, partition: Int32 | None = None, partitions: int = 1) -> Float64:
     """float64[P]."""
-    return metrics.distinct_estimate(segments_of(ranked, partition, partitions), ranked.axis.countable)
+    segments = segments_of(ranked, partition, partitions)
+    estimate, limit = metrics.distinct_values(segments, ranked.axis.countable, segments.lo == segments.hi)
+    assert (estimate <= limit).all()
+    return estimate
 
 
 def column_metrics(files: FileTable, column: str) -> metrics.ColumnMetrics:

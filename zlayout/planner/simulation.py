@@ -146,9 +146,6 @@ class Outputs:
     """Assigns sampled rows to the partitions of new files.
 
     Partitions of the table keep their numbers. New ones are numbered after them, in the order in which they are found.
-
-    Attributes:
-        count: The number of partitions of the table and of new ones.
     """
 
     def __init__(self, files: FileTable, fields: tuple[PartitionField, ...]) -> None:
@@ -163,7 +160,12 @@ class Outputs:
         filled = [i for i, field in enumerate(fields) if field.transform != "void"]
         own = ((n, p.values) for n, p in enumerate(files.partitions) if p.fields == fields)
         self._numbers = {tuple(values[i] for i in filled): n for n, values in own}
-        self.count = max(len(files.partitions), 1)
+        self._others = max(len(files.partitions), 1) - len(self._numbers)
+
+    @property
+    def count(self) -> int:
+        """The number of partitions of the table and of new ones."""
+        return self._others + len(self._numbers)
 
     def partition_of(self, sample: KeySample, rows: Index) -> Index:
         """Return the partition of each sampled row after the rewrite, int64[n].
@@ -196,12 +198,7 @@ class Outputs:
             values.append(part)
         _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
         keys = list(zip(*[python_values(v.take(pa.array(first))) for v in values], strict=True)) or [()]
-        return np.array([self._number(key) for key in keys], np.int64)[inverse]
-
-    def _number(self, key: tuple[object, ...]) -> int:
-        number = self._numbers.setdefault(key, self.count)
-        self.count = max(self.count, number + 1)
-        return number
+        return np.array([self._numbers.setdefault(key, self.count) for key in keys], np.int64)[inverse]
 
 
 @dataclass(frozen=True, slots=True)

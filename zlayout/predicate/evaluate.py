@@ -30,6 +30,7 @@ from zlayout.predicate.model import (
     Or,
     Predicate,
     Value,
+    after_prefix,
     columns,
 )
 from zlayout.table.partition import FarTime, Partition, PartitionField
@@ -101,14 +102,7 @@ class Range:
     open: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Prefix:
-    """Every value begins with `text`."""
-
-    text: str
-
-
-Fact = Null | NotNull | Range | Prefix | None
+Fact = Null | NotNull | Range | None
 
 
 def fact(transform: str, value: Any, is_date: bool) -> Fact:
@@ -166,8 +160,10 @@ def _truncated(value: Any, width: int) -> Fact:
             unit = Decimal(1).scaleb(min(int(value.as_tuple().exponent), 0))
             with localcontext(prec=2 * MAX_DECIMAL_DIGITS):
                 return Range(value, value + unit * (width - 1))
-        case str():
-            return Range(value, value) if len(value) < width else Prefix(value)
+        case str() if len(value) < width:
+            return Range(value, value)
+        case str() if (end := after_prefix(value)) is not None:
+            return Range(value, end, open=True)
         case _:
             return NotNull()
 
@@ -211,14 +207,13 @@ def membership(values: Sequence[Value]) -> Callable[[Fact], TruthValues]:
                 return EITHER
             case Range(low, _, is_open):
                 pass
-            case Prefix(text):
-                low, is_open = text, False
         if low != low:  # NaN
             return EITHER
         key = (type(low), is_open)
         if key not in ordered:
             ordered[key] = _in_order(values, low, is_open)
-        return _among(ordered[key], fact)
+        found = [is_single for is_single, _, inside in ordered[key].within(fact) if inside]
+        return TRUE if True in found else EITHER if found or ordered[key].unknown else FALSE
 
     return truth_values
 
@@ -228,8 +223,8 @@ def _in_order(values: Sequence[Value], like: Any, is_open: bool) -> _Ordered:
     parts: dict[Callable[[Any], Any], list[tuple[Any, int]]] = {_comparable: [], float: []}
     unknown = []
     for at, literal in enumerate(values):
-        value = coerce(literal, like)
-        if value is None or (is_open and depends_on_type(literal)):
+        value = _coerced(literal, like, is_open)
+        if value is None:
             unknown.append(at)
         else:
             convert = float if isinstance(like, float) or isinstance(value, float) else _comparable
@@ -249,13 +244,10 @@ def _positions(ordered: _Ordered, fact: Range) -> Iterator[int]:
     yield from ordered.unknown
 
 
-def _among(ordered: _Ordered, fact: Range | Prefix) -> TruthValues:
-    if isinstance(fact, Range):
-        found = [is_single for is_single, _, inside in ordered.within(fact) if inside]
-    else:
-        nearest = (values[min(bisect_left(values, fact.text), len(values) - 1)] for _, values, _ in ordered.parts)
-        found = [False for value in nearest if value.startswith(fact.text)]
-    return TRUE if True in found else EITHER if found or ordered.unknown else FALSE
+def _coerced(literal: Value, like: Any, is_open: bool) -> Any:
+    """As `coerce`; also None if the result depends on whether the column of an open range is a date or a timestamp."""
+    is_uncertain = is_open and isinstance(like, date) and depends_on_type(literal)
+    return None if is_uncertain else coerce(literal, like)
 
 
 def _comparable(value: Any) -> Any:
@@ -407,11 +399,9 @@ def _compared(fact: Fact, operator: Operator, literal: Value) -> TruthValues:
             return NULL
         case NotNull():
             return EITHER
-        case Prefix(text):
-            return _compared_prefix(text, operator, literal)
         case Range(low, high, is_open):
-            value = coerce(literal, low)
-            if value is None or (is_open and depends_on_type(literal)):
+            value = _coerced(literal, low, is_open)
+            if value is None:
                 return EITHER
             return _compared_range(*aligned(low, high, value), is_open, operator)
 
@@ -426,11 +416,3 @@ def _compared_range(low: Any, high: Any, value: Any, is_open: bool, operator: Op
             return TRUE if below else FALSE if low >= value else EITHER
         case _:
             return TRUE if high <= value else FALSE if low > value else EITHER
-
-
-def _compared_prefix(text: str, operator: Operator, literal: Value) -> TruthValues:
-    if not isinstance(literal, str):
-        return EITHER
-    if literal.startswith(text):
-        return FALSE if operator == "<" and literal == text else EITHER
-    return TRUE if operator != "=" and text < literal else FALSE

@@ -153,14 +153,15 @@ def starts_with(column: str, prefix: str) -> Predicate:
     Such strings are at least the prefix, and less than the next string of its length. The order is that of code points,
     which is also the order of UTF-8 bytes. For a column of another type, the truth value of the predicate is unknown.
     """
-    low = Compare(column, ">=", TextOnly(prefix))
+    low, end = Compare(column, ">=", TextOnly(prefix)), after_prefix(prefix)
+    return low if end is None else And((low, Compare(column, "<", TextOnly(end))))
+
+
+def after_prefix(prefix: str) -> str | None:
+    """The lowest string that is above all strings that begin with `prefix`; None if there is none."""
     stem = prefix.rstrip(chr(_LAST_CHARACTER))
-    if not stem:
-        return low
-    following = ord(stem[-1]) + 1
-    if following in _SURROGATES:
-        following = _SURROGATES.stop
-    return And((low, Compare(column, "<", TextOnly(stem[:-1] + chr(following)))))
+    following = ord(stem[-1]) + 1 if stem else 0
+    return stem[:-1] + chr(_SURROGATES.stop if following in _SURROGATES else following) if stem else None
 
 
 _SURROGATES = range(0xD800, 0xE000)

@@ -547,4 +547,4 @@ def import_workload(
         first = f"; {history.problems[0].location}: {history.problems[0].reason}" if history.problems else ""
         raise SpecError.of("ZL079", f"the files have no query on a table{first}", hint="export queries that have ended")
     problems, left_out = tuple(history.problems), dict(history.left_out)
-    return ImportedWorkload(to_file(merged, days), len(merged), sum(m.count for m in merged), problems, left_out)
+    return ImportedWorkload(to_file(merged, days), len(merged), sum(count for _, count in merged), problems, left_out)

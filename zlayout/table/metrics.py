@@ -430,8 +430,7 @@ def _measure(files: FileTable, column: str, with_reach: bool, alone: bool) -> Co
 
     def from_bounds() -> tuple[float, tuple[DepthBucket, ...], float, Float64, Float64]:
         depths = depth(segments)
-        distinct = distinct_estimate(segments, countable)
-        limit = max_distinct(segments, countable, single)
+        distinct, limit = distinct_values(segments, countable, single)
         return _mean(depths), depth_histogram(depths), _mean(overlaps(segments)), distinct, limit
 
     def from_rows() -> tuple[PerSegment, Float64, Float64]:
@@ -500,49 +499,35 @@ def _highest(segments: Segments) -> Int64:
     return depths
 
 
-def distinct_estimate(segments: Segments, countable: bool) -> Float64:
-    """float64[P]: an upper estimate of the number of distinct values in each partition; infinity if unknown.
+def distinct_values(segments: Segments, countable: bool, single: Bools) -> tuple[Float64, Float64]:
+    """The number of distinct values in each partition.
 
     Only bounds are used. For integers, dates, times, booleans and decimals the number is at most max - min + 1. The
-    number of distinct bounds is used if every file has a single value, since the bounds are then the values. It is also
-    used if there are at least 4 files per distinct bound and at least half of the files have a single value: a value
-    that is not a bound is then unlikely. In a partition with an unbounded file the number is unknown.
-
-    Args:
-        segments: of M files.
-        countable: as in `Axis`.
-    """
-    points, files, estimate = _values_in_range(segments, countable)
-    single = counts(segments.partition[segments.hi == segments.lo], len(points))
-    bounds_are_values = ((files >= MIN_FILES_PER_BOUND * points) & (2 * single >= files)) | (single == files)
-    estimate = np.where(bounds_are_values, np.minimum(estimate, points), estimate)
-    estimate[segments.partition[~segments.bounded.all(axis=0)]] = np.inf
-    return estimate
-
-
-def max_distinct(segments: Segments, countable: bool, single: Bools) -> Float64:
-    """float64[P]: an upper limit of the number of distinct values that bounds prove; infinity if they prove none.
+    number of distinct bounds is used if every file has a single value, since the bounds are then the values. The
+    estimate uses it also if there are at least 4 files per distinct bound and at least half of the files have a single
+    value: a value that is not a bound is then unlikely. In a partition with an unbounded file the number is unknown.
 
     Args:
         segments: of M files.
         countable: as in `Axis`.
         single: bool[M], whether all rows of a file have the same value.
+
+    Returns:
+        float64[P] twice: an upper estimate, and an upper limit that bounds prove; infinity if unknown.
     """
-    points, files, limit = _values_in_range(segments, countable)
-    limit = np.where((counts(segments.partition[single], len(points)) == files) & (files > 0), points, limit)
-    limit[segments.partition[~segments.bounded.all(axis=0)]] = np.inf
-    return limit
-
-
-def _values_in_range(segments: Segments, countable: bool) -> tuple[Int64, Int64, Float64]:
-    """For each partition the number of points, the number of files, and max - min + 1 (infinity if not countable)."""
     points = np.diff(segments.start)
     files = counts(segments.partition, len(points))
     number = np.where(files > 0, np.inf, 0.0)
     filled = np.flatnonzero(files)
     if countable and len(filled):
         number[filled] = segments.per_partition(segments.gap + segments.point)[filled] / segments.point
-    return points, files, number
+    at_points = counts(segments.partition[segments.hi == segments.lo], len(points))
+    likely = ((files >= MIN_FILES_PER_BOUND * points) & (2 * at_points >= files)) | (at_points == files)
+    proven = (counts(segments.partition[single], len(points)) == files) & (files > 0)
+    estimate, limit = np.where(likely, np.minimum(number, points), number), np.where(proven, points, number)
+    unknown = segments.partition[~segments.bounded.all(axis=0)]
+    estimate[unknown] = limit[unknown] = np.inf
+    return estimate, limit
 
 
 def known_floor(
@@ -557,7 +542,7 @@ def known_floor(
         segments: of M files.
         estimate: the number of rows in each segment.
         touched: float64[P], touched in each partition.
-        limit: float64[P], the result of `max_distinct`.
+        limit: float64[P], the limit that `distinct_values` returns.
         files: the N files.
         single: bool[M], whether all rows of a file have the same value.
     """

@@ -23,7 +23,19 @@ from typing import Any, BinaryIO
 from urllib.parse import unquote
 
 from zlayout.errors import Location, SpecError
-from zlayout.predicate.model import And, Compare, In, IsNull, Not, Operator, Or, Predicate, conjunction, starts_with
+from zlayout.predicate.model import (
+    And,
+    Compare,
+    In,
+    IsNull,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    Reason,
+    conjunction,
+    starts_with,
+)
 from zlayout.reading import LimitedStream, TooLargeError, open_file
 from zlayout.sql_text import column_name
 from zlayout.table.external import instant_of_milliseconds
@@ -38,8 +50,6 @@ from zlayout.workload.model import MAX_TEXT, Query, Scan, UnreadableError, Unuse
 
 NOT_READ = "a pushed filter that cannot be parsed"
 NO_BOUNDS = "a pushed filter that min and max cannot decide"
-NOT_PUSHED = "a function or arithmetic on a column"
-JOIN_FILTER = "a filter through a join, which limits the table only at run time"
 MAX_DEPTH = 60
 _OPERATORS: dict[str, Operator] = {
     "EqualTo": "=",
@@ -91,13 +101,13 @@ def partition_filters(text: str) -> tuple[list[Predicate], Unread]:
         The predicates, and the unused filters.
     """
     found: list[Predicate] = []
-    left = []
+    left: list[tuple[str, str]] = []
     for item in _split(text.strip()[1:-1], ", ", _BEGIN):
         if null := _PARTITION_NULL.fullmatch(item):
             test = IsNull(null[2])
             found.append(test if null[1] == "isnull" else Not(test))
         elif item.startswith("dynamicpruning"):
-            left.append((_ID.sub("", item), JOIN_FILTER))
+            left.append((_ID.sub("", item), Reason.JOIN_FILTER))
         elif len(_ID.findall(item)) > 1:  # another column, or a subquery whose result is not in the log
             left.append((item, NOT_READ))
         elif listed := _PARTITION_IN.fullmatch(item):
@@ -151,7 +161,7 @@ def not_pushed(text: str) -> Unread:
     parts = _split(inner, " AND ")
     if 1 < len(parts) <= MAX_DEPTH:
         return tuple(found for part in parts for found in not_pushed(part))
-    return tuple((_ID.sub("", part).strip("()"), NOT_PUSHED) for part in parts if _COMPUTED.search(part))
+    return tuple((_ID.sub("", part).strip("()"), Reason.EXPRESSION) for part in parts if _COMPUTED.search(part))
 
 
 def _pushed(text: str, depth: int) -> Predicate:

@@ -504,12 +504,7 @@ class Values(StrEnum):
     OMIT = "omit"
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """A statement of a workload in Spark SQL, and the number of its executions."""
-
-    text: str
-    count: float
+Merged = tuple[str, float]  # a statement of a workload in Spark SQL, and the number of its executions
 
 
 @dataclass(frozen=True, slots=True)
@@ -690,7 +685,7 @@ def merge(
         else:
             shapes[found.shape][found.constants, found.text] += one.count
     merged = (m for shape, found in shapes.items() for m in _statements(shape, found, values, bins))
-    return tuple(sorted(merged, key=lambda m: (-m.count, m.text)))
+    return tuple(sorted(merged, key=lambda one: (-one[1], one[0])))
 
 
 def _statements(
@@ -698,9 +693,9 @@ def _statements(
 ) -> Iterator[Merged]:
     """found: the number of executions, by the constants and the text of a statement."""
     if values is Values.OMIT:
-        yield Merged(shape, sum(found.values()))
+        yield shape, sum(found.values())
     elif values is Values.KEEP or len(found) <= bins:
-        yield from (Merged(text, count) for (_, text), count in found.items())
+        yield from ((text, count) for (_, text), count in found.items())
     else:
         yield from _binned(sorted((constants, text, count) for (constants, text), count in found.items()), bins)
 
@@ -715,7 +710,7 @@ def _binned(found: Sequence[tuple[Constants, str, float]], bins: int) -> Iterato
         while at < bins and (at + 0.5) * total / bins <= end:
             chosen[text] += total / bins
             at += 1
-    yield from (Merged(text, count) for text, count in chosen.items())
+    yield from chosen.items()
 
 
 def _qualify(tree: exp.Query, one: Executed, catalogs: frozenset[str]) -> None:
@@ -758,4 +753,4 @@ def to_file(merged: Iterable[Merged], days: float | None = None) -> str:
     days: The number of days of the history, which becomes the first comment; None if it is unknown.
     """
     first = "" if days is None else f"-- days: {days:g}\n"
-    return first + "".join(f"-- weight: {m.count:.12g}\n{m.text};\n" for m in merged)
+    return first + "".join(f"-- weight: {count:.12g}\n{text};\n" for text, count in merged)

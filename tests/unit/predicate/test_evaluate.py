@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zlayout.errors import Location
-from zlayout.predicate.evaluate import answers, known
+from zlayout.predicate.evaluate import NotNull, Range, answers, fact, known
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate
 from zlayout.predicate.parse import parse_where
 from zlayout.table.partition import Partition, PartitionField
@@ -145,6 +145,16 @@ def test_other_transforms() -> None:
     assert ask("x >= 'abc'", PartitionField("x", "truncate[3]"), "abc") is True
     assert ask("x > 'abc'", PartitionField("x", "truncate[3]"), "abc") is None
     assert ask("x = 'abx'", PartitionField("x", "truncate[3]"), "abc") is False
+    # a time of day in a string is a part of the string, unless the column may be a date
+    assert ask("x = '2026-02-01 10:00:00'", PartitionField("x", "truncate[4]"), "2025") is False
+    assert ask("x < '2026-02-01 10:00:00'", PartitionField("x", "truncate[4]"), "2025") is True
+
+
+def test_a_truncated_string_is_a_range() -> None:
+    assert fact("truncate[2]", "ab", False) == Range("ab", "ac", open=True)
+    assert fact("truncate[2]", "a\ud7ff", False) == Range("a\ud7ff", "a\ue000", open=True)
+    assert fact("truncate[3]", "ab", False) == Range("ab", "ab")
+    assert fact("truncate[2]", "\U0010ffff" * 2, False) == NotNull()
 
 
 @pytest.mark.parametrize("low", [12345678901234567890123456789012345670, -12345678901234567890123456789012345670])
