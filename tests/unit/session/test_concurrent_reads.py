@@ -8,7 +8,7 @@ import pytest
 
 from zlayout.errors import SpecError, TableError
 from zlayout.session import concurrent_reads
-from zlayout.session.concurrent_reads import Reading, read_one, read_tables
+from zlayout.session.concurrent_reads import Reading, read_each, read_one, read_tables
 from zlayout.spec.model import TableName
 
 
@@ -111,6 +111,20 @@ def test_the_error_of_a_table_is_its_result() -> None:
         return "read"
 
     assert read_all(["a"] * 3, read, Reading(1, 60)) == [*errors, "read"]
+
+
+def test_an_unexpected_exception_of_a_library_costs_one_table() -> None:
+    def read(table: TableName) -> str:
+        if table.name == "broken":
+            raise AssertionError("in a library")
+        return "read"
+
+    tables = [TableName("a", ("db",), name) for name in ("broken", "t")]
+    error, found = read_each(tables, lambda table: table, read, Reading())
+    assert isinstance(error, TableError)
+    assert error.diagnostics[0].code == "ZL104"
+    assert "a.db.broken cannot be read: AssertionError: in a library" in error.diagnostics[0].message
+    assert found == "read"
 
 
 def test_no_tables_are_read_at_once() -> None:
