@@ -1,6 +1,7 @@
 """The documentation site builds strictly, has no broken link, and its tutorial works."""
 
 import importlib.util
+import os
 import re
 import shlex
 from pathlib import Path
@@ -11,6 +12,7 @@ from support.environments import BIN, ROOT, run
 
 import zlayout
 
+PULL_REQUESTS = (ROOT / "docs/pull-requests.md").read_text()
 TUTORIAL = (ROOT / "docs/tutorial.md").read_text()
 
 
@@ -75,3 +77,40 @@ def test_the_tutorial_leads_to_the_plan_that_it_describes(tmp_path: Path) -> Non
     layout.write_text(layout.read_text().replace("128MiB", "1MiB"))
     run([BIN / "zlayout", "validate"], tmp_path)
     assert "not laid out yet" in run([BIN / "zlayout", "plan"], tmp_path)
+
+
+def test_the_page_of_pull_requests_works_from_an_empty_home(wheel: Path, tmp_path: Path) -> None:
+    """All its commands in one shell, with a repository on this machine, and this checkout instead of a release."""
+    home = tmp_path / "home"
+    home.mkdir()
+    run(["git", "init", "--quiet", "--bare", "--initial-branch=main", tmp_path / "github"], tmp_path)
+    ours = {
+        "git@github.com:OWNER/lakehouse.git": f"{tmp_path}/github lakehouse",
+        "pip install 'zlayout[local]' uv": f"{BIN}/uv pip install --quiet 'zlayout[local] @ {wheel.as_uri()}' uv",
+    }
+    script = ["set -e"]
+    for language, block in re.findall(r"^```(\w+)\n(.*?)^```", PULL_REQUESTS, re.S | re.M):
+        if language == "sh":
+            for theirs, own in ours.items():
+                block = block.replace(theirs, own)
+            script.append(block)
+        elif language == "python":
+            script.append(f"cat > make_tables.py <<'END'\n{block}END")
+        else:
+            edited = "Path('layouts/shop_orders.yaml')"
+            before, after = "columns: [day]", block.splitlines()[1].strip()
+            script.append(
+                f'python -c "from pathlib import Path; file = {edited}; text = file.read_text(); '
+                f"assert '{before}' in text; file.write_text(text.replace('{before}', '{after}'))\""
+            )
+    cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))  # packages, and the jars of Spark
+    identity = {f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    environ = identity | {"HOME": str(home), "XDG_CACHE_HOME": cache, "UV_FIND_LINKS": str(wheel.parent)}
+    said = run(["bash", "-c", "\n".join(script)], tmp_path, **environ)
+    assert "| `zorder.columns` | `[day]` | `[customer, day]` |" in said
+    repository = tmp_path / "lakehouse"
+    for name in ("plan", "apply"):
+        assert "--hash=sha256:" in (repository / f".zlayout/requirements-{name}.txt").read_text()
+    assert "ZL451" not in (repository / "merged.json").read_text()
+    assert "Applied: 1 as declared." in said
+    assert "Rolled back" in said
