@@ -4,8 +4,8 @@ The name of the module is the value of the `Wait` that it is for. `park`, or els
 the plan, `WaitingGroups` states them, to which `section` may add. `text` writes them for the line `LABEL` of reports,
 which explain the label by `TERM`; an empty `LABEL` is no line. `notes_before` yields diagnostics about what decides
 which groups wait, and `notes` diagnostics about these groups; `again` gives the options with which the same groups wait
-in a later plan. A module has those of these names that it needs. A budget is spent after all passes, on the groups of
-all tables (`zlayout.planner.budget`).
+in a later plan. `LABEL` is required, and `text` and `TERM` with it; each of the others is optional. A budget is spent
+after all passes, on the groups of all tables (`zlayout.planner.budget`).
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def notes(
 ) -> Iterator[Diagnostic]:
     """Yield the diagnostics about groups that wait. refused: Whether the table must not be changed."""
     for each, groups in _waiting(waiting):
-        yield from each.notes(spec, state, groups, refused=refused)
+        if hasattr(each, "notes"):
+            yield from each.notes(spec, state, groups, refused=refused)
 
 
 def again(options: PlanOptions, plan: TablePlan, state: TableState | None = None) -> PlanOptions:
@@ -93,5 +94,5 @@ def again(options: PlanOptions, plan: TablePlan, state: TableState | None = None
         state: The table that it was made from; None if it is no longer known.
     """
     for each, groups in _waiting(plan.waiting):
-        options = each.again(options, groups, state)
+        options = each.again(options, groups, state) if hasattr(each, "again") else options
     return options
