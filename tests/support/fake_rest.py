@@ -25,7 +25,10 @@ class Responses:
         credentials: `storage-credentials` of the table.
         gzipped: The body of every response instead, compressed by gzip.
         redirect: The status and the URL to which every request is redirected instead; its path is kept.
+        endpoints: `endpoints` of /v1/config, besides those of tables; empty for a server that lists none.
+        policies: What Polaris answers about the policies that apply to the table, None for an error.
         requests: The requests, as `METHOD PATH`.
+        queries: The query of each request.
     """
 
     metadata: dict[str, Any]
@@ -36,12 +39,21 @@ class Responses:
     credentials: list[dict[str, Any]] = field(default_factory=list)
     gzipped: bytes | None = None
     redirect: tuple[int, str] | None = None
+    endpoints: list[str] = field(default_factory=list)
+    policies: list[dict[str, Any]] | None = None
     requests: list[str] = field(default_factory=list)
+    queries: list[str] = field(default_factory=list)
 
     def body(self, path: str) -> dict[str, Any] | None:
         if path == "/v1/config":
-            return {"defaults": self.defaults, "overrides": self.overrides}
-        if path == "/v1/namespaces/db/tables/t":
+            listed = ["GET /v1/{prefix}/namespaces/{namespace}/tables/{table}", *self.endpoints]
+            return {"defaults": self.defaults, "overrides": self.overrides} | (
+                {"endpoints": listed} if self.endpoints else {}
+            )
+        prefix = f"/{self.overrides['prefix']}" if "prefix" in self.overrides else ""
+        if path == f"/polaris/v1{prefix}/applicable-policies" and self.policies is not None:
+            return {"applicable-policies": self.policies}
+        if path == f"/v1{prefix}/namespaces/db/tables/t":
             table = {"metadata-location": self.metadata_location, "metadata": self.metadata, "config": self.config}
             return table | ({"storage-credentials": self.credentials} if self.credentials else {})
         return None
@@ -56,6 +68,7 @@ def fake_rest(responses: Responses) -> Iterator[str]:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             path = urlsplit(self.path).path
             responses.requests.append(f"{self.command} {path}")
+            responses.queries.append(urlsplit(self.path).query)
             body = responses.body(path)
             content = json.dumps(body).encode() if body is not None else b"{}"
             if responses.redirect is not None:

@@ -308,7 +308,11 @@ _PART = 1 << 16  # bytes of a response that are read at a time
 
 def limit_responses(client: Any) -> None:
     """Let calls of a client of boto3 raise ValueError for a response that takes too much memory."""
-    session = client._endpoint.http_session
+    limit_session(client._endpoint.http_session)
+
+
+def limit_session(session: Any) -> None:
+    """Let a session of botocore raise ValueError for a response that takes too much memory."""
     send = session.send
 
     def limited(request: Any) -> Any:

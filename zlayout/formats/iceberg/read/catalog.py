@@ -25,6 +25,7 @@ from pyiceberg.table import Table
 from zlayout.errors import Location, TableError, ZlayoutError, first_line
 from zlayout.formats.access import Cause, cause_of, explained, limit_responses, store_of, unaddressable
 from zlayout.formats.base import Listed
+from zlayout.formats.iceberg.read.maintainers import GLUE_OWNER, ask_once
 from zlayout.formats.iceberg.read.outside import keep_to_locations
 from zlayout.formats.iceberg.read.server import Declared, require_location
 from zlayout.formats.iceberg.read.unread_types import CATALOG, restore
@@ -44,7 +45,6 @@ _CATALOG_CLIENTS = (
 # How long a loaded catalog is used. Its connections and tokens do not expire within this time.
 MAX_SECONDS_OF_USE = 60.0
 _SQL_TABLES = ("iceberg_tables", "iceberg_namespace_properties")  # of a catalog in a database
-GLUE_OWNER = "_zlayout_owner"  # attribute of a catalog in AWS Glue: the account that its tables belong to
 MAX_NAMED = 5  # catalogs or tables that a message names
 # Loaded catalogs that are not in use, by name and properties. Each has the time after which it is not used again.
 _idle: dict[tuple[str, tuple[tuple[str, str], ...]], SimpleQueue[tuple[float, Catalog]]] = {}
@@ -194,6 +194,7 @@ def open_catalog(catalog: CatalogConfig, properties: Mapping[str, str]) -> Catal
     loaded = AVAILABLE_CATALOGS[CatalogType(catalog.type)](catalog.name, dict(for_metadata))
     if (client := getattr(loaded, "glue", None)) is not None:
         limit_responses(client)
+        ask_once(client)
 
         def remember_owner(parsed: Mapping[str, Any], **_: Any) -> None:
             # pyiceberg drops it; it is the same for all tables of the catalog

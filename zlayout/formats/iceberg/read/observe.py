@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ import pyarrow as pa
 
 from zlayout.errors import Diagnostic, TableError
 from zlayout.formats.iceberg.read import state_property as recorded
-from zlayout.formats.iceberg.read.catalog import GLUE_OWNER, load_table, readable_metadata
+from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
 from zlayout.formats.iceberg.read.deletes import Deletes, attribute_deletes
 from zlayout.formats.iceberg.read.history import (
     ancestors,
@@ -23,6 +22,7 @@ from zlayout.formats.iceberg.read.history import (
     summary_of,
     written_by_others,
 )
+from zlayout.formats.iceberg.read.maintainers import maintainers, of_location
 from zlayout.formats.iceberg.read.manifests import DataColumns, manifests_of, read_live
 from zlayout.formats.iceberg.read.outside import find_outside_files
 from zlayout.formats.iceberg.read.schema import (
@@ -41,7 +41,7 @@ from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.spec.renames import present_records
 from zlayout.sql_text import dotted
 from zlayout.table.baseline import Baseline
-from zlayout.table.external import Ordering, maintained_by
+from zlayout.table.external import Ordering
 from zlayout.table.state import (
     Column,
     ColumnBounds,
@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     from pyiceberg.table.sorting import SortOrder
     from pyiceberg.types import NestedField
 
-_S3_TABLES = re.compile(r"s3a?://[^/]+--table-s3(/|$)")  # the bucket of one table of Amazon S3 Tables
 NO_SNAPSHOT = -1
 
 
@@ -84,7 +83,7 @@ def observe(catalog: CatalogConfig, name: TableName, columns: Sequence[str], ver
     """
     table = load_table(catalog, name)
     state = observe_table(table, name, columns, version, catalog.file_locations(name))
-    return state if version is not None or state.maintainers else replace(state, maintainers=glue_optimizer(table))
+    return state if version is not None else replace(state, maintainers=maintainers(table))
 
 
 def observe_table(
@@ -133,7 +132,7 @@ def observe_table(
         refusals=(*refusals(metadata, data), *reserved_refusals(c.name for c in leaves), *outside.refusals),
         files=files,
         notes=notes,
-        maintainers=maintainers(metadata.location),
+        maintainers=of_location(metadata.location),
         ordering=None if (files.layout >= 0).any() else _sort_ordering(table.sort_order(), schema),
         rewrites=external_rewrites_of(metadata, snapshot, known=bool(recorded.listed(state) - of_others)),
         last_written=last_written,
@@ -143,31 +142,6 @@ def observe_table(
         required=tuple(dotted([field.name]) for field in required),
         estimated_deletes=bool(deletes.estimated.any()),
     )
-
-
-def maintainers(location: str) -> tuple[Diagnostic, ...]:
-    """Return a warning if the location of a table is in Amazon S3 Tables, which compacts tables."""
-    off = "disable icebergCompaction with `aws s3tables put-table-maintenance-configuration`"
-    return (maintained_by("the compaction of Amazon S3 Tables", off),) if _S3_TABLES.match(location) else ()
-
-
-def glue_optimizer(table: Table) -> tuple[Diagnostic, ...]:
-    """Return a warning if an optimizer of AWS Glue compacts the table.
-
-    Glue states its optimizers only in the response to a request of its own, which may be denied.
-    """
-    client, owner = getattr(table.catalog, "glue", None), getattr(table.catalog, GLUE_OWNER, None)
-    if client is None or owner is None:
-        return ()
-    namespace, name = table.name()
-    try:
-        found = client.get_table_optimizer(CatalogId=owner, DatabaseName=namespace, TableName=name, Type="compaction")
-        if found["TableOptimizer"]["configuration"]["enabled"] is not True:
-            return ()
-    except Exception:  # there is no optimizer, or the permission glue:GetTableOptimizer is missing
-        return ()
-    off = f"run `aws glue delete-table-optimizer --catalog-id {owner} --type compaction ...` for the table"
-    return (maintained_by("the compaction optimizer of AWS Glue", off),)
 
 
 def _properties(metadata: TableMetadata, name: TableName, data: DataColumns) -> dict[str, str]:
