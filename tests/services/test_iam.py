@@ -22,6 +22,8 @@ import pytest
 from deltalake import write_deltalake
 from moto.core.exceptions import AccessDeniedError, JsonRESTError
 from moto.core.responses import ActionAuthenticatorMixin
+from moto.glue.exceptions import EntityNotFoundException
+from moto.glue.responses import GlueResponse
 from moto.iam.access_control import IAMPolicyStatement, IAMRequest, IAMRequestBase
 from moto.s3.exceptions import S3ClientError
 from moto.server import ThreadedMotoServer
@@ -99,6 +101,10 @@ def endpoint() -> Iterator[str]:
     patch.setattr(IAMPolicyStatement, "_check_conditions", holds)
     patch.setattr(IAMRequestBase, "check_signature", lambda _: None)
 
+    def no_optimizer(_: object) -> None:  # as AWS answers; moto would answer 500, which clients repeat
+        raise EntityNotFoundException("no optimizer")
+
+    patch.setattr(GlueResponse, "get_table_optimizer", no_optimizer, raising=False)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:
