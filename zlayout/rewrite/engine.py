@@ -65,7 +65,7 @@ from zlayout.rewrite.rows import (
     with_source_order,
 )
 from zlayout.spark.arrow import from_arrow, to_arrow
-from zlayout.spark.jvm import session_conf
+from zlayout.spark.jvm import column_of, expression_of, jvm_of, scala_seq, session_conf
 from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.table.state import PREFIX, reserved_refusals
 
@@ -80,11 +80,16 @@ def keys_of_partitions(session: SparkSession, count: int) -> NDArray[np.int32]:
     Returns:
         int32[count].
     """
+    jvm = jvm_of(session)
+    partitionings = jvm.org.apache.spark.sql.catalyst.plans.physical
     keys = np.full(count, -1, np.int32)
     start, step = 0, max(1024, 4 * count)
     while (keys < 0).any():
         key = F.col("id").cast("int")
-        tried = to_arrow(session.range(start, start + step).select(key.alias("key"), F.pmod(F.hash(key), F.lit(count))))
+        # not F.hash, in whose place the session may have a function of its own
+        by_key = partitionings.HashPartitioning(scala_seq(jvm, [expression_of(jvm, key)]), count)
+        partition = column_of(jvm, by_key.partitionIdExpression())
+        tried = to_arrow(session.range(start, start + step).select(key.alias("key"), partition))
         first, where = np.unique(tried[1].to_numpy(), return_index=True)
         missing = keys[first] < 0
         keys[first[missing]] = tried["key"].to_numpy()[where[missing]]

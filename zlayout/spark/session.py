@@ -601,13 +601,16 @@ class LiveRuntime(SparkRuntime):
 
     def _close(self, session: SparkSession) -> None:
         """Remove the clone from the SparkContext, and refresh the changed tables in the caller's session."""
-        self._activate(self._active)
-        # pyspark sets them to the clone, for example in `createDataFrame`, and returns it as the active session
-        _class_attributes(self._of_pyspark)
-        remove_listeners(session)
-        for number, cached in _persistent(session):
-            if number not in self._persisted and str(cached.name()).startswith(_DELTA_STATE):
-                cached.unpersist(False)
+        from py4j.protocol import Py4JError
+
+        with suppress(OSError, Py4JError):
+            self._activate(self._active)
+            # pyspark sets them to the clone, for example in `createDataFrame`, and returns it as the active session
+            _class_attributes(self._of_pyspark)
+            remove_listeners(session)
+            for number, cached in _persistent(session):
+                if number not in self._persisted and str(cached.name()).startswith(_DELTA_STATE):
+                    cached.unpersist(False)
         for table in sorted(self._changed, key=str):
             self._refresh(table)
 

@@ -8,6 +8,7 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 
 from zlayout.errors import CommitUnknown
+from zlayout.formats.iceberg.write import staging
 from zlayout.formats.iceberg.write.staging import stage
 
 
@@ -32,7 +33,18 @@ def jvm_of(registry: Registry) -> Any:
         ScanTaskSetManager=SimpleNamespace(get=lambda: registry),
         FileRewriteCoordinator=SimpleNamespace(get=lambda: registry),
     )
-    return SimpleNamespace(static=lambda *_: registry, iceberg=SimpleNamespace(spark=spark))
+    cache = SimpleNamespace(getMethod=lambda *_: SimpleNamespace(invoke=lambda *_: registry))
+    return SimpleNamespace(
+        root=SimpleNamespace(cache=cache),
+        gateway=SimpleNamespace(new_array=lambda *_: []),
+        java=SimpleNamespace(lang=SimpleNamespace(Class=None, Object=None)),
+        iceberg=SimpleNamespace(spark=spark),
+    )
+
+
+@pytest.fixture(autouse=True)
+def _without_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "find_class", lambda root, _: root.cache)
 
 
 def stage_and_raise(registry: Registry, error: Exception) -> None:

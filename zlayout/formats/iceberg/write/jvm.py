@@ -45,13 +45,21 @@ _ROOTS = ("s3", "gs")  # the prefixes of the clients without credentials
 _EXCEPTIONS = "org.apache.iceberg.exceptions"
 
 
-def refused_by_catalog(error: Exception) -> bool:
-    """Return whether the catalog refused a commit, as it does without a permission.
+_REFUSALS = frozenset(f"{_EXCEPTIONS}.{name}" for name in ("ForbiddenException", "NotAuthorizedException"))
+_SENT_ONCE = "SDK Attempt Count: 1)"  # in the messages of AWS SDK 2
 
-    Iceberg marks such errors, after which it deletes the metadata of the commit itself.
+
+def refused_by_catalog(error: Exception) -> bool:
+    """Return whether the catalog refused a commit for want of a permission.
+
+    The request must have been sent once: the first of several may have made the commit. The client of REST catalogs
+    repeats a request only after the statuses 429 and 503, which state that it was not processed.
     """
-    interfaces = (name for cause in java_causes(error) for name in cause.getClass().getInterfaces())
-    return any(str(interface.getName()) == f"{_EXCEPTIONS}.CleanableFailure" for interface in interfaces)
+    refusal = next(java_causes(error), None)
+    if refusal is None or str(refusal.getClass().getName()) not in _REFUSALS:
+        return False
+    cause = refusal.getCause()
+    return cause is None or _SENT_ONCE in str(cause.getMessage())
 
 
 FAILURES = Failures(
