@@ -80,10 +80,10 @@ def test_the_self_test_fails_if_a_row_is_placed_elsewhere(spark: SparkSession, m
 
 def test_a_shuffle_through_the_hash_function_gives_the_partitions_asked_for(spark: SparkSession) -> None:
     """Spark before 4.1 cannot shuffle by partition id. A session may have a function of its own for `hash`."""
-    spark.sql("CREATE TEMPORARY FUNCTION hash(x INT) RETURNS INT RETURN x + 1")
-    frame = by_hash(spark.range(1000).withColumn("at", (F.col("id") % 37).cast("int")), 37, F.col("at"))
+    session = spark.newSession()
+    session.udf.register("hash", lambda number: number + 1, "int")
+    frame = by_hash(session.range(1000).withColumn("at", (F.col("id") % 37).cast("int")), 37, F.col("at"))
     found = to_arrow(frame.select("at", F.spark_partition_id().alias("partition")))
-    spark.sql("DROP TEMPORARY FUNCTION hash")
     assert found.num_rows == 1000
     assert found["at"].to_pylist() == found["partition"].to_pylist()
 

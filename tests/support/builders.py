@@ -174,7 +174,7 @@ def make_work(
         spec.location,
         Status.CHANGES,
         actions=tuple(actions),
-        requirements=Requirements(table_id, version, "s1", layout.layout_id, partitioning),
+        requirements=Requirements(table_id, version, "s1", layout.layout_id, partitioning, None, None, ""),
         files=sum(len(group.files) for group in groups) + (not covers_table),
     )
     pinned = {group.id: group for group in groups}

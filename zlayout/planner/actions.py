@@ -165,7 +165,7 @@ class RewriteGroup:
     """The estimated number of files to write."""
     reason: Reason
     """The reason for the rewrite."""
-    digest: str = ""
+    digest: str
     """The digest of the files, which must be the same when the plan is applied."""
     partitions: Count = 1
     """The number of partitions that contain the files; more than one only if the partitioning changes."""
@@ -218,11 +218,11 @@ class Requirements:
     """The layout id of the layout spec."""
     partitioning: tuple[str, ...]
     """The partition keys as text."""
-    clustering: tuple[str, ...] | None = None
+    clustering: tuple[str, ...] | None
     """The clustering columns, empty after CLUSTER BY NONE; null for a table that its format does not cluster."""
-    location: str | None = None
+    location: str | None
     """The location that the catalog states for a Delta table by name; null for another table."""
-    branch: str = ""
+    branch: str
     """The branch that the plan is for; empty for main."""
 
 

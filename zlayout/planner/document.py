@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from zlayout.errors import Diagnostic, Location, Refused, SpecError
 from zlayout.message_text import describe_value, escape_unprintable, json_text
-from zlayout.planner.model import FORMAT_VERSION, Changes, Plan, Status, Summary, TablePlan, summary
+from zlayout.planner.model import FORMAT_VERSION, Changes, Plan, Status, Summary, TablePlan, Wait, summary
 from zlayout.planner.run_report import Picture, RunReport, TableResult
 from zlayout.reading import parse_json, read_at_most
 
@@ -272,6 +272,9 @@ def _first_error(error: ValidationError) -> str:
     return f"{key}: expected {expected}"
 
 
+_NOT_WRITTEN = {Wait.NO_GAIN, Wait.REFUSED}  # reasons that a plan does not state
+
+
 def _incoherence(document: Document) -> str:
     """Describe the first rule that the document breaks although its types are valid; empty if it breaks none."""
     for entries in (document.tables, document.results, document.pictures):
@@ -282,6 +285,13 @@ def _incoherence(document: Document) -> str:
     for table in document.tables:
         if table.status is Status.CHANGES and table.requirements is None:
             return f"{table.table}: expected requirements for the changes, found none"
+        reasons = [waiting.reason for waiting in table.waiting]
+        if len({*reasons}) < len(reasons) or not _NOT_WRITTEN.isdisjoint(reasons):
+            return f"{table.table}: waiting: expected each reason once, and none of {', '.join(sorted(_NOT_WRITTEN))}"
+        for waiting in table.waiting:
+            known = waiting.budget is not None, waiting.ranked_by is not None, waiting.after is not None
+            if known != (waiting.reason is Wait.BUDGET, waiting.reason is Wait.BUDGET, waiting.reason is Wait.HOT):
+                return f"{table.table}: waiting: expected other fields for the reason {waiting.reason}"
     drawn = [boxes for entry in document.pictures for boxes in (entry.picture.before, entry.picture.after)]
     drawn += [entry.result.boxes for entry in document.results]
     if any(boxes and len(boxes.positions) % 4 for boxes in drawn):

@@ -10,11 +10,11 @@ from zlayout.planner.model import SAME_READS, Changes, LayoutChange, Plan, Statu
 from zlayout.report.phrases import bytes_text, cost_text, declared, rewrite_text, states_text, touched_text, worst_first
 from zlayout.report.words import duration, is_deferred, money, number, size
 
-NOTHING_YET = "Nothing is applied yet."
 _REWRITE = (
-    "A rewrite moves rows to other files and changes none of them. zlayout rollback TABLE undoes the last one, as long "
-    "as the files that it replaced are stored."
+    "A rewrite changes no row; it only moves rows to other files. zlayout rollback TABLE undoes the last rewrite of a "
+    "table, as long as the replaced files are stored."
 )
+MORE, MAYBE_MORE = "more than now", "perhaps more than now"
 GONE = "zlayout neither rewrites nor reports them any more; their files stay as they are."
 
 
@@ -106,6 +106,11 @@ def effect(tables: Sequence[TablePlan]) -> str:
     return f"Apply {' and '.join(parts) or 'changes no file'}.{_time(rewriting)}{refused}"
 
 
+def nothing_yet(tables: Sequence[TablePlan]) -> str:
+    """Write that the plans of these tables are not carried out yet; '' if there is nothing to carry out."""
+    return "Nothing is applied yet." if any(table.actions for table in tables) else ""
+
+
 def _time(tables: Sequence[TablePlan]) -> str:
     known = [t.change for t in tables if t.change is not None and t.change.seconds is not None]
     others = len(tables) - len(known)
@@ -139,20 +144,25 @@ def time_text(table: TablePlan) -> str:
     return f"about {duration(change.seconds)}" + ("" if change.cost is None else f", {money(change.cost)}")
 
 
-def reads(table: TablePlan) -> Iterator[tuple[str, str, bool]]:
-    """Yield (what reads, what it opens now and after apply, whether that is more) for z-order columns and workload."""
+def reads(table: TablePlan) -> Iterator[tuple[str, str, str]]:
+    """Yield for z-order columns and the workload: what reads, what it opens now and after apply, and how that grows.
+
+    The last one is `MORE`, `MAYBE_MORE` or ''.
+    """
     for column in table.columns if table.groups else ():
         read = column.bytes_read
         if files := touched_text(column):
             now = f"{_files(number(column.touched))}, {size(read.now)}"
-            is_more = read.grows_to(read.predicted_or_low)
             then = _spelled(f"{_files(files)}, {bytes_text(read) or 'unknown'}")
-            yield column.column, f"{now} → {then}", is_more
+            may_grow = MAYBE_MORE if read.predicted is None and read.grows_to(read.high) else ""
+            grows = MORE if read.grows_to(read.predicted_or_low) else may_grow
+            yield column.column, f"{now} → {then}", grows
     workload = table.workload
     if workload is not None and table.groups:
         after, now = workload.predicted, cost_text(workload.now)
         then = "unknown without --sample" if after is None else cost_text(after)
-        yield "workload", f"{now} → {then}", after is not None and after.bytes > SAME_READS * workload.now.bytes
+        is_more = after is not None and after.bytes > SAME_READS * workload.now.bytes
+        yield "workload", f"{now} → {then}", MORE if is_more else ""
 
 
 def _spelled(text: str) -> str:
@@ -214,7 +224,7 @@ def problems(plan: Plan) -> list[tuple[Problem, list[str]]]:
             text = f"{d.code} {d.text}" + (f" ({d.hint})" if d.hint else "")
             told.setdefault(Problem(d.severity, text), []).append(name)
     for table in changed:
-        more = tuple(what for what, _, is_more in reads(table) if is_more)
+        more = tuple(what for what, _, grows in reads(table) if grows == MORE)
         if more and not table.reads_more:
             told.setdefault(Problem("warning", _MORE, more), []).append(table.table)
         if gone := dropped_columns(table):
@@ -230,8 +240,9 @@ def after_merge(plan: Plan) -> str:
     if not any(table.actions for table in changed):
         return "This plan has nothing to apply after the merge."
     exactly = (
-        "After the merge, zlayout apply with the plan file of this run does exactly this: files that are added until "
-        "then wait for a later plan. A table needs a new plan if its layout, its schema or the files to rewrite change."
+        "After the merge, zlayout apply with the plan file of this run changes exactly these files. Files that are "
+        "added until then wait for a later plan. A table whose layout, schema or planned files change until then is "
+        "not rewritten by this plan: it needs a new one, and the other tables do not."
     )
     return f"{exactly} {_REWRITE}" if any(table.groups for table in changed) else exactly
 

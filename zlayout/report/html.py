@@ -567,12 +567,13 @@ def _changed(report: RunReport, tables: Sequence[Entry]) -> Entry | None:
     if plan.changes is None:
         return None
     ids = {entry["plan"].table: entry["id"] for entry in tables}
+    changed = [table for table in plan.tables if table.change is not None]
     return {
         "headline": changes.headline(plan, plan.changes),
         "revision": "" if plan.changes.revision == plan.changes.base else plan.changes.revision,
         "base": plan.changes.base[:12],
-        "effect": changes.effect([t for t in plan.tables if t.change is not None]),
-        "nothing_yet": "" if report.results else changes.NOTHING_YET,
+        "effect": changes.effect(changed),
+        "nothing_yet": "" if report.results else changes.nothing_yet(changed),
         "problems": [(one.severity, first_of(names, MAX_NAMES), one.text()) for one, names in changes.problems(plan)],
         "removed": plan.changes.removed,
         "gone": changes.GONE,

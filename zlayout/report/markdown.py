@@ -59,7 +59,7 @@ def _pull_request(plan: Plan, compared: Changes, max_bytes: int, max_tables: int
     by_name = "" if compared.revision == compared.base else f"{_code(compared.revision)}, merge base "
     lines += [f"Compared with {by_name}{_code(compared.base[:12])}.", ""]
     if changed:
-        lines += [f"**{changes.effect(changed)}** {changes.NOTHING_YET}", ""]
+        lines += [f"**{changes.effect(changed)}** {changes.nothing_yet(changed)}".rstrip(), ""]
     lines += _problems(plan)
     if gone := compared.removed:
         names = [f"{_code(one.table)} ({_code(one.rule or str(one.location))})" for one in gone]
@@ -110,11 +110,10 @@ def _section(group: changes.ChangeGroup, max_rows: int | None) -> str:
         )
         lines += [_table_row((_code(row[0]), *map(_value, row[first:]))) for row in group.settings]
         lines.append("")
-    heads, rows = ["table", "apply", "time", "a query for one value opens"], []
+    heads, rows = ["table", "apply", "time", "a query for one value opens, on average"], []
     for table in group.tables[:max_rows]:
         reads = "<br>".join(
-            f"{_code(what)} {text}{' **more than now**' if is_more else ''}"
-            for what, text, is_more in changes.reads(table)
+            f"{_code(what)} {text}{f' **{grows}**' if grows else ''}" for what, text, grows in changes.reads(table)
         )
         rows.append([_code(table.table), changes.action_text(table), changes.time_text(table), reads])
     if left := group.tables[max_rows or len(group.tables) :]:

@@ -61,7 +61,9 @@ def test_a_plan_is_its_actions_in_order_and_what_they_require() -> None:
     assert (group.files, group.partitions, group.rows, group.bytes) == (3, 2, 300, 3 * TARGET)
     assert (group.target_files, group.reason) == (3, Reason.PARTITIONING_CHANGED)
     (digest,) = digests_of([observed.files])
-    assert decision.plan.requirements == Requirements("id-1", 7, "s1", spec.layout.layout_id, ("region",))
+    assert decision.plan.requirements == Requirements(
+        "id-1", 7, "s1", spec.layout.layout_id, ("region",), None, None, ""
+    )
     assert group.digest == digest
     assert decision.partition_by == (PartitionField("b"),)
     assert [len(g.files) for g in decision.groups] == [3]
@@ -70,7 +72,7 @@ def test_a_plan_is_its_actions_in_order_and_what_they_require() -> None:
 def test_an_unchanged_table_has_no_actions() -> None:
     plan = decide(SPEC, state(done(0, 9), done(0, 9)), DELTA).plan
     assert (plan.status, plan.actions, plan.that_wait(Wait.BUDGET)) == ("unchanged", (), None)
-    assert plan.requirements == Requirements("id-1", 7, "s1", SPEC.layout.layout_id, ("region",))
+    assert plan.requirements == Requirements("id-1", 7, "s1", SPEC.layout.layout_id, ("region",), None, None, "")
 
 
 def test_a_spec_that_does_not_fit_the_table_is_an_error_without_actions() -> None:

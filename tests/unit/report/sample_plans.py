@@ -34,7 +34,7 @@ def column(name: str, touched: float, predicted: float | None) -> ColumnForecast
 
 
 def group(partition: str, reason: Reason = Reason.LAYOUT_CHANGED) -> RewriteGroup:
-    return RewriteGroup(partition, partition, 4805, 600 * 2**30, 1000, 615, reason)
+    return RewriteGroup(partition, partition, 4805, 600 * 2**30, 1000, 615, reason, "d")
 
 
 ORDERS = TablePlan(
@@ -42,7 +42,7 @@ ORDERS = TablePlan(
     format="delta",
     location=PLACE,
     status=Status.CHANGES,
-    requirements=Requirements("id", 1843, "s", "l", ()),
+    requirements=Requirements("id", 1843, "s", "l", (), None, None, ""),
     settings=(("zorder.columns", ["a"]), ("zorder.curve", "kd"), ("files.target_size", 2**27), ("engine", "native")),
     drift=(SettingDrift("zorder.columns", ["customer_id"], ["customer_id", "order_date"], PLACE),),
     actions=(group("day=1"), group("day=2")),
@@ -57,7 +57,7 @@ EVENTS = TablePlan(
     format="iceberg",
     location=Location("layouts/events.yaml", 2, 1),
     status=Status.CHANGES,
-    requirements=Requirements("id", 5, "s", "l", ()),
+    requirements=Requirements("id", 5, "s", "l", (), None, None, ""),
     actions=(
         SetProperties(
             (PropertyChange("write.metadata.metrics.column.url", None, "full", PropertyReason.NO_STATISTICS, "url"),)

@@ -180,7 +180,7 @@ def test_no_control_or_bidi_character_comes_through(format: str) -> None:
 @pytest.mark.parametrize("format", sorted(REPORTERS))
 def test_values_of_rows_are_in_no_report_unless_asked_for(format: str) -> None:
     secret = replace(
-        EVENTS, actions=(RewriteGroup("g", "name=Secret Person", 1, 1, 1, 1, Reason.DECAYED),), partitions=2
+        EVENTS, actions=(RewriteGroup("g", "name=Secret Person", 1, 1, 1, 1, Reason.DECAYED, "d"),), partitions=2
     )
     plan = Plan("0.1.0", (secret, UNCHANGED))
     assert "Secret" not in REPORTERS[format](without_values(plan))
