@@ -136,6 +136,45 @@ def test_changes_without_requirements_are_refused(plan: Plan) -> None:
         document.from_json(json.dumps(body), "plan.json")
 
 
+WAITING = {"reason": "rarely_read", "groups": 1, "files": 2, "bytes": 3, "partition_numbers": [1]}
+HOT = WAITING | {"reason": "hot", "after": 0}
+BUDGET = WAITING | {"reason": "budget", "budget": 0, "ranked_by": "touched", "partition_numbers": []}
+
+
+def test_each_reason_to_wait_has_its_own_fields(plan: Plan) -> None:
+    body = json.loads(document.to_json(plan))
+    body["tables"][0]["waiting"] = [WAITING, HOT, BUDGET]
+    assert len(document.from_json(json.dumps(body), "plan.json").plan.tables[0].waiting) == 3
+
+
+@pytest.mark.parametrize(
+    "waiting",
+    [
+        [HOT, HOT],
+        [WAITING | {"reason": "no_gain"}],
+        [WAITING | {"reason": "refused"}],
+        [WAITING | {"reason": "hot"}],
+        [WAITING | {"after": 0}],
+        [WAITING | {"budget": 0}],
+        [BUDGET | {"ranked_by": None}],
+        [BUDGET | {"budget": None}],
+    ],
+)
+def test_groups_that_wait_for_no_known_reason_are_refused(plan: Plan, waiting: list[dict[str, object]]) -> None:
+    body = json.loads(document.to_json(plan))
+    body["tables"][0]["waiting"] = waiting
+    with pytest.raises(SpecError, match=r"ZL041 .*waiting: expected"):
+        document.from_json(json.dumps(body), "plan.json")
+
+
+@pytest.mark.parametrize("name", ["clustering", "location", "branch"])
+def test_a_plan_that_leaves_out_a_requirement_is_refused(plan: Plan, name: str) -> None:
+    body = json.loads(document.to_json(plan))
+    del body["tables"][0]["requirements"][name]
+    with pytest.raises(SpecError, match=rf"ZL041 .*{name}"):
+        document.from_json(json.dumps(body), "plan.json")
+
+
 def test_a_duplicate_key_is_reported(plan: Plan) -> None:
     text = document.to_json(plan).replace('"exit_code": 0,', '"exit_code": 0, "exit_code": 0,', 1)
     with pytest.raises(SpecError, match=r"ZL040 .*duplicate key"):
