@@ -1,7 +1,7 @@
-"""A month of a team in one repository: its tables, three pull requests, their merges, and a night.
+"""A month of a team in one repository: its tables, three pull requests, their merges, a week of appends, a rollback.
 
 GitHub is a recording `gh` with a store of artifacts. The scripts are those of the templates, and the tables, Spark and
-zlayout are real. The golden files are the comments.
+zlayout are real. The golden files are the comments of the pull requests and what the nightly run reports.
 """
 
 import json
@@ -19,6 +19,8 @@ from support.ci import Runner, git
 from support.goldens import assert_golden
 from support.projects import Cli, cli
 from support.repositories import NIGHTLY, GitHub
+
+from zlayout.cli.main import run
 
 __all__ = ["cli"]
 
@@ -131,7 +133,8 @@ def test_a_month(team: Team, cli: Cli) -> None:
     start(team, cli)
     reviews(team)
     merges(team, cli)
-    a_night(team, cli)
+    a_week_of_appends(team, cli)
+    rollback(team, cli)
 
 
 def start(team: Team, cli: Cli) -> None:
@@ -196,17 +199,34 @@ def merges(team: Team, cli: Cli) -> None:
     assert "bronze.sales.returns" not in cli("plan").out
 
 
-def a_night(team: Team, cli: Cli) -> None:
-    """The nightly workflow reports what was appended, and repairs what a rewrite improves."""
+def a_week_of_appends(team: Team, cli: Cli) -> None:
+    """At the end of the week, the nightly workflow reports what is not as declared, and repairs it."""
+    codes = []
+    for day in range(7, 14):
+        for name in GROWING:
+            team.append(name, day, 250)
+        codes.append(run(["drift"]))
+    assert codes == sorted(codes)
+    assert codes[-1] == 2
     kept = {name: team.rows(name) for name in GROWING}
     git(team.root, "checkout", "--quiet", "--force", "main")
     (drift,) = (step for step in team.steps(NIGHTLY, "drift") if step.get("name") == "Drift")
-    assert "bronze.sales.orders" in team.run(drift)
+    assert_golden(team.run(drift), GOLDEN / "night.log")
     assert team.runner.outputs["drift"]["has_changes"] == "true"
     found = json.loads(Path(team.runner.outputs["drift"]["sarif"]).read_text())["runs"][0]["results"]
-    assert "layout-decay" in [result["ruleId"] for result in found]
-    cli(*team.applied(NIGHTLY))
+    assert [result["ruleId"] for result in found].count("layout-decay") == 3 * len(GROWING)  # three measures of each
+    apply(cli, team.applied(NIGHTLY), *GROWING)
     assert {name: team.rows(name) for name in kept} == kept
+    cli("drift")
+
+
+def rollback(team: Team, cli: Cli) -> None:
+    """The files of before return, and so does what the run repaired."""
+    kept = {name: team.rows(name) for name in GROWING}
+    for name in GROWING:
+        assert "Rolled back" in cli("rollback", name, "--auto-approve").out
+    assert {name: team.rows(name) for name in GROWING} == kept
+    cli("drift", code=2)
 
 
 def documents(plan: Path) -> dict[str, dict[str, Any]]:
