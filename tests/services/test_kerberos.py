@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from pyiceberg.catalog.hive import HiveCatalog
 from support.hive import hive_metastore
 from support.kerberos import REALM, kdc
+from support.metastore_tables import hive_table
 from support.servers import free_port
 
 from zlayout.errors import TableError
@@ -25,7 +27,7 @@ ON = {"hive.kerberos-authentication": "true"}
 PROJECT = """version: 1
 catalogs:
   hms:
-    format: iceberg
+    format: {format}
     type: hive
     uri: {uri}
     properties: {{hive.kerberos-authentication: {kerberos}}}
@@ -54,22 +56,30 @@ def metastore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
             yield uri.replace("127.0.0.1", "localhost")
 
 
-def test_a_table_is_read_with_a_ticket(metastore: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("format", "code"), [("iceberg", "ZL121"), ("delta", "ZL133")])
+def test_a_table_is_read_with_a_ticket(
+    metastore: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, code: str
+) -> None:
     rows = pa.table({"a": pa.array(range(10), pa.int64())})
     catalog = HiveCatalog("hms", uri=metastore, warehouse=f"file://{tmp_path}/tables", **ON)
     catalog.create_namespace("sales")
-    catalog.create_table("sales.orders", rows.schema, location=f"file://{tmp_path}/orders").append(rows)
+    if format == "delta":
+        write_deltalake(tmp_path / "orders", rows)
+        with catalog._client as client:
+            client.create_table(hive_table("sales", "orders", f"file:{tmp_path}/orders"))
+    else:
+        catalog.create_table("sales.orders", rows.schema, location=f"file://{tmp_path}/orders").append(rows)
 
     def read(kerberos: str) -> int:
-        (tmp_path / "zlayout.yaml").write_text(PROJECT.format(uri=metastore, kerberos=kerberos))
+        (tmp_path / "zlayout.yaml").write_text(PROJECT.format(uri=metastore, format=format, kerberos=kerberos))
         project = load_project(tmp_path, os.environ)
         backend = backend_for(project.catalogs["hms"], SparkRuntime(project))
         return len(backend.observe(TableName("hms", ("sales",), "orders"), ("a",)).files)
 
     assert read("true") == 1
-    with pytest.raises(TableError, match=r"ZL121 .* cannot be reached"):
+    with pytest.raises(TableError, match=rf"{code} .* cannot be reached"):
         read("false")
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path}/none")
-    with pytest.raises(TableError, match=r"ZL121 .* no ticket of Kerberos") as refused:
+    with pytest.raises(TableError, match=rf"{code} .* no ticket of Kerberos") as refused:
         read("true")
     assert "kinit" in str(refused.value)

@@ -54,6 +54,7 @@ _FILE_IO = {"sql": S3_FILE_IO, "hive": RESOLVING_FILE_IO, "glue": RESOLVING_FILE
 # refuses the connection or throttles. It waits for a random time before each retry: at most 0.5 s with this setting,
 # then at most twice the previous time, and at most 15 s. The waits last 3 to 30 s together, mostly less than 8.
 _LIMITS = {"connect_timeout": "10s", "retry_timeout": "30s", "backoff_config.init_backoff": "250ms"}
+_METASTORE = "hive."  # the prefix of properties for a Hive metastore, which deltalake does not ask
 S3_KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")  # options of deltalake
 # The names of the options that zlayout derives for S3. `properties` of the catalog may add others.
 DELTALAKE_OPTIONS = frozenset({*_DELTALAKE_NAMES, *_LIMITS, *S3_KEYS})
@@ -131,7 +132,8 @@ def s3_access(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -
 
 def deltalake_options(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the options with which deltalake reaches the store. environ: the environment variables."""
-    own, found = properties(catalog), stores(catalog)
+    own = {name: value for name, value in properties(catalog).items() if not name.startswith(_METASTORE)}
+    found = stores(catalog)
     limited = {**_LIMITS, **own} if found else own
     if Store.S3 not in found:
         endpoint = gcs_endpoint(catalog)

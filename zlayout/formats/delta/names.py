@@ -30,7 +30,7 @@ from zlayout.formats.base import Listed
 from zlayout.formats.delta.read.log import LOG, LogFiles, local_path, log_files, table_files
 from zlayout.reading import TooLargeError, joined, parse_json, require_parsable
 from zlayout.secrets import remember
-from zlayout.spec.client_options import Vended, deltalake_options, s3_access, stores, vended_conf
+from zlayout.spec.client_options import Vended, deltalake_options, properties, s3_access, stores, vended_conf
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.external import maintained_by
 from zlayout.table.location import GCS_SCHEME, S3_SCHEMES, canonical
@@ -290,6 +290,9 @@ class Hive:
 
     def __init__(self, catalog: CatalogConfig) -> None:
         self._uris = [uri.strip() for uri in str(catalog.options["uri"]).split(",")]
+        own = properties(catalog)
+        by_ticket = own.get("hive.kerberos-authentication", "").lower() == "true"
+        self._service = own.get("hive.kerberos-service-name", "hive") if by_ticket else None
 
     def entry(self, namespace: str, name: str) -> Entry | None:
         from hive_metastore.ttypes import NoSuchObjectException
@@ -314,7 +317,7 @@ class Hive:
         from hive_metastore.ThriftHiveMetastore import Client
         from thrift.protocol.TBinaryProtocol import TBinaryProtocol
         from thrift.transport.TSocket import TSocket
-        from thrift.transport.TTransport import TBufferedTransport
+        from thrift.transport.TTransport import TBufferedTransport, TSaslClientTransport
 
         class LimitedSocket(TSocket):  # type: ignore[misc]
             left = MAX_HIVE_RESPONSE_BYTES
@@ -326,17 +329,23 @@ class Hive:
                     raise TooLargeError("the response", MAX_HIVE_RESPONSE_BYTES)
                 return data
 
-        with closing(self._connection()) as connection:
+        host, connected = self._connection()
+        with closing(connected) as connection:
             transport = LimitedSocket()
             transport.setHandle(connection)
-            return request(Client(TBinaryProtocol(TBufferedTransport(transport))))
+            if self._service is None:
+                return request(Client(TBinaryProtocol(TBufferedTransport(transport))))
+            secured = TSaslClientTransport(transport, host, self._service)
+            secured.open()
+            return request(Client(TBinaryProtocol(secured)))
 
-    def _connection(self) -> socket.socket:
+    def _connection(self) -> tuple[str | None, socket.socket]:
+        """Return the host of the first metastore that answers, and a connection."""
         *others, last = ((url.hostname, url.port or _PORT) for url in map(urlsplit, self._uris))
         for address in others:
             with suppress(OSError):
-                return _connect(address)
-        return _connect(last)
+                return address[0], _connect(address)
+        return last[0], _connect(last)
 
 
 def _connect(address: tuple[str | None, int]) -> socket.socket:
