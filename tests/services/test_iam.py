@@ -40,6 +40,7 @@ from zlayout.session.project import load_project
 ROWS = pa.table({"a": pa.array(range(100), pa.int64())})
 FILES = 3  # of each table, so that a rewrite has something to do
 ACCOUNT, REGION = "123456789012", "us-east-1"
+KEYS = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/"
 NO_CHECK = 1_000_000  # requests before policies are checked
 PREFIX: ContextVar[str | None] = ContextVar("prefix", default=None)  # of the list request that is checked
 
@@ -56,16 +57,22 @@ def resources(service: str, body: dict[str, Any]) -> list[str]:
     return [*found, f"{start}:table/{database}/{name or 'any'}"] if database else found
 
 
-class EncryptRequest(IAMRequest):
-    """The request of a key that S3 sends to KMS for an object, as its user."""
+class Encrypt(IAMRequest):
+    """The request that S3 sends to KMS for an object, as its user."""
+
+    action = "kms:GenerateDataKey"
 
     def __init__(self, **request: Any) -> None:
         super().__init__(**request)
-        self._action = "kms:GenerateDataKey"
+        self._action = self.action
 
     def _raise_access_denied(self) -> None:
         message = f"User: {self._access_key.arn} is not authorized to perform: {self._action}"
         raise S3ClientError("AccessDenied", message)
+
+
+class Decrypt(Encrypt):
+    action = "kms:Decrypt"
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +96,10 @@ def endpoint() -> Iterator[str]:
         PREFIX.set(prefix[0] if isinstance(prefix, list) else prefix)
         of_s3(self, bucket_name, key_name)
         if "uploads" in self.querystring and self.headers.get("x-amz-server-side-encryption") == "aws:kms":
-            key = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/{self.headers['x-amz-server-side-encryption-aws-kms-key-id']}"
-            self._authenticate_and_authorize_action(EncryptRequest, key)
+            key = self.headers["x-amz-server-side-encryption-aws-kms-key-id"]
+            self._authenticate_and_authorize_action(Encrypt, f"{KEYS}{key}")
+        if self.method == "GET" and key_name and key_name.startswith("glue/"):  # as if that key encrypted all of them
+            self._authenticate_and_authorize_action(Decrypt, f"{KEYS}1234abcd")
 
     def holds(self: IAMPolicyStatement, _incoming: object) -> bool:
         patterns = self._statement.get("Condition", {}).get("StringLike", {}).get("s3:prefix", ["*"])
@@ -282,6 +291,7 @@ def test_the_policy_for_apply_passes_every_check(account: Account) -> None:
         "s3:GetObject",
         "s3:PutObject",
         "s3:AbortMultipartUpload",
+        "kms:Decrypt",
         "kms:GenerateDataKey",
         "dynamodb:DescribeTable",
         "dynamodb:GetItem",
