@@ -79,7 +79,7 @@ def _measured(runtime: SparkRuntime, backend: DeltaBackend, path: Path, files: i
         owner = np.zeros(len(found), np.int64)
         (written,) = commit._written(delta, snapshot, work, [group], found, owner)
         handles = commit.tagged(delta, found.handles, work, [group], owner, [baseline_of(written, LAYOUT)])
-        rewritten = Rewritten(group, replace(found, handles=handles), pinned.of(group), written)
+        rewritten = Rewritten(group, replace(found, handles=handles), written)
         log = Log(delta, storage, "t", "run")
         measurement = Measurement(state.files, work)
         done = commit.Committer(delta, log, snapshot, pinned, transaction, work, measurement).commit([rewritten])
