@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from zlayout import reading
 from zlayout.errors import TableError, first_line
-from zlayout.spec.client_options import Store, gcs_endpoint, properties, s3_access, stores
+from zlayout.spec.client_options import Store, gcs_endpoint, kms_key, properties, s3_access, stores
 from zlayout.spec.model import CatalogConfig
 from zlayout.table.location import S3_SCHEMES
 
@@ -367,13 +367,13 @@ def require_writable(catalog: CatalogConfig, location: str) -> None:
         raise NotChecked("not checked, because the catalog gives the credentials")
     access = s3_access(catalog)
     style = {"addressing_style": "path" if access.path_style else "auto"}
-    client = _client("s3", access.region, endpoint_url=access.endpoint, s3=style)
+    client = client_of("s3", access.region, endpoint_url=access.endpoint, s3=style)
     target = {"Bucket": url.netloc, "Key": f"{url.path.strip('/')}/.zlayout-doctor"}
     upload = client.create_multipart_upload(**target, **_encryption(catalog))["UploadId"]
     _abort(client, {**target, "UploadId": upload})
 
 
-def _client(service: str, region: str | None, endpoint_url: str | None = None, **settings: Any) -> Any:
+def client_of(service: str, region: str | None, endpoint_url: str | None = None, **settings: Any) -> Any:
     """Return a client of boto3 that sends each request once. Raises NotChecked if boto3 is not installed."""
     try:
         import boto3
@@ -388,7 +388,7 @@ def _encryption(catalog: CatalogConfig) -> dict[str, str]:
     """Return the parameters of S3 for new objects, if the properties of a catalog name a key of KMS."""
     own = properties(catalog)
     kind = own.get("s3.sse.type") or own.get("aws_server_side_encryption") or ""
-    key = own.get("s3.sse.key") or own.get("aws_sse_kms_key_id")
+    key = kms_key(catalog)
     if key is None or "kms" not in kind:
         return {}
     return {"ServerSideEncryption": "aws:kms:dsse" if "dsse" in kind else "aws:kms", "SSEKMSKeyId": key}
@@ -403,7 +403,7 @@ def require_commits(table: str, region: str) -> None:
         NotChecked: If boto3 is not installed, or if there is no table yet.
         Exception: An error of botocore, if an action is denied.
     """
-    client = _client("dynamodb", region)
+    client = client_of("dynamodb", region)
     key = {"tablePath": {"S": "zlayout-doctor"}, "fileName": {"S": "zlayout-doctor"}}
     try:
         client.describe_table(TableName=table)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from zlayout.errors import Diagnostic, Location, Refused, SpecError
 from zlayout.message_text import describe_value, escape_unprintable, json_text
 from zlayout.planner.model import FORMAT_VERSION, Changes, Plan, Status, Summary, TablePlan, Wait, summary
+from zlayout.planner.passes import PASSES
 from zlayout.planner.run_report import Picture, RunReport, TableResult
 from zlayout.reading import parse_json, read_at_most
 
@@ -272,9 +273,6 @@ def _first_error(error: ValidationError) -> str:
     return f"{key}: expected {expected}"
 
 
-_NOT_WRITTEN = {Wait.NO_GAIN, Wait.REFUSED}  # reasons that a plan does not state
-
-
 def _incoherence(document: Document) -> str:
     """Describe the first rule that the document breaks although its types are valid; empty if it breaks none."""
     for entries in (document.tables, document.results, document.pictures):
@@ -286,11 +284,12 @@ def _incoherence(document: Document) -> str:
         if table.status is Status.CHANGES and table.requirements is None:
             return f"{table.table}: expected requirements for the changes, found none"
         reasons = [waiting.reason for waiting in table.waiting]
-        if len({*reasons}) < len(reasons) or not _NOT_WRITTEN.isdisjoint(reasons):
-            return f"{table.table}: waiting: expected each reason once, and none of {', '.join(sorted(_NOT_WRITTEN))}"
+        known = (Wait.BUDGET, *PASSES)
+        if len({*reasons}) < len(reasons) or not {*known}.issuperset(reasons):
+            return f"{table.table}: waiting: expected each of {', '.join(known)} at most once"
         for waiting in table.waiting:
-            known = waiting.budget is not None, waiting.ranked_by is not None, waiting.after is not None
-            if known != (waiting.reason is Wait.BUDGET, waiting.reason is Wait.BUDGET, waiting.reason is Wait.HOT):
+            stated = waiting.budget is not None, waiting.ranked_by is not None, waiting.after is not None
+            if stated != (waiting.reason is Wait.BUDGET, waiting.reason is Wait.BUDGET, waiting.reason is Wait.HOT):
                 return f"{table.table}: waiting: expected other fields for the reason {waiting.reason}"
     drawn = [boxes for entry in document.pictures for boxes in (entry.picture.before, entry.picture.after)]
     drawn += [entry.result.boxes for entry in document.results]

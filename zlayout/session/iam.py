@@ -15,13 +15,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from zlayout.errors import Diagnostic, ZlayoutError
-from zlayout.formats.access import CONNECT_SECONDS, READ_SECONDS
+from zlayout.formats.access import client_of
 from zlayout.formats.registry import backend_for
 from zlayout.session.concurrent_reads import Reading, read_each
 from zlayout.session.project import known_catalog
 from zlayout.session.rules import selected_layouts
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.client_options import properties, s3_access
+from zlayout.spec.client_options import kms_key, properties, s3_access
 from zlayout.spec.model import CatalogConfig, LayoutSpec, Project
 from zlayout.table.location import S3_SCHEMES
 
@@ -30,7 +30,6 @@ Policy = dict[str, Any]  # an IAM policy document
 MAX_CHARACTERS = 6144  # of a managed policy, without spaces
 # Iceberg tables may have files at these locations besides their own.
 _FURTHER_LOCATIONS = ("write.data.path", "write.metadata.path", "write.object-storage.path")
-_KMS_KEYS = ("s3.sse.key", "aws_sse_kms_key_id")  # properties of catalogs
 _KMS_SETTING = re.compile(r"(?:server-side-)?encryption\.key$")  # settings of S3A
 _LOG_STORE = "S3DynamoDBLogStore"
 _DEFAULT = re.compile(r"^[ \t]*(spark\.\S*?)[ \t]*[ \t=:][ \t]*(.*)$", re.M)
@@ -124,12 +123,8 @@ def _partition(region: str) -> str:
 def _account(project: Project) -> str:
     """Return the number of the account of this machine's credentials; `*` if it is not known."""
     try:
-        import boto3
-        from botocore.config import Config
-
         catalog = next(iter(project.catalogs.values()))
-        limits = Config(connect_timeout=CONNECT_SECONDS, read_timeout=READ_SECONDS, retries={"total_max_attempts": 1})
-        client = boto3.client("sts", region_name=s3_access(catalog).region or "us-east-1", config=limits)
+        client = client_of("sts", s3_access(catalog).region or "us-east-1")
         return str(client.get_caller_identity()["Account"])
     except Exception:  # boto3 is missing, or there are no credentials yet
         return "*"
@@ -155,8 +150,8 @@ def _add(needs: _Needs, catalog: CatalogConfig, spec: LayoutSpec, locations: Ite
     if catalog.format == "iceberg" and warehouse.scheme in S3_SCHEMES:
         at = needs.listed.setdefault((partition, warehouse.netloc), {})
         at[f"{warehouse.path.strip('/')}/".lstrip("/")] = None
-    used = [value for name, value in properties(catalog).items() if name in _KMS_KEYS]
-    needs.keys |= dict.fromkeys(_key_arn(catalog, key, account) for key in used)
+    if key := kms_key(catalog):
+        needs.keys[_key_arn(catalog, key, account)] = None
     if catalog.type == "glue":
         owner = properties(catalog).get("glue.id") or account
         start = f"arn:{partition}:glue:{region}:{owner}"

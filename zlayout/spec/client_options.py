@@ -112,6 +112,12 @@ def properties(catalog: CatalogConfig) -> dict[str, str]:
     return {str(k): str(v) for k, v in catalog.options.get("properties", {}).items()}
 
 
+def kms_key(catalog: CatalogConfig) -> str | None:
+    """Return the key of KMS by which clients encrypt new objects, as `properties` of a catalog name it; None if not."""
+    own = properties(catalog)
+    return own.get("s3.sse.key") or own.get("aws_sse_kms_key_id")
+
+
 def stores(catalog: CatalogConfig) -> frozenset[Store]:
     """Return the object stores of a catalog's tables, as far as they follow from the definition of the catalog."""
     schemes = {urlsplit(location).scheme.lower() for location in _locations(catalog)}
