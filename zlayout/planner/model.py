@@ -538,6 +538,11 @@ class Plan:
         return tuple(t for t in self.tables if not t.as_declared and t.status is not Status.ERROR)
 
     @property
+    def changed(self) -> tuple[TablePlan, ...]:
+        """The tables whose layouts differ from those of the compared revision."""
+        return tuple(t for t in self.tables if t.change is not None)
+
+    @property
     def unfit(self) -> tuple[TablePlan, ...]:
         """The tables whose declared layout no longer fits the workload."""
         return tuple(t for t in self.tables if not t.fits)

@@ -69,7 +69,7 @@ def _texts(change: LayoutChange) -> list[tuple[str, str, str]]:
 def change_groups(plan: Plan) -> list[ChangeGroup]:
     """Return the tables whose layouts differ, grouped by how they differ; the group with the worst table first."""
     found: dict[object, list[TablePlan]] = {}
-    for table in worst_first([table for table in plan.tables if table.change is not None]):
+    for table in worst_first(plan.changed):
         assert table.change is not None
         key = (table.change.is_new, tuple(_texts(table.change)), table.change.catalog, table.table.partition(".")[0])
         found.setdefault(key, []).append(table)
@@ -78,7 +78,7 @@ def change_groups(plan: Plan) -> list[ChangeGroup]:
 
 def headline(plan: Plan, changes: Changes) -> str:
     """Write how many layouts differ, are new, and are gone."""
-    changed = [table for table in plan.tables if table.change is not None]
+    changed = plan.changed
     new = sum(table.change is not None and table.change.is_new for table in changed)
     parts = [
         f"{plural(count, 'layout')} {words}"
@@ -207,7 +207,7 @@ class Problem:
 
 
 COLUMNS = "{columns}"
-_MORE = f"queries that filter on {COLUMNS} read more than now"
+_MORE = f"queries that filter on {COLUMNS} read {MORE}"
 _DROPPED = (
     f"no longer in zorder.columns: {COLUMNS}. Queries that filter on it may open more files from then on, which later "
     "plans do not show, unless a workload has such queries"
@@ -216,7 +216,7 @@ _DROPPED = (
 
 def problems(plan: Plan) -> list[tuple[Problem, list[str]]]:
     """Return what a reviewer must know before the merge, with the names of the tables, the worst first."""
-    changed = [table for table in plan.tables if table.change is not None]
+    changed = plan.changed
     found = [("", d) for d in plan.diagnostics] + [(table.table, d) for table in changed for d in table.diagnostics]
     told: dict[Problem, list[str]] = {}
     for name, d in found:
@@ -236,7 +236,7 @@ def problems(plan: Plan) -> list[tuple[Problem, list[str]]]:
 
 def after_merge(plan: Plan) -> str:
     """Write what is applied after the merge."""
-    changed = [table for table in plan.tables if table.change is not None]
+    changed = plan.changed
     if not any(table.actions for table in changed):
         return "This plan has nothing to apply after the merge."
     exactly = (

@@ -567,13 +567,12 @@ def _changed(report: RunReport, tables: Sequence[Entry]) -> Entry | None:
     if plan.changes is None:
         return None
     ids = {entry["plan"].table: entry["id"] for entry in tables}
-    changed = [table for table in plan.tables if table.change is not None]
     return {
         "headline": changes.headline(plan, plan.changes),
         "revision": "" if plan.changes.revision == plan.changes.base else plan.changes.revision,
         "base": plan.changes.base[:12],
-        "effect": changes.effect(changed),
-        "nothing_yet": "" if report.results else changes.nothing_yet(changed),
+        "effect": changes.effect(plan.changed),
+        "nothing_yet": "" if report.results else changes.nothing_yet(plan.changed),
         "problems": [(one.severity, first_of(names, MAX_NAMES), one.text()) for one, names in changes.problems(plan)],
         "removed": plan.changes.removed,
         "gone": changes.GONE,

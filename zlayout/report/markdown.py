@@ -54,7 +54,7 @@ def render(shown: Plan | RunReport, max_bytes: int = MAX_BYTES, max_tables: int 
 
 
 def _pull_request(plan: Plan, compared: Changes, max_bytes: int, max_tables: int | None) -> str:
-    changed = [table for table in plan.tables if table.change is not None]
+    changed = plan.changed
     lines = [MARKER, f"### zlayout: {changes.headline(plan, compared)}", ""]
     by_name = "" if compared.revision == compared.base else f"{_code(compared.revision)}, merge base "
     lines += [f"Compared with {by_name}{_code(compared.base[:12])}.", ""]
