@@ -304,7 +304,8 @@ def test_the_doctor_names_the_action_that_is_missing(account: Account, action: s
     account.become(without(iam_policies(load_project(account.root)).apply, action))
     checks = failed(account.doctor())
     assert checks
-    assert all(action in check.hint for check in checks), [(check.step, check.detail, check.hint) for check in checks]
+    for check in checks:
+        assert action in check.hint, check.detail + "|" + check.hint
 
 
 def test_apply_rewrites_with_its_policy(account: Account, cli: Cli) -> None:
