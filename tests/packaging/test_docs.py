@@ -79,6 +79,7 @@ def test_the_tutorial_leads_to_the_plan_that_it_describes(tmp_path: Path) -> Non
     assert "not laid out yet" in run([BIN / "zlayout", "plan"], tmp_path)
 
 
+@pytest.mark.long
 def test_the_page_of_pull_requests_works_from_an_empty_home(wheel: Path, tmp_path: Path) -> None:
     """All its commands in one shell, with a repository on this machine, and this checkout instead of a release."""
     home = tmp_path / "home"

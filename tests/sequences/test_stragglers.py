@@ -116,15 +116,14 @@ def run(seed: int, *, skewed: bool) -> None:
 
 # Without acceptance, three of the skewed histories below end in another plan.
 @pytest.mark.parametrize("skewed", [False, True], ids=["equal", "skewed"])
-@pytest.mark.parametrize("seeds", [range(10 * n, 10 * n + 10) for n in range(2)], ids=str)
-def test_one_apply_is_enough(seeds: range, skewed: bool) -> None:
-    for seed in seeds:
+def test_one_apply_is_enough(skewed: bool) -> None:
+    for seed in range(10):
         run(seed, skewed=skewed)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("skewed", [False, True], ids=["equal", "skewed"])
-@pytest.mark.parametrize("seeds", [range(20 + 50 * n, 70 + 50 * n) for n in range(12)], ids=str)
+@pytest.mark.parametrize("seeds", [range(10 + 50 * n, 60 + 50 * n) for n in range(12)], ids=str)
 def test_one_apply_is_enough_in_many_histories(seeds: range, skewed: bool) -> None:
     for seed in seeds:
         run(seed, skewed=skewed)

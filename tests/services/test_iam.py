@@ -308,6 +308,7 @@ def test_the_doctor_names_the_action_that_is_missing(account: Account, action: s
         assert action in check.hint, check.detail + "|" + check.hint
 
 
+@pytest.mark.long
 def test_apply_rewrites_with_its_policy(account: Account, cli: Cli) -> None:
     account.become(iam_policies(load_project(account.root)).apply)
     done = account.apply()
@@ -316,6 +317,7 @@ def test_apply_rewrites_with_its_policy(account: Account, cli: Cli) -> None:
     cli("drift", code=0)
 
 
+@pytest.mark.long
 def test_apply_names_the_permission_to_commit_and_commits_nothing(account: Account) -> None:
     account.become(without(iam_policies(load_project(account.root)).apply, "glue:UpdateTable"))
     done = account.apply("glue.db.i")

@@ -88,7 +88,7 @@ def test_a_clustered_table_is_laid_out_by_its_own_optimize(clustered: DeltaSubje
     assert "columns: [a, b]" in text
 
 
-@pytest.mark.parametrize("columns", [("a", "b"), ("b",)])
+@pytest.mark.parametrize("columns", [pytest.param(("a", "b"), marks=pytest.mark.long), ("b",)])
 def test_a_sample_predicts_what_optimize_leaves(table: DeltaSubject, columns: tuple[str, ...]) -> None:
     table.sql(f"create table {table} (id bigint, a int, b int) using delta cluster by ({', '.join(columns)})")
     grow(table, 8, 1000)
@@ -218,7 +218,7 @@ def test_deleted_rows_that_optimize_keeps_are_no_endless_plan(clustered: DeltaSu
     assert "ZL409" in codes(plan)
 
 
-@pytest.mark.parametrize("checkpoint", ["classic", "v2"])
+@pytest.mark.parametrize("checkpoint", [pytest.param("classic", marks=pytest.mark.long), "v2"])
 def test_names_and_clustering_are_found_after_renames_and_in_checkpoints(table: DeltaSubject, checkpoint: str) -> None:
     mapping = f"'delta.columnMapping.mode' = 'name', 'delta.checkpointPolicy' = '{checkpoint}'"
     table.sql(

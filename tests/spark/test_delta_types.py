@@ -37,7 +37,12 @@ def table(delta: DeltaSubject) -> DeltaSubject:
 @pytest.mark.skipif(versions.numbers(versions.installed().delta) < (4, 0), reason="type widening needs Delta 4")
 @pytest.mark.parametrize(
     ("engine", "keys"),
-    [("zlayout", ("a", "b")), ("native", ("a", "b")), ("zlayout", ("f", "d")), ("zlayout", ("m", "b"))],
+    [
+        ("zlayout", ("a", "b")),
+        pytest.param("native", ("a", "b"), marks=pytest.mark.long),
+        pytest.param("zlayout", ("f", "d"), marks=pytest.mark.long),
+        pytest.param("zlayout", ("m", "b"), marks=pytest.mark.long),
+    ],
 )
 def test_files_from_before_a_type_was_widened(table: DeltaSubject, engine: str, keys: tuple[str, ...]) -> None:
     columns = ", ".join(f"{name} {kind}" for name, kind in OLD.items())
@@ -96,7 +101,7 @@ FAR = {
 }
 
 
-@pytest.mark.parametrize("engine", ["zlayout", "native"])
+@pytest.mark.parametrize("engine", ["zlayout", pytest.param("native", marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", FAR)
 def test_partitions_of_years_that_python_does_not_have(table: DeltaSubject, kind: str, engine: str) -> None:
     late, early, late_text, early_text = FAR[kind]
@@ -148,7 +153,7 @@ def _rows(table: DeltaSubject, path: Path) -> list[Any]:
     return sorted(map(tuple, table.spark.read.format("delta").load(str(path)).collect()))
 
 
-@pytest.mark.parametrize("engine", ["zlayout", "native"])
+@pytest.mark.parametrize("engine", ["zlayout", pytest.param("native", marks=pytest.mark.long)])
 def test_a_sample_of_a_table_with_a_column_named_as_the_metadata(table: DeltaSubject, engine: str) -> None:
     columns = "id a, int(id * 7919 % 60) b, named_struct('file_path', 'here', 'row_id', 7L) _metadata, id % 2 p"
     properties = "tblproperties ('delta.enableRowTracking'='true')"

@@ -42,7 +42,7 @@ def copies(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.mark.parametrize(
     "copies",
     [
-        pytest.param(PARALLELISM[::2], id="1-4"),
+        pytest.param(PARALLELISM[::2], id="1-4", marks=pytest.mark.long),
         pytest.param(PARALLELISM, id="1-2-4", marks=pytest.mark.long),
     ],
     indirect=True,

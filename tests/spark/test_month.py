@@ -128,6 +128,7 @@ def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Team:
     return team
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("spark")
 def test_a_month(team: Team, cli: Cli) -> None:
     start(team, cli)
