@@ -43,7 +43,7 @@ class Scenario:
     rewriters: int = 2
     faults: int = 0
     jobs_fail: bool = False
-    long: bool = False
+    long: bool = field(default=False, compare=False)
     branch: str = ""
     unclustered: bool = False
 

@@ -305,7 +305,7 @@ def test_the_doctor_names_the_action_that_is_missing(account: Account, action: s
     checks = failed(account.doctor())
     assert checks
     for check in checks:
-        assert action in check.hint, check.detail + "|" + check.hint
+        assert action in check.hint, str(check)
 
 
 @pytest.mark.long

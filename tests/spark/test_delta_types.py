@@ -21,6 +21,7 @@ from zlayout.table.partition import FarTime
 
 LAYOUT = make_layout("a", "b", target_size=20_000)
 NATIVE = make_layout("a", "b", curve="zorder", target_size=20_000, engine="native")
+both_engines = pytest.mark.parametrize("engine", ["zlayout", pytest.param("native", marks=pytest.mark.long)])
 WIDENING = (
     "'delta.enableTypeWidening'='true', 'delta.enableRowTracking'='true', 'delta.enableDeletionVectors'='true', "
     "'delta.feature.timestampNtz'='supported'"
@@ -101,7 +102,7 @@ FAR = {
 }
 
 
-@pytest.mark.parametrize("engine", ["zlayout", pytest.param("native", marks=pytest.mark.long)])
+@both_engines
 @pytest.mark.parametrize("kind", FAR)
 def test_partitions_of_years_that_python_does_not_have(table: DeltaSubject, kind: str, engine: str) -> None:
     late, early, late_text, early_text = FAR[kind]
@@ -153,7 +154,7 @@ def _rows(table: DeltaSubject, path: Path) -> list[Any]:
     return sorted(map(tuple, table.spark.read.format("delta").load(str(path)).collect()))
 
 
-@pytest.mark.parametrize("engine", ["zlayout", pytest.param("native", marks=pytest.mark.long)])
+@both_engines
 def test_a_sample_of_a_table_with_a_column_named_as_the_metadata(table: DeltaSubject, engine: str) -> None:
     columns = "id a, int(id * 7919 % 60) b, named_struct('file_path', 'here', 'row_id', 7L) _metadata, id % 2 p"
     properties = "tblproperties ('delta.enableRowTracking'='true')"

@@ -13,10 +13,10 @@ PARALLELISM = [("local[1]", 4, 128 << 20), ("local[2]", 13, 40_000), ("local[4]"
 
 
 @pytest.fixture(scope="module")
-def copies(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[DiskProject]:
+def copies(tmp_path_factory: pytest.TempPathFactory) -> list[DiskProject]:
     """The two tables several times, in folders whose names have another length, each rewritten by its own process."""
     made: list[DiskProject] = []
-    for number, (master, shuffle, split) in enumerate(request.param):
+    for number, (master, shuffle, split) in enumerate(PARALLELISM):
         conf = {
             "spark.sql.shuffle.partitions": shuffle,
             "spark.databricks.delta.snapshotPartitions": 2,
@@ -39,14 +39,7 @@ def copies(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return made
 
 
-@pytest.mark.parametrize(
-    "copies",
-    [
-        pytest.param(PARALLELISM[::2], id="1-4", marks=pytest.mark.long),
-        pytest.param(PARALLELISM, id="1-2-4", marks=pytest.mark.long),
-    ],
-    indirect=True,
-)
+@pytest.mark.long
 @pytest.mark.parametrize("table", [DELTA, ICEBERG])
 def test_the_same_files_at_any_parallelism(copies: list[DiskProject], table: str) -> None:
     first, *others = [_ordered(project, table) for project in copies]

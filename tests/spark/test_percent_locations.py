@@ -15,9 +15,10 @@ from zlayout.session.sampling import SAMPLE_BYTES, sampled
 
 LAYOUT = make_layout("a", "b", target_size=4_000)
 FOLDERS = ("a%20b", "%41")
+both_engines = pytest.mark.parametrize("engine", ["zlayout", pytest.param("native", marks=pytest.mark.long)])
 
 
-@pytest.mark.parametrize("engine", ["zlayout", pytest.param("native", marks=pytest.mark.long)])
+@both_engines
 def test_delta(delta: DeltaSubject, engine: str) -> None:
     """The decoy is a copy of the table with the same id: whatever read or wrote it would not notice."""
     table = replace(delta, name=replace(delta.name, namespace=FOLDERS))
@@ -42,7 +43,7 @@ def test_delta(delta: DeltaSubject, engine: str) -> None:
     assert table.observe().version == max(table.history())
 
 
-@pytest.mark.parametrize("engine", ["zlayout", pytest.param("native", marks=pytest.mark.long)])
+@both_engines
 def test_iceberg(iceberg: IcebergSubject, engine: str) -> None:
     table = replace(iceberg, name=replace(iceberg.name, namespace=("a%20b",)))
     spark = table.spark
