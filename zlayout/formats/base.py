@@ -180,7 +180,9 @@ class Commit:
         groups: The ids of the groups that the commit completed.
         bytes_removed: The size of the removed files on storage.
         bytes_added: The size of the added files on storage.
-        rows: The number of rows in the added files.
+        rows: The number of live rows in the added files.
+        rebased: The number of rows that other writers deleted from the replaced files while these were rewritten, and
+            that the commit deletes from the added files.
     """
 
     kind: Literal["settings", "rewrite", "record", "rollback"]
@@ -191,6 +193,7 @@ class Commit:
     bytes_removed: int = 0
     bytes_added: int = 0
     rows: int = 0
+    rebased: int = 0
 
 
 @dataclass(frozen=True, slots=True)

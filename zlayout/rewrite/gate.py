@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation
@@ -42,6 +43,8 @@ from zlayout.table.state import PREFIX, WRONG_ROW_COUNTS
 
 ROW = f"{PREFIX}row"
 NUMBER = f"{PREFIX}number"
+HASH = f"{PREFIX}hash"
+DIGEST = f"{PREFIX}digest"
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 _ACCUMULATOR = "org.apache.spark.util.LongAccumulator"
 SEED = -0x61C8864680B583EB  # arbitrary, but too large for py4j to send it as an int
@@ -172,6 +175,91 @@ def content_of(frame: DataFrame, columns: Sequence[str] | None = None, group: Co
     return _observed(seen)
 
 
+def contents_of(frames: Sequence[DataFrame], columns: Sequence[str], group: Column) -> list[Content]:
+    """Compute the content of each frame, with equal values normalised as by `Gate.verify`, in one Spark job.
+
+    Args:
+        frames: Frames with the same columns.
+        columns: The names of the columns of a row.
+        group: The number of a row's group, computed from the other columns of a frame.
+    """
+    part, seen = f"{PREFIX}part", Observation()
+    packed = [
+        frame.select(*_normalised_columns(frame, columns), group.alias(NUMBER)).select(
+            _row(columns), NUMBER, F.lit(number).alias(part)
+        )
+        for number, frame in enumerate(frames)
+    ]
+    whole = reduce(DataFrame.unionAll, packed)
+    jvm = jvm_of(whole.sparkSession)
+    sums = jvm.org.apache.spark.sql.catalyst.expressions.aggregate.Sum
+    hashed = column_of(jvm, _row_hash(jvm, F.col(NUMBER)))
+    metrics = []
+    for number in range(len(frames)):
+        of_part = F.col(part) == number
+        total = sums(expression_of(jvm, F.when(of_part, hashed)), wraparound(jvm))
+        metrics += [
+            F.count_if(of_part).alias(f"rows{number}"),
+            column_of(jvm, total.toAggregateExpression()).alias(f"hash{number}"),
+        ]
+    whole.observe(seen, *metrics).write.format("noop").mode("overwrite").save()
+    found = _metrics(seen)
+    return [Content(found.get(f"rows{n}") or 0, found.get(f"hash{n}") or 0) for n in range(len(frames))]
+
+
+def require_same_rows(removed: tuple[Content, Content], added: tuple[Content, Content], table: str) -> None:
+    """Check that two sets of files have lost the same rows.
+
+    Args:
+        removed: The content of files before and after some of their rows were deleted.
+        added: The same of other files.
+        table: The name of the table, for messages.
+
+    Raises:
+        EngineError: ZL310, if the rows differ.
+    """
+    expected, found = _minus(*removed), _minus(*added)
+    if expected != found:
+        raise _differs(_of(table, "other rows were deleted from the new files than from the old ones"), expected, found)
+
+
+def _minus(before: Content, after: Content) -> Content:
+    difference = (before.hash - after.hash) % 2**64
+    return Content(before.rows - after.rows, difference - 2**64 * (difference >= 2**63))
+
+
+def digests(frame: DataFrame, columns: Sequence[str], *carried: str) -> DataFrame:
+    """Return HASH (bigint), DIGEST (string) and the carried columns of each row.
+
+    HASH is the 64-bit hash and DIGEST the SHA-256 of the bytes of a row, after equal values were normalised as by
+    `Gate.verify`: two rows are equal if and only if their digests are. It is not defined for rows with a variant.
+
+    Args:
+        frame: The rows.
+        columns: The names of the columns of a row.
+        carried: The names of further columns of the frame to keep.
+    """
+    jvm = jvm_of(frame.sparkSession)
+    rows = frame.select(*_normalised_columns(frame, columns), *carried).select(_row(columns), *carried)
+    # an observation stores each row as contiguous bytes, which the hash needs
+    rows = rows.observe(Observation(), F.count(F.lit(1)).alias("rows"))
+    binary = scala_object(jvm.org.apache.spark.sql.types, "BinaryType")
+    stored = column_of(jvm, call(jvm, _unsafe_row(jvm), "getBytes", binary))
+    return rows.select(column_of(jvm, _row_hash(jvm, None)).alias(HASH), F.sha2(stored, 256).alias(DIGEST), *carried)
+
+
+def has_variant(type: T.DataType) -> bool:
+    """Return whether a type is a variant or contains one."""
+    match type:
+        case T.StructType(fields=fields):
+            return any(has_variant(field.dataType) for field in fields)
+        case T.ArrayType(elementType=element):
+            return has_variant(element)
+        case T.MapType(keyType=key_type, valueType=value_type):
+            return has_variant(key_type) or has_variant(value_type)
+    return isinstance(type, _VARIANT)
+
+
 def require_rows(groups: Mapping[str, tuple[int, int]], table: str = "", *, has_deletes: bool = False) -> None:
     """Check that the new files of each group have as many rows as the group has.
 
@@ -195,9 +283,16 @@ def column(name: str) -> Column:
 
 
 def _normalised(frame: DataFrame) -> DataFrame:
-    return frame.select(
-        *[_normalise(F.col(quote_identifier(f.name)), f.dataType).alias(f.name) for f in frame.schema.fields]
-    )
+    return frame.select(*_normalised_columns(frame, frame.columns))
+
+
+def _normalised_columns(frame: DataFrame, columns: Sequence[str]) -> list[Column]:
+    wanted = set(columns)
+    return [
+        _normalise(F.col(quote_identifier(f.name)), f.dataType).alias(f.name)
+        for f in frame.schema.fields
+        if f.name in wanted
+    ]
 
 
 def _normalise(value: Column, type: T.DataType) -> Column:
@@ -250,10 +345,8 @@ def _counted(jvm: Any, accumulator: Any, hashed: Any) -> Column:
 
 def _row_hash(jvm: Any, group: Column | None) -> Any:
     """Return the `XXH64` hash of the bytes of ROW. All calls stay inside generated code. group: seed of the hash."""
-    unsafe_row = f"{_EXPRESSIONS}.UnsafeRow"  # which ROW is, because a projection makes it
     seed = F.lit(SEED) if group is None else group.cast("bigint")
-    to_unsafe = object_literal(jvm, jvm.java.lang.Class.forName(unsafe_row), "java.lang.Class")
-    bytes_of = call(jvm, to_unsafe, "cast", object_type(jvm, unsafe_row), expression_of(jvm, F.col(ROW)))
+    bytes_of = _unsafe_row(jvm)
     long, integer = (scala_object(jvm.org.apache.spark.sql.types, f"{name}Type") for name in ("Long", "Integer"))
     where = (
         call(jvm, bytes_of, "getBaseObject", object_type(jvm, "java.lang.Object")),  # null for off-heap memory
@@ -264,13 +357,26 @@ def _row_hash(jvm: Any, group: Column | None) -> Any:
     return static_call(jvm, f"{_EXPRESSIONS}.XXH64", "hashUnsafeWords", long, where, nulls=False)
 
 
+def _unsafe_row(jvm: Any) -> Any:
+    """Return ROW as the Java object that it is, because a projection makes it."""
+    unsafe_row = f"{_EXPRESSIONS}.UnsafeRow"
+    to_unsafe = object_literal(jvm, jvm.java.lang.Class.forName(unsafe_row), "java.lang.Class")
+    return call(jvm, to_unsafe, "cast", object_type(jvm, unsafe_row), expression_of(jvm, F.col(ROW)))
+
+
 def _accumulated(accumulator: Any) -> Content:
     """Return the content in a `LongAccumulator`, which has the number of added hashes and their sum modulo 2^64."""
     return Content(accumulator.count(), accumulator.sum())
 
 
 def _observed(observation: Observation, table: str = "") -> Content:
-    """Return the content of an observation. Waits at most WAIT_SECONDS, because `Observation.get` may never return."""
+    """Return the content of an observation."""
+    metrics = _metrics(observation, table)
+    return Content(metrics.get("rows") or 0, metrics.get("hash") or 0)
+
+
+def _metrics(observation: Observation, table: str = "") -> Mapping[str, Any]:
+    """Return the metrics of an observation. Waits at most WAIT_SECONDS, because `Observation.get` may never return."""
     found: Future[Mapping[str, Any]] = Future()
 
     def wait() -> None:
@@ -281,14 +387,13 @@ def _observed(observation: Observation, table: str = "") -> Content:
 
     threading.Thread(target=wait, daemon=True).start()
     try:
-        metrics = found.result(WAIT_SECONDS)
+        return found.result(WAIT_SECONDS)
     except TimeoutError as error:
         raise EngineError.of(
             "ZL312",
             _of(table, "Spark reported no row count for the rewrite"),
             hint="use engine: native, and report this error; nothing was committed",
         ) from error
-    return Content(metrics.get("rows") or 0, metrics.get("hash") or 0)
 
 
 def _of(table: str, what: str) -> str:

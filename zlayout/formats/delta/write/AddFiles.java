@@ -79,6 +79,16 @@ public class AddFiles {
         return selected;
     }
 
+    /** Returns a copy of `files` with the files of `others` at these positions. */
+    public List replaced(List files, byte[] positions, List others) {
+        LongBuffer at = ownersOf(others, positions);
+        List replaced = new ArrayList(files);
+        for (int n = 0; n < others.size(); n++) {
+            replaced.set(Math.toIntExact(at.get(n)), others.get(n));
+        }
+        return replaced;
+    }
+
     /** Returns whether every file n has the same partition values as the file owner[n] of `others`. */
     public boolean partitionedAs(List files, List others, byte[] owner) {
         LongBuffer at = ownersOf(files, owner);

@@ -26,13 +26,14 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from zlayout.errors import Diagnostic, EngineError, first_line
+from zlayout.errors import CommitConflict, Diagnostic, EngineError, first_line
 from zlayout.formats.base import Commit, Group, GroupFailed, Notice, Notify, PlannedTable, Progress, Stage
 from zlayout.formats.delta.read.log import BASELINE, GROUP
 from zlayout.formats.delta.read.observe import read_bounds
 from zlayout.formats.delta.read.schema import Leaf, leaves
 from zlayout.formats.delta.write.jvm import DeltaJvm, metadata_column
 from zlayout.formats.delta.write.optimize import layout_tags
+from zlayout.formats.delta.write.rebase import Rebase
 from zlayout.formats.delta.write.transaction import (
     Log,
     PinnedFiles,
@@ -533,36 +534,45 @@ class Committer:
         """Store the transaction that wrote the files. It is used for the first commit, which contains all groups."""
         self._delta = delta
         self._log = log
-        self._snapshot = snapshot
-        self._pinned = pinned
+        self._rebase = Rebase(delta, snapshot, pinned, str(work.table))
         self._transactions = [transaction]
         self._work = work
         self._measurement = measurement
 
     def commit(self, some: Sequence[Rewritten]) -> Commit:
-        """Make one commit.
+        """Make one commit. After a conflict with deletion vectors of other writers, rebase the groups and try again.
 
         Raises:
             CommitConflict: ZL321.
             EngineError: ZL310, ZL314, ZL316.
             CommitUnknown: ZL331.
         """
+        while True:
+            try:
+                return self._commit(some)
+            except CommitConflict:
+                if not self._rebase.onto_newest(some):
+                    raise
+
+    def _commit(self, some: Sequence[Rewritten]) -> Commit:
+        rebased = self._rebase.rows(some)
+        snapshot, some = self._rebase.snapshot(some), self._rebase.added(some)
         new = new_files(some)
         with spark_errors(str(self._work.table), "committing"):
             added = self._delta.files.select(new.handles, new.at)
-            removed = self._delta.files.select(self._pinned.adds, self._pinned.of(each.group for each in some))
+            removed = self._rebase.removed(each.group for each in some)
             require_paths(self._work.table, some, self._delta.files.paths(added), self._delta.files.paths(removed))
             if self._transactions:
                 transaction = self._transactions.pop()
             else:
-                transaction = begin(self._delta, self._snapshot, removed)
+                transaction = begin(self._delta, snapshot, removed)
         with spark_errors(str(self._work.table), "measuring the rewrite"):
             self._delta.register_metrics(transaction, operation_metrics(some))
         tags = self._measurement.properties(some)
         version = self.send(transaction, added, removed, tags)
         # Nothing after the commit may fail, even if the JVM dies.
         self._measurement.committed(some)
-        return rewrite_commit(version, some)
+        return replace(rewrite_commit(version, some), rebased=rebased)
 
     def send(self, transaction: Any, added: Any, removed: Any, tags: Mapping[str, str] | None = None) -> int:
         """Commit the replacement of AddFiles by others, both in Java lists, and return the version.
@@ -573,7 +583,8 @@ class Committer:
             now = int(time.time() * 1000)
             actions = self._delta.seq(self._delta.files.replacing(added, removed, now, data_change=False))
             operation = self._delta.optimize([column.name for column in self._work.layout.columns])
-            self._delta.require_files(added)  # directly before each commit, not only before the first
+            # directly before each commit, not only before the first
+            self._delta.require_files(added)
             require_no_silent_change(self._delta, transaction, str(self._work.table), "plan again")
             return self._log.commit(transaction, actions, operation, "committing", tags)
 

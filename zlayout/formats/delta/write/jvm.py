@@ -31,6 +31,7 @@ from zlayout.formats.undo import MAX_CONCURRENT_REQUESTS
 from zlayout.spark.arrow import from_bytes, parts, texts, to_bytes
 from zlayout.spark.jvm import (
     CONDITIONAL_PUT,
+    Calls,
     JavaClasses,
     java_list,
     java_object,
@@ -52,6 +53,7 @@ from zlayout.table.state import Int64
 
 
 _CLASS = "io.zlayout.delta.AddFiles"
+_VECTORS_CLASS = "io.zlayout.delta.DeletionVectors"
 _STRING = pa.string()
 # The methods that commits need, for the check of the session before any write.
 _DELTA = "org.apache.spark.sql.delta"
@@ -98,14 +100,41 @@ INTERNALS = Internals(
     },
 )
 
+# The further methods that `DeletionVectors.java` calls. Where one is missing, no rewrite is rebased.
+_VECTORS: Calls = {
+    f"{_DELTA}.storage.dv.HadoopFileSystemDVStore": (
+        "new/1",
+        "read/2",
+        "createWriter/1",
+        "generateFileNameInTable/3",
+        "pathWithFileSystem/1",
+    ),
+    f"{_DELTA}.storage.dv.DeletionVectorStoreUtils$Writer": ("write/1", "close/0"),
+    f"{_DELTA}.storage.dv.DeletionVectorStoreUtils$DVRangeDescriptor": ("offset/0",),
+    f"{_DELTA}.deletionvectors.RoaringBitmapArray": (
+        "add/1",
+        "contains/1",
+        "copy/0",
+        "diff/1",
+        "isEmpty/0",
+        "toArray/0",
+        "cardinality/0",
+        "runOptimize/0",
+        "serializeAsByteArray/1",
+    ),
+    f"{_DELTA}.deletionvectors.RoaringBitmapArrayFormat$": ("Portable/0",),
+    f"{_DELTA}.actions.DeletionVectorDescriptor$": ("onDiskWithRelativePath/6",),
+    f"{_DELTA}.commands.DeletionVectorUtils$": ("deletionVectorsWritable/2",),
+}
+
 
 class AddFiles:
     """Operations on lists of AddFile. In all methods, `files` is a java.util.List (py4j)."""
 
     def __init__(self, spark: SparkSession, log: Any) -> None:
         """Load the Java class, which is compiled once for each Spark application. log: the DeltaLog (py4j)."""
-        source = resources(__package__).joinpath("AddFiles.java").read_text(encoding="utf-8")
-        self._java = java_object(spark, _CLASS, source)
+        self._spark = spark
+        self._java = java_object(spark, _CLASS, _source("AddFiles.java"))
         self._jvm = jvm_of(spark)
         self._log = log
 
@@ -135,6 +164,10 @@ class AddFiles:
         for files in lists:
             whole.addAll(files)
         return whole
+
+    def replaced(self, files: Any, at: Int64, others: Any) -> Any:
+        """Return a copy of a list with the files of `others` at these positions. at: int64[others]."""
+        return self._java.replaced(files, to_bytes(at), others)
 
     def partitioned_as(self, files: Any, others: Any, owner: Int64) -> bool:
         """Return whether every file n has the same partition values in the log as the file owner[n] of `others`."""
@@ -175,11 +208,55 @@ class AddFiles:
         missing = self._java.select(paths, to_bytes(np.flatnonzero(self._stored(paths) < 0)))
         return [str(path) for path in missing]
 
+    def deleted_rows(self, files: Any) -> int:
+        """Return the sum of the numbers of rows that the deletion vectors of the files delete."""
+        return int(self._vectors.deleted(files))
+
+    def newly_deleted(self, before: Any, after: Any) -> list[Int64] | None:
+        """Compare the deletion vectors of two lists of the same files.
+
+        Returns:
+            int64[rows] for each file, the ascending positions of the rows that are deleted in `after` only. None if a
+            row is deleted in `before` only.
+        """
+        conf = self._log.newDeltaHadoopConf()
+        numbers = from_bytes(
+            self._vectors.newlyDeleted(before, after, self._log.dataPath(), conf, MAX_CONCURRENT_REQUESTS)
+        )
+        found, start = [], 0
+        while start < len(numbers):
+            count = int(numbers[start])
+            if count < 0:
+                return None
+            found.append(numbers[start + 1 : start + 1 + count])
+            start += 1 + count
+        return found
+
+    def marked(self, files: Any, positions: Sequence[Int64]) -> Any:
+        """Return copies of the files from which further rows are deleted by deletion vectors, which are written.
+
+        Args:
+            files: The files, with the number of their rows in their statistics.
+            positions: int64[rows] for each file, the positions of live rows.
+        """
+        numbers = [part for rows in positions for part in (np.array([len(rows)], np.int64), rows)]
+        return self._vectors.marked(
+            files, to_bytes(np.concatenate(numbers)), self._log.dataPath(), self._log.newDeltaHadoopConf()
+        )
+
+    @cached_property
+    def _vectors(self) -> Any:
+        return java_object(self._spark, _VECTORS_CLASS, _source("DeletionVectors.java"))
+
     def _stored(self, paths: Any) -> Int64:
         return from_bytes(self._java.stored(paths, self._log.newDeltaHadoopConf(), MAX_CONCURRENT_REQUESTS))
 
     def _texts(self, files: Any, field: str, type_: pa.DataType = _STRING) -> pa.Array:
         return texts(partial(self._java.texts, files, field), len(files), type_)
+
+
+def _source(file: str) -> str:
+    return resources(__package__).joinpath(file).read_text(encoding="utf-8")
 
 
 # One table in one session.
@@ -298,6 +375,21 @@ class DeltaJvm:
     def tracks_rows(self, snapshot: Any) -> bool:
         """Return whether row tracking is enabled."""
         return bool(scala_object(self._delta, "RowTracking").isEnabled(snapshot.protocol(), snapshot.metadata()))
+
+    def same_definition(self, before: Any, now: Any) -> bool:
+        """Return whether two snapshots have the same metadata (schema, properties), protocol and clustering columns."""
+        return (
+            bool(before.metadata().equals(now.metadata()))
+            and bool(before.protocol().equals(now.protocol()))
+            and self.clustering(before) == self.clustering(now)
+        )
+
+    def writes_vectors(self, snapshot: Any) -> bool:
+        """Return whether a commit may add deletion vectors to files of the table."""
+        if self._classes.missing(_VECTORS):
+            return False
+        utils = scala_object(self._delta.commands, "DeletionVectorUtils")
+        return bool(utils.deletionVectorsWritable(snapshot.protocol(), snapshot.metadata()))
 
     def as_written(self, transaction: Any) -> Any:
         """Return a description of the table after the transaction, for reading its new files."""

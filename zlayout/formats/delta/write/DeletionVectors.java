@@ -1,0 +1,163 @@
+package io.zlayout.delta;
+
+import com.fasterxml.jackson.databind.DeserializationFeature;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.nio.ByteBuffer;
+import java.nio.LongBuffer;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.delta.actions.Action$;
+import org.apache.spark.sql.delta.actions.AddFile;
+import org.apache.spark.sql.delta.actions.DeletionVectorDescriptor;
+import org.apache.spark.sql.delta.actions.DeletionVectorDescriptor$;
+import org.apache.spark.sql.delta.deletionvectors.RoaringBitmapArray;
+import org.apache.spark.sql.delta.deletionvectors.RoaringBitmapArrayFormat$;
+import org.apache.spark.sql.delta.storage.dv.DeletionVectorStoreUtils;
+import org.apache.spark.sql.delta.storage.dv.HadoopFileSystemDVStore;
+import scala.None$;
+import scala.Option;
+import scala.Some;
+
+/**
+ * Reads and writes the deletion vectors of AddFiles by Delta's own classes. Positions of rows are passed as bytes, 8 bytes
+ * per number, big-endian: for each file the number of its positions, followed by the positions.
+ */
+public class DeletionVectors {
+    private final ObjectMapper mapper = new ObjectMapper();
+
+    /** Keeps every digit of the bounds, which by default become doubles. */
+    public DeletionVectors() {
+        mapper.configure(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS, true);
+        mapper.setNodeFactory(JsonNodeFactory.withExactBigDecimals(true));
+    }
+
+    /** Returns the sum of the numbers of rows that the deletion vectors of the files delete. */
+    public long deleted(List files) {
+        long sum = 0;
+        for (int at = 0; at < files.size(); at++) {
+            DeletionVectorDescriptor vector = ((AddFile) files.get(at)).deletionVector();
+            sum += vector == null ? 0 : vector.cardinality();
+        }
+        return sum;
+    }
+
+    /**
+     * Returns the positions of the rows that are deleted from each file of `after`, but not from the file at the same
+     * position of `before`. The number of positions is -1 if a row that was deleted before is not deleted after.
+     */
+    public byte[] newlyDeleted(final List before, final List after, final Path table, final Configuration conf, int threads)
+            throws Exception {
+        ExecutorService pool = Executors.newFixedThreadPool(threads);
+        try {
+            List requests = new ArrayList(after.size());
+            for (int at = 0; at < after.size(); at++) {
+                final DeletionVectorDescriptor old = ((AddFile) before.get(at)).deletionVector();
+                final DeletionVectorDescriptor now = ((AddFile) after.get(at)).deletionVector();
+                requests.add(pool.submit(new Callable() {
+                    public Object call() throws Exception {
+                        HadoopFileSystemDVStore store = new HadoopFileSystemDVStore(conf);
+                        RoaringBitmapArray restored = read(old, table, store);
+                        RoaringBitmapArray deleted = read(now, table, store);
+                        RoaringBitmapArray known = restored.copy();
+                        restored.diff(deleted);
+                        if (!restored.isEmpty()) {
+                            return null;
+                        }
+                        deleted.diff(known);
+                        return deleted.toArray();
+                    }
+                }));
+            }
+            List found = new ArrayList(after.size());
+            long count = after.size();
+            for (int at = 0; at < after.size(); at++) {
+                long[] positions = (long[]) ((Future) requests.get(at)).get();
+                found.add(positions);
+                count += positions == null ? 0 : positions.length;
+            }
+            return bytes(found, Math.toIntExact(count));
+        } catch (ExecutionException failed) {
+            if (failed.getCause() instanceof Exception) {
+                throw (Exception) failed.getCause();
+            }
+            throw failed;
+        } finally {
+            pool.shutdownNow();
+        }
+    }
+
+    /**
+     * Returns copies of the files from which the rows at these positions are deleted too. Their vectors are written to one
+     * new file in the folder of the table, as Delta's own DELETE does. Bounds of their statistics are no longer tight.
+     */
+    public List marked(List files, byte[] positions, Path table, Configuration conf) throws Exception {
+        HadoopFileSystemDVStore store = new HadoopFileSystemDVStore(conf);
+        UUID id = UUID.randomUUID();
+        LongBuffer numbers = ByteBuffer.wrap(positions).asLongBuffer();
+        List result = new ArrayList(files.size());
+        DeletionVectorStoreUtils.Writer writer =
+                store.createWriter(store.generateFileNameInTable(store.pathWithFileSystem(table), id, ""));
+        try {
+            for (int at = 0; at < files.size(); at++) {
+                AddFile file = (AddFile) files.get(at);
+                RoaringBitmapArray deleted = read(file.deletionVector(), table, store);
+                ObjectNode action = (ObjectNode) mapper.readTree(file.json());
+                ObjectNode add = (ObjectNode) action.get("add");
+                ObjectNode stats = (ObjectNode) mapper.readTree(add.get("stats").asText());
+                long rows = stats.get("numRecords").asLong();
+                for (long left = numbers.get(); left > 0; left--) {
+                    long position = numbers.get();
+                    if (position < 0 || position >= rows || deleted.contains(position)) {
+                        throw new IllegalArgumentException("row " + position + " of " + file.path() + " is not live");
+                    }
+                    deleted.add(position);
+                }
+                deleted.runOptimize();
+                byte[] data = deleted.serializeAsByteArray(RoaringBitmapArrayFormat$.MODULE$.Portable());
+                Option offset = new Some(Integer.valueOf(writer.write(data).offset()));
+                DeletionVectorDescriptor vector = DeletionVectorDescriptor$.MODULE$.onDiskWithRelativePath(
+                        id, "", data.length, deleted.cardinality(), offset, (Option) None$.MODULE$);
+                ObjectNode described = mapper.createObjectNode();
+                described.put("storageType", vector.storageType());
+                described.put("pathOrInlineDv", vector.pathOrInlineDv());
+                described.put("offset", (Integer) offset.get());
+                described.put("sizeInBytes", vector.sizeInBytes());
+                described.put("cardinality", vector.cardinality());
+                add.set("deletionVector", described);
+                stats.put("tightBounds", false);
+                add.put("stats", mapper.writeValueAsString(stats));
+                result.add(Action$.MODULE$.fromJson(mapper.writeValueAsString(action)));
+            }
+        } finally {
+            writer.close();
+        }
+        return result;
+    }
+
+    private static RoaringBitmapArray read(DeletionVectorDescriptor vector, Path table, HadoopFileSystemDVStore store) {
+        return vector == null ? new RoaringBitmapArray() : store.read(vector, table);
+    }
+
+    private static byte[] bytes(List found, int count) {
+        ByteBuffer buffer = ByteBuffer.allocate(8 * count);
+        LongBuffer numbers = buffer.asLongBuffer();
+        for (int at = 0; at < found.size(); at++) {
+            long[] positions = (long[]) found.get(at);
+            numbers.put(positions == null ? -1 : positions.length);
+            if (positions != null) {
+                numbers.put(positions);
+            }
+        }
+        return buffer.array();
+    }
+}

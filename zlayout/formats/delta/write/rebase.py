@@ -1,0 +1,281 @@
+"""Rebases rewritten groups: rows that other writers delete meanwhile are deleted from the new files too.
+
+After a conflict, the rows that deletion vectors have deleted from the pinned files since the snapshot are read from the
+old files by their positions. Equal rows are searched for in the new files, which get deletion vectors for exactly these
+rows. The commit is sent again by a transaction that begins at the newest version. docs/adr/0044-rebase.md explains why
+the result has the rows of that version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from zlayout.errors import EngineError
+from zlayout.formats.base import Group
+from zlayout.formats.delta.write.jvm import DeltaJvm, metadata_column
+from zlayout.formats.delta.write.transaction import PinnedFiles, add_files_at, file_uris, spark_errors
+from zlayout.formats.kernel.commits import Rewritten, positions
+from zlayout.formats.kernel.rebase import match
+from zlayout.rewrite.engine import rewrite_conf
+from zlayout.rewrite.gate import DIGEST, HASH, contents_of, digests, has_variant, require_same_rows
+from zlayout.rewrite.rows import FILE, GROUP, POSITION, Constants, GroupTarget, index_arrays, index_files, with_origin
+from zlayout.spark.arrow import from_arrow, to_arrow
+from zlayout.table.state import Int64
+
+# The number of rebases of one run of a table. Each one has to do with the changes since the one before it only.
+MAX_REBASES = 10
+# The number of rows that one rebase deletes from the new files. The driver needs about 200 bytes for each of them.
+MAX_ROWS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """Rows that were deleted from pinned files.
+
+    Attributes:
+        before: The AddFiles with the deletion vectors that are known, a java.util.List (py4j).
+        after: The AddFiles of the same files at the newest version, in the same order.
+        at: int64[files], the positions of these files among the pinned files.
+        owner: int64[files], the group of each file, as a position among the groups of the commit.
+        positions: int64[rows] for each file, the positions of the newly deleted rows.
+    """
+
+    before: Any
+    after: Any
+    at: Int64
+    owner: Int64
+    positions: Sequence[Int64]
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return sum(map(len, self.positions))
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """The rows of the new files that are equal to deleted rows.
+
+    Attributes:
+        at: int64[files], the new files, ascending positions among all new files.
+        owner: int64[files], the group of each file, as a position among the groups of the commit.
+        positions: int64[rows] for each file, the positions of the rows.
+    """
+
+    at: Int64
+    owner: Int64
+    positions: Sequence[Int64]
+
+
+class Rebase:
+    """What is known of the files of one rewrite: the deletion vectors of the pinned files, and those of the new files.
+
+    Both always belong together: the new files of a group have the live rows that its pinned files have in the snapshot
+    onto which the group was rebased.
+    """
+
+    def __init__(self, delta: DeltaJvm, snapshot: Any, pinned: PinnedFiles, table: str) -> None:
+        """Store what the rewrite has read. snapshot: the pinned one (py4j). table: its name, for messages."""
+        self._delta, self._table = delta, table
+        self._snapshot, self._pinned = snapshot, pinned
+        self._old = pinned.adds
+        self._new: Any = None  # all new files, once the first commit has failed
+        self._deleted: dict[int, int] = {}  # the number of rows that were deleted from a new file
+        self._snapshots: dict[str, Any] = {}  # by group id, the newest snapshot onto which it was rebased
+        self._left = MAX_REBASES
+
+    def snapshot(self, some: Sequence[Rewritten]) -> Any:
+        """Return the snapshot at which the transaction for these groups begins. They were rebased together."""
+        return self._snapshots.get(some[0].group.id, self._snapshot)
+
+    def removed(self, groups: Iterable[Group]) -> Any:
+        """Return the AddFiles of the groups' pinned files in that snapshot, a java.util.List."""
+        return self._delta.files.select(self._old, self._pinned.of(groups))
+
+    def added(self, some: Sequence[Rewritten]) -> list[Rewritten]:
+        """Return the groups with their new files as they are to be committed. Files without live rows are omitted."""
+        return [self._current(each) for each in some] if self._new is not None else list(some)
+
+    def rows(self, some: Sequence[Rewritten]) -> int:
+        """Return the number of rows that rebases have deleted from the new files of these groups."""
+        return sum(self._deleted.get(at, 0) for each in some for at in each.added.at.tolist())
+
+    def onto_newest(self, some: Sequence[Rewritten]) -> bool:
+        """Rebase groups onto the newest version.
+
+        Args:
+            some: The groups as they were written. Their commit was a conflict.
+
+        Returns:
+            Whether the groups were rebased, so that the commit may be sent again. If not, the conflict stays: see
+            docs/promises.md for what can be rebased.
+
+        Raises:
+            EngineError: ZL310, if other rows would be deleted from the new files than from the old ones; ZL314.
+        """
+        now = self._newest()
+        if not self._left or now is None:
+            return False
+        with spark_errors(self._table, "rebasing the rewrite"), rewrite_conf(self._delta.spark):
+            deleted = self._deleted_rows(now, some)
+            if deleted is None:
+                return False
+            self._new = some[0].added.handles if self._new is None else self._new
+            if deleted.rows and not self._delete_copies(some, deleted):
+                return False
+        self._left -= 1
+        self._old = self._delta.files.replaced(self._old, deleted.at, deleted.after)
+        self._snapshots |= {each.group.id: now for each in some}
+        return True
+
+    def _newest(self) -> Any:
+        try:
+            with spark_errors(self._table, "reading its newest version"):
+                return self._delta.snapshot()
+        except EngineError:  # the catalog of the table owns its commits now, or the conflict is not the only problem
+            return None
+
+    def _deleted_rows(self, now: Any, some: Sequence[Rewritten]) -> Deleted | None:
+        """Return the rows that were deleted up to a snapshot; None if anything else was changed, or nothing."""
+        delta, files = self._delta, self._delta.files
+        if not (delta.same_definition(self._snapshot, now) and delta.writes_vectors(now)):
+            return None
+        at = self._pinned.of(each.group for each in some)
+        paths = self._pinned.path.take(pa.array(at))
+        live = add_files_at(delta, now, paths)
+        found = pc.index_in(paths, value_set=files.paths(live))
+        if found.null_count:
+            return None
+        before = files.select(self._old, at)
+        after = files.select(live, np.asarray(found, np.int64))
+        same = pc.equal(files.vectors(before), files.vectors(after))
+        changed = np.flatnonzero(~np.asarray(same.to_numpy(zero_copy_only=False), bool))
+        before, after = files.select(before, changed), files.select(after, changed)
+        if not len(changed) or files.deleted_rows(after) - files.deleted_rows(before) > MAX_ROWS:
+            return None
+        rows = files.newly_deleted(before, after)
+        if rows is None:
+            return None
+        owner = np.repeat(np.arange(len(some)), [len(each.group.files) for each in some])
+        return Deleted(before, after, at[changed], owner[changed], rows)
+
+    def _delete_copies(self, some: Sequence[Rewritten], deleted: Deleted) -> bool:
+        """Delete equal rows from the new files by deletion vectors, and check the gate. False if there are none."""
+        delta, files = self._delta, self._delta.files
+        copies = find_copies(delta, self._snapshot, self._new, some, deleted, self._pinned.adds[0])
+        if copies is None:
+            return False
+        before = files.select(self._new, copies.at)
+        after = files.marked(before, copies.positions)
+        require_same_difference(
+            delta, self._snapshot, deleted, copies, before, after, self._pinned.adds[0], self._table
+        )
+        self._new = files.replaced(self._new, copies.at, after)
+        for at, rows in zip(copies.at.tolist(), copies.positions, strict=True):
+            self._deleted[at] = self._deleted.get(at, 0) + len(rows)
+        return True
+
+    def _current(self, each: Rewritten) -> Rewritten:
+        deleted = np.array([self._deleted.get(at, 0) for at in each.added.at.tolist()], np.int64)
+        kept = np.flatnonzero(deleted < each.added.rows)
+        added = replace(each.added, handles=self._new, rows=each.added.rows - deleted)
+        written = each.written and replace(each.written, deleted=each.written.deleted + deleted).take(kept)
+        return replace(each, added=added.take(kept), written=written)
+
+
+def find_copies(
+    delta: DeltaJvm, snapshot: Any, new: Any, some: Sequence[Rewritten], deleted: Deleted, like: Any
+) -> Copies | None:
+    """Search the new files for rows that are equal to deleted ones.
+
+    Args:
+        snapshot: The pinned snapshot (py4j).
+        new: All new files, a java.util.List of AddFile.
+        some: The groups of the commit.
+        deleted: The deleted rows.
+        like: See `DeltaJvm.read_back`.
+
+    Returns:
+        As many rows as were deleted; None if there are not as many, or if equal rows cannot be recognized.
+    """
+    old = _with_origin(delta.data_frame(snapshot, deleted.before))
+    if has_variant(old.schema):
+        return None
+    columns = [name for name in old.columns if name not in (FILE, POSITION)]
+    uris = file_uris(delta.base_uri(), delta.files.paths(deleted.before).to_pylist())
+    counts = [len(rows) for rows in deleted.positions]
+    wanted = pa.table(
+        {
+            FILE: uris.take(pa.array(np.repeat(np.arange(len(counts)), counts))),
+            POSITION: np.concatenate(deleted.positions),
+            GROUP: np.repeat(deleted.owner, counts),
+        }
+    )
+    rows = old.join(F.broadcast(from_arrow(delta.spark, wanted)), [FILE, POSITION])
+    gone = to_arrow(digests(rows, columns, GROUP))
+
+    touched = np.unique(deleted.owner).tolist()
+    at = np.concatenate([some[group].added.at for group in touched])
+    owner = np.repeat(touched, [len(some[group].added) for group in touched])
+    candidates = delta.files.select(new, at)
+    constants = Constants(delta.spark, {HASH: pa.array(np.unique(gone[HASH].to_numpy()))})
+    equal = digests(_with_origin(delta.read_back(snapshot, candidates, like)), columns, FILE, POSITION)
+    found = to_arrow(equal.where(constants.search(HASH, F.col(HASH)) >= 0).drop(HASH)).sort_by(
+        [(FILE, "ascending"), (POSITION, "ascending")]
+    )
+    paths = file_uris(delta.base_uri(), delta.files.paths(candidates).to_pylist())
+    file = np.asarray(pc.index_in(found[FILE], value_set=paths).combine_chunks(), np.int64)
+    chosen = match(gone[GROUP].to_numpy(), gone[DIGEST].combine_chunks(), owner[file], found[DIGEST].combine_chunks())
+    if chosen is None or len(gone) != sum(counts):
+        return None
+    marked, number = np.unique(file[chosen], return_inverse=True)
+    parts = positions(number, len(marked))
+    rows_of = found[POSITION].to_numpy()[chosen]
+    return Copies(at[marked], owner[marked], [np.sort(rows_of[part]) for part in parts])
+
+
+def require_same_difference(
+    delta: DeltaJvm, snapshot: Any, deleted: Deleted, copies: Copies, before: Any, after: Any, like: Any, table: str
+) -> None:
+    """Check that new files lose the rows that pinned files have lost, group by group, by reading all of these files.
+
+    Args:
+        snapshot: The pinned snapshot (py4j).
+        deleted: The pinned files.
+        copies: The new files.
+        before: The AddFiles of `copies.at`, a java.util.List.
+        after: The same with their new deletion vectors.
+        like: See `DeltaJvm.read_back`.
+        table: The name of the table, for messages.
+
+    Raises:
+        EngineError: ZL310, if the rows differ.
+    """
+    owner = np.concatenate([deleted.owner, copies.owner])
+    paths = pa.concat_arrays([delta.files.paths(deleted.before), delta.files.paths(before)])
+    uris = file_uris(delta.base_uri(), paths.to_pylist())
+    targets = [GroupTarget(str(g), uris.filter(pa.array(owner == g)), 0, 1) for g in np.unique(owner).tolist()]
+    index = index_files(delta.spark, targets, table)
+    constants = Constants(delta.spark, index_arrays(index))
+    read = [
+        delta.data_frame(snapshot, deleted.before),
+        delta.data_frame(snapshot, deleted.after),
+        delta.read_back(snapshot, before, like),
+        delta.read_back(snapshot, after, like),
+    ]
+    frames = [with_origin(_with_origin(frame), index, constants) for frame in read]
+    lost, kept, lost_copies, kept_copies = contents_of(frames, read[0].columns, F.col(GROUP))
+    require_same_rows((lost, kept), (lost_copies, kept_copies), table)
+
+
+def _with_origin(frame: DataFrame) -> DataFrame:
+    origin = metadata_column(frame)
+    return frame.select("*", origin.getField("file_path").alias(FILE), origin.getField("row_index").alias(POSITION))
