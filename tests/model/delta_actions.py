@@ -32,6 +32,16 @@ class AddFile:
     def key(self) -> Key:
         return self.name, self.vector
 
+    @property
+    def stored(self) -> tuple[str, ...]:
+        """What storage must have: the file, and the file of its deletion vector."""
+        return (self.name, f"{self.name} without {self.vector}") if self.deleted else (self.name,)
+
+    @property
+    def positions(self) -> list[int]:
+        """Those of the rows that are not deleted."""
+        return [at for at in range(len(self.rows)) if at not in self.deleted]
+
     def live(self, *, lineage: bool) -> tuple[Row, ...]:
         """The rows that are not deleted, with their row ids and commit versions where these are tracked."""
         kept = ((at, row) for at, row in enumerate(self.rows) if at not in self.deleted)

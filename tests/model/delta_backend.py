@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
@@ -32,11 +32,15 @@ from zlayout.formats.delta import backend as product
 from zlayout.formats.delta.read.features import refusals
 from zlayout.formats.delta.read.history import COMMIT_MARKER, RUN
 from zlayout.formats.delta.read.log import GROUP, LAYOUT_ID
-from zlayout.formats.delta.write import commit, jvm, transaction
+from zlayout.formats.delta.write import commit, jvm, rebase, transaction
 from zlayout.formats.kernel.commits import NewFiles, Rewritten
+from zlayout.rewrite.gate import DIGEST, HASH, Content
+from zlayout.rewrite.rows import FILE, POSITION
+from zlayout.rewrite.rows import GROUP as GROUP_NUMBER
 from zlayout.spec.model import CatalogConfig, TableName
-from zlayout.table.state import FileTable, TableState
+from zlayout.table.state import FileTable, Int64, TableState
 
+OTHER_ROW = "another row is marked"
 ENFORCE = "spark.databricks.delta.conflictChecker.enforceConcurrentFeatureEnablement.enabled"
 
 
@@ -104,8 +108,41 @@ class StandIn:
     def require_files(self, files: Iterable[AddFile]) -> None:
         """What was read before this is not directly before the commit."""
         self._looked = None
-        if any(file.name not in self.table.storage for file in files):
+        if not self.table.storage.issuperset(name for file in files for name in file.stored):
             raise EngineError.of("ZL316", "a new file is gone")
+
+    def same_definition(self, before: Snapshot, now: Snapshot) -> bool:
+        return (before.owned, before.clustering) == (now.owned, now.clustering)
+
+    def writes_vectors(self, snapshot: Snapshot) -> bool:  # noqa: ARG002
+        return True
+
+    def replaced(self, files: Iterable[AddFile], at: Iterable[int], others: Iterable[AddFile]) -> Seq:
+        changed = dict(zip(at, others, strict=True))
+        return Seq(changed.get(number, file) for number, file in enumerate(files))
+
+    def deleted_rows(self, files: Iterable[AddFile]) -> int:
+        return sum(len(file.deleted) for file in files)
+
+    def newly_deleted(self, before: Iterable[AddFile], after: Iterable[AddFile]) -> list[Int64] | None:
+        pairs = [(old.deleted, new.deleted) for old, new in zip(before, after, strict=True)]
+        if any(old - new for old, new in pairs):
+            return None
+        return [np.array(sorted(new - old), np.int64) for old, new in pairs]
+
+    def marked(self, files: Iterable[AddFile], positions: Iterable[Int64]) -> Seq:
+        """A fault of the JVM marks other rows, or a VACUUM without retention removes the vectors at once."""
+        fault = step("mark", (OTHER_ROW, spark_job.VACUUM) if self.table.jobs_fail else (), visible=False)
+        found = []
+        for file, rows in zip(files, positions, strict=True):
+            gone = set(rows.tolist())
+            left = sorted(set(range(len(file.rows))) - file.deleted - gone)
+            if fault == OTHER_ROW and left:
+                gone = {*sorted(gone)[1:], left[0]}
+            found.append(replace(file, deleted=file.deleted | gone))
+        if fault != spark_job.VACUUM:
+            self.table.storage |= {name for file in found for name in file.stored}
+        return Seq(found)
 
     def tracks_rows(self, snapshot: Snapshot) -> bool:  # noqa: ARG002
         return self.table.lineage
@@ -203,6 +240,56 @@ def write_groups(
     return [Rewritten(g, of) for g, of in zip(groups, new.split(owner, len(groups)), strict=True)], ()
 
 
+def read_deleted(delta: StandIn, snapshot: object, deleted: rebase.Deleted) -> pa.Table:  # noqa: ARG001
+    rows = [
+        (group, row)
+        for file, group, at in zip(deleted.before, deleted.owner.tolist(), deleted.positions, strict=True)
+        for position, row in zip(file.positions, file.live(lineage=delta.table.lineage), strict=True)
+        if position in at
+    ]
+    found = [row for _, row in rows]
+    groups = pa.array([group for group, _ in rows], pa.int64())
+    return pa.table({GROUP_NUMBER: groups, HASH: _hashes(found), DIGEST: _digests(found)})
+
+
+def read_equal(delta: StandIn, snapshot: object, files: Seq, hashes: pa.ChunkedArray, like: object) -> pa.Table:  # noqa: ARG001
+    step("find", visible=False)
+    wanted = set(hashes.to_pylist())
+    rows = [
+        (number, position, row)
+        for number, file in enumerate(files)
+        for position, row in zip(file.positions, file.live(lineage=delta.table.lineage), strict=True)
+        if spark_job.hash_of(row) in wanted
+    ]
+    numbers, at = (pa.array([row[n] for row in rows], pa.int64()) for n in (0, 1))
+    return pa.table({FILE: numbers, POSITION: at, DIGEST: _digests([row for _, _, row in rows])})
+
+
+def _hashes(rows: Sequence[Row]) -> pa.Array:
+    return pa.array([spark_job.hash_of(row) for row in rows], pa.uint64())
+
+
+def _digests(rows: Sequence[Row]) -> pa.Array:
+    return pa.array([repr(row[1:]) for row in rows], pa.string())
+
+
+def read_contents(
+    delta: StandIn,
+    snapshot: object,  # noqa: ARG001
+    lists: Sequence[Seq],
+    owner: Int64,
+    new_owner: Int64,
+    *_: object,
+) -> list[Content]:
+    found = []
+    for number, files in enumerate(lists):
+        groups: dict[str, tuple[Row, ...]] = {}
+        for file, group in zip(files, (owner, new_owner)[number // 2].tolist(), strict=True):
+            groups[str(group)] = groups.get(str(group), ()) + file.live(lineage=delta.table.lineage)
+        found.append(spark_job.content(groups))
+    return found
+
+
 def version_with_marker(storage: DeltaTable, mark: str, after: int) -> int | None:
     if step("look", free=("the log cannot be read",), reads=False) != OK:
         raise OSError("the log cannot be read")
@@ -237,6 +324,11 @@ def stand_in() -> Iterator[None]:
             (commit, "layout_tags", cache(commit.layout_tags)),
             (transaction, "version_with_marker", version_with_marker),
             (transaction, "add_files_at", chosen_adds),
+            (rebase, "add_files_at", chosen_adds),
+            (rebase, "rewrite_conf", lambda _: nullcontext()),
+            (rebase, "read_deleted", read_deleted),
+            (rebase, "read_equal", read_equal),
+            (rebase, "read_contents", read_contents),
         ):
             stack.enter_context(patch.object(module, name, value))
         stack.enter_context(spark_job.stand_in())

@@ -128,6 +128,8 @@ class DeltaTable:
         removes = tuple(action for action in actions if isinstance(action, RemoveFile))
         adds = tuple(action for action in actions if isinstance(action, AddFile))
         domains = tuple(action for action in actions if isinstance(action, Clustering))
+        if RUN in tags and not self.lineage and any(add.deleted for add in adds):
+            adds = _renamed(before, adds, removes)
         if domains and RUN in tags:
             raise Violation("domain metadata changed", f"by a rewrite: {domains}")
         commit = (before.log_id, tuple(map(_content, adds)), removes, tags.get(RUN), effect.content(), domains)
@@ -159,6 +161,27 @@ class DeltaTable:
         expected = before.expected.after(effect, rows)
         expected.check(rows)
         return replace(after, expected=expected)
+
+
+def _renamed(before: Snapshot, adds: Sequence[AddFile], removes: Iterable[RemoveFile]) -> tuple[AddFile, ...]:
+    """Exchange the hidden identities of rows that look the same, so that those that writers deleted are not live.
+
+    Without row ids, to delete any of them is to delete the row. The rows of other looks keep their identities.
+    """
+    gone = {remove.key for remove in removes}
+    elsewhere = {row.uid for key, file in before.files.items() if key not in gone for row in file.live(lineage=False)}
+    live = [(n, at) for n, add in enumerate(adds) for at in add.positions]
+    left: dict[tuple[int, int], list[int]] = {}
+    for uid, look in before.expected.rows.items():
+        if uid not in elsewhere and uid not in {adds[n].rows[at].uid for n, at in live}:
+            left.setdefault(look, []).append(uid)
+    rows = [list(add.rows) for add in adds]
+    for n, at in live:
+        row = rows[n][at]
+        look = row.key, row.value
+        if row.uid not in before.expected.rows and left.get(look):
+            rows[n][at] = row._replace(uid=left[look].pop())
+    return tuple(replace(add, rows=tuple(new)) for add, new in zip(adds, rows, strict=True))
 
 
 def _require_marks(before: AddFile | None, after: AddFile) -> None:

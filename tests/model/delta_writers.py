@@ -17,6 +17,8 @@ from zlayout.formats.delta.read.observe import LIQUID
 
 Change = tuple[Sequence[Any], Effect]
 COLUMNS = ("key",)
+PAIR = 3  # the key of two rows that look the same
+DELETED = 9  # the key and the uid of the row that is deleted from the start
 CUBE = {ZCUBE_ID: "cube", ZCUBE_COLUMNS: json.dumps(COLUMNS)}
 
 
@@ -39,7 +41,7 @@ def fill(table: DeltaTable, *, unclustered: bool) -> None:
         table.put([_clustered(file) if marked else file], {}, Effect(added=rows))
     if unclustered:
         table.put([Clustering(())], {})
-    actions, effect = delete(table, table.current, 9, "")
+    actions, effect = delete(table, table.current, DELETED, "")
     table.put(actions, {}, effect)
 
 
@@ -55,9 +57,38 @@ def delete(table: DeltaTable, snapshot: Snapshot, key: int, name: str) -> Change
     for file in _with_key(table, snapshot, key):
         hit = {at for at, row in enumerate(file.rows) if row.key == key and at not in file.deleted}
         gone |= {file.rows[at].uid for at in hit}
-        marked = replace(file, deleted=file.deleted | hit, dataChange=True)
-        actions += [file.removeWithTimestamp(0, True), marked]
+        actions += _with_vector(table, file, file.deleted | hit)
     return actions, Effect(removed=frozenset(gone))
+
+
+def delete_pair(table: DeltaTable, snapshot: Snapshot, key: int, name: str) -> Change:  # noqa: ARG001
+    """Of two rows that look the same, both."""
+    return delete(table, snapshot, PAIR, name)
+
+
+def delete_one(table: DeltaTable, snapshot: Snapshot, key: int, name: str) -> Change:  # noqa: ARG001
+    """Of two rows that look the same, the second, or the one that is left."""
+    for file in _with_key(table, snapshot, PAIR):
+        at = max(at for at in file.positions if file.rows[at].key == PAIR)
+        return _with_vector(table, file, file.deleted | {at}), Effect(removed=frozenset({file.rows[at].uid}))
+    return [], NOTHING
+
+
+def restore(table: DeltaTable, snapshot: Snapshot, key: int, name: str) -> Change:  # noqa: ARG001
+    """Bring back the row that was deleted before all schedules, as RESTORE to an older version does."""
+    for file in snapshot.files.values():
+        for at in file.deleted:
+            if file.rows[at].uid == DELETED:
+                rows = replace(file, deleted=frozenset()).live(lineage=table.lineage)
+                return _with_vector(table, file, file.deleted - {at}), Effect(added=(rows[at],))
+    return [], NOTHING
+
+
+def _with_vector(table: DeltaTable, file: AddFile, deleted: frozenset[int]) -> list[Any]:
+    """The actions that give a file another deletion vector."""
+    marked = replace(file, deleted=deleted, dataChange=True)
+    table.storage |= set(marked.stored)
+    return [file.removeWithTimestamp(0, True), marked]
 
 
 def update(table: DeltaTable, snapshot: Snapshot, key: int, name: str) -> Change:
@@ -110,6 +141,11 @@ WRITERS: Mapping[str, Callable[[DeltaTable, Snapshot, int, str], Change]] = {
     "update": update,
     "compact": compact,
 }
+REBASED: Mapping[str, Callable[[DeltaTable, Snapshot, int, str], Change]] = {
+    "delete_pair": delete_pair,
+    "delete_one": delete_one,
+    "restore": restore,
+}
 CLUSTERING: Mapping[str, Callable[[DeltaTable, Snapshot, int, str], Change]] = {
     "cluster": cluster,
     "uncluster": uncluster,
@@ -141,7 +177,7 @@ def _write_once(table: DeltaTable, operation: str, key: int, name: str) -> None:
     if operation != "append":  # which reads nothing
         step("pin")
     snapshot = table.current
-    actions, effect = (WRITERS | CLUSTERING)[operation](table, snapshot, key, name)
+    actions, effect = (WRITERS | REBASED | CLUSTERING)[operation](table, snapshot, key, name)
     if not actions:
         return
     step("commit")

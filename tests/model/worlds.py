@@ -99,7 +99,8 @@ class Delta:
         return delta_backend.commits_of(self.table, report.run_id)
 
     def missing(self) -> frozenset[str]:
-        return frozenset(name for name, _ in self.table.current.files if name not in self.table.storage)
+        needed = (name for file in self.table.current.files.values() for name in file.stored)
+        return frozenset(needed) - self.table.storage
 
     def recorded(self) -> set[str]:
         return {file.name for file in self.table.current.files.values() if LAYOUT_ID in file.tags}

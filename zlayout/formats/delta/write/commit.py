@@ -562,12 +562,10 @@ class Committer:
             added = self._delta.files.select(new.handles, new.at)
             removed = self._rebase.removed(each.group for each in some)
             require_paths(self._work.table, some, self._delta.files.paths(added), self._delta.files.paths(removed))
-            if self._transactions:
-                transaction = self._transactions.pop()
-            else:
-                transaction = begin(self._delta, snapshot, removed)
+            transaction = self._transactions.pop() if self._transactions else begin(self._delta, snapshot, removed)
         with spark_errors(str(self._work.table), "measuring the rewrite"):
-            self._delta.register_metrics(transaction, operation_metrics(some))
+            vectors = len(removed) - (pc.sum(pc.equal(self._delta.files.vectors(removed), "")).as_py() or 0)
+            self._delta.register_metrics(transaction, operation_metrics(some, vectors))
         tags = self._measurement.properties(some)
         version = self.send(transaction, added, removed, tags)
         # Nothing after the commit may fail, even if the JVM dies.
@@ -583,8 +581,7 @@ class Committer:
             now = int(time.time() * 1000)
             actions = self._delta.seq(self._delta.files.replacing(added, removed, now, data_change=False))
             operation = self._delta.optimize([column.name for column in self._work.layout.columns])
-            # directly before each commit, not only before the first
-            self._delta.require_files(added)
+            self._delta.require_files(added)  # directly before each commit, not only before the first
             require_no_silent_change(self._delta, transaction, str(self._work.table), "plan again")
             return self._log.commit(transaction, actions, operation, "committing", tags)
 

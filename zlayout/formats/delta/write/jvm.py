@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from zlayout.errors import Refused
+from zlayout.errors import EngineError, Refused
 from zlayout.formats.delta.read.schema import STATS_COLUMNS, STRING_PREFIX, stats_columns_without
 from zlayout.formats.kernel.commits import require_sizes
 from zlayout.formats.kernel.execute import COMPILER, PLACEMENT, Internals
@@ -483,8 +483,20 @@ class DeltaJvm:
         return self._log.newDeltaHadoopConf()
 
     def require_files(self, files: Any) -> None:
-        """See `zlayout.formats.kernel.commits.require_sizes`. files: new AddFiles, a java.util.List."""
+        """Check that new files and their deletion vectors are on storage. files: new AddFiles, a java.util.List.
+
+        Raises:
+            EngineError: ZL316, also if a file has another size.
+        """
         require_sizes(self.files.paths(files), self.files.sizes(files), self.files.stored(files))
+        if missing := self.files.missing_vectors(files):
+            raise EngineError.of(
+                "ZL316",
+                "the deletion vectors of new files are missing on storage",
+                detail=missing[0],
+                hint="stop what removes files of this table (VACUUM without retention), then run again; nothing was "
+                "committed",
+            )
 
     def change_partition_columns(self, transaction: Any, columns: Sequence[str]) -> None:
         """Replace the partition columns in the transaction's metadata. Call this before the transaction writes.

@@ -22,10 +22,10 @@ from zlayout.errors import EngineError
 from zlayout.formats.base import Group
 from zlayout.formats.delta.write.jvm import DeltaJvm, metadata_column
 from zlayout.formats.delta.write.transaction import PinnedFiles, add_files_at, file_uris, spark_errors
-from zlayout.formats.kernel.commits import Rewritten, positions
+from zlayout.formats.kernel.commits import Rewritten, positions, positions_among
 from zlayout.formats.kernel.rebase import match
 from zlayout.rewrite.engine import rewrite_conf
-from zlayout.rewrite.gate import DIGEST, HASH, contents_of, digests, has_variant, require_same_rows
+from zlayout.rewrite.gate import DIGEST, HASH, Content, contents_of, digests, has_variant, require_same_rows
 from zlayout.rewrite.rows import FILE, GROUP, POSITION, Constants, GroupTarget, index_arrays, index_files, with_origin
 from zlayout.spark.arrow import from_arrow, to_arrow
 from zlayout.table.state import Int64
@@ -206,12 +206,35 @@ def find_copies(
     Returns:
         As many rows as were deleted; None if there are not as many, or if equal rows cannot be recognized.
     """
-    old = _with_origin(delta.data_frame(snapshot, deleted.before))
-    if has_variant(old.schema):
+    gone = read_deleted(delta, snapshot, deleted)
+    if gone is None or len(gone) != deleted.rows:
         return None
-    columns = [name for name in old.columns if name not in (FILE, POSITION)]
-    uris = file_uris(delta.base_uri(), delta.files.paths(deleted.before).to_pylist())
+    touched = np.unique(deleted.owner).tolist()
+    at = np.concatenate([some[group].added.at for group in touched])
+    owner = np.repeat(touched, [len(some[group].added) for group in touched])
+    found = read_equal(delta, snapshot, delta.files.select(new, at), gone[HASH], like)
+    file = found[FILE].to_numpy()
+    digest = found[DIGEST].combine_chunks()
+    chosen = match(gone[GROUP].to_numpy(), gone[DIGEST].combine_chunks(), owner[file], digest)
+    if chosen is None:
+        return None
+    marked, number = np.unique(file[chosen], return_inverse=True)
+    rows = found[POSITION].to_numpy()[chosen]
+    return Copies(at[marked], owner[marked], [np.sort(rows[part]) for part in positions(number, len(marked))])
+
+
+def read_deleted(delta: DeltaJvm, snapshot: Any, deleted: Deleted) -> pa.Table | None:
+    """Read the deleted rows from the old files.
+
+    Returns:
+        A table with the columns GROUP, HASH and DIGEST, one row for each deleted row. None if the table has a column
+        whose equal values cannot be recognized.
+    """
+    frame = _with_origin(delta.data_frame(snapshot, deleted.before))
+    if has_variant(frame.schema):
+        return None
     counts = [len(rows) for rows in deleted.positions]
+    uris = file_uris(delta.base_uri(), delta.files.paths(deleted.before).to_pylist())
     wanted = pa.table(
         {
             FILE: uris.take(pa.array(np.repeat(np.arange(len(counts)), counts))),
@@ -219,27 +242,24 @@ def find_copies(
             GROUP: np.repeat(deleted.owner, counts),
         }
     )
-    rows = old.join(F.broadcast(from_arrow(delta.spark, wanted)), [FILE, POSITION])
-    gone = to_arrow(digests(rows, columns, GROUP))
+    rows = frame.join(F.broadcast(from_arrow(delta.spark, wanted)), [FILE, POSITION])
+    return to_arrow(digests(rows, _columns(frame), GROUP))
 
-    touched = np.unique(deleted.owner).tolist()
-    at = np.concatenate([some[group].added.at for group in touched])
-    owner = np.repeat(touched, [len(some[group].added) for group in touched])
-    candidates = delta.files.select(new, at)
-    constants = Constants(delta.spark, {HASH: pa.array(np.unique(gone[HASH].to_numpy()))})
-    equal = digests(_with_origin(delta.read_back(snapshot, candidates, like)), columns, FILE, POSITION)
-    found = to_arrow(equal.where(constants.search(HASH, F.col(HASH)) >= 0).drop(HASH)).sort_by(
-        [(FILE, "ascending"), (POSITION, "ascending")]
-    )
-    paths = file_uris(delta.base_uri(), delta.files.paths(candidates).to_pylist())
-    file = np.asarray(pc.index_in(found[FILE], value_set=paths).combine_chunks(), np.int64)
-    chosen = match(gone[GROUP].to_numpy(), gone[DIGEST].combine_chunks(), owner[file], found[DIGEST].combine_chunks())
-    if chosen is None or len(gone) != sum(counts):
-        return None
-    marked, number = np.unique(file[chosen], return_inverse=True)
-    parts = positions(number, len(marked))
-    rows_of = found[POSITION].to_numpy()[chosen]
-    return Copies(at[marked], owner[marked], [np.sort(rows_of[part]) for part in parts])
+
+def read_equal(delta: DeltaJvm, snapshot: Any, files: Any, hashes: pa.ChunkedArray, like: Any) -> pa.Table:
+    """Read the live rows of new files that have one of the hashes.
+
+    Returns:
+        A table with the columns FILE (int64, the position of the file in the list), POSITION and DIGEST, in this order.
+    """
+    constants = Constants(delta.spark, {HASH: pa.array(np.unique(hashes.to_numpy()))})
+    frame = _with_origin(delta.read_back(snapshot, files, like))
+    rows = digests(frame, _columns(frame), FILE, POSITION)
+    found = to_arrow(rows.where(constants.search(HASH, F.col(HASH)) >= 0).drop(HASH))
+    paths = file_uris(delta.base_uri(), delta.files.paths(files).to_pylist())
+    file = positions_among(paths, found[FILE].combine_chunks())
+    found = found.set_column(found.column_names.index(FILE), FILE, pa.array(file))
+    return found.sort_by([(FILE, "ascending"), (POSITION, "ascending")])
 
 
 def require_same_difference(
@@ -259,21 +279,38 @@ def require_same_difference(
     Raises:
         EngineError: ZL310, if the rows differ.
     """
-    owner = np.concatenate([deleted.owner, copies.owner])
-    paths = pa.concat_arrays([delta.files.paths(deleted.before), delta.files.paths(before)])
+    lists = deleted.before, deleted.after, before, after
+    old, old_now, new, new_now = read_contents(delta, snapshot, lists, deleted.owner, copies.owner, like, table)
+    require_same_rows((old, old_now), (new, new_now), table)
+
+
+def read_contents(
+    delta: DeltaJvm, snapshot: Any, lists: Sequence[Any], owner: Int64, new_owner: Int64, like: Any, table: str
+) -> list[Content]:
+    """Return the content of the live rows of each of four lists of AddFiles: two of pinned and two of new files.
+
+    Args:
+        snapshot: The pinned snapshot (py4j).
+        lists: The lists. The first two are of the same files, and so are the last two.
+        owner: int64[files], the group of each pinned file.
+        new_owner: int64[files], the group of each new file.
+        like: See `DeltaJvm.read_back`.
+        table: The name of the table, for messages.
+    """
+    owners = np.concatenate([owner, new_owner])
+    paths = pa.concat_arrays([delta.files.paths(lists[0]), delta.files.paths(lists[2])])
     uris = file_uris(delta.base_uri(), paths.to_pylist())
-    targets = [GroupTarget(str(g), uris.filter(pa.array(owner == g)), 0, 1) for g in np.unique(owner).tolist()]
+    targets = [GroupTarget(str(g), uris.filter(pa.array(owners == g)), 0, 1) for g in np.unique(owners).tolist()]
     index = index_files(delta.spark, targets, table)
     constants = Constants(delta.spark, index_arrays(index))
-    read = [
-        delta.data_frame(snapshot, deleted.before),
-        delta.data_frame(snapshot, deleted.after),
-        delta.read_back(snapshot, before, like),
-        delta.read_back(snapshot, after, like),
-    ]
+    read = [delta.data_frame(snapshot, files) for files in lists[:2]]
+    read += [delta.read_back(snapshot, files, like) for files in lists[2:]]
     frames = [with_origin(_with_origin(frame), index, constants) for frame in read]
-    lost, kept, lost_copies, kept_copies = contents_of(frames, read[0].columns, F.col(GROUP))
-    require_same_rows((lost, kept), (lost_copies, kept_copies), table)
+    return contents_of(frames, read[0].columns, F.col(GROUP))
+
+
+def _columns(frame: DataFrame) -> list[str]:
+    return [name for name in frame.columns if name not in (FILE, POSITION)]
 
 
 def _with_origin(frame: DataFrame) -> DataFrame:

@@ -364,14 +364,15 @@ def require_no_silent_change(delta: DeltaJvm, transaction: Any, table: str, hint
         raise CommitConflict.of("ZL321", f"{table}: the clustering columns were changed before the commit", hint=hint)
 
 
-def operation_metrics(rewritten: Sequence[Rewritten]) -> dict[str, int]:
+def operation_metrics(rewritten: Sequence[Rewritten], vectors: int) -> dict[str, int]:
     """Return the metrics of the commit that replaces the files of these groups, which DESCRIBE HISTORY shows.
+
+    vectors: the number of removed deletion vectors.
 
     Names and meaning are those of Delta's own OPTIMIZE: `DeltaOperationMetrics.OPTIMIZE` and `createMetrics` in Delta's
     `commands/OptimizeTableCommand.scala`.
     """
     removed = [each.group.files for each in rewritten]
-    vectors = sum(pc.sum(pc.not_equal(f.version_key, "")).as_py() or 0 for f in removed)
     return replacement_metrics(np.concatenate([f.bytes for f in removed]), new_files(rewritten).bytes, vectors)
 
 
