@@ -156,6 +156,13 @@ class StandIn:
         return transaction.commit(actions, operation, tags)
 
 
+def require_data_files(delta: StandIn, files: Iterable[AddFile]) -> None:
+    """As `StandIn.require_files`, without the deletion vectors."""
+    delta._looked = None
+    if any(file.name not in delta.table.storage for file in files):
+        raise EngineError.of("ZL316", "a new file is gone")
+
+
 class ModelDelta(product.DeltaBackend):
     """One client with its own session; satisfies `zlayout.formats.base.Backend`."""
 

@@ -85,7 +85,9 @@ def restore(table: DeltaTable, snapshot: Snapshot, key: int, name: str) -> Chang
 
 
 def _with_vector(table: DeltaTable, file: AddFile, deleted: frozenset[int]) -> list[Any]:
-    """The actions that give a file another deletion vector."""
+    """The actions that give a file another deletion vector. As in Delta, a file without live rows is removed."""
+    if len(deleted) == len(file.rows):
+        return [file.removeWithTimestamp(0, True)]
     marked = replace(file, deleted=deleted, dataChange=True)
     table.storage |= set(marked.stored)
     return [file.removeWithTimestamp(0, True), marked]

@@ -61,7 +61,7 @@ def past_conflict(rewritten: Any, commit_groups: Any) -> Iterator[Any]:
         yield commit_groups(rewritten)
     except CommitConflict:
         committer = commit_groups.__self__
-        committer._snapshot = committer._delta.table.current
+        committer._rebase._snapshot = committer._delta.table.current
         yield commit_groups(rewritten)
 
 
@@ -174,7 +174,7 @@ MUTANTS = (
     Mutant(
         "halves-add-everything",
         "after a conflict each half adds the new files of all groups",
-        TWO_WRITERS,
+        Scenario("delta", ("update",), rewriters=1),
         {"rows doubled"},
         patched((commit, "commit_apart", all_files_each_time)),
     ),

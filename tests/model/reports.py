@@ -33,6 +33,11 @@ class Report:
     error: ZlayoutError | None = None
     ended: bool = False
 
+    @property
+    def refused(self) -> bool:
+        """Whether the gate found that rows were changed."""
+        return self.error is not None and any(d.code == "ZL310" for d in self.error.diagnostics)
+
     def run(self, backend: Planner) -> None:
         """Plan once and carry it out."""
         work = self.work = backend.plan(self.run_id)
@@ -50,7 +55,7 @@ class Report:
         """All that `check` looks at."""
         if self.work is None:
             return None
-        error = type(self.error).__name__ if self.error else ""
+        error = f"{type(self.error).__name__} {self.refused}" if self.error else ""
         pinned = tuple(path for group in self.work.groups for path in group.files.path.to_pylist())
         return pinned, tuple((c.version, c.groups) for c in self.commits), error, self.ended
 

@@ -58,6 +58,7 @@ class World(Protocol):
     """The seam between a format's model and what is the same for both."""
 
     log_id: int
+    table: Any
 
     def write(self, operation: str, key: int, name: str) -> None: ...
     def client(self) -> Planner: ...
@@ -189,7 +190,16 @@ def _clustered() -> Iterator[Scenario]:
     yield Scenario("delta", ("cluster", MANAGE), rewriters=1, faults=1, unclustered=True, long=True)
 
 
-SCENARIOS = (*_scenarios(), *_on_branches(), *_catalog_managed(), *_clustered())
+def _rebased() -> Iterator[Scenario]:
+    yield Scenario("delta", ("delete", "delete_one"), lineage=False)
+    yield Scenario("delta", ("delete_pair", "update"), rewriters=1, faults=1, lineage=False)
+    yield Scenario("delta", ("delete_one+delete_one", "append"), rewriters=1, faults=1, lineage=False)
+    yield Scenario("delta", ("restore", "delete"), rewriters=1, faults=1)
+    yield Scenario("delta", ("delete", "delete"), rewriters=1, faults=2, jobs_fail=True, long=True)
+    yield Scenario("delta", ("delete+delete_one", "restore"), faults=1, long=True)
+
+
+SCENARIOS = (*_scenarios(), *_on_branches(), *_catalog_managed(), *_clustered(), *_rebased())
 
 
 @contextmanager
@@ -244,6 +254,8 @@ def finish(run: Run) -> None:
     world = run.world
     for report in run.reports:
         report.check(world.commits(report))
+        if report.refused and not world.table.jobs_fail:
+            raise Violation("gate refused", f"{report.error}, although no job has failed")
     check_table(world)
     if world.log_id in run.memory.converging:
         return

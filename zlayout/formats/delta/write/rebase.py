@@ -128,8 +128,7 @@ class Rebase:
             deleted = self._deleted_rows(now, some)
             if deleted is None:
                 return False
-            self._new = some[0].added.handles if self._new is None else self._new
-            if deleted.rows and not self._delete_copies(some, deleted):
+            if not self._delete_copies(some, deleted):
                 return False
         self._left -= 1
         self._old = self._delta.files.replaced(self._old, deleted.at, deleted.after)
@@ -144,7 +143,7 @@ class Rebase:
             return None
 
     def _deleted_rows(self, now: Any, some: Sequence[Rewritten]) -> Deleted | None:
-        """Return the rows that were deleted up to a snapshot; None if anything else was changed, or nothing."""
+        """Return the rows that were deleted up to a snapshot; None if there are none, or if anything else was changed."""
         delta, files = self._delta, self._delta.files
         if not (delta.same_definition(self._snapshot, now) and delta.writes_vectors(now)):
             return None
@@ -162,7 +161,7 @@ class Rebase:
         if not len(changed) or files.deleted_rows(after) - files.deleted_rows(before) > MAX_ROWS:
             return None
         rows = files.newly_deleted(before, after)
-        if rows is None:
+        if not rows or not sum(map(len, rows)):
             return None
         owner = np.repeat(np.arange(len(some)), [len(each.group.files) for each in some])
         return Deleted(before, after, at[changed], owner[changed], rows)
@@ -170,6 +169,7 @@ class Rebase:
     def _delete_copies(self, some: Sequence[Rewritten], deleted: Deleted) -> bool:
         """Delete equal rows from the new files by deletion vectors, and check the gate. False if there are none."""
         delta, files = self._delta, self._delta.files
+        self._new = some[0].added.handles if self._new is None else self._new
         copies = find_copies(delta, self._snapshot, self._new, some, deleted, self._pinned.adds[0])
         if copies is None:
             return False
