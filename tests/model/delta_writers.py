@@ -31,7 +31,7 @@ def fill(table: DeltaTable, *, unclustered: bool) -> None:
         table.put([Clustering(COLUMNS)], {})
     contents = {
         "a": (Row(1, 1, 10), Row(2, 2, 20), Row(9, 9, 90)),
-        "b": (Row(3, 3, 30), Row(4, 3, 30)),
+        "b": (Row(3, 3, 30), Row(4, 3, 30), Row(8, 6, 80)),
         "c": (Row(5, 4, 40), Row(6, 2, 50)),
         OUTSIDE: (Row(7, 5, 60),),
     }

@@ -50,7 +50,7 @@ def pinned_vectors(self: Any, groups: Any) -> Any:
     return self._delta.files.select(self._pinned.adds, self._pinned.of(groups))
 
 
-def without_vectors(self: Any, each: Any) -> Any:
+def without_vectors(_self: Any, each: Any) -> Any:
     return replace(each, added=each.added)
 
 
