@@ -76,10 +76,11 @@ def test_one_commit_for_all_groups_keeps_rows_ids_and_a_concurrent_append(
     assert again.files.deleted.sum() == 1
 
 
-def test_a_concurrent_delete_drops_just_the_group_it_touched(
+def test_a_concurrent_delete_without_vectors_drops_just_the_group_it_touched(
     table: DeltaSubject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create_delta(table, 600)
+    table.sql(f"alter table {table} set tblproperties ('delta.enableDeletionVectors' = 'false')")
     before, state = table.rows(ALL), table.observe()
     named = next(at for at, p in enumerate(state.files.partitions) if p.values[0] is not None)
     during_commit(monkeypatch, lambda: table.sql(f"delete from {table} where id = 10"))

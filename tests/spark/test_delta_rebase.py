@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from deltalake import DeltaTable, QueryBuilder
-from spark.sample_tables import append_delta, create_delta
+from spark.sample_tables import create_delta
 from spark.subjects import DeltaSubject
 from support.builders import make_layout
 
 from zlayout.errors import CommitConflict, EngineError
-from zlayout.formats.base import Commit, GroupFailed
+from zlayout.formats.base import Commit, GroupFailed, PlannedTable
 from zlayout.formats.delta.write import rebase
 from zlayout.formats.delta.write.jvm import AddFiles, DeltaJvm
+from zlayout.formats.delta.write.transaction import begin
+from zlayout.spark.jvm import scala_map, scala_object
 
 LAYOUT = make_layout("a", "b", target_size=20_000)
 ALL = "id, a, b, m['k'], p, _metadata.row_id, _metadata.row_commit_version"
@@ -89,3 +92,209 @@ def test_rows_that_are_deleted_before_the_commit_are_deleted_from_the_new_files(
     table.sql(f"delete from {table} where id = 8")
     assert list((table.path / "_delta_log").glob("*.checkpoint*.parquet")), "a checkpoint could be written"
     assert table.rows("id") == [row for row in sorted(((r[0],) for r in expected), key=repr) if row[0] != 8]
+
+
+def delete_positions(table: DeltaSubject, chosen: Callable[[int, int], np.ndarray[Any, Any]]) -> int:
+    """Commit deletion vectors as another writer. chosen: the positions to delete by number and rows of a file."""
+    delta = DeltaJvm(table.spark, str(table.path))
+    snapshot = delta.snapshot()
+    old = delta.live_files(snapshot)
+    rows = [int(file.numLogicalRecords().get()) for file in old]
+    positions = [chosen(number, count).astype(np.int64) for number, count in enumerate(rows)]
+    at = np.flatnonzero([len(some) for some in positions])
+    removed = delta.files.select(old, at)
+    added = delta.files.marked(removed, [positions[n] for n in at])
+    actions = delta.seq(delta.files.replacing(added, removed, 0, data_change=True))
+    manual = scala_object(delta._delta, "DeltaOperations$ManualUpdate")
+    return int(begin(delta, snapshot, removed).commit(actions, manual, scala_map(delta._jvm, {})))
+
+
+VALUES = (
+    "id % 7 k",
+    "case id % 5 when 0 then double('NaN') when 1 then double('-0.0') when 2 then 0.0D when 3 then id % 3 end d",
+    "case id % 3 when 0 then float('NaN') when 1 then float('-0.0') end f",
+    "named_struct('x', nullif(id % 2, 1), 'y', array(double('NaN'), double('-0.0'), null, id % 2)) s",
+    "case when id % 4 > 0 then map('m', double(id % 2), '', double('NaN')) end m",
+    "case id % 3 when 0 then x'' when 1 then x'00ff' end b",
+    "case id % 3 when 0 then '' when 1 then 'é😀' end t",
+    "cast(id % 2 as decimal(38, 10)) n",
+    "timestamp_micros(id % 3) ts",
+    "date_add(date'0001-01-01', cast(id % 2 as int)) dt",
+)
+
+
+def test_equal_rows_of_every_type_are_deleted_as_often_as_they_were(
+    table: DeltaSubject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """420 combinations, each of them in five equal rows. Without row ids, any of the equal rows may be deleted."""
+    values = ", ".join(VALUES)
+    ids = "select id % 420 id from range(0, 2100, 1, 3)"
+    table.sql(
+        f"create table {table} using delta tblproperties ('delta.enableDeletionVectors' = 'true') as "
+        f"select {values} from ({ids})"
+    )
+    work = table.work(layout=make_layout("k", "dt", target_size=20_000))
+    random = np.random.default_rng(3)
+
+    def some(_: int, rows: int) -> Any:
+        return np.sort(random.choice(rows, rows // 4, replace=False))
+
+    before_commits(monkeypatch, lambda: delete_positions(table, some))
+    read, columns = work.version, "k, d, f, s, m, b, t, n, ts, dt"
+    (commit,) = table.execute(work)
+    assert isinstance(commit, Commit)
+    assert (commit.version, commit.rebased, commit.rows) == (read + 2, 525, 1575)
+    expected = table.sql(f"select {columns} from {table} version as of {read + 1}").collect()
+    assert Counter(map(repr, table.sql(f"select {columns} from {table}").collect())) == Counter(map(repr, expected))
+    query = "SELECT k, d, b, t, n, dt FROM t"
+    then, now = (
+        QueryBuilder().register("t", DeltaTable(str(table.path), version=version)).execute(query).read_all()
+        for version in (read + 1, commit.version)
+    )
+    assert Counter(map(repr, now.to_pylist())) == Counter(map(repr, then.to_pylist()))
+
+
+def test_each_rebase_works_on_the_changes_since_the_one_before_it(
+    table: DeltaSubject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_delta(table, 600)
+    work, read = table.work(), table.observe().version
+    searched: list[int] = []
+    match = rebase.match
+
+    def counted(group: Any, digests: Any, *found: Any) -> Any:
+        searched.append(len(digests))
+        return match(group, digests, *found)
+
+    monkeypatch.setattr(rebase, "match", counted)
+    changes = ("delete from {t} where id < 5", "update {t} set a = 0 where id = 12", "delete from {t} where id = 13")
+    based = before_commits(monkeypatch, *[partial(table.sql, change.format(t=table)) for change in changes])
+    (commit,) = table.execute(work)
+    assert isinstance(commit, Commit)
+    assert based == [read, read + 1, read + 2, read + 3]
+    assert searched == [5, 1, 1]
+    assert commit.rebased == 7
+    expected = table.sql(f"select {ALL} from {table} version as of {read + 3}").collect()
+    assert table.rows(ALL) == sorted(map(tuple, expected), key=repr)
+    monkeypatch.undo()
+    backend = table.backend
+    undone = backend.roll_back(backend.undo(table.name, None), "undo", {}, lambda _: None)
+    assert undone.version == commit.version + 1
+    assert table.rows(ALL) == sorted(map(tuple, expected), key=repr)
+    assert elsewhere(table, undone.version) == elsewhere(table, read + 3)
+
+
+def test_the_number_of_rebases_and_of_their_rows_is_limited(
+    table: DeltaSubject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_delta(table, 200)
+    deletes = [partial(table.sql, f"delete from {table} where id in ({id}, {id + 2})") for id in (20, 30, 40)]
+    work = table.work()
+    monkeypatch.setattr(rebase, "MAX_REBASES", 1)
+    before_commits(monkeypatch, *deletes[:2])
+    conflicts(table, work)
+    work = table.work()
+    monkeypatch.setattr(rebase, "MAX_ROWS", 1)
+    before_commits(monkeypatch, deletes[2])
+    conflicts(table, work)
+
+
+def conflicts(table: DeltaSubject, work: PlannedTable) -> None:
+    """Carry out the work, of which at least one group must be in conflict, and which must not change any row."""
+    outcomes = list(table.execute(work))
+    failed = [o for o in outcomes if isinstance(o, GroupFailed)]
+    assert failed
+    assert all(isinstance(o.error, CommitConflict) for o in failed)
+    by_others = max(v for v, row in table.history().items() if row.operation != "OPTIMIZE")
+    expected = table.sql(f"select id, p from {table} version as of {by_others}").collect()
+    assert table.rows("id, p") == sorted(map(tuple, expected), key=repr)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["delete from {t} where id = 10", "alter table {t} add column c int"],
+        [
+            "alter table {t} set tblproperties ('delta.enableDeletionVectors' = 'false')",
+            "delete from {t} where id = 10",
+        ],
+        ["delete from {t} where id = 10", "delete from {t} where p is null"],
+        ["delete from {t} where id in (10, 11)", "restore table {t} to version as of {before}"],
+        ["delete from {t} where id = 10", "reorg table {t} apply (purge)"],
+    ],
+    ids=["schema", "no vectors", "whole files", "restored", "purged"],
+)
+def test_what_is_no_deletion_vector_alone_stays_a_conflict(
+    table: DeltaSubject, monkeypatch: pytest.MonkeyPatch, changes: list[str]
+) -> None:
+    create_delta(table, 100)
+    before = table.observe().version
+    if any("restore" in change for change in changes):
+        table.sql(f"delete from {table} where id = 20")
+    work = table.work()
+
+    def change() -> None:
+        for statement in changes:
+            table.sql(statement.format(t=table, before=before))
+
+    before_commits(monkeypatch, change)
+    conflicts(table, work)
+
+
+def test_a_group_that_cannot_be_rebased_does_not_keep_the_others_from_it(
+    table: DeltaSubject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_delta(table, 200)
+    state = table.observe()
+    named = next(at for at, p in enumerate(state.files.partitions) if p.values[0] is not None)
+
+    def change() -> None:
+        table.sql(f"delete from {table} where id in (10, 12)")
+        table.sql(f"optimize {table} where p is null")
+
+    before_commits(monkeypatch, change)
+    outcomes = table.run(state)
+    (failed,), (commit,) = ([o for o in outcomes if isinstance(o, kind)] for kind in (GroupFailed, Commit))
+    assert (failed.groups, commit.groups, commit.rebased) == ((f"g{1 - named}",), (f"g{named}",), 2)
+    assert table.rows("id") == sorted(((id,) for id in range(200) if id not in (7, 10, 12)), key=repr)
+
+
+def test_rows_that_are_wrongly_chosen_do_not_pass_the_gate(
+    table: DeltaSubject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_delta(table, 100)
+    work = table.work()
+    marked = AddFiles.marked
+
+    def next_rows(self: AddFiles, files: Any, positions: Any) -> Any:
+        return marked(self, files, [rows + 1 for rows in positions])
+
+    monkeypatch.setattr(AddFiles, "marked", next_rows)
+    before_commits(monkeypatch, lambda: table.sql(f"delete from {table} where id = 10"))
+    with pytest.raises(EngineError, match=r"ZL310 .* other rows were deleted from the new files"):
+        list(table.execute(work))
+    assert table.observe().version == work.version + 1
+
+
+def test_new_vectors_must_still_exist_at_the_commit(table: DeltaSubject, monkeypatch: pytest.MonkeyPatch) -> None:
+    create_delta(table, 100)
+    work = table.work()
+    known = set(table.path.rglob("deletion_vector*"))
+    marked = AddFiles.marked
+
+    def then_removed(self: AddFiles, files: Any, positions: Any) -> Any:
+        known.update(table.path.rglob("deletion_vector*"))
+        return marked(self, files, positions)
+
+    check = rebase.require_same_difference
+
+    def then_vacuumed(*arguments: Any) -> None:
+        check(*arguments)
+        (vector,) = set(table.path.rglob("deletion_vector*")) - known
+        vector.unlink()
+
+    monkeypatch.setattr(AddFiles, "marked", then_removed)
+    monkeypatch.setattr(rebase, "require_same_difference", then_vacuumed)
+    before_commits(monkeypatch, lambda: table.sql(f"delete from {table} where id = 10"))
+    with pytest.raises(EngineError, match=r"ZL316 .* deletion vectors"):
+        list(table.execute(work))

@@ -45,9 +45,9 @@ def describe(event: Event) -> str:
     if isinstance(event, GroupFailed):
         return f"{plural(len(event.groups), 'group')} dropped: {printable(str(event.error))}"
     if event.kind in ("rewrite", "rollback"):
-        return (
-            f"commit {event.version}: {event.files_removed:,} -> {event.files_added:,} files, {size(event.bytes_added)}"
-        )
+        rebased = f", {plural(event.rebased, 'row')} rebased" if event.rebased else ""
+        files = f"{event.files_removed:,} -> {event.files_added:,} files"
+        return f"commit {event.version}: {files}, {size(event.bytes_added)}{rebased}"
     what = "settings changed" if event.kind == "settings" else "layout recorded"
     return f"commit {event.version}: {what}"
 

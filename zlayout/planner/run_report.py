@@ -164,6 +164,10 @@ class TableResult:
     """The number of groups for which the time limit left no time."""
     deferred_bytes: Count = 0
     """The size of the files in these groups, in bytes."""
+    rebased_rows: Count = 0
+    """The number of rows that other writers deleted while they were rewritten, and that commits of the run deleted."""
+    rebased_commits: Count = 0
+    """The number of commits that deleted such rows."""
 
     @property
     def succeeded(self) -> bool:

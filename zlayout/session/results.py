@@ -179,6 +179,8 @@ def result_of(applied: Applied) -> TableResult:
         rollback=_rollback(applied) if rewrites and not applied.branch else "",
         deferred_groups=len(applied.deferred),
         deferred_bytes=sum(group.bytes for group in applied.deferred),
+        rebased_rows=sum(c.rebased for c in rewrites),
+        rebased_commits=sum(c.rebased > 0 for c in rewrites),
     )
 
 

@@ -2,7 +2,7 @@
 
 After a conflict, the rows that deletion vectors have deleted from the pinned files since the snapshot are read from the
 old files by their positions. Equal rows are searched for in the new files, which get deletion vectors for exactly these
-rows. The commit is sent again by a transaction that begins at the newest version. docs/adr/0044-rebase.md explains why
+rows. The commit is sent again by a transaction that begins at the newest version. docs/adr/0048-rebase.md explains why
 the result has the rows of that version.
 """
 
@@ -143,7 +143,7 @@ class Rebase:
             return None
 
     def _deleted_rows(self, now: Any, some: Sequence[Rewritten]) -> Deleted | None:
-        """Return the rows that were deleted up to a snapshot; None if there are none, or if anything else was changed."""
+        """Return the rows that were deleted up to a snapshot; None if there are none, or if more was changed."""
         delta, files = self._delta, self._delta.files
         if not (delta.same_definition(self._snapshot, now) and delta.writes_vectors(now)):
             return None
