@@ -94,6 +94,9 @@ class StandIn:
     def vectors(self, files: Iterable[AddFile]) -> pa.Array:
         return pa.array([file.vector for file in files], pa.string())
 
+    def stats(self, files: Iterable[AddFile]) -> pa.Array:
+        return pa.array([f"{len(file.rows)} rows" for file in files], pa.string())
+
     def select(self, files: Sequence[AddFile], at: Iterable[int]) -> Seq:
         return Seq(files[n] for n in at)
 

@@ -121,8 +121,8 @@ class Rebase:
         Raises:
             EngineError: ZL310, if other rows would be deleted from the new files than from the old ones; ZL314.
         """
-        now = self._newest()
-        if not self._left or now is None:
+        now = self._newest() if self._left else None
+        if now is None:
             return False
         with spark_errors(self._table, "rebasing the rewrite"), rewrite_conf(self._delta.spark):
             deleted = self._deleted_rows(now, some)
@@ -174,6 +174,8 @@ class Rebase:
         if copies is None:
             return False
         before = files.select(self._new, copies.at)
+        if pc.any(pc.equal(files.stats(before), "")).as_py():
+            return False  # Delta requires the number of rows of a file with a deletion vector
         after = files.marked(before, copies.positions)
         require_same_difference(
             delta, self._snapshot, deleted, copies, before, after, self._pinned.adds[0], self._table
