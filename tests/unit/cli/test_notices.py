@@ -12,8 +12,9 @@ from zlayout.errors import Diagnostic, Location
 from zlayout.formats.base import Commit, Event, Notice
 from zlayout.planner.model import Status, TablePlan
 from zlayout.planner.work import PlannedTable, PlanOptions
+from zlayout.report.phrases import result_text
 from zlayout.session.apply import apply_table
-from zlayout.session.results import new_run
+from zlayout.session.results import new_run, result_of
 
 NOTICE = Notice(Diagnostic("ZL407", "engine native does it\x1b[2J", "warning", "take Spark 4.1.4"))
 
@@ -26,6 +27,21 @@ def test_a_notice_is_a_warning_on_stderr(capsys: pytest.CaptureFixture[str], mon
     assert "\x1b" not in err
     assert err.startswith("warning: ZL407 engine native does it")
     assert "\x1b" not in describe(NOTICE)
+
+
+def test_a_commit_and_its_result_state_the_rebased_rows() -> None:
+    plan = TablePlan("lake.db.t", "delta", Location("t.yaml"), Status.UNCHANGED)
+    applied = new_run(PlannedTable(make_spec(make_layout("a")), None, plan))
+    applied.commits = [
+        Commit("rewrite", 7, ("g0",), 2, 1, rebased=3),
+        Commit("rewrite", 8),
+        Commit("rewrite", 9, rebased=1),
+    ]
+    assert describe(applied.commits[0]) == "commit 7: 2 -> 1 files, 0 B, 3 rows rebased"
+    assert describe(applied.commits[1]) == "commit 8: 0 -> 0 files, 0 B"
+    result = result_of(applied)
+    assert (result.rebased_rows, result.rebased_commits) == (4, 2)
+    assert ", 4 rows rebased in 2 commits; run " in result_text(result)
 
 
 def test_a_notice_is_kept_and_announced_once_though_the_work_is_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
