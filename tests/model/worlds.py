@@ -191,12 +191,13 @@ def _clustered() -> Iterator[Scenario]:
 
 
 def _rebased() -> Iterator[Scenario]:
-    yield Scenario("delta", ("delete", "delete_one"), lineage=False)
-    yield Scenario("delta", ("delete_pair", "update"), rewriters=1, faults=1, lineage=False)
-    yield Scenario("delta", ("delete_one+delete_one", "append"), rewriters=1, faults=1, lineage=False)
-    yield Scenario("delta", ("restore", "delete"), rewriters=1, faults=1)
+    yield Scenario("delta", ("delete_pair", "update"), rewriters=1, lineage=False)
+    yield Scenario("delta", ("delete_one+delete_one",), rewriters=1, faults=1, lineage=False)
+    yield Scenario("delta", ("restore", "delete"), rewriters=1)
+    yield Scenario("delta", ("delete", "delete_one"), lineage=False, long=True)
+    yield Scenario("delta", ("delete_one+delete_one", "append"), rewriters=1, faults=1, lineage=False, long=True)
+    yield Scenario("delta", ("restore", "delete"), rewriters=1, faults=1, long=True)
     yield Scenario("delta", ("delete", "delete"), rewriters=1, faults=2, jobs_fail=True, long=True)
-    yield Scenario("delta", ("delete+delete_one", "restore"), faults=1, long=True)
 
 
 SCENARIOS = (*_scenarios(), *_on_branches(), *_catalog_managed(), *_clustered(), *_rebased())
