@@ -132,8 +132,12 @@ class StandIn:
         changed = dict(zip(at, others, strict=True))
         return Seq(changed.get(number, file) for number, file in enumerate(files))
 
-    def deleted_rows(self, files: Iterable[AddFile]) -> int:
-        return sum(len(file.deleted) for file in files)
+    def same_ids(self, before: Iterable[AddFile], after: Iterable[AddFile]) -> bool:
+        ids = [[(file.base_row_id, file.commit_version) for file in files] for files in (before, after)]
+        return ids[0] == ids[1]
+
+    def deleted_since(self, before: Iterable[AddFile], after: Iterable[AddFile]) -> int:
+        return sum(max(0, len(new.deleted) - len(old.deleted)) for old, new in zip(before, after, strict=True))
 
     def newly_deleted(self, before: Iterable[AddFile], after: Iterable[AddFile]) -> list[Int64] | None:
         pairs = [(old.deleted, new.deleted) for old, new in zip(before, after, strict=True)]
@@ -273,9 +277,16 @@ def read_deleted(delta: StandIn, snapshot: object, deleted: rebase.Deleted) -> p
     return pa.table({GROUP_NUMBER: groups, HASH: _hashes(found), DIGEST: _digests(found)})
 
 
-def read_equal(delta: StandIn, snapshot: object, files: Seq, hashes: pa.ChunkedArray, like: object) -> pa.Table:  # noqa: ARG001
+def read_equal(
+    delta: StandIn,
+    snapshot: object,  # noqa: ARG001
+    files: Seq,
+    owner: Int64,  # noqa: ARG001
+    gone: pa.Table,
+    like: object,  # noqa: ARG001
+) -> pa.Table:
     step("find", visible=False)
-    wanted = set(hashes.to_pylist())
+    wanted = set(gone[HASH].to_pylist())
     rows = [
         (number, position, row)
         for number, file in enumerate(files)

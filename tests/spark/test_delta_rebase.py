@@ -16,7 +16,7 @@ from spark.subjects import DeltaSubject
 from support.builders import make_layout
 
 from zlayout.errors import CommitConflict, EngineError
-from zlayout.formats.base import Commit, GroupFailed, PlannedTable
+from zlayout.formats.base import Commit, GroupFailed, Notice, PlannedTable, Stage
 from zlayout.formats.delta.write import rebase
 from zlayout.formats.delta.write.jvm import AddFiles, DeltaJvm
 from zlayout.formats.delta.write.transaction import begin
@@ -53,6 +53,7 @@ def elsewhere(table: DeltaSubject, version: int, columns: str = "id, a, b, p") -
     return Counter(map(repr, zip(*(column.to_pylist() for column in found.columns), strict=True)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("change", "rebased"),
     [
@@ -126,7 +127,10 @@ VALUES = (
 def test_equal_rows_of_every_type_are_deleted_as_often_as_they_were(
     table: DeltaSubject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """420 combinations, each of them in five equal rows. Without row ids, any of the equal rows may be deleted."""
+    """420 combinations, each of them in five equal rows. Without row ids, any of the equal rows may be deleted.
+
+    Only as many rows as were deleted are collected, however many are equal to them.
+    """
     values = ", ".join(VALUES)
     ids = "select id % 420 id from range(0, 2100, 1, 3)"
     table.sql(
@@ -139,16 +143,38 @@ def test_equal_rows_of_every_type_are_deleted_as_often_as_they_were(
     def some(_: int, rows: int) -> Any:
         return np.sort(random.choice(rows, rows // 4, replace=False))
 
+    match, found = rebase.match, list[tuple[int, int]]()
+
+    def counted(group: Any, digests: Any, *rows: Any) -> Any:
+        found.append((len(digests), len(rows[1])))
+        return match(group, digests, *rows)
+
+    check = rebase.require_same_difference
+
+    def first_with_other_rows(delta: DeltaJvm, snapshot: Any, gone: Any, copies: Any, before: Any, *rest: Any) -> None:
+        counts = [int(file.numLogicalRecords().get()) for file in before]
+        others = [
+            np.setdiff1d(np.arange(count), rows)[: len(rows)]
+            for count, rows in zip(counts, copies.positions, strict=True)
+        ]
+        with pytest.raises(EngineError, match=r"ZL310 .* other rows from the new files .* with other content"):
+            check(delta, snapshot, gone, copies, before, delta.files.marked(before, others), *rest[1:])
+        check(delta, snapshot, gone, copies, before, *rest)
+
+    monkeypatch.setattr(rebase, "match", counted)
+    monkeypatch.setattr(rebase, "require_same_difference", first_with_other_rows)
     before_commits(monkeypatch, lambda: delete_positions(table, some))
     read, columns = work.version, "k, d, f, s, m, b, t, n, ts, dt"
     (commit,) = table.execute(work)
     assert isinstance(commit, Commit)
     assert (commit.version, commit.rebased, commit.rows) == (read + 2, 525, 1575)
+    assert found == [(525, 525)]
     expected = table.sql(f"select {columns} from {table} version as of {read + 1}").collect()
     assert Counter(map(repr, table.sql(f"select {columns} from {table}").collect())) == Counter(map(repr, expected))
     assert elsewhere(table, commit.version, "k, d, b, t, n, dt") == elsewhere(table, read + 1, "k, d, b, t, n, dt")
 
 
+@pytest.mark.long
 def test_each_rebase_works_on_the_changes_since_the_one_before_it(
     table: DeltaSubject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,6 +205,7 @@ def test_each_rebase_works_on_the_changes_since_the_one_before_it(
     assert elsewhere(table, undone.version) == elsewhere(table, read + 3)
 
 
+@pytest.mark.long
 def test_the_number_of_rebases_and_of_their_rows_is_limited(
     table: DeltaSubject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,6 +232,7 @@ def conflicts(table: DeltaSubject, work: PlannedTable) -> None:
     assert table.rows("id, p") == sorted(map(tuple, expected), key=repr)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "changes",
     [
@@ -236,6 +264,72 @@ def test_what_is_no_deletion_vector_alone_stays_a_conflict(
     conflicts(table, work)
 
 
+def test_groups_are_committed_beside_one_whose_rebase_fails(
+    table: DeltaSubject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A VACUUM without retention has removed a deletion vector that the rewrite has read."""
+    create_delta(table, 200)
+    known = set(table.path.rglob("deletion_vector*"))
+    table.sql(f"delete from {table} where id in (21, 41)")  # p is null
+    vectors = set(table.path.rglob("deletion_vector*")) - known
+    work = table.work()
+
+    def change() -> None:
+        table.sql(f"delete from {table} where id in (10, 11, 12, 31)")
+        for vector in vectors:
+            vector.unlink()
+
+    before_commits(monkeypatch, change)
+    stages: list[Stage] = []
+    expected = table.sql(f"select id from {table}").count() - 4
+    outcomes = list(table.execute(work, lambda progress: stages.append(progress.stage)))
+    (failed,), (commit,) = ([o for o in outcomes if isinstance(o, kind)] for kind in (GroupFailed, Commit))
+    assert isinstance(failed.error, CommitConflict)
+    assert set(failed.groups) | set(commit.groups) == {"g0", "g1"}
+    assert commit.rebased == 2
+    notes = [o.diagnostic for o in outcomes if isinstance(o, Notice)]
+    assert {note.code for note in notes} == {"ZL435"}
+    assert all("FileNotFoundException" in note.text for note in notes)
+    assert stages[-7:] == [Stage.COMMITTING, *[Stage.REBASING, Stage.COMMITTING] * 3]
+    version = f"{table} version as of {commit.version - 1}"
+    assert table.rows(ALL) == sorted(map(tuple, table.sql(f"select {ALL} from {version}").collect()), key=repr)
+    assert len(table.rows("id")) == expected
+
+
+@pytest.mark.long
+def test_the_counter_of_an_identity_column_is_no_other_definition(
+    table: DeltaSubject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.sql(
+        f"create table {table} (number bigint generated always as identity, a int, b int) using delta "
+        "tblproperties ('delta.enableDeletionVectors' = 'true')"
+    )
+    insert = f"insert into {table} (a, b) select cast(id as int), cast(id * 7 % 50 as int) from range({{}}, {{}})"
+    table.sql(insert.format(0, 100))
+    delta = DeltaJvm(table.spark, str(table.path))
+    read = delta.snapshot()
+    work = table.work()
+
+    def change() -> None:
+        table.sql(f"delete from {table} where a in (10, 12)")
+        table.sql(insert.format(100, 120))
+
+    before_commits(monkeypatch, change)
+    (commit,) = table.execute(work)
+    assert (commit.rebased, commit.rows) == (2, 98)
+    now = delta.snapshot()
+    assert not read.metadata().equals(now.metadata())
+    assert delta.same_definition(read, now)
+    version = f"{table} version as of {commit.version - 1}"
+    assert table.rows() == sorted(map(tuple, table.sql(f"select * from {version}").collect()), key=repr)
+    table.sql(insert.format(120, 130))
+    assert table.sql(f"select count(distinct number) from {table}").collect()[0][0] == 128
+    before = delta.snapshot()
+    table.sql(f"alter table {table} alter column a comment 'x'")
+    assert not delta.same_definition(before, delta.snapshot())
+
+
+@pytest.mark.long
 def test_a_group_that_cannot_be_rebased_does_not_keep_the_others_from_it(
     table: DeltaSubject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,6 +348,7 @@ def test_a_group_that_cannot_be_rebased_does_not_keep_the_others_from_it(
     assert table.rows("id") == sorted(((id,) for id in range(200) if id not in (7, 10, 12)), key=repr)
 
 
+@pytest.mark.long
 def test_rows_that_are_wrongly_chosen_do_not_pass_the_gate(
     table: DeltaSubject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,11 +361,12 @@ def test_rows_that_are_wrongly_chosen_do_not_pass_the_gate(
 
     monkeypatch.setattr(AddFiles, "marked", next_rows)
     before_commits(monkeypatch, lambda: table.sql(f"delete from {table} where id = 10"))
-    with pytest.raises(EngineError, match=r"ZL310 .* other rows were deleted from the new files"):
+    with pytest.raises(EngineError, match=r"ZL310 .* other rows from the new files"):
         list(table.execute(work))
     assert table.observe().version == work.version + 1
 
 
+@pytest.mark.long
 def test_new_vectors_must_still_exist_at_the_commit(table: DeltaSubject, monkeypatch: pytest.MonkeyPatch) -> None:
     create_delta(table, 100)
     work = table.work()

@@ -22,6 +22,7 @@ _STAGES = {
     Stage.CHANGING_SETTINGS: "changing settings",
     Stage.REWRITING: "rewriting",
     Stage.COMMITTING: "committing",
+    Stage.REBASING: "rebasing",
     Stage.RECORDING: "recording the layout",
     Stage.OBSERVING: "reading the table again",
     Stage.REPLAYING: "replaying queries",

@@ -215,13 +215,16 @@ Event = Commit | GroupFailed | Notice
 
 
 class Stage(StrEnum):
-    """The phase of the work on a table. When a user stops a run, a rewrite is abandoned, and a commit is completed."""
+    """The phase of the work on a table. When a user stops a run, a rewrite and a rebase are abandoned, and a commit is
+    completed.
+    """
 
     STARTING_SPARK = "starting_spark"
     STARTING = "starting"
     CHANGING_SETTINGS = "changing_settings"
     REWRITING = "rewriting"
     COMMITTING = "committing"
+    REBASING = "rebasing"
     RECORDING = "recording"
     OBSERVING = "observing"
     REPLAYING = "replaying"

@@ -42,6 +42,7 @@ class PlannedTable:
         verify: `full` if the written files are read back before the commit.
         predictions: Returns the predicted touched after the whole plan, by z-order column; without columns that have
             none. It may wait for a sample of the rows.
+        has_time: Returns whether the time limit of the run leaves time for what can also be left out.
         completes: Whether nothing of the plan is left after these actions.
     """
 
@@ -54,6 +55,7 @@ class PlannedTable:
     run_id: str = ""
     verify: Literal["gate", "full"] = "gate"
     predictions: Callable[[], Mapping[str, float]] = dict
+    has_time: Callable[[], bool] = lambda: True
     completes: bool = True
 
     @property

@@ -50,6 +50,7 @@ _ACCUMULATOR = "org.apache.spark.util.LongAccumulator"
 SEED = -0x61C8864680B583EB  # arbitrary, but too large for py4j to send it as an int
 WAIT_SECONDS = 60.0
 _CHANGED = "plan again: a source file may have been changed or removed during the rewrite; nothing was committed"
+ROWS_DIFFER = "ZL310"
 _VARIANT = getattr(T, "VariantType", ())  # new in Spark 4.0
 
 
@@ -220,7 +221,8 @@ def require_same_rows(removed: tuple[Content, Content], added: tuple[Content, Co
     """
     expected, found = _minus(*removed), _minus(*added)
     if expected != found:
-        raise _differs(_of(table, "other rows were deleted from the new files than from the old ones"), expected, found)
+        what = _of(table, "a rebase would delete other rows from the new files than were deleted from the old ones")
+        raise _differs(what, expected, found, "report this error; these groups were not committed")
 
 
 def _minus(before: Content, after: Content) -> Content:
@@ -409,7 +411,7 @@ def _wrong_counts(has_deletes: bool) -> str:
 def _differs(what: str, expected: Content, found: Content, hint: str = _CHANGED) -> EngineError:
     difference = "" if expected.rows != found.rows else " with other content"
     return EngineError.of(
-        "ZL310",
+        ROWS_DIFFER,
         f"{what}: expected {expected.rows} rows, found {found.rows}{difference}",
         hint=hint,
     )

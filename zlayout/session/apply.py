@@ -270,7 +270,13 @@ def execute(
         The ids of the groups that failed; and the conflict, if one concerns the whole table, such as a changed
         partitioning, else None. After such a conflict no further group is carried out.
     """
-    whole = replace(planned, run_id=applied.run_id, verify=verify, predictions=applied.predictions)
+    whole = replace(
+        planned,
+        run_id=applied.run_id,
+        verify=verify,
+        predictions=applied.predictions,
+        has_time=lambda: limit.run.left > 0,
+    )
     failed: frozenset[str] = frozenset()
     applied.deferred = ()
     give_back_freed_memory()  # the JVM of Spark needs the memory
@@ -408,6 +414,8 @@ def _answer(event: E, answer: Future[None], on_event: Callable[[E], None]) -> No
 # The number of times that one run tries a group that conflicts. The run plans again before each further attempt. It
 # waits about RETRY_SECONDS before the second attempt, and twice as long before each later one.
 MAX_ATTEMPTS = 3
+# The stages whose Spark jobs may be cancelled, because nothing is being committed.
+_CANCELLABLE = (Stage.REWRITING, Stage.REBASING)
 RETRY_SECONDS = 1.0
 
 
@@ -473,7 +481,7 @@ def _carry_out_one(
     limit: TableLimit,
 ) -> None:
     def report(event: ApplyEvent) -> None:
-        runtime.cancellable = isinstance(event, Progress) and event.stage is Stage.REWRITING
+        runtime.cancellable = isinstance(event, Progress) and event.stage in _CANCELLABLE
         if isinstance(event, Progress) and event.stage is Stage.STARTING and not runtime.started:
             event = replace(event, stage=Stage.STARTING_SPARK)
         on_event(event)

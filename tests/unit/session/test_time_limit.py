@@ -39,12 +39,14 @@ class Slow(MemoryBackend):
         super().__init__(MemoryCatalog({"db.t": table}))
         self.stored_table, self.clock, self.seconds = table, clock, seconds
         self.parts: list[list[str]] = []
+        self.had_time: list[bool] = []
 
     def execute(self, work: PlannedTable, notify: Notify) -> Iterator[Commit | GroupFailed]:
         self.parts.append([group.id for group in work.groups])
         notify(Progress(str(work.table), Stage.STARTING))
         for event in super().execute(work, notify):
             self.clock.now += self.seconds
+            self.had_time.append(work.has_time())
             yield event
 
 
@@ -95,6 +97,17 @@ def test_the_groups_that_fit_into_the_time_are_rewritten_and_the_others_are_left
 def test_without_a_known_rate_a_rewrite_starts_while_time_is_left(backend: Slow) -> None:
     applied = run(planned_on(backend), backend, 0.5, None)
     assert (len(backend.parts), result_of(applied).outcome) == (1, "as_declared")
+
+
+def test_a_rewrite_knows_when_the_time_is_over(backend: Slow) -> None:
+    run(planned_on(backend), backend, 130, None)
+    assert backend.had_time == [True, True, False]
+    backend.had_time.clear()
+    stored = MemoryTable(make_rows(1).schema)
+    stored.append(make_rows(399), files=4)
+    unlimited = Slow(stored, backend.clock, seconds=10_000)
+    apply_planned(plan_table(SPEC, unlimited, OPTIONS), unlimited)
+    assert unlimited.had_time == [True]
 
 
 def test_nothing_starts_after_the_end(backend: Slow) -> None:

@@ -143,8 +143,9 @@ def commit_apart(
 ) -> Iterator[Commit | GroupFailed]:
     """Commit all groups in one commit. After a conflict, split them into halves and commit each half in the same way.
 
-    If k of n groups are in conflict, about k log2 n commits are tried. No set of groups is tried twice, so that a
-    commit never overrides the change that it is in conflict with.
+    If k of n groups are in conflict, about k log2 n commits are tried. Here no set of groups is tried twice, so that a
+    commit never overrides the change that it is in conflict with. A `commit` that tries the same groups again must
+    include that change itself, as a rebase does.
 
     Args:
         rewritten: At least one group.

@@ -41,14 +41,30 @@ public class DeletionVectors {
         mapper.setNodeFactory(JsonNodeFactory.withExactBigDecimals(true));
     }
 
-    /** Returns the sum of the numbers of rows that the deletion vectors of the files delete. */
-    public long deleted(List files) {
+    /** Returns how many more rows are deleted in `after`, summed over the files of which more rows are deleted. */
+    public long deletedSince(List before, List after) {
         long sum = 0;
-        for (int at = 0; at < files.size(); at++) {
-            DeletionVectorDescriptor vector = ((AddFile) files.get(at)).deletionVector();
-            sum += vector == null ? 0 : vector.cardinality();
+        for (int at = 0; at < after.size(); at++) {
+            sum += Math.max(0L, deleted((AddFile) after.get(at)) - deleted((AddFile) before.get(at)));
         }
         return sum;
+    }
+
+    private static long deleted(AddFile file) {
+        return file.deletionVector() == null ? 0 : file.deletionVector().cardinality();
+    }
+
+    /** Returns whether all rows have the same ids and commit versions, as far as the log has them. */
+    public boolean sameIds(List before, List after) {
+        for (int at = 0; at < after.size(); at++) {
+            AddFile old = (AddFile) before.get(at);
+            AddFile now = (AddFile) after.get(at);
+            if (!old.baseRowId().equals(now.baseRowId())
+                    || !old.defaultRowCommitVersion().equals(now.defaultRowCommitVersion())) {
+                return false;
+            }
+        }
+        return true;
     }
 
     /**

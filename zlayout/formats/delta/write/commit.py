@@ -1,8 +1,9 @@
 """Engine `zlayout` on Delta: rewrites the pinned files and commits them with conflict checks.
 
 One transaction, pinned to one snapshot, reads and writes the files of all groups and commits them together. After a
-conflict, the groups are committed separately, each by a new transaction that is pinned to the same snapshot. The new
-files of a dropped group remain as orphans for VACUUM.
+conflict, groups are rebased and sent again by a transaction that begins at a newer snapshot (`rebase.py`). If they
+cannot be rebased, they are divided into halves, each with a new transaction that begins at the snapshot of its groups.
+The new files of a dropped group remain as orphans for VACUUM.
 """
 
 from __future__ import annotations
@@ -515,7 +516,10 @@ def run_zlayout(
         work.predictions()  # wait for the sample here, because a commit should be short and is not interrupted
         notify(Progress(table, Stage.COMMITTING))
     yield from map(Notice, notes)
-    yield from commit_apart(rewritten, Committer(delta, log, snapshot, pinned, transaction, work, measurement).commit)
+    committer = Committer(delta, log, snapshot, pinned, transaction, work, measurement, notify)
+    for outcome in commit_apart(rewritten, committer.commit):
+        yield from map(Notice, committer.notes())
+        yield outcome
 
 
 class Committer:
@@ -530,21 +534,26 @@ class Committer:
         transaction: Any,
         work: PlannedTable,
         measurement: Measurement,
+        notify: Notify = lambda _: None,
     ) -> None:
         """Store the transaction that wrote the files. It is used for the first commit, which contains all groups."""
         self._delta = delta
         self._log = log
-        self._rebase = Rebase(delta, snapshot, pinned, str(work.table))
+        self._rebase = Rebase(delta, snapshot, pinned, work, notify)
         self._transactions = [transaction]
         self._work = work
         self._measurement = measurement
+
+    def notes(self) -> list[Diagnostic]:
+        """Return why groups were not rebased: see `Rebase.notes`."""
+        return self._rebase.notes()
 
     def commit(self, some: Sequence[Rewritten]) -> Commit:
         """Make one commit. After a conflict with deletion vectors of other writers, rebase the groups and try again.
 
         Raises:
             CommitConflict: ZL321.
-            EngineError: ZL310, ZL314, ZL316.
+            EngineError: ZL305, ZL310, ZL314, ZL316.
             CommitUnknown: ZL331.
         """
         while True:

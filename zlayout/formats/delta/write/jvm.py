@@ -55,6 +55,7 @@ from zlayout.table.state import Int64
 _CLASS = "io.zlayout.delta.AddFiles"
 _VECTORS_CLASS = "io.zlayout.delta.DeletionVectors"
 _STRING = pa.string()
+_IDENTITY_COUNTER = "delta.identity.highWaterMark"
 # The methods that commits need, for the check of the session before any write.
 _DELTA = "org.apache.spark.sql.delta"
 INTERNALS = Internals(
@@ -123,6 +124,7 @@ _VECTORS: Calls = {
         "serializeAsByteArray/1",
     ),
     f"{_DELTA}.deletionvectors.RoaringBitmapArrayFormat$": ("Portable/0",),
+    f"{_DELTA}.actions.AddFile": ("baseRowId/0", "defaultRowCommitVersion/0"),
     f"{_DELTA}.actions.DeletionVectorDescriptor$": ("onDiskWithRelativePath/6",),
     f"{_DELTA}.commands.DeletionVectorUtils$": ("deletionVectorsWritable/2",),
 }
@@ -208,9 +210,13 @@ class AddFiles:
         missing = self._java.select(paths, to_bytes(np.flatnonzero(self._stored(paths) < 0)))
         return [str(path) for path in missing]
 
-    def deleted_rows(self, files: Any) -> int:
-        """Return the sum of the numbers of rows that the deletion vectors of the files delete."""
-        return int(self._vectors.deleted(files))
+    def same_ids(self, before: Any, after: Any) -> bool:
+        """Return whether the rows of two lists of the same files have the same row ids and default commit versions."""
+        return bool(self._vectors.sameIds(before, after))
+
+    def deleted_since(self, before: Any, after: Any) -> int:
+        """Return how many more rows are deleted in `after`, summed over the files of which more rows are deleted."""
+        return int(self._vectors.deletedSince(before, after))
 
     def newly_deleted(self, before: Any, after: Any) -> list[Int64] | None:
         """Compare the deletion vectors of two lists of the same files.
@@ -257,6 +263,15 @@ class AddFiles:
 
 def _source(file: str) -> str:
     return resources(__package__).joinpath(file).read_text(encoding="utf-8")
+
+
+def _definition(metadata: Any) -> Any:
+    """Return the metadata without the counters of identity columns. metadata: an action (py4j)."""
+    found = json.loads(metadata.json())["metaData"]
+    found["schemaString"] = json.loads(
+        found["schemaString"], object_hook=lambda fields: {k: v for k, v in fields.items() if k != _IDENTITY_COUNTER}
+    )
+    return found
 
 
 # One table in one session.
@@ -377,9 +392,12 @@ class DeltaJvm:
         return bool(scala_object(self._delta, "RowTracking").isEnabled(snapshot.protocol(), snapshot.metadata()))
 
     def same_definition(self, before: Any, now: Any) -> bool:
-        """Return whether two snapshots have the same metadata (schema, properties), protocol and clustering columns."""
+        """Return whether two snapshots have the same metadata (schema, properties), protocol and clustering columns.
+
+        The counters of identity columns, which change with each insert, are ignored, as in Delta's own check.
+        """
         return (
-            bool(before.metadata().equals(now.metadata()))
+            _definition(before.metadata()) == _definition(now.metadata())
             and bool(before.protocol().equals(now.protocol()))
             and self.clustering(before) == self.clustering(now)
         )
@@ -494,8 +512,8 @@ class DeltaJvm:
                 "ZL316",
                 "the deletion vectors of new files are missing on storage",
                 detail=missing[0],
-                hint="stop what removes files of this table (VACUUM without retention), then run again; nothing was "
-                "committed",
+                hint="stop what removes files of this table (VACUUM without retention), then run again; these groups "
+                "were not committed",
             )
 
     def change_partition_columns(self, transaction: Any, columns: Sequence[str]) -> None:

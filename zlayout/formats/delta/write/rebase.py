@@ -8,32 +8,46 @@ the result has the rows of that version.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from zlayout.errors import EngineError
-from zlayout.formats.base import Group
+from zlayout.errors import Diagnostic
+from zlayout.formats.base import Group, Notify, PlannedTable, Progress, Stage
 from zlayout.formats.delta.write.jvm import DeltaJvm, metadata_column
-from zlayout.formats.delta.write.transaction import PinnedFiles, add_files_at, file_uris, spark_errors
-from zlayout.formats.kernel.commits import Rewritten, positions, positions_among
+from zlayout.formats.delta.write.transaction import FAILURES, PinnedFiles, add_files_at, file_uris
+from zlayout.formats.kernel.commits import Rewritten, positions
+from zlayout.formats.kernel.outcome import JVM_LOST, translated
 from zlayout.formats.kernel.rebase import match
 from zlayout.rewrite.engine import rewrite_conf
-from zlayout.rewrite.gate import DIGEST, HASH, Content, contents_of, digests, has_variant, require_same_rows
+from zlayout.rewrite.gate import (
+    DIGEST,
+    HASH,
+    ROWS_DIFFER,
+    Content,
+    contents_of,
+    digests,
+    has_variant,
+    require_same_rows,
+)
 from zlayout.rewrite.rows import FILE, GROUP, POSITION, Constants, GroupTarget, index_arrays, index_files, with_origin
 from zlayout.spark.arrow import from_arrow, to_arrow
-from zlayout.table.state import Int64
+from zlayout.spark.jvm import session_conf
+from zlayout.table.state import PREFIX, Int64
 
-# The number of rebases of one run of a table. Each one has to do with the changes since the one before it only.
+# The number of rebases of one rewrite, including those that fail after rows were read. Each one has to do with the
+# changes since the one before it only.
 MAX_REBASES = 10
-# The number of rows that one rebase deletes from the new files. The driver needs about 200 bytes for each of them.
+# The number of rows that one rebase deletes from the new files. The driver needs about 500 bytes for each of them, most
+# of them for the path of its file.
 MAX_ROWS = 100_000
+_NUMBER, _COUNT, _RANK = (f"{PREFIX}{name}" for name in ("number", "count", "rank"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +96,11 @@ class Rebase:
     onto which the group was rebased.
     """
 
-    def __init__(self, delta: DeltaJvm, snapshot: Any, pinned: PinnedFiles, table: str) -> None:
-        """Store what the rewrite has read. snapshot: the pinned one (py4j). table: its name, for messages."""
-        self._delta, self._table = delta, table
+    def __init__(self, delta: DeltaJvm, snapshot: Any, pinned: PinnedFiles, work: PlannedTable, notify: Notify) -> None:
+        """Store what the rewrite has read. snapshot: the pinned one (py4j). notify: called with each stage."""
+        self._delta, self._work, self._notify = delta, work, notify
         self._snapshot, self._pinned = snapshot, pinned
+        self._notes: list[Diagnostic] = []
         self._old = pinned.adds
         self._new: Any = None  # all new files, once the first commit has failed
         self._deleted: dict[int, int] = {}  # the number of rows that were deleted from a new file
@@ -108,39 +123,79 @@ class Rebase:
         """Return the number of rows that rebases have deleted from the new files of these groups."""
         return sum(self._deleted.get(at, 0) for each in some for at in each.added.at.tolist())
 
+    def notes(self) -> list[Diagnostic]:
+        """Return why groups were not rebased, if the user can change it: what was not returned before."""
+        notes, self._notes = self._notes, []
+        return notes
+
     def onto_newest(self, some: Sequence[Rewritten]) -> bool:
-        """Rebase groups onto the newest version.
+        """Rebase groups onto the newest version. The stage is `rebasing` meanwhile, in which a user may stop the run.
 
         Args:
             some: The groups as they were written. Their commit was a conflict.
 
         Returns:
             Whether the groups were rebased, so that the commit may be sent again. If not, the conflict stays: see
-            docs/promises.md for what can be rebased.
+            docs/busy-tables.md for what can be rebased. An error in a rebase is a note.
 
         Raises:
-            EngineError: ZL310, if other rows would be deleted from the new files than from the old ones; ZL314.
+            EngineError: ZL310, if other rows would be deleted from the new files than from the old ones; ZL305.
         """
-        now = self._newest() if self._left else None
-        if now is None:
+        if not self._attempt(lambda: self._delta.writes_vectors(self._snapshot)):
             return False
-        with spark_errors(self._table, "rebasing the rewrite"), rewrite_conf(self._delta.spark):
-            deleted = self._deleted_rows(now, some)
-            if deleted is None:
-                return False
-            if not self._delete_copies(some, deleted):
-                return False
+        if not self._left:
+            self._note(f"it was rebased {MAX_REBASES} times, and other writers went on to change the same files")
+            return False
+        if not self._work.has_time():
+            self._note("the time limit of the run leaves no time")
+            return False
+        self._notify(Progress(str(self._work.table), Stage.REBASING))
+        rebased = self._attempt(lambda: self._rebased(some))
+        self._notify(Progress(str(self._work.table), Stage.COMMITTING))
+        return rebased
+
+    def _attempt(self, step: Callable[[], bool]) -> bool:
+        """Return the result of a step, False after an error. A failed gate and a lost JVM are raised."""
+        try:
+            with rewrite_conf(self._delta.spark):
+                return step()
+        except Exception as error:
+            failure = translated(error, f"{self._work.table}: rebasing the rewrite", FAILURES)
+            reason = failure.diagnostics[0]
+            if reason.code in (ROWS_DIFFER, JVM_LOST):
+                raise failure from None if failure is error else error
+            self._note(reason.message, reason.detail)
+            return False
+
+    def _note(self, reason: str, detail: str = "") -> None:
+        message = f"{self._work.table}: the rewrite was not rebased, and its conflict stays: {reason}"
+        self._notes.append(Diagnostic("ZL435", message, "note", detail=detail))
+
+    def _rebased(self, some: Sequence[Rewritten]) -> bool:
+        """Rebase groups, unless more was changed than deletion vectors. Nothing is changed here before the gate."""
+        delta, files, like = self._delta, self._delta.files, self._pinned.adds[0]
+        now = delta.snapshot()
+        deleted = self._deleted_rows(now, some)
+        if deleted is None:
+            return False
         self._left -= 1
-        self._old = self._delta.files.replaced(self._old, deleted.at, deleted.after)
+        new = some[0].added.handles if self._new is None else self._new
+        copies = find_copies(delta, self._snapshot, new, some, deleted, like)
+        if copies is None:
+            return False
+        before = files.select(new, copies.at)
+        if pc.any(pc.equal(files.stats(before), "")).as_py():
+            return False  # Delta requires the number of rows of a file with a deletion vector
+        after = files.marked(before, copies.positions)
+        require_same_difference(delta, self._snapshot, deleted, copies, before, after, like, str(self._work.table))
+        new = files.replaced(new, copies.at, after)
+        old = files.replaced(self._old, deleted.at, deleted.after)
+        # from here on without calls, which could fail between two assignments
+        self._old, self._new = old, new
+        for at, rows in zip(copies.at.tolist(), copies.positions, strict=True):
+            self._deleted[at] = self._deleted.get(at, 0) + len(rows)
         self._snapshots |= {each.group.id: now for each in some}
         return True
-
-    def _newest(self) -> Any:
-        try:
-            with spark_errors(self._table, "reading its newest version"):
-                return self._delta.snapshot()
-        except EngineError:  # the catalog of the table owns its commits now, or the conflict is not the only problem
-            return None
 
     def _deleted_rows(self, now: Any, some: Sequence[Rewritten]) -> Deleted | None:
         """Return the rows that were deleted up to a snapshot; None if there are none, or if more was changed."""
@@ -155,35 +210,18 @@ class Rebase:
             return None
         before = files.select(self._old, at)
         after = files.select(live, np.asarray(found, np.int64))
+        if not files.same_ids(before, after):
+            return None  # Delta does not check this, because the transaction begins at the newest version
         same = pc.equal(files.vectors(before), files.vectors(after))
         changed = np.flatnonzero(~np.asarray(same.to_numpy(zero_copy_only=False), bool))
         before, after = files.select(before, changed), files.select(after, changed)
-        if not len(changed) or files.deleted_rows(after) - files.deleted_rows(before) > MAX_ROWS:
+        if not len(changed) or files.deleted_since(before, after) > MAX_ROWS:
             return None
         rows = files.newly_deleted(before, after)
         if not rows or not sum(map(len, rows)):
             return None
         owner = np.repeat(np.arange(len(some)), [len(each.group.files) for each in some])
         return Deleted(before, after, at[changed], owner[changed], rows)
-
-    def _delete_copies(self, some: Sequence[Rewritten], deleted: Deleted) -> bool:
-        """Delete equal rows from the new files by deletion vectors, and check the gate. False if there are none."""
-        delta, files = self._delta, self._delta.files
-        self._new = some[0].added.handles if self._new is None else self._new
-        copies = find_copies(delta, self._snapshot, self._new, some, deleted, self._pinned.adds[0])
-        if copies is None:
-            return False
-        before = files.select(self._new, copies.at)
-        if pc.any(pc.equal(files.stats(before), "")).as_py():
-            return False  # Delta requires the number of rows of a file with a deletion vector
-        after = files.marked(before, copies.positions)
-        require_same_difference(
-            delta, self._snapshot, deleted, copies, before, after, self._pinned.adds[0], self._table
-        )
-        self._new = files.replaced(self._new, copies.at, after)
-        for at, rows in zip(copies.at.tolist(), copies.positions, strict=True):
-            self._deleted[at] = self._deleted.get(at, 0) + len(rows)
-        return True
 
     def _current(self, each: Rewritten) -> Rewritten:
         deleted = np.array([self._deleted.get(at, 0) for at in each.added.at.tolist()], np.int64)
@@ -214,7 +252,7 @@ def find_copies(
     touched = np.unique(deleted.owner).tolist()
     at = np.concatenate([some[group].added.at for group in touched])
     owner = np.repeat(touched, [len(some[group].added) for group in touched])
-    found = read_equal(delta, snapshot, delta.files.select(new, at), gone[HASH], like)
+    found = read_equal(delta, snapshot, delta.files.select(new, at), owner, gone, like)
     file = found[FILE].to_numpy()
     digest = found[DIGEST].combine_chunks()
     chosen = match(gone[GROUP].to_numpy(), gone[DIGEST].combine_chunks(), owner[file], digest)
@@ -248,19 +286,36 @@ def read_deleted(delta: DeltaJvm, snapshot: Any, deleted: Deleted) -> pa.Table |
     return to_arrow(digests(rows, _columns(frame), GROUP))
 
 
-def read_equal(delta: DeltaJvm, snapshot: Any, files: Any, hashes: pa.ChunkedArray, like: Any) -> pa.Table:
-    """Read the live rows of new files that have one of the hashes.
+def read_equal(delta: DeltaJvm, snapshot: Any, files: Any, owner: Int64, gone: pa.Table, like: Any) -> pa.Table:
+    """Read the live rows of new files that are equal to deleted rows, of each row at most as many as were deleted.
+
+    Args:
+        snapshot: The pinned snapshot (py4j).
+        files: The new files, a java.util.List of AddFile.
+        owner: int64[files], the group of each file.
+        gone: The deleted rows, from `read_deleted`.
+        like: See `DeltaJvm.read_back`.
 
     Returns:
         A table with the columns FILE (int64, the position of the file in the list), POSITION and DIGEST, in this order.
+        It has at most as many rows as `gone`. Spark selects them, because a row may have millions of equal ones.
     """
-    constants = Constants(delta.spark, {HASH: pa.array(np.unique(hashes.to_numpy()))})
+    constants = Constants(delta.spark, {HASH: pa.array(np.unique(gone[HASH].to_numpy()))})
+    uris = file_uris(delta.base_uri(), delta.files.paths(files).to_pylist())
+    known = from_arrow(delta.spark, pa.table({FILE: uris, _NUMBER: np.arange(len(uris)), GROUP: owner}))
+    counts = gone.group_by([GROUP, DIGEST]).aggregate([(HASH, "count")])
+    deleted = pa.table({GROUP: counts[GROUP], DIGEST: counts[DIGEST], _COUNT: counts[f"{HASH}_count"]})
     frame = _with_origin(delta.read_back(snapshot, files, like))
     rows = digests(frame, _columns(frame), FILE, POSITION)
-    found = to_arrow(rows.where(constants.search(HASH, F.col(HASH)) >= 0).drop(HASH))
-    paths = file_uris(delta.base_uri(), delta.files.paths(files).to_pylist())
-    file = positions_among(paths, found[FILE].combine_chunks())
-    found = found.set_column(found.column_names.index(FILE), FILE, pa.array(file))
+    rows = rows.where(constants.search(HASH, F.col(HASH)) >= 0).join(F.broadcast(known), FILE)
+    rows = rows.join(F.broadcast(from_arrow(delta.spark, deleted)), [GROUP, DIGEST])
+    rank = F.row_number().over(Window.partitionBy(GROUP, DIGEST).orderBy(_NUMBER, POSITION))
+    # by the constant, Spark limits the rows of each task before the shuffle
+    most = F.col(_RANK) <= max(deleted[_COUNT].to_pylist())
+    rows = rows.withColumn(_RANK, rank).where(most & (F.col(_RANK) <= F.col(_COUNT)))
+    tasks = str(delta.spark.sparkContext.defaultParallelism)
+    with session_conf(delta.spark, {"spark.sql.shuffle.partitions": tasks}):
+        found = to_arrow(rows.select(F.col(_NUMBER).alias(FILE), POSITION, DIGEST))
     return found.sort_by([(FILE, "ascending"), (POSITION, "ascending")])
 
 
