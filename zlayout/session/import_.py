@@ -525,8 +525,8 @@ def import_workload(
 
     Args:
         project: The project. Table names in the workload keep the names of its catalogs.
-        paths: Spark event logs; query histories of Trino, Databricks, Snowflake, Athena and BigQuery as CSV or JSON;
-            scan reports of Iceberg and Delta; workload files.
+        paths: Spark event logs, also folders of them; query histories of Trino, Databricks, Snowflake, Athena and
+            BigQuery as CSV or JSON; scan reports of Iceberg and Delta; workload files.
         values: What happens to constants: "keep" all of them; "bin" them, so that a query shape has at most `bins`
             statements; or "omit" them.
         bins: The maximum number of statements of one query shape, if `values` is "bin".
@@ -544,7 +544,9 @@ def import_workload(
     history = read_history(map(Path, paths))
     merged = merge(history, frozenset(project.catalogs), Values(values), bins, on_progress)
     if not merged:
-        first = f"; {history.problems[0].location}: {history.problems[0].reason}" if history.problems else ""
-        raise SpecError.of("ZL079", f"the files have no query on a table{first}", hint="export queries that have ended")
+        first = [f"{problem.location}: {problem.reason}" for problem in history.problems[:1]]
+        first += [f"left out: {count:,} {reason}" for reason, count in history.left_out.items()]
+        message = "; ".join(("the files have no query on a table", *first))
+        raise SpecError.of("ZL079", message, hint="export queries that have ended")
     problems, left_out = tuple(history.problems), dict(history.left_out)
     return ImportedWorkload(to_file(merged, days), len(merged), sum(count for _, count in merged), problems, left_out)

@@ -3,7 +3,7 @@
 Each `SparkListenerSQLExecutionStart` event has the physical plan as a tree of nodes (`sparkPlanInfo`). The metadata of
 a Delta scan states its filters (PushedFilters, PartitionFilters) and the storage location of its table. The one-line
 description of an Iceberg scan states its filters and the name of its table. Executions with equal scans are one query,
-whose weight is their number.
+whose weight is their number. Executions of statements that write are left out, with the executions that they start.
 """
 
 from __future__ import annotations
@@ -13,14 +13,18 @@ import io
 import json
 import os
 import re
+import struct
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote
+
+import zstandard
 
 from zlayout.errors import Location, SpecError
 from zlayout.predicate.model import (
@@ -36,7 +40,7 @@ from zlayout.predicate.model import (
     conjunction,
     starts_with,
 )
-from zlayout.reading import LimitedStream, TooLargeError, open_file
+from zlayout.reading import LimitedStream, SupportsRead, TooLargeError, open_file
 from zlayout.sql_text import column_name
 from zlayout.table.external import instant_of_milliseconds
 from zlayout.workload.model import MAX_TEXT, Query, Scan, UnreadableError, Unused
@@ -234,9 +238,14 @@ def _outside_brackets(text: str) -> Iterator[int]:
 MIN_UNPACKED_BYTES, MAX_RATIO = 64 * 1024 * 1024, 200
 MAX_LINE_BYTES = 16 * 1024 * 1024  # longer lines are not read; a plan with its description usually has some kilobytes
 MAX_NODES = 10_000  # of one plan; further nodes are ignored
+MAX_BLOCK_BYTES = 4 * 1024 * 1024  # of LZ4 and Snappy, after decompression; Spark writes blocks of 32 KiB
+LZ4_MAGIC, SNAPPY_MAGIC = b"LZ4Block", b"\x82SNAPPY\0"
+LZ4_HEADER = struct.Struct("<8sBiiI")  # magic, token, stored bytes, bytes after decompression, checksum
+LZ4_FRAME = bytes.fromhex("04224d18 60 70 73")  # the header of a frame of independent blocks of at most 4 MiB
 TOO_LARGE_HINT = "split the file, or decompress it"
 START = "SparkListenerSQLExecutionStart"
 _FIRST = re.compile(rb'\{"Event":"(?:SparkListener|org\.apache\.spark)')
+_PART = re.compile(r"events_(\d{1,9})(?:_|$)")  # the name of a file of a rolling log
 _LOCATION = re.compile(r"(?:PreparedDelta|Tahoe|CdcAdd|DeltaParquet)\w{0,40}FileIndex\(\d+ paths\)\[([^,\]]+)")
 # Parts of the description of an Iceberg scan. Each is searched after the previous one.
 _TABLE = re.compile(r"IcebergScan\(table=([^\s,]+),|^BatchScan ([^\s\[]+)\[")
@@ -246,18 +255,67 @@ _END = re.compile(r", (?:runtimeFilters|RuntimeFilters|groupedBy)")
 _SQL = re.compile(r"\s*(?:--[^\n]*\n\s*)*(?:SELECT|WITH|INSERT|CREATE|MERGE|UPDATE|DELETE|TABLE|FROM)\b", re.IGNORECASE)
 _TRANSPARENT = ("WholeStageCodegen", "InputAdapter", "ColumnarToRow", "Project", "AdaptiveSparkPlan", "Photon")
 
+
+class LeftOut(StrEnum):
+    """The kinds of statements whose scans are left out, because they are not those of a query."""
+
+    CHANGE = "MERGE, UPDATE and DELETE statements"
+    WRITE = "INSERT, CREATE TABLE AS SELECT and other statements that write tables or files"
+    COMMAND = "OPTIMIZE, procedures and other commands"
+    UNKNOWN = "statements of which the log contains only a part"
+
+
+# The beginnings of the names of the root nodes of plans that write. Spark runs each other command as "Execute ...".
+_WRITERS: dict[str, LeftOut] = {
+    "Execute MergeInto": LeftOut.CHANGE,
+    "Execute Update": LeftOut.CHANGE,
+    "Execute Delete": LeftOut.CHANGE,
+    "ReplaceData": LeftOut.CHANGE,
+    "WriteDelta": LeftOut.CHANGE,
+    "DeleteFrom": LeftOut.CHANGE,
+    "Execute Insert": LeftOut.WRITE,
+    "Execute Save": LeftOut.WRITE,
+    "Execute Create": LeftOut.WRITE,
+    "AppendData": LeftOut.WRITE,
+    "Overwrite": LeftOut.WRITE,
+    "CreateTableAsSelect": LeftOut.WRITE,
+    "ReplaceTableAsSelect": LeftOut.WRITE,
+    "AtomicCreateTableAsSelect": LeftOut.WRITE,
+    "AtomicReplaceTableAsSelect": LeftOut.WRITE,
+    "WriteToDataSourceV2": LeftOut.WRITE,
+    "Execute ": LeftOut.COMMAND,
+    "Call": LeftOut.COMMAND,
+}
+
 # A scan: its table, its predicate, and the text and the reason of each unused filter.
 Found = tuple[str, Predicate | None, Unread]
 
 
 def is_event_log(path: Path) -> bool:
-    """Return whether a path is an event log of Spark: a file, or the folder of a rolling log."""
+    """Return whether a path is an event log of Spark: a file, or the folder of a rolling log.
+
+    Each file that is compressed by a codec of Spark counts as one, because zlayout reads no other files with them.
+    """
     try:
-        parts = _parts(path)
-        with open_unpacked(parts[0]) as stream:
-            return _FIRST.match(stream.read(64)) is not None
+        part = _parts(path)[0]
+        with open_file(part) as file:
+            begin = file.read(64)
+        if part.suffix == ".gz":
+            with open_unpacked(part) as stream:
+                begin = stream.read(64)
+        return _FIRST.match(begin) is not None or begin.startswith(tuple(_CODECS))
     except (OSError, ValueError, EOFError, IndexError, zlib.error):
         return False
+
+
+def event_logs(path: Path) -> list[Path]:
+    """Return the event logs of a folder, such as `spark.eventLog.dir`, in the order of their names.
+
+    A path that is itself an event log, no folder, or a folder without any is returned as it is.
+    """
+    if "\0" in str(path) or not path.is_dir() or is_event_log(path):
+        return [path]
+    return sorted(child for child in path.iterdir() if is_event_log(child)) or [path]
 
 
 @contextmanager
@@ -270,14 +328,156 @@ def open_unpacked(path: Path) -> Iterator[BinaryIO | io.BufferedReader]:
         if path.suffix != ".gz":
             yield file
             return
-        limit = MIN_UNPACKED_BYTES + MAX_RATIO * os.fstat(file.fileno()).st_size
         with gzip.GzipFile(fileobj=file) as unpacked:
-            yield io.BufferedReader(LimitedStream(unpacked, limit, "the decompressed file"), 1 << 20)
+            yield _limited(unpacked, file)
 
 
-def read_event_log(
-    path: Path, on_broken: Callable[[int], None] = lambda _line: None
-) -> tuple[list[Scan], list[Unused], int]:
+@contextmanager
+def _open_log(path: Path) -> Iterator[BinaryIO | io.BufferedReader]:
+    """Open a part of an event log, and decompress it by one of Spark's codecs if it begins as that writes it.
+
+    Raises as `open_unpacked`. Reading raises ValueError if the data is damaged, EOFError if it is cut off.
+    """
+    if path.suffix == ".gz":
+        with open_unpacked(path) as unpacked:
+            yield unpacked
+        return
+    with open_file(path) as file:
+        begin = file.read(max(map(len, _CODECS)))
+        file.seek(0)
+        codec = next((codec for magic, codec in _CODECS.items() if begin.startswith(magic)), None)
+        yield file if codec is None else _limited(codec(file), file)
+
+
+def _limited(unpacked: SupportsRead, file: BinaryIO) -> io.BufferedReader:
+    limit = MIN_UNPACKED_BYTES + MAX_RATIO * os.fstat(file.fileno()).st_size
+    return io.BufferedReader(LimitedStream(unpacked, limit, "the decompressed file"), 1 << 20)
+
+
+class _Zstd:
+    """Decompresses zstd. Data that is cut off is read as far as it goes."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._stream = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+
+    def read1(self, size: int, /) -> bytes:
+        try:
+            return self._stream.read1(size)
+        except zstandard.ZstdError as error:
+            raise ValueError(str(error)) from None
+
+
+class _Blocks:
+    """Decompresses data that is stored in blocks. `_block` returns the next one, which is empty only at the end."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._left = file, memoryview(b"")
+
+    def read1(self, size: int, /) -> bytes:
+        self._left = self._left or memoryview(self._block())
+        part, self._left = self._left[:size], self._left[size:]
+        return bytes(part)
+
+    def _block(self) -> bytes:
+        raise NotImplementedError
+
+    def _exactly(self, size: int) -> bytes:
+        if not 0 <= size <= MAX_BLOCK_BYTES * 2:
+            raise ValueError(f"expected blocks of at most {MAX_BLOCK_BYTES:,} bytes")
+        data = self._file.read(size)
+        if len(data) < size:
+            raise EOFError("the file is cut off")
+        return data
+
+
+class _LZ4(_Blocks):
+    """Decompresses what LZ4BlockOutputStream of lz4-java writes. The checksums of blocks are not compared."""
+
+    def _block(self) -> bytes:
+        from pyarrow import BufferReader, CompressedInputStream
+
+        while head := self._file.read(1):
+            head += self._exactly(LZ4_HEADER.size - 1)
+            magic, token, stored, size, _checksum = LZ4_HEADER.unpack(head)
+            if magic != LZ4_MAGIC or token & 0xF0 not in (0x10, 0x20) or not 0 <= size <= MAX_BLOCK_BYTES:
+                raise ValueError(f"expected blocks of LZ4 of at most {MAX_BLOCK_BYTES:,} bytes")
+            data = self._exactly(stored)
+            if token & 0xF0 == 0x20:
+                # As a frame, because Arrow does not state the size of a bare block after decompression.
+                frame = LZ4_FRAME + stored.to_bytes(4, "little") + data + bytes(4)
+                data = CompressedInputStream(BufferReader(frame), "lz4").read(size + 1)
+            if len(data) != size:
+                raise ValueError(f"expected a block of {size:,} bytes, found {len(data):,}")
+            if data:  # An empty block ends one stream, which another may follow.
+                return data
+        return b""
+
+
+class _Snappy(_Blocks):
+    """Decompresses what SnappyOutputStream of snappy-java writes."""
+
+    def _block(self) -> bytes:
+        from pyarrow import decompress
+
+        while head := self._file.read(1):
+            head += self._exactly(3)
+            if SNAPPY_MAGIC.startswith(head):
+                self._exactly(12)  # the rest of the magic, and two versions
+                continue
+            data = self._exactly(int.from_bytes(head, "big"))
+            size = sum((byte & 0x7F) << 7 * at for at, byte in enumerate(_varint(data)))
+            if size > MAX_BLOCK_BYTES:
+                raise ValueError(f"expected blocks of Snappy of at most {MAX_BLOCK_BYTES:,} bytes")
+            if size:
+                # The codec raises OSError unless there are exactly so many bytes.
+                return bytes(decompress(data, size, "snappy", asbytes=True))
+        return b""
+
+
+def _varint(data: bytes) -> bytes:
+    end = next((at for at, byte in enumerate(data[:5], 1) if byte < 0x80), None)
+    if end is None:
+        raise ValueError("expected the size of a block of Snappy")
+    return data[:end]
+
+
+class _LZF:
+    """Raises ValueError, because nothing that zlayout needs decompresses LZF."""
+
+    def __init__(self, _file: BinaryIO) -> None:
+        pass
+
+    def read1(self, _size: int, /) -> bytes:
+        raise ValueError("the codec lzf is not read; use zstd, lz4 or snappy as spark.eventLog.compression.codec")
+
+
+_CODECS: dict[bytes, Callable[[BinaryIO], SupportsRead]] = {
+    b"\x28\xb5\x2f\xfd": _Zstd,
+    LZ4_MAGIC: _LZ4,
+    SNAPPY_MAGIC: _Snappy,
+    b"ZV\0": _LZF,
+    b"ZV\1": _LZF,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EventLog:
+    """The queries of an event log.
+
+    Attributes:
+        scans: Their scans.
+        unused: Their unused conditions.
+        queries: The number of distinct queries.
+        left_out: The number of statements that read tables but are not queries, by their kind.
+    """
+
+    scans: tuple[Scan, ...]
+    unused: tuple[Unused, ...]
+    queries: int
+    left_out: Counter[LeftOut]
+
+
+def read_event_log(path: Path, on_broken: Callable[[int], None] = lambda _line: None) -> EventLog:
     """Read an event log, also an incomplete one.
 
     Args:
@@ -285,29 +485,52 @@ def read_event_log(
         on_broken: Called with the number of each line that contains an execution but cannot be read: it is not a
             JSON object, incomplete, or longer than MAX_LINE_BYTES.
 
-    Returns:
-        The scans, the unused conditions, and the number of distinct queries.
-
     Raises:
         SpecError: ZL002 if the log cannot be read, ZL070 if it is too large after decompression.
     """
-    executions: Counter[tuple[Found, ...]] = Counter()  # with equal scans
-    first: dict[tuple[Found, ...], Query] = {}
+    # A statement is an execution that may start others, as one that writes does, and what each statement is, is known
+    # only at the end: the executions that it starts may precede it in the log.
+    statements: dict[int, LeftOut | None] = {}
+    executions: Counter[tuple[tuple[Found, ...], int | None]] = Counter()  # with equal scans, of one statement
+    first: dict[tuple[tuple[Found, ...], int | None], Query] = {}
     for number, event in _events(path, on_broken):
-        nodes = _nodes(event.get("sparkPlanInfo"))
-        scans = tuple(found for node, above in nodes if (found := _scan(node, above)) is not None)
+        plan, itself = event.get("sparkPlanInfo"), _id(event, "executionId")
+        if itself is not None:
+            statements[itself] = _left_out(plan)
+        scans = tuple(found for node, above in _nodes(plan) if (found := _scan(node, above)) is not None)
         if scans:
             time = instant_of_milliseconds(event.get("time"))
-            first.setdefault(scans, Query(_statement(event), f"{path}:{number}", time=time))
-            executions[scans] += 1
+            key = scans, itself if itself is not None and statements[itself] else _id(event, "rootExecutionId")
+            first.setdefault(key, Query(_statement(event), f"{path}:{number}", time=time))
+            executions[key] += 1
+    left_out: dict[int, LeftOut] = {}
+    weights: Counter[tuple[Found, ...]] = Counter()
+    queries: dict[tuple[Found, ...], Query] = {}
+    for key, number in executions.items():
+        scans, statement = key
+        if statement is not None and (kind := statements.get(statement, LeftOut.UNKNOWN)) is not None:
+            left_out[statement] = kind
+        else:
+            queries.setdefault(scans, first[key])
+            weights[scans] += number
     used: list[Scan] = []
     unused: list[Unused] = []
-    for scans, number in executions.items():
-        query = replace(first[scans], weight=float(number))
+    for scans, number in weights.items():
+        query = replace(queries[scans], weight=float(number))
         for table, predicate, left in scans:
             used.append(Scan(query, table, predicate))
             unused += [Unused(query, text[:MAX_TEXT], reason, frozenset((table,))) for text, reason in left]
-    return used, unused, len(executions)
+    return EventLog(tuple(used), tuple(unused), len(weights), Counter(left_out.values()))
+
+
+def _left_out(plan: Any) -> LeftOut | None:
+    name = str(plan.get("nodeName")) if isinstance(plan, dict) else ""
+    return next((kind for begin, kind in _WRITERS.items() if name.startswith(begin)), None)
+
+
+def _id(event: dict[str, Any], key: str) -> int | None:
+    found = event.get(key)
+    return found if isinstance(found, int) else None
 
 
 def _statement(event: dict[str, Any]) -> str:
@@ -317,18 +540,22 @@ def _statement(event: dict[str, Any]) -> str:
 
 
 def _parts(path: Path) -> list[Path]:
+    """Return the files of an event log. Of a rolling log, a compacted file replaces all files up to its number."""
     if not path.is_dir():
         return [path]
-    files = [p for p in path.iterdir() if p.name.startswith("events_")]  # a rolling log
-    return sorted(files, key=lambda p: [int(n) for n in re.findall(r"\d+", p.name)[:1]])
+    found = [(int(number[1]), p) for p in path.iterdir() if (number := _PART.match(p.name))]
+    compact = [number for number, p in found if p.suffix == ".compact"]
+    begin = max(compact, default=-1)
+    kept = [(number, p) for number, p in found if number > begin or (number == begin and p.suffix == ".compact")]
+    return [p for _, p in sorted(kept)]
 
 
 def _events(path: Path, on_broken: Callable[[int], None]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number, event) for the start of each execution. A rolling log is numbered across its files."""
     number = 1
-    try:
-        for part in _parts(path):
-            with open_unpacked(part) as stream:
+    for part in _parts(path):
+        try:
+            with _open_log(part) as stream:
                 while line := stream.readline(MAX_LINE_BYTES):
                     is_complete = line.endswith(b"\n")  # not the beginning of a line above MAX_LINE_BYTES
                     if START.encode() in line[:200]:
@@ -338,13 +565,13 @@ def _events(path: Path, on_broken: Callable[[int], None]) -> Iterator[tuple[int,
                         else:
                             yield number, event
                     number += is_complete
-    except EOFError:
-        return
-    except TooLargeError as error:
-        raise SpecError.of("ZL070", str(error), hint=TOO_LARGE_HINT, location=Location(str(path))) from None
-    except (OSError, ValueError, zlib.error) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise SpecError.of("ZL002", f"cannot read the event log: {reason}", location=Location(str(path))) from None
+        except EOFError:
+            continue
+        except TooLargeError as error:
+            raise SpecError.of("ZL070", str(error), hint=TOO_LARGE_HINT, location=Location(str(part))) from None
+        except (OSError, ValueError, zlib.error) as error:
+            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            raise SpecError.of("ZL002", f"cannot read the event log: {reason}", location=Location(str(part))) from None
 
 
 def _object(line: bytes) -> dict[str, Any] | None:

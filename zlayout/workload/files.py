@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from zlayout.errors import Location, SpecError
 from zlayout.reading import TooLargeError, open_file
-from zlayout.workload.event_log import TOO_LARGE_HINT, is_event_log, read_event_log
+from zlayout.workload.event_log import TOO_LARGE_HINT, event_logs, is_event_log, read_event_log
 from zlayout.workload.model import Query, Workload
 from zlayout.workload.statements import MAX_STATEMENT, Read, checked_weight, read_query, split
 
@@ -28,7 +28,7 @@ def read_workload(
     """Read the queries of workload files.
 
     Args:
-        paths: SQL files, CSV files (`.csv`), and Spark event logs.
+        paths: SQL files, CSV files (`.csv`), and Spark event logs, also folders of them.
         columns: The column names of tables, by the table name that the queries use or by its last part. They are
             needed to find the table of an unqualified column in a query of several tables.
         now: The time (UTC, naive) to which `current_timestamp()` is set in SQL and CSV files; None for the present
@@ -41,11 +41,11 @@ def read_workload(
     now = now or datetime.now(UTC).replace(tzinfo=None, microsecond=0)
     found: list[Read] = []
     in_files = in_logs = 0  # Only the number of queries in SQL and CSV files is limited.
-    for path in paths:
+    for path in (one for given in paths for one in event_logs(given)):
         if is_event_log(path):
-            scans, unused, distinct = read_event_log(path)
-            found.append(Read(tuple(scans), tuple(unused)))
-            in_logs += distinct
+            log = read_event_log(path)
+            found.append(Read(log.scans, log.unused))
+            in_logs += log.queries
             continue
         for query in read_queries(path):
             in_files += 1

@@ -24,7 +24,7 @@ from zlayout.message_text import quote_value
 from zlayout.predicate.parse import quote_column, to_sql
 from zlayout.reading import MAX_METADATA_BYTES, MAX_METADATA_VALUES, parse_json
 from zlayout.sql_text import quote_path, string_literal
-from zlayout.workload.event_log import is_event_log, open_unpacked, read_event_log
+from zlayout.workload.event_log import event_logs, is_event_log, open_unpacked, read_event_log
 from zlayout.workload.files import read_queries, read_text
 from zlayout.workload.model import Query, UnreadableError
 from zlayout.workload.statements import MAX_STATEMENT, parse, parse_weight, parsing
@@ -349,8 +349,10 @@ def read_history(paths: Iterable[Path]) -> History:
         SpecError: A file cannot be read, is too large or not UTF-8, or is not a known query history.
     """
     history = History()
-    for path in paths:
-        if is_event_log(path):
+    for path, folder in ((one, given) for given in paths for one in event_logs(given)):
+        if path != folder:
+            _log_of_folder(path, history)
+        elif is_event_log(path):
             _event_log(path, history)
         elif path.suffix.lower() == ".sql":
             history.executed += [_executed(query, query.text) for query in read_queries(path)]
@@ -368,13 +370,23 @@ def _executed(query: Query, text: str) -> Executed:
 def _event_log(path: Path, history: History) -> None:
     """Add each scan as a query on one table, because an event log contains the filters of scans only."""
     broken: list[int] = []
-    scans, _, _ = read_event_log(path, broken.append)
+    log = read_event_log(path, broken.append)
+    history.left_out.update({kind.value: number for kind, number in log.left_out.items()})
     reason = "expected a JSON object on a line of at most 16 MiB"
     history.problems += [Problem(Location(str(path), line, 1), reason) for line in broken]
-    for scan in scans:
+    for scan in log.scans:
         table = f"delta.{quote_path([scan.table])}" if "/" in scan.table else quote_path(scan.table.split("."))
         condition = "" if scan.predicate is None else to_sql(scan.predicate)
         history.executed.append(_executed(scan.query, select(table, condition)))
+
+
+def _log_of_folder(path: Path, history: History) -> None:
+    """Add an event log of a folder. If it cannot be read, the others are."""
+    try:
+        _event_log(path, history)
+    except SpecError as error:
+        (found,) = error.diagnostics
+        history.problems.append(Problem(found.location or Location(str(path)), found.message))
 
 
 def _is_json(text: str) -> bool:

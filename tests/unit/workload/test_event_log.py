@@ -3,16 +3,31 @@
 import gzip
 import json
 import os
+import shutil
+from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+import zstandard
 
 from zlayout.errors import SpecError
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate
 from zlayout.workload import event_log, files, read_workload
-from zlayout.workload.event_log import NOT_READ, _scan, is_event_log, partition_filters, pushed_filters, sql_filters
+from zlayout.workload.event_log import (
+    NOT_READ,
+    LeftOut,
+    _scan,
+    event_logs,
+    is_event_log,
+    partition_filters,
+    pushed_filters,
+    sql_filters,
+)
 
 REAL = Path(__file__).parents[2] / "fixtures" / "demo-event-log.gz"
+LOGS = REAL.parent / "event-logs"
+PACKED = ("local-1.zstd", "local-1.lz4", "local-1.snappy", "eventlog_v2_local-1")
 PLACE = "file:/tmp/advdemo/.demo/delta/tpch/lineitem"
 HEAD = '{"Event":"SparkListenerLogStart","Spark Version":"4.1.4"}\n'
 
@@ -199,7 +214,7 @@ def test_a_long_line_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     log.write_text(HEAD + long + short)
     monkeypatch.setattr(event_log, "MAX_LINE_BYTES", len(short) + 1)
     broken: list[int] = []
-    scans, _, _ = event_log.read_event_log(log, broken.append)
+    scans = event_log.read_event_log(log, broken.append).scans
     assert broken == [2]
     assert [(s.query.location, s.predicate) for s in scans] == [(f"{log}:3", Compare("a", "=", "2"))]
 
@@ -212,6 +227,157 @@ def test_a_rolling_log_is_a_folder(tmp_path: Path) -> None:
     (folder / "events_10_local-1").write_text(start(delta("[EqualTo(a,10)]")))
     (folder / "events_2_local-1").write_text(start(delta("[EqualTo(a,2)]")))
     assert [s.predicate for s in read_workload([folder]).scans] == [Compare("a", "=", "2"), Compare("a", "=", "10")]
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_logs_that_spark_compressed_without_the_scans_of_its_writers(name: str) -> None:
+    assert is_event_log(LOGS / name)
+    log = event_log.read_event_log(LOGS / name)
+    day = And((Compare("day", ">=", "2026-02-03"), Compare("day", "<=", "2026-02-10"), Compare("region", "=", "r1")))
+    assert [(s.table, s.predicate, s.query.weight) for s in log.scans] == [
+        ("file:/tmp/tables/delta/db/o", Compare("day", "=", "2026-02-03"), 1.0),
+        ("file:/tmp/tables/delta/db/o", day, 1.0),
+    ]
+    assert log.queries == 2
+    # an append, MERGE and DELETE, and OPTIMIZE: the plans with scans are of executions that these have started
+    assert log.left_out == {LeftOut.WRITE: 1, LeftOut.CHANGE: 2, LeftOut.COMMAND: 1}
+
+
+def unpacked(content: bytes, path: Path) -> bytes:
+    path.write_bytes(content)
+    with event_log._open_log(path) as stream:
+        return stream.read()
+
+
+@pytest.mark.parametrize("name", PACKED[:3])
+def test_what_is_cut_off_or_damaged_is_not_read_as_something_else(name: str, tmp_path: Path) -> None:
+    packed = (LOGS / name).read_bytes()
+    whole, log = unpacked(packed, tmp_path / "whole"), tmp_path / "log"
+    assert whole.startswith(HEAD.encode())
+    assert whole.count(b"\n") == 11
+    assert unpacked(packed + packed, log) == whole + whole
+    for end in (*range(40), *range(40, len(packed), 997)):
+        log.write_bytes(packed[:end])
+        found: list[bytes] = []
+        try:
+            with event_log._open_log(log) as stream:
+                while line := stream.readline():
+                    found.append(line)
+        except EOFError:
+            pass
+        # fewer bytes than the name of a codec are no log, and any others are the beginning of the log
+        assert end < 8 or whole.startswith(b"".join(found)), end
+    for at in range(8, len(packed), 499):
+        log.write_bytes(packed[:at] + bytes([packed[at] ^ 0x55]) + packed[at + 1 :])
+        with suppress(SpecError):
+            event_log.read_event_log(log)
+
+
+def lz4(data: bytes, size: int, token: int = 0x25) -> bytes:
+    return event_log.LZ4_HEADER.pack(b"LZ4Block", token, len(data), size, 0) + data
+
+
+def snappy(*blocks: bytes) -> bytes:
+    head = b"\x82SNAPPY\0" + (1).to_bytes(4, "big") * 2
+    return head + b"".join(len(block).to_bytes(4, "big") + block for block in blocks)
+
+
+BLOCK = pa.Codec("lz4_raw").compress(b"x" * 1000, asbytes=True)
+REFUSED = {
+    "a longer block": lz4(BLOCK, 999),
+    "a shorter block": lz4(BLOCK, 1001),
+    "a stored block of another size": lz4(b"abc", 4, 0x15),
+    "an unknown method": lz4(BLOCK, 1000, 0x35),
+    "a large block": lz4(BLOCK, event_log.MAX_BLOCK_BYTES + 1),
+    "a negative size": lz4(BLOCK, -1),
+    "no block": lz4(b"", 1000),
+    "another stream": lz4(BLOCK, 1000) + b"{" * 50,
+    "a longer chunk": snappy(b"\x03" + pa.compress(b"abcd", "snappy", asbytes=True)[1:]),
+    "a shorter chunk": snappy(b"\x7f" + pa.compress(b"abcd", "snappy", asbytes=True)[1:]),
+    "a large chunk": snappy(b"\xff\xff\xff\x7f" + b"x" * 9),
+    "no size": snappy(b"\xff" * 9),
+    "an empty chunk": snappy(b""),
+    "a long chunk": snappy()[:16] + b"\x7f\xff\xff\xff",
+    "zstd with a window of 2 GiB": b"\x28\xb5\x2f\xfd\x00\xa8" + bytes(20),
+    "after zstd": zstandard.compress(b"{}\n") + b"{}\n{}\n",
+    "LZF": b"ZV\x01\x3e\x01\xff\xff\x1f",
+}
+
+
+@pytest.mark.parametrize("content", REFUSED.values(), ids=REFUSED)
+def test_streams_that_are_not_as_spark_writes_them_are_refused(content: bytes, tmp_path: Path) -> None:
+    log = tmp_path / "local-1"
+    log.write_bytes(content)
+    assert is_event_log(log)
+    with pytest.raises(SpecError, match=r"local-1: ZL002 cannot read the event log: .*\w"):
+        event_log.read_event_log(log)
+
+
+def test_blocks_as_spark_writes_them(tmp_path: Path) -> None:
+    log, end = tmp_path / "log", lz4(b"", 0, 0x15)
+    assert unpacked(lz4(BLOCK, 1000) + lz4(b"abc", 3, 0x15) + end, log) == b"x" * 1000 + b"abc"
+    assert unpacked(lz4(BLOCK, 1000) + end + lz4(BLOCK, 1000), log) == b"x" * 2000
+    block = pa.compress(b"y" * 1000, "snappy", asbytes=True)
+    assert unpacked(snappy(block, block) + snappy(block), log) == b"y" * 3000
+    assert unpacked(snappy(b"\0", block), log) == b"y" * 1000
+    most = b"z" * event_log.MAX_BLOCK_BYTES
+    assert unpacked(lz4(pa.Codec("lz4_raw").compress(most, asbytes=True), len(most)), log) == most
+
+
+def test_a_compacted_file_replaces_the_files_before_it(tmp_path: Path) -> None:
+    folder = tmp_path / "eventlog_v2_local-1"
+    folder.mkdir()
+    names = ("1_local-1", "2_local-1", "2_local-1.compact", "4_local-1.compact", "4_local-1", "5_local-1", "10_local-1")
+    for number, name in enumerate(names):
+        (folder / f"events_{name}").write_text(start(delta(f"[EqualTo(a,{number})]")))
+    (folder / "events_x").write_text("other")
+    assert [s.predicate for s in read_workload([folder]).scans] == [Compare("a", "=", str(n)) for n in (3, 5, 6)]
+
+
+def test_a_file_of_a_rolling_log_that_is_cut_off_does_not_end_the_log(tmp_path: Path) -> None:
+    folder = tmp_path / "eventlog_v2_local-1"
+    shutil.copytree(LOGS / folder.name, folder)
+    first = folder / "events_1_local-1.zstd"
+    whole = unpacked(first.read_bytes(), tmp_path / "whole")
+    blocks = lz4(whole[:9000], 9000, 0x15) + lz4(whole[9000:], len(whole) - 9000, 0x15)
+    first.write_bytes(blocks[:-10])
+    found = event_log.read_event_log(folder)
+    assert found.queries == 1
+    # of MERGE, only an execution that it has started remains
+    assert found.left_out == {LeftOut.CHANGE: 1, LeftOut.COMMAND: 1, LeftOut.UNKNOWN: 1}
+
+
+def test_a_folder_of_applications(tmp_path: Path) -> None:
+    shutil.copytree(LOGS, tmp_path / "logs")
+    (tmp_path / "logs/README.md").write_text("no log")
+    assert [path.name for path in event_logs(tmp_path / "logs")] == sorted(PACKED)
+    assert read_workload([tmp_path / "logs"]).queries == 8
+    assert event_logs(tmp_path) == [tmp_path]
+    assert event_logs(LOGS / PACKED[-1]) == [LOGS / PACKED[-1]]
+    assert event_logs(Path("a\0b")) == [Path("a\0b")]
+
+
+def test_the_statement_of_an_execution_may_come_later(tmp_path: Path) -> None:
+    log, scan = tmp_path / "log", delta("[EqualTo(a,1)]")
+
+    def execution(number: int, root: object, name: str, *nodes: dict[str, object]) -> str:
+        event = json.loads(start(*nodes, name=name))
+        return json.dumps(event | {"executionId": number, "rootExecutionId": root}, separators=(",", ":")) + "\n"
+
+    log.write_text(
+        HEAD
+        + execution(1, 2, "Project", scan)
+        + execution(2, 2, "Execute UpdateCommand")
+        + execution(3, 3, "Project", scan)
+        + execution(4, None, "AppendData", scan)
+        + execution(5, "x", "Project", scan)
+        + execution(7, 6, "Project", scan)
+        + execution(6, 6, "CacheTable", scan)
+        + execution(8, 8, "OverwriteByExpression", scan, scan)
+    )
+    found = event_log.read_event_log(log)
+    assert [(s.query.location, s.query.weight) for s in found.scans] == [(f"{log}:4", 4.0)]
+    assert found.left_out == {LeftOut.CHANGE: 1, LeftOut.WRITE: 2}
 
 
 def test_other_files_are_no_event_logs(tmp_path: Path) -> None:
