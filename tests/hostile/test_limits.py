@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 from deltalake import DeltaTable
 from support.servers import CREDENTIALS, serving
 from support.sources import PACKAGE, SOURCES, nodes
@@ -34,7 +36,11 @@ READERS = {
     "spec/yaml.py": ("YAML", "MAX_BYTES", "test_corpus.py::test_large_layouts"),
     "planner/document.py": ("plan files", "MAX_BYTES", "test_corpus.py::test_large_plan_files"),
     "session/dbt.py": ("manifests of dbt", "MAX_METADATA_BYTES", ""),
-    "workload/event_log.py": ("event logs, also gzip", "MAX_RATIO, MAX_LINE_BYTES", "test_packed_workloads"),
+    "workload/event_log.py": (
+        "event logs, also compressed",
+        "MAX_RATIO, MAX_LINE_BYTES, MAX_BLOCK_BYTES",
+        "test_packed_workloads",
+    ),
     "workload/files.py": ("SQL and CSV", "MAX_BYTES", "test_workloads.py::test_large_and_broken_files"),
     "workload/histories.py": ("query histories, also gzip", "MAX_UNPACKED_BYTES", "test_packed_workloads"),
     "sqlite_files.py": ("SQLite", "_LIMITS, MAX_SECONDS", "test_sqlite_files.py"),
@@ -134,6 +140,7 @@ EVENT = b'{"Event":"SparkListenerLogStart","Spark Version":"4.0.1"}\n'
 PACKED = {
     "events.gz": (EVENT, (b"x" * 999_999 + b"\n"), 150),
     "long_line.gz": (EVENT, b"x" * 1_000_000, 150),
+    "events.zstd": (EVENT, (b"x" * 999_999 + b"\n"), 150),
     "document.json.gz": (b"[", b"[]," * 333_333, 150),
     "lines.json.gz": (b'{"query": "q"}\n', b"\n" * 1_000_000, 150),
     "history.csv.gz": (b"query_text,start_time,execution_status\n", b",,\n" * 333_333, 150),
@@ -143,7 +150,8 @@ PACKED = {
 @pytest.mark.parametrize("name", PACKED)
 def test_packed_workloads(name: str, project: Path) -> None:
     first, part, times = PACKED[name]
-    with gzip.open(project / name, "wb", compresslevel=9) as file:
+    packed: Callable[..., BinaryIO] = zstandard.open if name.endswith(".zstd") else gzip.open
+    with packed(project / name, "wb") as file:
         file.write(first)
         for _ in range(times):
             file.write(part)

@@ -1,13 +1,11 @@
 """The whole loop on a real table: Spark's own event log becomes the workload, the layout follows it, and is tried."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from spark.event_logs import event_log
 from spark.subjects import DeltaSubject, IcebergSubject, SparkSubject
 from support.projects import Cli, cli
 
@@ -25,27 +23,6 @@ zorder:
   columns: [a]
 files: {{target_size: {size}B}}
 """
-
-
-@contextmanager
-def event_log(spark: SparkSession, folder: Path) -> Iterator[None]:
-    """Let Spark write its event log to a folder, as `spark.eventLog.enabled` does from the start of a session."""
-    context: Any = spark.sparkContext
-    java, jvm = context._jsc.sc(), context._jvm
-    conf = java.getConf().set("spark.eventLog.compress", "false").set("spark.eventLog.rolling.enabled", "false")
-    folder.mkdir()
-    none = jvm.scala.Option.apply(None)
-    listener = jvm.org.apache.spark.scheduler.EventLoggingListener(
-        "loop", none, jvm.java.net.URI(folder.as_uri()), conf
-    )
-    listener.start()
-    java.addSparkListener(listener)
-    try:
-        yield
-        java.listenerBus().waitUntilEmpty()
-    finally:
-        java.removeSparkListener(listener)
-        listener.stop()
 
 
 def laid_out_by_a(table: SparkSubject, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -287,6 +287,8 @@ _WRITERS: dict[str, LeftOut] = {
     "Call": LeftOut.COMMAND,
 }
 
+_DISCARDS = ".datasources.noop.Noop"  # in the description of a write that only runs its query
+
 # A scan: its table, its predicate, and the text and the reason of each unused filter.
 Found = tuple[str, Predicate | None, Unread]
 
@@ -524,7 +526,9 @@ def read_event_log(path: Path, on_broken: Callable[[int], None] = lambda _line: 
 
 
 def _left_out(plan: Any) -> LeftOut | None:
-    name = str(plan.get("nodeName")) if isinstance(plan, dict) else ""
+    if not isinstance(plan, dict) or _DISCARDS in str(plan.get("simpleString")):
+        return None
+    name = str(plan.get("nodeName"))
     return next((kind for begin, kind in _WRITERS.items() if name.startswith(begin)), None)
 
 
