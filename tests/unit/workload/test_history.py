@@ -2,10 +2,12 @@
 
 import gzip
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 import zlayout
 from zlayout.cli.main import run
@@ -212,6 +214,33 @@ def test_a_broken_line_of_an_event_log_is_named() -> None:
     assert [(str(p.location), p.reason) for p in read_history([Path("log")]).problems] == [
         (f"log:{at + 1}:1", "expected a JSON object on a line of at most 16 MiB")
     ]
+
+
+LOGS = REAL.parent / "event-logs"
+
+
+def test_logs_of_a_folder_are_read_although_one_is_damaged(capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(LOGS, "logs")
+    Path("logs/local-2.lzf").write_bytes(b"ZV\1\0\0\0\0\0")
+    assert run(["workload", "import", "logs", "--keep-values"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "wrote workloads/imported.sql: 2 statements for 8 executions\n"
+    assert [line.split(":", 3)[-1] for line in shown.err.splitlines() if "not imported" in line] == [
+        " the codec lzf is not read; use zstd, lz4 or snappy as spark.eventLog.compression.codec"
+    ]
+    assert [line for line in shown.err.splitlines() if "left out" in line] == [
+        "left out: 4 INSERT, CREATE TABLE AS SELECT and other statements that write tables or files",
+        "left out: 8 MERGE, UPDATE and DELETE statements",
+        "left out: 4 OPTIMIZE, procedures and other commands",
+    ]
+
+
+def test_a_log_without_queries_says_what_was_left_out() -> None:
+    text = zstandard.open(LOGS / "local-1.zstd", "rt").read()
+    kept = [line for line in text.splitlines() if '"rootExecutionId":1' not in line[:300]]
+    Path("log").write_text("\n".join(kept) + "\n")
+    with pytest.raises(SpecError, match=r"no query on a table; left out: 1 INSERT, .*; left out: 2 MERGE, .*OPTIMIZE"):
+        zlayout.import_workload(zlayout.load_project(), ["log"])
 
 
 def test_scan_reports_of_iceberg_have_no_values() -> None:
