@@ -24,8 +24,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote
 
-import zstandard
-
 from zlayout.errors import Location, SpecError
 from zlayout.predicate.model import (
     And,
@@ -261,7 +259,7 @@ class LeftOut(StrEnum):
 
     CHANGE = "MERGE, UPDATE and DELETE statements"
     WRITE = "INSERT, CREATE TABLE AS SELECT and other statements that write tables or files"
-    COMMAND = "OPTIMIZE, procedures and other commands"
+    COMMAND = "OPTIMIZE and other commands"
     UNKNOWN = "statements of which the log contains only a part"
 
 
@@ -284,10 +282,9 @@ _WRITERS: dict[str, LeftOut] = {
     "AtomicReplaceTableAsSelect": LeftOut.WRITE,
     "WriteToDataSourceV2": LeftOut.WRITE,
     "Execute ": LeftOut.COMMAND,
-    "Call": LeftOut.COMMAND,
 }
 
-_DISCARDS = ".datasources.noop.Noop"  # in the description of a write that only runs its query
+_DISCARDS = re.compile(r"\w+ NoopWrite\b")  # the description of a write that only runs its query
 
 # A scan: its table, its predicate, and the text and the reason of each unused filter.
 Found = tuple[str, Predicate | None, Unread]
@@ -360,12 +357,16 @@ class _Zstd:
     """Decompresses zstd. Data that is cut off is read as far as it goes."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._stream = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+        from zstandard import ZstdDecompressor
+
+        self._stream = ZstdDecompressor().stream_reader(file, read_across_frames=True)
 
     def read1(self, size: int, /) -> bytes:
+        from zstandard import ZstdError
+
         try:
             return self._stream.read1(size)
-        except zstandard.ZstdError as error:
+        except ZstdError as error:
             raise ValueError(str(error)) from None
 
 
@@ -526,7 +527,7 @@ def read_event_log(path: Path, on_broken: Callable[[int], None] = lambda _line: 
 
 
 def _left_out(plan: Any) -> LeftOut | None:
-    if not isinstance(plan, dict) or _DISCARDS in str(plan.get("simpleString")):
+    if not isinstance(plan, dict) or _DISCARDS.match(str(plan.get("simpleString"))):
         return None
     name = str(plan.get("nodeName"))
     return next((kind for begin, kind in _WRITERS.items() if name.startswith(begin)), None)

@@ -374,9 +374,12 @@ def test_the_statement_of_an_execution_may_come_later(tmp_path: Path) -> None:
         + execution(7, 6, "Project", scan)
         + execution(6, 6, "CacheTable", scan)
         + execution(8, 8, "OverwriteByExpression", scan, scan)
+        + execution(9, 9, "AppendData", scan).replace(
+            '"simpleString":"AppendData"', '"simpleString":"AppendData NoopWrite"'
+        )
     )
     found = event_log.read_event_log(log)
-    assert [(s.query.location, s.query.weight) for s in found.scans] == [(f"{log}:4", 4.0)]
+    assert [(s.query.location, s.query.weight) for s in found.scans] == [(f"{log}:4", 5.0)]
     assert found.left_out == {LeftOut.CHANGE: 1, LeftOut.WRITE: 2}
 
 

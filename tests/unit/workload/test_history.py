@@ -231,7 +231,7 @@ def test_logs_of_a_folder_are_read_although_one_is_damaged(capsys: pytest.Captur
     assert [line for line in shown.err.splitlines() if "left out" in line] == [
         "left out: 4 INSERT, CREATE TABLE AS SELECT and other statements that write tables or files",
         "left out: 8 MERGE, UPDATE and DELETE statements",
-        "left out: 4 OPTIMIZE, procedures and other commands",
+        "left out: 4 OPTIMIZE and other commands",
     ]
 
 
