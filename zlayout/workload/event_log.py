@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote
@@ -619,8 +620,14 @@ def _scan(node: dict[str, Any], above: tuple[str, ...]) -> Found | None:
     end = _END.search(description, begin.end()) if begin else None
     if table is None or begin is None or end is None:
         return None
-    predicates, left = sql_filters(description[begin.end() : end.start()])
-    return (table[1] or table[2]).lower(), _all_of(predicates), (*left, *rest)
+    predicate, left = _iceberg_filters(description[begin.end() : end.start()])
+    return (table[1] or table[2]).lower(), predicate, (*left, *rest)
+
+
+@lru_cache(maxsize=10_000)  # The parser of SQL takes milliseconds, and a log has the same filters again and again.
+def _iceberg_filters(text: str) -> tuple[Predicate | None, Unread]:
+    predicates, left = sql_filters(text)
+    return _all_of(predicates), left
 
 
 def _all_of(predicates: list[Predicate]) -> Predicate | None:

@@ -13,7 +13,7 @@ import zstandard
 
 from zlayout.errors import SpecError
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate
-from zlayout.workload import event_log, files, read_workload
+from zlayout.workload import event_log, files, read_workload, statements
 from zlayout.workload.event_log import (
     NOT_READ,
     LeftOut,
@@ -176,6 +176,21 @@ def test_filters_of_iceberg_are_sql() -> None:
     assert left == ()
     assert sql_filters("") == ([], ())
     assert sql_filters("not ( sql")[0] == []
+
+
+def test_equal_filters_of_iceberg_are_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    parse = statements.parse
+    monkeypatch.setattr(statements, "parse", lambda text, *others: parsed.append(text) or parse(text, *others))
+    described = "BatchScan t[a#1] IcebergScan(table=t, branch=null, filters=a = {}, runtimeFilters=, groupedBy=)"
+    nodes = [{"nodeName": "BatchScan t", "simpleString": described.format(76001 + n % 2)} for n in range(20)]
+    log = tmp_path / "log"
+    log.write_text(HEAD + "".join(map(start, nodes)))
+    assert [(s.predicate, s.query.weight) for s in event_log.read_event_log(log).scans] == [
+        (Compare("a", "=", 76001), 10.0),
+        (Compare("a", "=", 76002), 10.0),
+    ]
+    assert len([text for text in parsed if text.startswith("SELECT a = ")]) == 2
 
 
 def test_equal_executions_are_one_query_by_its_number_of_runs(tmp_path: Path) -> None:
