@@ -1,4 +1,4 @@
-"""The reconciler's contract on the memory backend: at least 500 sequences in CI."""
+"""The reconciler's contract on the memory backend: 200 sequences in CI."""
 
 import os
 from dataclasses import replace
@@ -17,7 +17,7 @@ from zlayout.session.plan import plan_table
 from zlayout.spec.model import TableName
 from zlayout.table.state import PartitionField
 
-SEQUENCES = 500 if os.environ.get("CI") else 60
+SEQUENCES = 200 if os.environ.get("CI") else 60
 
 
 class MemorySubject:

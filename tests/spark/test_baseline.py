@@ -36,7 +36,7 @@ def make_rows(start: int = 0) -> pa.Table:
 
 
 @pytest.mark.parametrize("arena", [(DeltaArena, "zlayout", "kd"), (IcebergArena, "zlayout", "kd")], indirect=True)
-@pytest.mark.parametrize("partitioned", [False, True])
+@pytest.mark.parametrize("partitioned", [pytest.param(False, marks=pytest.mark.long), True])
 def test_what_a_rewrite_left_is_stored(arena: SparkArena, partitioned: bool) -> None:
     arena.create(make_rows(), 6, ("region",) if partitioned else ())
     before = arena.backend.observe(arena.table, KEYS).files

@@ -18,7 +18,11 @@ from zlayout.spec.model import Project, TableName
 
 DELTA = {"delta": DeltaArena, "delta-s3": S3DeltaArena} | NAMED
 # Servers that make servers-long brings, what nobody has (Glue with tables on local disk), and what other tests try too.
-LONG = ("mysql", "mysql-s3", "nessie-s3", "delta-glue", "delta", "delta-s3", "sqlite", "sqlite-s3")
+# Of a catalog with tables on local disk and on S3, `make test` tries the latter.
+LONG = (
+    *("mysql", "mysql-s3", "nessie-s3", "delta-glue", "delta", "delta-s3", "sqlite", "sqlite-s3"),
+    *("delta-hive", "postgres", "rest", "hive", "glue"),
+)
 
 # SQLite and Delta by path have the whole contract in test_contract.py and test_s3.py, Delta by name in its own file.
 ARENAS = [pytest.param(k, id=pair) for pair, k in PAIRS.items() if k.has_history and not pair.startswith("sqlite")]

@@ -103,7 +103,9 @@ FAR = {
 
 
 @both_engines
-@pytest.mark.parametrize("kind", FAR)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.long] * (kind == "timestamp_ntz")) for kind in FAR]
+)
 def test_partitions_of_years_that_python_does_not_have(table: DeltaSubject, kind: str, engine: str) -> None:
     late, early, late_text, early_text = FAR[kind]
     table.sql(f"create table {table} (a bigint, b int, p {kind}) using delta partitioned by (p)")

@@ -5,9 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from support.projects import root  # noqa: F401 - fixture
 
 
+@pytest.mark.long
 def test_a_missing_jar_is_found_when_spark_reads_the_table(root: Path) -> None:  # noqa: F811
     jar = root / "nothing.jar"
     jar.write_bytes(b"PK\x05\x06" + bytes(18))  # a jar without classes

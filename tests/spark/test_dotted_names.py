@@ -75,6 +75,7 @@ def test_columns_with_dots_are_laid_out_and_select_partitions(
     assert [column["column"] for column in measured] == ["`a.b`", "s.`x.y`"]
 
 
+@pytest.mark.long
 def test_cuts_and_partition_keys_have_columns_with_dots(
     table: SparkSubject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

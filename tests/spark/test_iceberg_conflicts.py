@@ -18,7 +18,7 @@ def table(iceberg: IcebergSubject) -> IcebergSubject:
     return iceberg
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", [pytest.param(2, marks=pytest.mark.long), 3])
 def test_a_concurrent_change_of_rows_is_a_conflict_and_an_append_is_kept(table: IcebergSubject, version: int) -> None:
     create_iceberg(table, version)
     name = table.identifier

@@ -56,7 +56,7 @@ def contents(state: TableState) -> list[tuple[tuple[int, ...], bool]]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+@pytest.mark.parametrize("kind", [pytest.param("delta", marks=pytest.mark.long), "iceberg"])
 @pytest.mark.parametrize("curve", ["kd", pytest.param("zorder", marks=pytest.mark.long)])
 def test_rows_without_keys_become_files_of_the_usual_size(
     request: pytest.FixtureRequest, tmp_path: Path, kind: str, curve: str

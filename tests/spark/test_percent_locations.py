@@ -18,6 +18,7 @@ FOLDERS = ("a%20b", "%41")
 both_engines = pytest.mark.parametrize("engine", ["zlayout", pytest.param("native", marks=pytest.mark.long)])
 
 
+@pytest.mark.long
 @both_engines
 def test_delta(delta: DeltaSubject, engine: str) -> None:
     """The decoy is a copy of the table with the same id: whatever read or wrote it would not notice."""

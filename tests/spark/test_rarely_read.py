@@ -22,7 +22,11 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("arena", CASES.values(), ids=CASES, indirect=True)
+@pytest.mark.parametrize(
+    "arena",
+    [pytest.param(case, id=name, marks=[pytest.mark.long] * (name == "delta-native")) for name, case in CASES.items()],
+    indirect=True,
+)
 def test_partitions_that_no_query_reads_wait_and_the_next_plan_is_empty(arena: SparkArena, tmp_path: Path) -> None:
     contract, workload = Contract(), tmp_path / "asked.sql"
 

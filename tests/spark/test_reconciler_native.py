@@ -63,7 +63,7 @@ class IcebergChanges(Changes, IcebergArena):
         self.call("expire_snapshots", ", older_than => now(), retain_last => 1")
 
 
-@pytest.mark.parametrize("sequences", [6, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.parametrize("sequences", [2, pytest.param(20, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", [DeltaChanges, IcebergChanges], ids=["delta", "iceberg"])
 def test_one_apply_is_always_enough(
     kind: type[DeltaChanges | IcebergChanges], sequences: int, project: Project, runtime: SparkRuntime, tmp_path: Path

@@ -117,7 +117,7 @@ def test_a_filter_by_where_a_row_was_does_not_look_its_file_up_again(spark, tabl
     assert {row[ORDINAL] for row in few.collect()} == {3, 4}
 
 
-@pytest.mark.parametrize("curve", ["kd", "hilbert"])
+@pytest.mark.parametrize("curve", ["kd", pytest.param("hilbert", marks=pytest.mark.long)])
 def test_same_rows_in_the_same_order_at_any_parallelism(spark, table, tmp_path, curve):
     copy = str(tmp_path / "copy of the table")
     shutil.copytree(table, copy)
@@ -233,6 +233,7 @@ def two_levels(monkeypatch):
 
 
 @pytest.mark.usefixtures("two_levels")
+@pytest.mark.long
 def test_two_levels_give_disjoint_equal_files_at_any_parallelism(spark, table, tmp_path):
     results = []
     for split, shuffle in (("128m", "4"), ("8k", "13")):

@@ -134,7 +134,10 @@ def test_what_other_writers_changed_is_not_lost(table: DeltaSubject, monkeypatch
     assert f"DELETE at version {version + 1}" in str(changed.value)
 
 
-@pytest.mark.parametrize("change", ["cluster by (b)", "set tblproperties ('delta.enableRowTracking' = 'true')"])
+@pytest.mark.parametrize(
+    "change",
+    [pytest.param("cluster by (b)", marks=pytest.mark.long), "set tblproperties ('delta.enableRowTracking' = 'true')"],
+)
 def test_changes_that_delta_takes_for_no_conflict_end_a_rollback(
     table: DeltaSubject, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:

@@ -156,7 +156,7 @@ def test_a_session_of_zlayout_replaces_nothing(
     assert os.environ["CANARY"] not in "\n".join([caplog.text, *map(str, messages), repr(applied.commits)])
 
 
-@pytest.mark.parametrize("engine", ["native", "zlayout"])
+@pytest.mark.parametrize("engine", [pytest.param("native", marks=pytest.mark.long), "zlayout"])
 def test_nor_does_a_clone_of_a_session_that_does(
     project: Project, caller: SparkSession, delta: DeltaSubject, iceberg: IcebergSubject, engine: str
 ) -> None:

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from contract import Contract
-from spark.arenas import SparkArena
+from spark.arenas import DeltaArena, IcebergArena, SparkArena
 from support.ranges import files_touched
 
 FILES = 8
@@ -28,6 +29,11 @@ class WideContract(Contract):
     __test__ = False
 
 
+@pytest.mark.parametrize(
+    "arena",
+    [pytest.param(DeltaArena, id="delta", marks=pytest.mark.long), pytest.param(IcebergArena, id="iceberg")],
+    indirect=True,
+)
 def test_a_key_far_behind_gets_statistics(arena: SparkArena) -> None:
     contract = WideContract()
     arena.create(ROWS, FILES)
