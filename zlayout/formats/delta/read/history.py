@@ -24,6 +24,8 @@ from zlayout.formats import undo
 from zlayout.formats.base import TOUCHED, Commit, RunMetrics, parse_touched, run_metrics
 from zlayout.formats.delta.read.log import (
     HEAD_BYTES,
+    LAYOUT,
+    LAYOUT_ID,
     LOG,
     MAX_CONCURRENT_READS,
     LogFiles,
@@ -137,6 +139,57 @@ def commit_infos(log: LogFiles, version: int, max_commits: int) -> Iterator[dict
         for at, info in zip(batch, _infos(log, [log.commits[at] for at in batch]), strict=True):
             if info:
                 yield info | {"version": at}
+
+
+# The layout records that commits of OPTIMIZE store, in sessions that cannot write file tags.
+
+
+MAX_COMMITS_WITH_RECORDS = 1000  # newest commits that are searched
+_ADDED = pa.schema({"add": pa.struct({"path": pa.string()})})
+
+
+class CommitRecord(NamedTuple):
+    """The layout record of the files that one commit added.
+
+    Attributes:
+        run_id: The run that made the commit.
+        layout_id: The layout id.
+        settings: The layout settings as JSON, as in a file tag.
+        paths: string[files], the files, as in the log.
+    """
+
+    run_id: str
+    layout_id: str
+    settings: str
+    paths: pa.Array
+
+
+def commit_records(log: LogFiles, version: int, oldest: int) -> Iterator[CommitRecord]:
+    """Yield the layout records in the userMetadata of commits up to `version`, the newest first.
+
+    Args:
+        oldest: The time of the oldest file without a file tag, in milliseconds since 1970. An older commit did not add
+            any of these files.
+
+    Raises:
+        OSError, ValueError, pa.ArrowException: If a commit cannot be read.
+    """
+    for info in commit_infos(log, version, MAX_COMMITS_WITH_RECORDS):
+        written, text = info.get("timestamp"), info.get("userMetadata")
+        if type(written) is int and written < oldest - MAX_CLOCK_SKEW:
+            return
+        if info.get("operation") != "OPTIMIZE" or not isinstance(text, str) or f'"{LAYOUT_ID}"' not in text:
+            continue
+        try:
+            stored = parse_json(text)
+        except ValueError:
+            continue
+        if not isinstance(stored, dict):
+            continue
+        run_id, layout_id, settings = (stored.get(key) for key in (RUN, LAYOUT_ID, LAYOUT))
+        if isinstance(run_id, str) and isinstance(layout_id, str) and isinstance(settings, str):
+            added = read_actions(log.read(log.commits[info["version"]]), _ADDED)["add"].combine_chunks()
+            yield CommitRecord(run_id, layout_id, settings, pc.struct_field(added, "path").drop_null())
 
 
 @dataclass(frozen=True, slots=True)

@@ -634,6 +634,8 @@ LAYOUT_ID = "zlayout.layout_id"
 GROUP = "zlayout.group"
 LAYOUT = "zlayout.layout"
 BASELINE = "zlayout.baseline"
+# A table property, and its value if commits of OPTIMIZE store layout records in their userMetadata.
+RECORDS, BY_COMMITS = "zlayout.records", "commits"
 # Delta's OPTIMIZE writes these two tags on clustered tables.
 ZCUBE_ID = "ZCUBE_ID"
 ZCUBE_COLUMNS = "ZCUBE_ZORDER_BY"

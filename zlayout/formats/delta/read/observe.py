@@ -32,10 +32,15 @@ from zlayout.formats.delta.read.features import (
     refusals,
     table_features,
 )
-from zlayout.formats.delta.read.history import commit_infos, external
+from zlayout.formats.delta.read.history import commit_infos, commit_records, external
 from zlayout.formats.delta.read.log import (
+    BY_COMMITS,
+    GROUP,
+    LAYOUT,
+    LAYOUT_ID,
     LOG,
     PROVIDER,
+    RECORDS,
     SIDECARS,
     VALUE,
     ZCUBE_COLUMNS,
@@ -520,8 +525,13 @@ def observe_delta(
         clustering = clustering_columns(log, at, features, all_leaves)
     except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
         raise unreadable(table, location, error) from error
-    records = clustering_records(annotations) if clustering else layout_records(annotations)
     adds = with_empty_strings(adds, annotations, stored)
+    if not clustering and properties.get(RECORDS) == BY_COMMITS:
+        try:
+            annotations = _with_commit_records(log, at, adds, annotations, fields)
+        except OSError as error:
+            raise unreadable(table, location, error) from error
+    records = clustering_records(annotations) if clustering else layout_records(annotations)
     must = {field["name"] for field in schema["fields"] if not field["nullable"]} - set(metadata.partition_columns)
     required = [leaf for leaf in all_leaves if leaf.path[0] in must and len(leaf.path) == 1]
     files, notes = _files(adds, annotations, records, storage, fields, wanted, string_prefix(properties), outside.files)
@@ -571,6 +581,32 @@ def observe_delta(
         ),
         required=tuple(leaf.name for leaf in required),
     )
+
+
+def _with_commit_records(
+    log: LogFiles, version: int, adds: pa.Table, annotations: pa.Table, fields: tuple[PartitionField, ...]
+) -> pa.Table:
+    """Return the annotations with the layout records that commits store. adds, annotations: in the same order."""
+    tagged = annotations[LAYOUT_ID].combine_chunks()
+    if not tagged.null_count:
+        return annotations
+    times = adds["modification_time"].cast(pa.int64()).filter(pc.is_null(annotations[LAYOUT_ID]))
+    paths, partition = annotations["path"].combine_chunks(), _partitions(adds, fields)[0]
+    columns = {name: annotations[name].to_pylist() for name in (LAYOUT_ID, LAYOUT, GROUP)}
+    left = {path: at for at, path in enumerate(paths.to_pylist()) if columns[LAYOUT_ID][at] is None}
+    with suppress(ValueError, RecursionError, pa.ArrowException):  # a damaged commit ends the search
+        for record in commit_records(log, version, pc.min(times).as_py() or 0):
+            for path in record.paths.to_pylist():
+                if (at := left.pop(path, None)) is not None:
+                    group = f"{record.run_id}/{partition[at]}"
+                    for name, value in ((LAYOUT_ID, record.layout_id), (LAYOUT, record.settings), (GROUP, group)):
+                        columns[name][at] = value
+            if not left:
+                break
+    for name, values in columns.items():
+        at = annotations.schema.get_field_index(name)
+        annotations = annotations.set_column(at, name, pa.array(values, pa.string()))
+    return annotations
 
 
 def _require_own_log(table: TableName, location: str, permitted: Sequence[str]) -> None:
