@@ -75,6 +75,8 @@ FIRST_TOLD: dict[str, dict[str, str]] = {
     "ZL256": {"apply": OTHER_COMMANDS + "publish"},
     "ZL260": {"plan": ""},
     "ZL261": {"apply": SESSION},
+    "ZL262": {"apply": SESSION},
+    "ZL263": {"apply": SESSION},
     "ZL301": {"apply": "a plan needs no Java; apply checks it before the question whether to apply"},
     "ZL302": {"apply": "a plan needs no Java; apply checks it before the question whether to apply"},
     "ZL303": {"apply": "a plan needs no pyspark; apply checks it before the question whether to apply"},
@@ -100,6 +102,8 @@ FIRST_TOLD: dict[str, dict[str, str]] = {
     "ZL331": {"apply": "a commit was sent, and no answer came"},
     "ZL340": {"apply": "the commands of the formats select the files themselves"},
     "ZL341": {"apply": "the jars are downloaded when Spark starts"},
+    "ZL342": {"apply": SESSION},
+    "ZL343": {"apply": SESSION},
 }
 # What only runs in a session or after it has started. A code of a plan is in another module, too.
 _EXECUTION = re.compile(

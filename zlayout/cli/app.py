@@ -267,6 +267,15 @@ ConcurrentTables = Annotated[
         "--concurrent-tables", metavar="N", min=1, max=64, help="The number of tables to rewrite at the same time."
     ),
 ]
+Remote = Annotated[
+    str,
+    typer.Option(
+        "--remote",
+        metavar="URL",
+        help="Use this Spark Connect server, for layouts with engine: native of Delta tables: "
+        "sc://HOST:PORT/;token=TOKEN. Default: SPARK_REMOTE, else a Spark on this machine.",
+    ),
+]
 Timeout = Annotated[
     float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="The limit on reading one table, in seconds.")
 ]
@@ -968,6 +977,7 @@ def apply(
     only_decay: OnlyDecay = False,
     max_minutes: MaxMinutes = None,
     ignore_window: IgnoreWindow = False,
+    remote: Remote = "",
     report: Report = None,
     show_values: ShowValues = False,
     parallelism: Parallelism = PARALLELISM,
@@ -988,7 +998,7 @@ def apply(
     limits = PlanOptions(allow_full_rewrite, budget, include_rarely_read=include_rarely_read, only_decay=only_decay)
     avoided, reading = parse_duration(avoid_hot), Reading(parallelism, timeout)
     request = PlanRequest(select or (), exclude or (), reading, limits, None, branch, avoided, stale=stale)
-    settings = ApplyOptions(verify, all_or_nothing, concurrent_tables, max_minutes, ignore_window)
+    settings = ApplyOptions(verify, all_or_nothing, concurrent_tables, max_minutes, ignore_window, remote)
     as_events = (as_json or output == "json") and not reports.take_stdout
     kind = EventsTerminal if as_events else ApplyTerminal
     terminal = kind(Console(color, verbose=verbose), auto_approve, reports, settings)

@@ -38,7 +38,7 @@ from zlayout.session.apply import NOTHING_LEFT, left_of_window
 from zlayout.session.plan import ProjectPlan
 from zlayout.session.results import Applied, ApplyEvent, TableEvent, TableFinished, TableStarted, result_of
 from zlayout.session.session import ApplyOptions, Interrupts, PlanRequest, Run, Session
-from zlayout.spark.session import SparkRuntime, check_pyspark
+from zlayout.spark.session import SparkRuntime, check_engine, check_pyspark
 from zlayout.spec.model import Maintenance
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ class ApplyProgress:
         return time.monotonic() - self._began[table]
 
     def _tasks(self, current: Moment) -> tuple[int, int]:
-        if current.total or not self._runtime.started:
+        if current.total or not self._runtime.started or not self._runtime.has_jvm:
             return current.done, current.total
         from py4j.protocol import Py4JError
 
@@ -389,6 +389,9 @@ class ApplyTerminal(Asking):
         if not self._reports.take_stdout:
             options = self.console.text_options()
             self.console.result(text.render(planned.document, options, heading=heading(planned)))
+
+    def check(self) -> None:
+        check_engine(self._options.remote)
 
     def approve(self, question: str, planned: ProjectPlan) -> None:
         """Ask, unless there is nothing to approve because no table may be changed at this time."""

@@ -65,6 +65,10 @@ class Asking(Terminal):
         if done is not None:
             self.console.document(self.document(planned, done))
 
+    def check(self) -> None:
+        """Check that Java and pyspark exist. Raises EngineError ZL301 to ZL303."""
+        check_engine()
+
     def approve(self, question: str, planned: Any) -> None:
         """Ask for approval, unless an option answers. Before the question, it is checked that Java and pyspark exist.
 
@@ -77,7 +81,7 @@ class Asking(Terminal):
             self.console.document(self.document(planned, None))
             raise NotApproved(0)
         if not self._auto_approve:
-            check_engine()
+            self.check()
             if self.console.ask(f"\n{question} Only 'yes' is accepted: ") != "yes":
                 self.console.say("Not approved: nothing was written.")
                 raise NotApproved(1)

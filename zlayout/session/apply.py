@@ -368,6 +368,12 @@ def at_the_same_time(
             "several tables cannot be rewritten at the same time while PYSPARK_PIN_THREAD is not true",
             hint="unset PYSPARK_PIN_THREAD, or rewrite one table after the other",
         )
+    if not runtime.has_jvm:
+        raise Refused.of(
+            "ZL210",
+            "several tables cannot be rewritten at the same time through Spark Connect",
+            hint="rewrite one table after the other",
+        )
     run, starting = uuid.uuid4().hex, threading.Lock()
     workers = [WorkerRuntime(project, runtime, f"zlayout-{run}-{number}", starting) for number in range(threads)]
     asked: SimpleQueue[tuple[E, Future[None]]] = SimpleQueue()

@@ -143,13 +143,18 @@ class PlanRequest:
 
 @dataclass(frozen=True, slots=True)
 class ApplyOptions:
-    """How to carry out a plan; see the arguments of `zlayout.apply`."""
+    """How to carry out a plan; see the arguments of `zlayout.apply`.
+
+    Attributes:
+        remote: The URL of the Spark Connect server that the user gave, '' for none. SPARK_REMOTE may name one, too.
+    """
 
     verify: Verify = "gate"
     all_or_nothing: bool = False
     concurrent_tables: int = 1
     max_minutes: float | None = None
     ignore_window: bool = False
+    remote: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +258,8 @@ class Session:
         window = None if options.ignore_window else NOTHING_LEFT if closed else left_of_window(self.project.maintenance)
         limit = TimeLimit.of(options.max_minutes, start, window)
         changed = [one.spec.table for one in plan.planned if one.plan.status is Status.CHANGES]
-        runtime = self._runtime(changed, brief=summary(whole.tables).rewrite_bytes <= BRIEF_BYTES)
+        brief = summary(whole.tables).rewrite_bytes <= BRIEF_BYTES
+        runtime = self._runtime(changed, brief=brief, remote=options.remote)
 
         def stop() -> None:
             ui.interrupted(interrupts)
@@ -406,13 +412,15 @@ class Session:
             self.ui.diagnose(diagnostic)
         return report
 
-    def _runtime(self, tables: Iterable[TableName], *, brief: bool = False) -> SparkRuntime:
-        if self.ui.owns_process:
-            return SparkRuntime(self.project, brief=brief)
-        from zlayout.spark.session import runtime_for
+    def _runtime(self, tables: Iterable[TableName], *, brief: bool = False, remote: str | None = None) -> SparkRuntime:
+        """Return a runtime for the commands. remote: see `runtime_for`."""
+        from zlayout.spark.session import remote_runtime, runtime_for
 
-        names = sorted({table.catalog for table in tables})
-        return runtime_for(self.project, self._spark, [self.project.catalogs[name] for name in names])
+        catalogs = [self.project.catalogs[name] for name in sorted({table.catalog for table in tables})]
+        if self.ui.owns_process:
+            found = None if remote is None else remote_runtime(self.project, catalogs, remote)
+            return found or SparkRuntime(self.project, brief=brief)
+        return runtime_for(self.project, self._spark, catalogs, remote)
 
     @contextmanager
     def _committing(self, table: TableName) -> Iterator[tuple[SparkRuntime, Interrupts]]:
@@ -614,8 +622,10 @@ def apply(
         plan: From `plan`, or from `read_plan`.
         spark: A running session. Its catalogs, master and configuration are used. The time zone (UTC, or
             `spark.sql.session.timeZone` of the project) and the configuration that the rewrite needs are set in a clone
-            of the session; the session itself is neither changed nor stopped. Default: a new session with the
-            configuration of the project, stopped at the end; refused with ZL209 if a session is running already.
+            of the session; the session itself is neither changed nor stopped. A session of Spark Connect can carry out
+            engine native on Delta tables. Default: a new session with the
+            configuration of the project, stopped at the end; refused with ZL209 if a session is running already. If
+            the variable SPARK_REMOTE is set, it is a session on this Spark Connect server.
         on_event: Called in this thread with each `TableStarted`, `Progress` (a stage begins), `TableEvent` and
             `TableFinished`. If it raises an exception, the table fails with ZL307; KeyboardInterrupt ends the run.
             If `apply` is called in the main thread, it handles Ctrl-C: the first one lets a running commit finish and

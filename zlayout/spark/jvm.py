@@ -21,6 +21,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zlayout.spark.connect import explicit, is_connect, mark_lost, marking_lost, set_conf, was_lost
 from zlayout.spec.client_options import Store, stores
 from zlayout.spec.model import CatalogConfig
 from zlayout.table.location import S3_SCHEMES
@@ -132,17 +133,43 @@ def scala_map(jvm: Any, items: Mapping[str, Any]) -> Any:
 @contextmanager
 def session_conf(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
     """Set session configuration for the duration of the block, and restore the previous values afterwards."""
+    if is_connect(spark):
+        with _connect_conf(spark, conf):
+            yield
+        return
     kept = {key: spark.conf.get(key) for key in conf if spark._jsparkSession.conf().contains(key)}
     try:
         for key, value in conf.items():
             spark.conf.set(key, value)
         yield
     finally:
-        for key in conf:
-            if key in kept:
-                spark.conf.set(key, str(kept[key]))
-            else:
-                spark.conf.unset(key)
+        _restore(spark, conf, kept)
+
+
+@contextmanager
+def _connect_conf(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
+    with marking_lost(spark):
+        of_session = explicit(spark) if conf else frozenset()
+        kept = {key: spark.conf.get(key) for key in conf if key in of_session}
+    try:
+        with marking_lost(spark):
+            for key, value in conf.items():
+                set_conf(spark, key, value)
+            yield
+    finally:
+        if not was_lost(spark):
+            try:
+                _restore(spark, conf, kept)
+            except Exception:  # it must not replace the error of the block
+                mark_lost(spark)
+
+
+def _restore(spark: SparkSession, conf: Mapping[str, str], kept: Mapping[str, str | None]) -> None:
+    for key in conf:
+        if key in kept:
+            spark.conf.set(key, str(kept[key]))
+        else:
+            spark.conf.unset(key)
 
 
 # Catalyst expressions, which can call Java methods inside generated code, and logical plans.

@@ -3,7 +3,8 @@
 `SparkRuntime` has the session that zlayout starts. The JVM then ignores the signals that end a command. `LiveRuntime`
 uses the session of a caller and leaves it as it was. The session must have the catalogs and the S3 endpoints of the
 project. A plan that was made from the files of one object store must not be carried out on another object store that
-has a bucket of the same name. `WorkerRuntime` gives each of several threads a session of its own.
+has a bucket of the same name. `WorkerRuntime` gives each of several threads a session of its own. `ConnectRuntime` has
+a session of Spark Connect, without a JVM.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from importlib.util import find_spec
@@ -27,6 +29,19 @@ from urllib.parse import urlsplit
 from zlayout.errors import Diagnostic, EngineError, Refused, ZlayoutError, first_line
 from zlayout.signals import BESIDE_SIGINT
 from zlayout.spark import versions
+from zlayout.spark.connect import (
+    REMOTE_VARIABLE,
+    close_session,
+    is_connect,
+    not_opened,
+    open_session,
+    place_of,
+    remote_of,
+    session_beside,
+    set_conf,
+    was_lost,
+    without_warnings,
+)
 from zlayout.spark.jars import cache_folder, can_start_quickly, closure, provide, quick_conf, without_those_of_spark
 from zlayout.spark.jvm import activate, add_own_classes, java_sessions, jvm_of, refresh_table
 from zlayout.spark.versions import Release, spark_home
@@ -50,7 +65,7 @@ if TYPE_CHECKING:
 
 # The Spark configuration of a project: catalogs, jars, the memory of the driver, and the settings that zlayout needs.
 #
-# A YAML file cannot name jars. Spark Connect is refused, because it gives no access to the driver's JVM.
+# A YAML file cannot name jars. Only `apply` can use Spark Connect, which gives no access to the driver's JVM.
 
 
 TIME_ZONE = "spark.sql.session.timeZone"
@@ -198,7 +213,7 @@ def available(control_groups: Path) -> int:
 def refuse_connect(conf: Mapping[str, str], environment: Mapping[str, str]) -> None:
     """Raise Refused ZL204 if a new session with this configuration and environment would use Spark Connect."""
     named = ["spark.conf spark.remote"] if "spark.remote" in conf else []
-    named += [name for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED") if name in environment]
+    named += [name for name in (REMOTE_VARIABLE, "SPARK_CONNECT_MODE_ENABLED") if name in environment]
     if conf.get(_CONNECT_MODE, environment.get(_CONNECT_MODE_VARIABLE, "")).lower() == "connect":
         named.append(f"{_CONNECT_MODE if _CONNECT_MODE in conf else _CONNECT_MODE_VARIABLE}=connect")
     if named:
@@ -209,8 +224,9 @@ def connect_refused(reason: str) -> ZlayoutError:
     """Return the error ZL204. reason: the setting or session by which Spark Connect was detected."""
     return Refused.of(
         "ZL204",
-        f"zlayout cannot rewrite tables through Spark Connect ({reason}): its commits need the driver's JVM",
-        hint="remove the setting and set spark.master, or run `zlayout apply` inside spark-submit on the cluster",
+        f"this is not possible through Spark Connect ({reason}): it needs the driver's JVM",
+        hint="`zlayout apply` works there for layouts with engine: native (--remote); for all else remove the setting "
+        "and set spark.master, or run inside spark-submit on the cluster",
     )
 
 
@@ -307,9 +323,12 @@ class SparkRuntime:
     Attributes:
         log_path: The log of the JVM. None before the start, and if another program started the JVM.
         cancellable: Whether the running jobs may be cancelled. A rewrite may be cancelled, a commit must not be.
+        has_jvm: Whether the session gives access to its JVM. Without it, there is only SQL.
         workers: The runtimes of threads that use clones of the session.
         waiting: Called while the session starts, with what is waited for, in words.
     """
+
+    has_jvm = True
 
     def __init__(self, project: Project, *, brief: bool = False) -> None:
         """Store the project.
@@ -498,13 +517,18 @@ def check_pyspark() -> None:
         raise EngineError.of("ZL303", "pyspark is not installed", hint="run pip install 'zlayout[spark]'")
 
 
-def check_engine() -> None:
+def check_engine(remote: str | None = None) -> None:
     """Check that Java and pyspark are installed. Commands do this before they ask for approval.
+
+    Args:
+        remote: See `runtime_for`. The client of a server needs no Java.
 
     Raises:
         EngineError: ZL301 or ZL302 for Java, unless spark-submit has started it already; ZL303 for pyspark.
     """
     check_pyspark()
+    if remote is not None and remote_of(remote, os.environ):
+        return
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         check_java()
 
@@ -582,7 +606,7 @@ class LiveRuntime(SparkRuntime):
         Raises:
             Refused: ZL204 for Spark Connect, ZL207 if configuration is missing, ZL208 if a catalog differs.
         """
-        if type(self._given).__module__.startswith("pyspark.sql.connect"):
+        if is_connect(self._given):
             raise connect_refused("the session is a Spark Connect session")
         problems = [
             problem
@@ -676,17 +700,116 @@ def clone_of(session: SparkSession) -> SparkSession:
     return clone
 
 
-def runtime_for(project: Project, session: SparkSession | None, catalogs: Iterable[CatalogConfig]) -> SparkRuntime:
+class ConnectRuntime(SparkRuntime):
+    """A runtime on a session of Spark Connect of its own, on a server or beside a session of the caller.
+
+    Its requests have a tag, by which they are interrupted.
+    """
+
+    has_jvm = False
+
+    def __init__(self, project: Project, catalogs: Iterable[CatalogConfig], server: str | SparkSession) -> None:
+        """Store the arguments.
+
+        Args:
+            project: The project.
+            catalogs: The catalogs whose tables are to be written.
+            server: The URL of the server, or the session of the caller, which stays as it is.
+        """
+        super().__init__(project)
+        self._catalogs = tuple(catalogs)
+        self._server = server
+        self._tag = f"zlayout-{uuid.uuid4().hex}"
+
+    def resume(self) -> None:
+        """Do nothing: a client has no active session in a JVM."""
+
+    def configure_store(self, conf: Mapping[str, str]) -> None:
+        """Change nothing: the server has the configuration of its object stores."""
+
+    def cancel_jobs(self) -> None:
+        """Interrupt the requests of this runtime."""
+        session: Any = self.session
+        session.interruptTag(self._tag)
+
+    def stop(self) -> None:
+        """Close the session, also if the server no longer answers."""
+        session, self._session = self._session, None
+        if session is not None:
+            close_session(session)
+
+    @property
+    def session(self) -> SparkSession:
+        """The session. A new one is opened if the last one was lost.
+
+        Raises:
+            Refused: ZL207, ZL208, ZL262, ZL263.
+            EngineError: ZL303, ZL342, ZL343.
+        """
+        if self._session is not None and was_lost(self._session):
+            self.stop()
+        return super().session
+
+    def _start(self) -> SparkSession:
+        place = place_of(self._server) if isinstance(self._server, str) else "the given session"
+        self.waiting(f"the Spark server at {place}")
+        try:
+            session: Any = open_session(self._server) if isinstance(self._server, str) else session_beside(self._server)
+            try:
+                self._prepare(session)
+            except BaseException:
+                close_session(session)
+                raise
+        except ZlayoutError:
+            raise
+        except Exception as error:
+            raise not_opened(place, error) from error
+        return session  # type: ignore[no-any-return]
+
+    def _prepare(self, session: Any) -> None:
+        # Delta is checked by its statements, because the servers of vendors have it without these settings.
+        checked = [catalog for catalog in self._catalogs if FORMATS[catalog.format].spark_catalog]
+        if problems := [each for catalog in checked for each in _problems(session, catalog)]:
+            raise Refused(*dict.fromkeys(problems))
+        zone = self._project.spark.conf.get(TIME_ZONE, SESSION_CONF[TIME_ZONE])
+        with without_warnings():
+            for key, value in (SESSION_CONF | {TIME_ZONE: zone}).items():
+                set_conf(session, key, value)
+        session.addTag(self._tag)
+
+
+def remote_runtime(project: Project, catalogs: Iterable[CatalogConfig], remote: str) -> ConnectRuntime | None:
+    """Return a runtime on the Spark Connect server that the user or the environment names; None if none.
+
+    remote: the URL that the user gave, '' for none.
+    """
+    server = remote_of(remote, os.environ)
+    return ConnectRuntime(project, catalogs, server) if server else None
+
+
+def runtime_for(
+    project: Project,
+    session: SparkSession | None,
+    catalogs: Iterable[CatalogConfig],
+    remote: str | None = None,
+) -> SparkRuntime:
     """Return a runtime on the caller's session, or on a new session.
 
     Args:
         project: The project.
         session: The caller's session, which must be able to write to tables of `catalogs`. None for a new session.
         catalogs: The catalogs whose tables are to be written.
+        remote: For work that is possible without a JVM, the URL of the Spark Connect server that the user gave, '' for
+            none. None for work that needs a JVM: then Spark Connect is refused.
 
     Raises:
         Refused: ZL204, ZL207, ZL208, see `LiveRuntime.require`; ZL209, if `session` is None and a session is running.
     """
+    if remote is not None:
+        if session is not None and is_connect(session):
+            return ConnectRuntime(project, catalogs, session)
+        if session is None and (connected := remote_runtime(project, catalogs, remote)):
+            return connected
     if session is None:
         if _is_running():  # pyspark would return this session, and zlayout would stop it at the end
             raise Refused.of(

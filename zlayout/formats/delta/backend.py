@@ -33,7 +33,15 @@ from zlayout.formats.delta.read.features import (
     require_own_commits,
 )
 from zlayout.formats.delta.read.history import last_run, undo_run
-from zlayout.formats.delta.read.log import LogFiles, checked_log, delta_location, sample_delta, table_files
+from zlayout.formats.delta.read.log import (
+    BY_COMMITS,
+    RECORDS,
+    LogFiles,
+    checked_log,
+    delta_location,
+    sample_delta,
+    table_files,
+)
 from zlayout.formats.delta.read.observe import observe_delta
 from zlayout.formats.kernel.requirements import (
     replaced,
@@ -64,7 +72,7 @@ TIME_ZONE = "spark.sql.session.timeZone"
 class DeltaBackend:
     """Delta tables of one catalog, addressed by location."""
 
-    capabilities = Capabilities("delta", partition_evolution=False, native_by_rank=True)
+    capabilities = Capabilities("delta", partition_evolution=False, native_by_rank=True, native_by_sql=True)
 
     def __init__(self, catalog: CatalogConfig, runtime: SparkRuntime) -> None:
         self._catalog = catalog
@@ -188,8 +196,45 @@ class DeltaBackend:
         """
         # Delta reads partition values without a time zone in the time zone of the session.
         zone = {TIME_ZONE: work.spec.partition_timezone} if work.spec.partition_timezone else {}
+        if not self.runtime.has_jvm:
+            with session_conf(self.runtime.session, zone):
+                yield from self._by_sql(work, state, notify)
+            return
         with session_conf(self.runtime.session, zone | self._spark_conf(work.table, state.location)):
             yield from self._carry_out(work, state, notify, native=native)
+
+    def _by_sql(self, work: PlannedTable, state: TableState, notify: Notify) -> Iterator[Event]:
+        """Carry out a plan by statements of SQL alone, for engine native."""
+        from zlayout.formats.delta.write import by_sql, optimize, transaction
+
+        changes = bool(work.properties) or work.cluster_by is not None
+        notify(Progress(str(work.table), Stage.CHANGING_SETTINGS if changes else Stage.STARTING))
+        delta = by_sql.DeltaSql(self.runtime.session, state.location)
+        permitted = self._catalog.file_locations(work.table)
+        with transaction.spark_errors(str(work.table), "checking the table"):
+            by_sql.require_same_table(delta, work.table, state.table_id)
+            by_sql.require_exclusive_commits(delta, work.table)
+            if work.groups:
+                by_sql.require_stored_values(work, state)
+                by_sql.require_own_files(delta, work.table, tuple(permitted))
+        storage, properties = partial(self._storage, work.table, state.location), work.spec.commit_properties
+        log, version = transaction.Log(delta, storage, str(work.table), work.run_id, properties), state.version
+        if work.properties:
+            yield (done := optimize.set_properties(delta, log, work, version))
+            version = done.version
+        if work.cluster_by is not None:
+            yield (done := optimize.set_clustering(delta, log, work, version))
+            version = done.version
+        if work.groups and not state.clustering and state.properties.get(RECORDS) != BY_COMMITS:
+            yield optimize.mark_records(delta, log, work, version)
+            changes = True
+        if changes:
+            state = self._observe_at(state.location, work.table, _columns(work))
+            require_table(work, state.table_id, work.table_id)
+            work.require_clustering(state.clustering, altered=True)
+        if work.groups:
+            observe = partial(self._observe_at, delta.location, work.table, ())
+            yield from optimize.run_native(delta, log, state, work, notify, observe)
 
     def _carry_out(self, work: PlannedTable, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
         from zlayout.formats.delta.write import commit, optimize, repartition

@@ -11,6 +11,7 @@ from zlayout.formats.base import Backend, Commit, Event, Notice, Notify, Planned
 from zlayout.formats.kernel.outcome import Failures, java_errors
 from zlayout.formats.undo import Undo, total
 from zlayout.spark import versions
+from zlayout.spark.connect import is_connect
 from zlayout.spark.jvm import Calls, JavaClasses
 from zlayout.spark.session import SparkRuntime, connect_refused
 from zlayout.spark.versions import Release
@@ -96,7 +97,7 @@ def fallback_reason(session: SparkSession, internals: Internals) -> str | None:
         Refused: ZL204, if engine `native` cannot rewrite them either.
         EngineError: ZL306, if the format is not on Spark's classpath.
     """
-    if type(session).__module__.startswith("pyspark.sql.connect"):
+    if is_connect(session):
         raise connect_refused("the session is a Spark Connect session")
     from zlayout.rewrite.engine import failed_self_test
 
@@ -238,6 +239,10 @@ def execute(
     if native and work.groups:
         steps.refuse_native(work, state, declared=True)
     rewrites_all = work.partition_by is not None and not steps.capabilities.partition_evolution
+    if not steps.runtime.has_jvm:
+        require_sql_alone(steps, work, native=native)
+        yield from steps.carry_out(work, state, notify, native=True)
+        return
     reason = None
     if work.groups or rewrites_all:
         with java_errors(f"{work.table}: checking the versions of Spark and {internals.name}", failures):
@@ -252,6 +257,27 @@ def execute(
         yield from fallback_notices(work.table, reason, steps.unsupported_settings(work.layout, state))
         native = True
     yield from steps.carry_out(work, state, notify, native=native)
+
+
+def require_sql_alone(steps: Steps, work: PlannedTable, *, native: bool) -> None:
+    """Check that work can be done by SQL alone, in a session that gives no access to its JVM.
+
+    Raises:
+        Refused: ZL204.
+    """
+    needed = ""
+    if not steps.capabilities.native_by_sql:
+        needed = f"rewriting tables of format {steps.capabilities.format}"
+    elif work.groups and not native:
+        needed = "engine zlayout"
+    elif work.partition_by is not None:
+        needed = "changing partition_by"
+    if needed:
+        raise Refused.of(
+            "ZL204",
+            f"{work.table}: {needed} needs the driver's JVM, which Spark Connect does not give",
+            hint="declare engine: native for a Delta table, or run `zlayout apply` inside spark-submit on the cluster",
+        )
 
 
 def checked_undo(steps: Steps, internals: Internals, failures: Failures, shown: Undo) -> Undo:

@@ -17,10 +17,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from zlayout.errors import CommitConflict, CommitUnknown, EngineError, Refused
+from zlayout.spark import connect
+from zlayout.spark.java_errors import Py4JError, Py4JJavaError, Py4JNetworkError
 
 # Translates errors of py4j, pyspark and Java to errors of zlayout, and finds the causes of Java exceptions.
 
@@ -73,7 +74,7 @@ class Failures:
 class _Cause:
     """A Java throwable."""
 
-    classes: tuple[str, ...]  # the names of its class and of the superclasses, in this order
+    classes: tuple[str, ...]  # the names of its class and of the superclasses, in this order; of a server, the first
     message: str  # the first line
 
     @property
@@ -108,7 +109,7 @@ def translated(error: Exception, doing: str, failures: Failures) -> EngineError:
     if connection_lost(error):
         return _lost(doing, error)
     try:
-        causes = [_cause(throwable) for throwable in java_causes(error)]
+        causes = [_cause(throwable) for throwable in java_causes(error)] or _server_causes(error)
     except Exception as lost:  # the JVM died before it returned the causes
         return _lost(doing, lost)
     for cause in causes:
@@ -135,6 +136,8 @@ def unknown(doing: str, reason: str, failures: Failures) -> EngineError:
 
 def connection_lost(error: BaseException) -> bool:
     """Return whether an error means that the connection to the JVM was lost. The result of the call is unknown."""
+    if connect.is_lost(error):
+        return True
     if isinstance(error, Py4JJavaError | PySparkException):
         return False
     return isinstance(error, Py4JNetworkError | ConnectionError | EOFError) or (
@@ -152,6 +155,12 @@ def java_causes(error: Exception) -> Iterator[Any]:
         throwable = throwable.getCause()
 
 
+def stack_frames(error: Exception) -> list[tuple[str, str]]:
+    """Return class and method of each frame in the stack traces of a Java exception and of its causes."""
+    frames = [frame for cause in java_causes(error) for frame in cause.getStackTrace()]
+    return [(str(f.getClassName()), str(f.getMethodName())) for f in frames] or connect.frames_of(error)
+
+
 def line_of(error: Exception) -> str:
     """Return the class and the first line of an error; only the class if the message was in a JVM that has died.
 
@@ -162,6 +171,10 @@ def line_of(error: Exception) -> str:
         return f"{type(error).__name__}: {_first_line(error)}" if thrown is None else _first_line(thrown.toString())
     except Exception:
         return type(error).__name__
+
+
+def _server_causes(error: Exception) -> list[_Cause]:
+    return [_Cause((name,), _first_line(message or name)) for name, message in connect.thrown_by(error)]
 
 
 def _cause(throwable: Any) -> _Cause:
@@ -188,7 +201,8 @@ def _failed(doing: str, causes: list[_Cause], failures: Failures) -> EngineError
 
 def _lost(doing: str, error: Exception) -> EngineError:
     hint = "see Spark's log, give Spark more memory and run again; earlier commits of the run stay"
-    message = f"{doing}: the connection to Spark's JVM was lost"
+    what = "the Spark server" if connect.is_server_error(error) else "Spark's JVM"
+    message = f"{doing}: the connection to {what} was lost"
     return EngineError.of(JVM_LOST, message, hint=hint, detail=line_of(error))
 
 
@@ -291,7 +305,9 @@ def _explained(error: Exception, doing: str, failures: Failures, *, sent: bool) 
     try:
         failure = translated(error, doing, failures)
         began = sent or failure.diagnostics[0].code == JVM_LOST or failures.in_commit(error)
-        known = isinstance(failure, CommitConflict | CommitUnknown) or failures.unsent(error)
+        began = began or connect.hides_frames(error)
+        known = isinstance(failure, CommitConflict | CommitUnknown)
+        known = known or (failures.unsent(error) and not connect.hides_frames(error))
     except Exception:  # the JVM, which has the reason, has died
         return unknown(doing, f"{line_of(error)}; {NOT_YET}", failures)
     if began and not known:

@@ -19,7 +19,6 @@ from urllib.parse import urlsplit
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from zlayout.errors import EngineError, Refused
@@ -29,6 +28,7 @@ from zlayout.formats.kernel.execute import COMPILER, PLACEMENT, Internals
 from zlayout.formats.kernel.outcome import java_causes
 from zlayout.formats.undo import MAX_CONCURRENT_REQUESTS
 from zlayout.spark.arrow import from_bytes, parts, texts, to_bytes
+from zlayout.spark.java_errors import Py4JJavaError
 from zlayout.spark.jvm import (
     CONDITIONAL_PUT,
     Calls,

@@ -1,6 +1,8 @@
 """Engine `native` on Delta: runs OPTIMIZE, then commits the layout records of the new files.
 
-`run_native` rewrites the partitions of a plan.
+`run_native` rewrites the partitions of a plan. In a session without a JVM (`DeltaSql`), no file tags can be written.
+There, the commit of OPTIMIZE itself stores the layout record of the files that it adds
+(docs/adr/0044-native-by-sql.md).
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ from pyspark.sql import functions as F
 from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Commit, Group, GroupFailed, Notify, PlannedTable, Progress, Stage
 from zlayout.formats.delta.read.history import RunCommit
-from zlayout.formats.delta.read.log import GROUP, LAYOUT, LAYOUT_ID
+from zlayout.formats.delta.read.log import BY_COMMITS, GROUP, LAYOUT, LAYOUT_ID, RECORDS
 from zlayout.formats.delta.read.schema import STRING_PREFIX
+from zlayout.formats.delta.write.by_sql import DeltaSql
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.transaction import USER_METADATA, Log, spark_errors, user_metadata
 from zlayout.formats.kernel.requirements import Replaced, partitions_of, paths_of, require_only_planned
@@ -37,8 +40,14 @@ from zlayout.table.state import FileTable, Partition, TableState
 # The statement and the session configuration of OPTIMIZE.
 
 
-def optimize_conf(layout: Layout, run_id: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the session configuration with which OPTIMIZE applies the layout settings and stores the user metadata."""
+def optimize_conf(
+    layout: Layout, run_id: str, properties: Mapping[str, str], *, records: bool = False
+) -> dict[str, str]:
+    """Return the session configuration with which OPTIMIZE applies the layout settings and stores the user metadata.
+
+    records: whether the user metadata contains the layout record of the files that the commit adds.
+    """
+    stored = layout_tags(layout) if records else {}
     return {
         "spark.databricks.io.skipping.mdc.rangeId.max": str(layout.range_ids),
         "spark.databricks.io.skipping.mdc.addNoise": str(layout.noise).lower(),
@@ -46,7 +55,7 @@ def optimize_conf(layout: Layout, run_id: str, properties: Mapping[str, str]) ->
         "spark.databricks.delta.optimize.maxFileSize": str(layout.target_size),
         "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.threshold": str(LARGE_CUBE),
         "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize": str(NEW_CUBE),
-        USER_METADATA: user_metadata(run_id, properties),
+        USER_METADATA: user_metadata(run_id, {**properties, **stored}),
         "spark.databricks.delta.commit.idempotencyCheck.enabled": "true",
         "spark.sql.readSideCharPadding": "false",
         "spark.databricks.delta.write.utcTimestampPartitionValues": "true",
@@ -149,7 +158,12 @@ _TAG_PREFIX = "zlayout."
 
 
 def run_native(
-    delta: DeltaJvm, log: Log, state: TableState, work: PlannedTable, notify: Notify, observe: Callable[..., TableState]
+    delta: DeltaJvm | DeltaSql,
+    log: Log,
+    state: TableState,
+    work: PlannedTable,
+    notify: Notify,
+    observe: Callable[..., TableState],
 ) -> Iterator[Commit | GroupFailed]:
     """Run OPTIMIZE on the partitions of the groups, then commit the layout records of the new files.
 
@@ -171,7 +185,9 @@ def run_native(
     orders = work.layout.orders and not state.clustering
     notify(Progress(table, Stage.REWRITING, "with OPTIMIZE" + (" ZORDER BY" if orders else "")))
     statement = optimize_statement(delta.location, work, state)
-    conf = optimize_conf(work.layout, work.run_id, work.spec.commit_properties) | selection_conf(work.layout)
+    records = isinstance(delta, DeltaSql) and not state.clustering
+    conf = optimize_conf(work.layout, work.run_id, work.spec.commit_properties, records=records)
+    conf |= selection_conf(work.layout)
     commits, failure = log.run(statement, conf, state.version, "OPTIMIZE")
     if not commits:
         none_found = EngineError.of(
@@ -195,6 +211,8 @@ def run_native(
         if after.clustering != state.clustering:
             message = f"the clustering columns of {table} were changed while OPTIMIZE ran"
             yield GroupFailed(finished, CommitConflict.of("ZL321", message, hint="the rows are the same; plan again"))
+        return
+    if isinstance(delta, DeltaSql):  # the commits of OPTIMIZE contain the layout records
         return
     notify(Progress(table, Stage.RECORDING))
     added = pa.concat_arrays([commit.added for commit in commits])
@@ -326,7 +344,7 @@ def _tagged(delta: DeltaJvm, snapshot: Any, layout: Layout, files: pa.Table) -> 
 # Properties and clustering columns, which ALTER TABLE sets.
 
 
-def set_properties(delta: DeltaJvm, log: Log, work: PlannedTable, version: int) -> Commit:
+def set_properties(delta: DeltaJvm | DeltaSql, log: Log, work: PlannedTable, version: int) -> Commit:
     """Set the planned properties by ALTER TABLE. version: the version of the table directly before.
 
     Raises:
@@ -341,11 +359,22 @@ def set_properties(delta: DeltaJvm, log: Log, work: PlannedTable, version: int) 
             f"{work.table} needs longer bounds of strings, for which Delta has {STRING_PREFIX} only since version 4.1",
             hint="apply once with Delta 4.1 or newer, or use z-order columns that differ within 32 characters",
         )
-    pairs = ", ".join(f"{string_literal(name)} = {string_literal(value)}" for name, value in work.properties)
+    return _set(delta, log, work, version, work.properties)
+
+
+def mark_records(delta: DeltaSql, log: Log, work: PlannedTable, version: int) -> Commit:
+    """Set the table property by which readers know that commits store layout records. version: see `set_properties`."""
+    return _set(delta, log, work, version, [(RECORDS, BY_COMMITS)])
+
+
+def _set(
+    delta: DeltaJvm | DeltaSql, log: Log, work: PlannedTable, version: int, properties: Iterable[tuple[str, str]]
+) -> Commit:
+    pairs = ", ".join(f"{string_literal(name)} = {string_literal(value)}" for name, value in properties)
     return _altered(delta, log, work, version, f"SET TBLPROPERTIES ({pairs})", "setting table properties")
 
 
-def set_clustering(delta: DeltaJvm, log: Log, work: PlannedTable, version: int) -> Commit:
+def set_clustering(delta: DeltaJvm | DeltaSql, log: Log, work: PlannedTable, version: int) -> Commit:
     """Change the clustering columns to the planned ones. version: see `set_properties`.
 
     Raises:
@@ -357,7 +386,7 @@ def set_clustering(delta: DeltaJvm, log: Log, work: PlannedTable, version: int) 
     return _altered(delta, log, work, version, f"CLUSTER BY ({columns})", "changing the clustering columns")
 
 
-def _altered(delta: DeltaJvm, log: Log, work: PlannedTable, version: int, change: str, doing: str) -> Commit:
+def _altered(delta: DeltaJvm | DeltaSql, log: Log, work: PlannedTable, version: int, change: str, doing: str) -> Commit:
     """Run ALTER TABLE, which makes one commit after `version`. change: the clause that follows the table's location."""
     conf = optimize_conf(work.layout, work.run_id, work.spec.commit_properties)
     statement = f"ALTER TABLE delta.{quote_identifier(delta.location)} {change}"

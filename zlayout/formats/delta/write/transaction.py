@@ -25,13 +25,15 @@ from pyspark.sql import functions as F
 from zlayout.errors import CommitConflict, EngineError
 from zlayout.formats.base import Commit, Group, Notify, Progress, Stage
 from zlayout.formats.delta.read.history import COMMIT_MARKER, RUN, VACUUMED, RunCommit, run_commits, version_with_marker
+from zlayout.formats.delta.write.by_sql import DeltaSql
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.kernel.commits import Rewritten, new_files, positions_among
 from zlayout.formats.kernel.execute import rollback_commit
-from zlayout.formats.kernel.outcome import Failures, java_causes, java_errors, ran, settled
+from zlayout.formats.kernel.outcome import Failures, java_errors, ran, settled, stack_frames
 from zlayout.formats.kernel.requirements import changed_files, paths_of, split_groups
 from zlayout.formats.undo import ROLLBACK, Undo, not_stored
 from zlayout.spark.arrow import from_arrow
+from zlayout.spark.connect import statement_errors
 from zlayout.spark.jvm import session_conf
 from zlayout.table.state import FileTable, Int64, identities
 
@@ -70,24 +72,35 @@ _NAMES_HINT = (
 
 def in_commit(error: Exception) -> bool:
     """Return whether an error may have been raised during a commit, according to the stack traces of its causes."""
-    return any("ommit" in frame.getMethodName() for frame in _transaction_frames(error))
+    return any("ommit" in method for method in _transaction_methods(error))
 
 
 def refused_before_write(error: Exception) -> bool:
     """Return whether Delta refused a commit before it wrote any part of it, according to the stack traces."""
-    methods = {frame.getMethodName() for frame in _transaction_frames(error)}
+    methods = _transaction_methods(error)
     return any("prepareCommit" in name for name in methods) and not any(
         part in name for name in methods for part in ("doCommit", "PostCommit")
     )
 
 
-def _transaction_frames(error: Exception) -> list[Any]:
-    frames = (frame for cause in java_causes(error) for frame in cause.getStackTrace())
-    return [frame for frame in frames if "OptimisticTransaction" in frame.getClassName()]
+def _transaction_methods(error: Exception) -> set[str]:
+    return {method for owner, method in stack_frames(error) if "OptimisticTransaction" in owner}
 
 
+# The subclasses, because a server of Spark Connect does not name superclasses.
+_CONFLICTS = (
+    "ConcurrentWriteException",
+    "MetadataChangedException",
+    "ProtocolChangedException",
+    "ConcurrentAppendException",
+    "ConcurrentDeleteReadException",
+    "ConcurrentDeleteDeleteException",
+    "ConcurrentTransactionException",
+)
 FAILURES = Failures(
-    conflicts=frozenset({"java.util.ConcurrentModificationException"}),
+    conflicts=frozenset(
+        {"java.util.ConcurrentModificationException", *(f"io.delta.exceptions.{name}" for name in _CONFLICTS)}
+    ),
     history="DESCRIBE HISTORY of the table",
     # If the Python package `delta` is imported, pyspark raises its exceptions, all of which are conflicts.
     python_conflicts="delta.exceptions",
@@ -123,7 +136,7 @@ class Log:
 
     def __init__(
         self,
-        delta: DeltaJvm,
+        delta: DeltaJvm | DeltaSql,
         open_storage: Callable[[], pa_fs.FileSystem],
         table: str,
         run_id: str,
@@ -140,7 +153,7 @@ class Log:
         self.open_storage = open_storage
         self.table = table
         self._metadata = {USER_METADATA: user_metadata(run_id, properties)} if properties else {}
-        self._delta = delta
+        self._delta: Any = delta
         self._run_id = run_id
 
     def commit(
@@ -166,7 +179,7 @@ class Log:
 
         def send() -> int:
             with session_conf(self._delta.spark, _COMMIT_CONF | self._metadata):
-                return self._delta.commit(transaction, actions, operation, stored)
+                return int(self._delta.commit(transaction, actions, operation, stored))
 
         return settled(
             self._doing(doing), send, lambda: version_with_marker(self.open_storage(), marker, base), FAILURES
@@ -192,7 +205,7 @@ class Log:
         """
 
         def run() -> None:
-            with session_conf(self._delta.spark, settings):
+            with session_conf(self._delta.spark, settings), statement_errors(self._delta.spark):
                 self._delta.spark.sql(statement).collect()
 
         def look() -> list[RunCommit]:

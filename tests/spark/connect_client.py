@@ -1,0 +1,302 @@
+"""The tests of `test_connect.py`, which runs them in an environment that has the client alone: no pyspark, no py4j.
+
+The server is given by CONNECT_PLACE, CONNECT_TOKEN and CONNECT_PROCESS. Rows are compared by deltalake.
+"""
+
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
+
+import zlayout
+from zlayout.cli.main import run
+from zlayout.errors import EngineError, Refused
+from zlayout.formats.base import Commit, GroupFailed, Progress, Stage
+from zlayout.formats.delta.write.by_sql import (
+    DeltaSql,
+    require_exclusive_commits,
+    require_own_files,
+    require_same_table,
+)
+from zlayout.session.results import TableEvent
+from zlayout.spark import connect
+from zlayout.spark.session import ConnectRuntime
+
+PLACE, TOKEN = os.environ["CONNECT_PLACE"], os.environ["CONNECT_TOKEN"]
+URL = f"sc://{PLACE}/;token={TOKEN}"
+PARTS, ROWS = 2, 200
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[SparkSession]:
+    session: Any = SparkSession.builder.remote(URL).create()
+    yield session
+    session.release_session_on_close = False  # the last test has killed the server
+    session.stop()
+
+
+class Table:
+    """A project with one layout of engine native, and its Delta table, which deltalake has written."""
+
+    def __init__(self, root: Path, engine: str = "native", *, parts: int = PARTS) -> None:
+        self.root, self.path = root, root / "lake" / "db" / "t"
+        (root / "layouts").mkdir()
+        catalog = f"catalogs: {{lake: {{format: delta, type: path, warehouse: {root / 'lake'}}}}}"
+        (root / "zlayout.yaml").write_text(f"version: 1\n{catalog}\n")
+        layout = f"version: 1\ntable: lake.db.t\nengine: {engine}\nzorder: {{columns: [a, b], curve: zorder}}\n"
+        (root / "layouts" / "t.yaml").write_text(layout)
+        self._parts, self._rows = parts, 0
+        for _ in range(3):
+            self.append()
+
+    def append(self) -> None:
+        random = np.random.default_rng(self._rows)
+        ids = np.arange(self._rows, self._rows + ROWS)
+        self._rows += ROWS
+        rows = {
+            "part": ids % max(self._parts, 1),
+            "a": random.integers(0, 999, ROWS),
+            "b": random.integers(0, 999, ROWS),
+            "id": ids,
+        }
+        write_deltalake(str(self.path), pa.table(rows), mode="append", partition_by=["part"] if self._parts else None)
+
+    @property
+    def project(self) -> zlayout.Project:
+        return zlayout.load_project(self.root)
+
+    def plan(self) -> Any:
+        return zlayout.plan(self.project)
+
+    def rows(self) -> list[dict[str, int]]:
+        found = DeltaTable(str(self.path)).to_pyarrow_table().sort_by("id").to_pylist()
+        return [{name: int(row[name]) for name in ("part", "a", "b", "id")} for row in found]
+
+    def status(self) -> str:
+        return str(self.plan().document.tables[0].status)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Table(tmp_path)
+
+
+def code_of(result: Any) -> str:
+    return str(result.results["lake.db.t"].problems[0].code)
+
+
+def test_apply_drift_and_the_empty_plan(
+    table: Table, session: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, conf = table.rows(), sorted(map(str, session.sql("SET").collect()))
+    events: list[Any] = []
+    report = zlayout.apply(table.plan(), spark=session, on_event=events.append)
+    assert report.results["lake.db.t"].problems == ()
+    commits = [e.event for e in events if isinstance(e, TableEvent) and isinstance(e.event, Commit)]
+    assert [c.kind for c in commits] == ["settings", "rewrite"]
+    assert table.rows() == before
+    assert table.status() == "unchanged"
+    assert sorted(map(str, session.sql("SET").collect())) == conf
+    laid = table.plan().planned[0].state.files
+    assert laid.layout.tolist() == [0] * PARTS
+    assert len(set(laid.group.tolist())) == PARTS
+    assert laid.layouts[0].settings["zorder.columns"] == ["a", "b"]
+
+    DeltaTable(str(table.path)).create_checkpoint()
+    table.append()  # the records of the files that are left stay true
+    assert sorted(table.plan().planned[0].state.files.layout.tolist()) == [-1] * PARTS + [0] * PARTS
+    assert [str(found.table) for found in zlayout.drift(table.project).drifted] == ["lake.db.t"]
+
+    before = table.rows()
+    monkeypatch.chdir(table.root)
+    monkeypatch.setenv("PATH", "/nonexistent")  # a client needs no Java
+    version = DeltaTable(str(table.path)).version()
+    assert run(["apply", "--auto-approve", "--remote", URL]) == 0
+    assert DeltaTable(str(table.path)).version() == version + 1  # the table property is set once
+    assert table.rows() == before
+    assert table.status() == "unchanged"
+    assert table.plan().planned[0].state.files.layout.tolist() == [0] * PARTS
+    written = capfd.readouterr()
+    assert TOKEN not in written.out + written.err
+    monkeypatch.setenv("SPARK_REMOTE", URL)
+    assert run(["rollback", "lake.db.t", "--auto-approve"]) == 3  # which needs the JVM
+    assert "ZL204" in capfd.readouterr().err
+
+
+def test_liquid_clustering_and_a_change_of_its_columns(tmp_path: Path, session: SparkSession) -> None:
+    table = Table(tmp_path, parts=0)
+    session.sql(f"ALTER TABLE delta.`{table.path}` CLUSTER BY (a)")
+    before = table.rows()
+    layout = tmp_path / "layouts" / "t.yaml"
+    layout.write_text(layout.read_text().replace("zorder}", "hilbert}"))
+    assert zlayout.apply(table.plan(), spark=session).results["lake.db.t"].succeeded
+    assert table.rows() == before
+    assert table.status() == "unchanged"
+    assert table.plan().planned[0].state.clustering == ("a", "b")
+    assert "zlayout.records" not in DeltaTable(str(table.path)).metadata().configuration
+
+
+def test_engine_zlayout_is_refused(tmp_path: Path, session: SparkSession) -> None:
+    table = Table(tmp_path, "zlayout")
+    version = DeltaTable(str(table.path)).version()
+    report = zlayout.apply(table.plan(), spark=session)
+    problem = report.results["lake.db.t"].problems[0]
+    assert problem.code == "ZL204"
+    assert "engine: native" in problem.hint
+    assert DeltaTable(str(table.path)).version() == version
+
+
+def during_optimize(table: Table, work: Callable[[], None]) -> Callable[[Any], None]:
+    """Return a function for `on_event` that calls `work` after OPTIMIZE has written a file, and before it commits."""
+    before = set(table.path.rglob("*.parquet"))
+
+    def wait() -> None:
+        end = time.monotonic() + 60
+        while time.monotonic() < end and set(table.path.rglob("*.parquet")) == before:
+            time.sleep(0.002)
+        work()
+
+    def follow(event: Any) -> None:
+        if isinstance(event, Progress) and event.stage is Stage.REWRITING and not started:
+            started.append(threading.Thread(target=wait))
+            started[0].start()
+
+    started: list[threading.Thread] = []
+    return follow
+
+
+def test_a_conflict_is_planned_again_and_loses_nothing(tmp_path: Path, session: SparkSession) -> None:
+    table = Table(tmp_path, parts=4)
+
+    def delete() -> None:
+        DeltaTable(str(table.path)).delete("part = 3", commit_properties=CommitProperties(max_commit_retries=50))
+
+    events: list[Any] = []
+    follow = during_optimize(table, delete)
+
+    def on_event(event: Any) -> None:
+        follow(event)
+        events.append(event)
+
+    expected = [row for row in table.rows() if row["part"] != 3]
+    report = zlayout.apply(table.plan(), spark=session, on_event=on_event)
+    assert report.results["lake.db.t"].succeeded
+    failed = [e.event.error for e in events if isinstance(e, TableEvent) and isinstance(e.event, GroupFailed)]
+    assert [error.diagnostics[0].code for error in failed] == ["ZL321"]
+    assert table.rows() == expected
+    assert table.status() == "unchanged"
+
+
+def test_a_session_that_was_closed_has_an_unknown_outcome(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Any] = []
+
+    def open_session(remote: str) -> Any:
+        opened.append(connect.open_session(remote))
+        return opened[0]
+
+    def close(event: Any) -> None:
+        if isinstance(event, Progress) and event.stage is Stage.REWRITING:
+            opened[0].client.release_session()
+
+    monkeypatch.setattr("zlayout.spark.session.open_session", open_session)
+    monkeypatch.setenv("SPARK_REMOTE", URL)
+    version = DeltaTable(str(table.path)).version()
+    report = zlayout.apply(table.plan(), on_event=close)
+    assert code_of(report) == "ZL331"
+    assert DeltaTable(str(table.path)).version() == version + 1  # the table property
+
+
+def test_another_table_at_the_location_is_refused(table: Table, session: SparkSession, tmp_path: Path) -> None:
+    name = table.plan().planned[0].spec.table
+    with pytest.raises(zlayout.CommitConflict, match=r"ZL320"):
+        require_same_table(DeltaSql(session, str(table.path)), name, "another-id")
+    with pytest.raises(Refused, match=r"ZL208 .* finds no Delta table"):
+        require_same_table(DeltaSql(session, str(tmp_path / "none")), name, "another-id")
+
+
+def test_files_outside_and_commits_that_could_be_replaced(table: Table, session: SparkSession) -> None:
+    name = table.plan().planned[0].spec.table
+    require_own_files(DeltaSql(session, str(table.path)), name, ())
+    log = Path(f"{table.path}_clone/_delta_log")
+    shutil.copytree(table.path / "_delta_log", log)
+    for commit in log.glob("*.json"):
+        commit.write_text(commit.read_text().replace('"path":"part', f'"path":"file://{table.path}/part'))
+    with pytest.raises(Refused, match="ZL242"):
+        require_own_files(DeltaSql(session, f"{table.path}_clone"), name, ())
+    require_own_files(DeltaSql(session, f"{table.path}_clone"), name, (str(table.path),))
+    require_exclusive_commits(DeltaSql(session, "/lake/t"), name)
+    with pytest.raises(Refused, match=r"ZL220 .*spark\.delta\.logStore\.s3a\.impl=no value"):
+        require_exclusive_commits(DeltaSql(session, "s3a://bucket/t"), name)
+
+
+def test_the_client_is_alone() -> None:
+    assert find_spec("py4j") is None
+
+
+def test_bad_addresses_and_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect, "SECONDS_TO_ANSWER", 1)
+    with pytest.raises(EngineError, match=r"ZL342 no Spark Connect server answers at sc://localhost:"):
+        connect.open_session(f"sc://localhost:1/;token={TOKEN}")
+    for address in ("http://localhost", "sc://", "sc://local host:x"):
+        with pytest.raises(EngineError, match=r"ZL342 invalid address"):
+            connect.open_session(address)
+    with pytest.raises(EngineError, match=r"ZL343 the Spark server at .* refuses the token") as raised:
+        connect.open_session(f"sc://{PLACE}/;token=wrong-token")
+    assert "wrong-token" not in str(raised.value)
+    monkeypatch.setattr("pyspark.__version__", "4.9.0")
+    with pytest.raises(Refused, match=r"ZL262 .* version 4\.9\.0, and the server"):
+        connect.open_session(URL)
+
+
+def test_a_setting_that_the_server_does_not_allow(session: SparkSession) -> None:
+    with pytest.raises(Refused, match=r"ZL263 .*spark.sql.warehouse.dir"):
+        connect.set_conf(session, "spark.sql.warehouse.dir", "/x")
+
+
+def test_an_interrupt_cancels_the_statement(table: Table, session: SparkSession) -> None:
+    runtime = ConnectRuntime(table.project, (), session)
+    raised: list[Exception] = []
+
+    def work() -> None:
+        try:
+            runtime.session.range(10**13).selectExpr("sum(id * id % 7)").collect()
+        except Exception as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=work)
+    with runtime:
+        assert not runtime.cancel()
+        runtime.cancellable = True
+        thread.start()
+        end = time.monotonic() + 60
+        while thread.is_alive() and time.monotonic() < end:
+            assert runtime.cancel()
+            time.sleep(0.2)
+    thread.join(1)
+    assert len(raised) == 1
+    assert "CANCEL" in str(raised[0]).upper()
+
+
+def test_a_server_that_dies_has_an_unknown_outcome_and_loses_nothing(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connect, "_RETRIES", 1)
+    monkeypatch.setenv("SPARK_REMOTE", URL)
+    before = table.rows()
+    report = zlayout.apply(
+        table.plan(),
+        on_event=during_optimize(table, lambda: os.kill(int(os.environ["CONNECT_PROCESS"]), signal.SIGKILL)),
+    )
+    assert code_of(report) == "ZL331"
+    assert table.rows() == before

@@ -1,0 +1,203 @@
+"""Errors of a Spark Connect server decide the outcome of a statement. The client itself is not installed here."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+from zlayout.errors import CommitConflict, CommitUnknown, EngineError, Refused
+from zlayout.formats.delta.write.transaction import FAILURES
+from zlayout.formats.kernel.outcome import ran
+from zlayout.spark import connect
+from zlayout.spark.connect import is_connect, place_of, remote_of, statement_errors
+from zlayout.spark.jvm import session_conf
+from zlayout.spark.session import ConnectRuntime
+from zlayout.spec.model import Project, SparkConfig
+
+SERVER = "\tat org.apache.spark.sql.connect.execution.ExecuteThreadRunner.executeInternal(ExecuteThreadRunner.scala:1)"
+WRITE = "\tat org.apache.spark.sql.delta.files.TransactionalWrite.writeFiles(TransactionalWrite.scala:1)"
+_DELTA = "org.apache.spark.sql.delta.OptimisticTransactionImpl"
+COMMIT = f"\tat {_DELTA}.doCommitRetryIteratively(OptimisticTransaction.scala:1)"
+PREPARE = f"\tat {_DELTA}.$anonfun$prepareCommit$1(OptimisticTransaction.scala:1)"
+FULL = "java.io.IOException"
+CONFLICT = "io.delta.exceptions.ConcurrentDeleteReadException"
+
+
+def server_error(*trace: str, condition: str = "", status: str = "INTERNAL") -> PySparkException:
+    """Return an error as the client raises it, with these attributes."""
+    kind = type("SparkConnectGrpcException", (PySparkException,), {"__module__": "pyspark.errors.exceptions.connect"})
+    error: Any = kind("it failed")
+    error._errorClass, error._stacktrace = condition or None, "\n".join(trace)
+    error._grpc_status_code = type("Code", (), {"name": status})
+    return error  # type: ignore[no-any-return]
+
+
+def outcome_of(error: Exception) -> EngineError:
+    def run() -> None:
+        raise error
+
+    found, failure = ran("rewriting", run, list, FAILURES)
+    assert found == []
+    assert failure is not None
+    return failure
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [
+        (server_error(FULL, WRITE, SERVER), EngineError, "ZL314"),  # before any commit
+        (server_error("a.B", SERVER, f"Caused by: {CONFLICT}: deleted", COMMIT), CommitConflict, "ZL321"),
+        (server_error(FULL, PREPARE, SERVER), EngineError, "ZL314"),  # refused before the write
+        (server_error(FULL, PREPARE, COMMIT, SERVER), CommitUnknown, "ZL331"),
+        (server_error(FULL, COMMIT, SERVER), CommitUnknown, "ZL331"),
+        (server_error(FULL, WRITE), CommitUnknown, "ZL331"),  # a trace that was cut
+        (server_error(FULL, PREPARE), CommitUnknown, "ZL331"),
+        (server_error(FULL, SERVER, *[f"Caused by: {FULL}: x"] * 4), CommitUnknown, "ZL331"),  # causes that were cut
+        (server_error(), CommitUnknown, "ZL331"),
+        (server_error(condition="OPERATION_CANCELED"), CommitUnknown, "ZL331"),
+        (server_error(condition="INVALID_HANDLE.SESSION_CLOSED"), CommitUnknown, "ZL331"),
+        (server_error(status="UNAVAILABLE"), CommitUnknown, "ZL331"),
+        (ConnectionError("reset"), CommitUnknown, "ZL331"),
+    ],
+)
+def test_only_what_a_complete_trace_proves_is_known(error: Exception, kind: type[EngineError], code: str) -> None:
+    failure = outcome_of(error)
+    assert type(failure) is kind
+    assert failure.diagnostics[0].code == code
+
+
+def session_of(module: str) -> Any:
+    return type("SparkSession", (), {"__module__": module})()
+
+
+def test_an_error_of_the_client_is_a_lost_connection() -> None:
+    with (
+        pytest.raises(ConnectionError, match="UserWarning: retries"),
+        statement_errors(session_of("pyspark.sql.connect.session")),
+    ):
+        raise UserWarning("retries exceeded")
+    refused = server_error(condition="X")
+    with pytest.raises(PySparkException) as raised, statement_errors(session_of("pyspark.sql.connect.session")):
+        raise refused
+    assert raised.value is refused
+    with pytest.raises(UserWarning), statement_errors(session_of("pyspark.sql.session")):
+        raise UserWarning("x")
+
+
+def test_a_session_is_remembered_as_lost() -> None:
+    sessions = [session_of("pyspark.sql.connect.session") for _ in range(2)]
+    for session, error in zip(sessions, (server_error(status="UNAVAILABLE"), server_error(FULL, SERVER)), strict=True):
+        with pytest.raises(PySparkException), connect.marking_lost(session):
+            raise error
+    assert [connect.was_lost(session) for session in sessions] == [True, False]
+
+
+def test_the_server_is_that_of_the_option_or_of_the_environment() -> None:
+    assert remote_of("sc://a", {"SPARK_REMOTE": "sc://b"}) == "sc://a"
+    assert remote_of("", {"SPARK_REMOTE": "sc://b"}) == "sc://b"
+    assert remote_of("", {}) == ""
+
+
+@pytest.mark.parametrize(
+    ("remote", "place"),
+    [
+        ("sc://host/;token=secret", "sc://host:15002"),
+        ("sc://user@host:443/;use_ssl=true;token=secret", "sc://host:443"),
+        ("http://host/;token=secret", "not sc://HOST"),
+        ("sc://host:secret/", "not sc://HOST:PORT"),
+    ],
+)
+def test_messages_name_a_server_without_its_token(remote: str, place: str) -> None:
+    assert place_of(remote) == place
+
+
+def test_sessions_of_vendors_are_recognized() -> None:
+    assert is_connect(session_of("databricks.connect.session"))
+    assert is_connect(session_of("pyspark.sql.connect.session"))
+    assert not is_connect(session_of("pyspark.sql.session"))
+
+
+class Conf(dict[str, str]):
+    """The configuration of a session whose server stops to answer after `left` requests."""
+
+    left = 1000
+
+    def _request(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise server_error(status="UNAVAILABLE")
+
+    def set(self, key: str, value: str) -> None:
+        self._request()
+        self[key] = value
+
+    def unset(self, key: str) -> None:
+        self._request()
+        del self[key]
+
+
+def fake_session() -> Any:
+    """Return a session of Spark Connect without a server."""
+    session = session_of("pyspark.sql.connect.session")
+    session.conf, session.release_session_on_close, session.stopped = Conf({"kept": "1"}), True, False
+    session.sql = lambda _: type("Frame", (), {"collect": lambda _: [(key, "") for key in session.conf]})()
+    session.addTag = lambda _: None
+    session.stop = lambda: setattr(session, "stopped", True)
+    return session
+
+
+def test_settings_are_restored() -> None:
+    session = fake_session()
+    with session_conf(session, {"kept": "2", "new": "3"}):
+        assert session.conf == {"kept": "2", "new": "3"}
+    assert session.conf == {"kept": "1"}
+    with pytest.raises(KeyError), session_conf(session, {"new": "3"}):
+        raise KeyError
+    assert session.conf == {"kept": "1"}
+
+
+def test_a_setting_that_the_server_does_not_allow_is_refused() -> None:
+    session = fake_session()
+    session.conf.set = lambda *_: (_ for _ in ()).throw(server_error(FULL, condition="CANNOT_MODIFY_CONFIG"))
+    with pytest.raises(Refused, match="ZL263 the Spark server does not let its sessions set new"):
+        session_conf(session, {"new": "3"}).__enter__()
+
+
+def test_what_fails_to_restore_does_not_replace_the_error_and_the_session_is_not_used_again() -> None:
+    session = fake_session()
+    session.conf.left = 1
+    with pytest.raises(CommitUnknown, match="ZL331"), session_conf(session, {"new": "3"}):
+        raise CommitUnknown.of("ZL331", "unknown")
+    assert connect.was_lost(session)
+
+
+def test_a_lost_session_is_followed_by_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Any] = []
+
+    def open_session(_: str) -> Any:
+        opened.append(fake_session())
+        return opened[-1]
+
+    monkeypatch.setattr("zlayout.spark.session.open_session", open_session)
+    runtime = ConnectRuntime(Project(Path(), {}, SparkConfig(None, {}), ()), (), "sc://host")
+    assert not runtime.has_jvm
+    assert runtime.session is runtime.session is opened[0]
+    assert opened[0].conf["spark.sql.session.timeZone"] == "UTC"
+    connect.mark_lost(opened[0])
+    assert runtime.session is opened[1]
+    assert (opened[0].stopped, opened[0].release_session_on_close) == (True, False)
+    runtime.stop()
+    assert (opened[1].stopped, opened[1].release_session_on_close) == (True, True)
+
+
+def test_a_session_that_cannot_be_prepared_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = fake_session()
+    session.conf.left = 2
+    monkeypatch.setattr("zlayout.spark.session.open_session", lambda _: session)
+    runtime = ConnectRuntime(Project(Path(), {}, SparkConfig(None, {}), ()), (), "sc://host/;token=secret")
+    with pytest.raises(EngineError, match="ZL342 the Spark server at sc://host:15002 opens no session") as raised:
+        _ = runtime.session
+    assert "secret" not in str(raised.value)
+    assert session.stopped
+    assert not runtime.started
