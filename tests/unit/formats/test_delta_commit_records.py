@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.fs as pa_fs
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
+from zlayout.formats.delta.read import history
+from zlayout.formats.delta.read.log import LogFiles
 from zlayout.formats.delta.read.observe import observe_delta
 from zlayout.spec.model import TableName
 from zlayout.table.state import TableState
@@ -16,6 +19,10 @@ NAME = TableName("lake", ("db",), "t")
 MARKED = {"zlayout.records": "commits"}
 SETTINGS = {"zorder.columns": ["a"]}
 RECORD = {"zlayout.run": "r1", "zlayout.layout_id": "0123456789abcdef", "zlayout.layout": json.dumps(SETTINGS)}
+
+
+def storage(path: Path) -> pa_fs.FileSystem:
+    return pa_fs.SubTreeFileSystem(str(path), pa_fs.LocalFileSystem())
 
 
 def append(path: Path, first: int, **options: Any) -> None:
@@ -94,3 +101,26 @@ def test_an_append_with_the_metadata_of_a_run_has_no_record(tmp_path: Path) -> N
     append(tmp_path, 0, commit_properties=stored(RECORD))
     mark(tmp_path, MARKED)
     assert (observe_delta(NAME, str(tmp_path), ["a"]).files.layout == -1).all()
+
+
+def test_commits_that_are_older_than_the_files_without_a_record_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    optimized(tmp_path)
+    append(tmp_path, 0)
+    monkeypatch.setattr("zlayout.formats.delta.read.history.MAX_CLOCK_SKEW", 0)
+    read: list[int] = []
+    given = history.commit_infos
+
+    def commit_infos(*arguments: Any) -> Any:
+        for info in given(*arguments):
+            read.append(info["version"])
+            yield info
+
+    monkeypatch.setattr(history, "commit_infos", commit_infos)
+    assert [record.run_id for record in history.commit_records(LogFiles(storage(tmp_path)), 6, lambda: 0)] == ["r1"]
+    assert read == [6, 5, 4, 3, 2, 1, 0]
+    read.clear()
+    oldest = iter([0, 0, 2**62])  # after the record was found, only a file of the newest commit is left
+    assert len(list(history.commit_records(LogFiles(storage(tmp_path)), 6, lambda: next(oldest)))) == 1
+    assert read == [6, 5, 4]

@@ -164,19 +164,19 @@ class CommitRecord(NamedTuple):
     paths: pa.Array
 
 
-def commit_records(log: LogFiles, version: int, oldest: int) -> Iterator[CommitRecord]:
+def commit_records(log: LogFiles, version: int, oldest: Callable[[], int]) -> Iterator[CommitRecord]:
     """Yield the layout records in the userMetadata of commits up to `version`, the newest first.
 
     Args:
-        oldest: The time of the oldest file without a file tag, in milliseconds since 1970. An older commit did not add
-            any of these files.
+        oldest: Returns the time of the oldest file that has no record yet, in milliseconds since 1970. An older commit
+            did not add any of these files.
 
     Raises:
         OSError, ValueError, pa.ArrowException: If a commit cannot be read.
     """
     for info in commit_infos(log, version, MAX_COMMITS_WITH_RECORDS):
         written, text = info.get("timestamp"), info.get("userMetadata")
-        if type(written) is int and written < oldest - MAX_CLOCK_SKEW:
+        if type(written) is int and written < oldest() - MAX_CLOCK_SKEW:
             return
         if info.get("operation") != "OPTIMIZE" or not isinstance(text, str) or f'"{LAYOUT_ID}"' not in text:
             continue

@@ -590,12 +590,13 @@ def _with_commit_records(
     tagged = annotations[LAYOUT_ID].combine_chunks()
     if not tagged.null_count:
         return annotations
-    times = adds["modification_time"].cast(pa.int64()).filter(pc.is_null(annotations[LAYOUT_ID]))
-    paths, partition = annotations["path"].combine_chunks(), _partitions(adds, fields)[0]
+    times = pc.fill_null(adds["modification_time"].cast(pa.int64()), 0).to_pylist()
+    paths, partition = annotations["path"].to_pylist(), _partitions(adds, fields)[0]
     columns = {name: annotations[name].to_pylist() for name in (LAYOUT_ID, LAYOUT, GROUP)}
-    left = {path: at for at, path in enumerate(paths.to_pylist()) if columns[LAYOUT_ID][at] is None}
+    left = {path: at for at, path in enumerate(paths) if columns[LAYOUT_ID][at] is None}
+    oldest = [min(times[at] for at in left.values())]
     with suppress(ValueError, RecursionError, pa.ArrowException):  # a damaged commit ends the search
-        for record in commit_records(log, version, pc.min(times).as_py() or 0):
+        for record in commit_records(log, version, lambda: oldest[0]):
             for path in record.paths.to_pylist():
                 if (at := left.pop(path, None)) is not None:
                     group = f"{record.run_id}/{partition[at]}"
@@ -603,6 +604,7 @@ def _with_commit_records(
                         columns[name][at] = value
             if not left:
                 break
+            oldest[0] = min(times[at] for at in left.values())
     for name, values in columns.items():
         at = annotations.schema.get_field_index(name)
         annotations = annotations.set_column(at, name, pa.array(values, pa.string()))
