@@ -189,7 +189,7 @@ class ModelDelta(product.DeltaBackend):
         conf = Conf()
         session = SimpleNamespace(table=table, conf=conf, _jsparkSession=SimpleNamespace(conf=lambda: conf))
         catalog = CatalogConfig("model", "delta", "path", {}, Location("zlayout.yaml"))
-        super().__init__(catalog, cast(Any, SimpleNamespace(session=session)))
+        super().__init__(catalog, cast(Any, SimpleNamespace(session=session, has_jvm=True)))
         self.table, self._works, self._states = table, works, states
 
     def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:  # noqa: ARG002

@@ -41,7 +41,7 @@ class ModelIceberg(product.IcebergBackend):
     def __init__(self, table: IcebergTable, works: dict[int, PlannedTable], states: dict[int, TableState]) -> None:
         """works, states: by log id, from which they follow."""
         self.session = SimpleNamespace(table=table, name="")
-        super().__init__(cast(Any, table), cast(Any, SimpleNamespace(session=self.session)))
+        super().__init__(cast(Any, table), cast(Any, SimpleNamespace(session=self.session, has_jvm=True)))
         self.table, self._works, self._states = table, works, states
 
     def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:  # noqa: ARG002
