@@ -32,6 +32,7 @@ def test_the_metadata_names_licence_authors_and_extras(wheel: Path) -> None:
     assert metadata["Author"] == "zlayout contributors"
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata.get_all("Provides-Extra") == [
+        "connect",
         "glue",
         "hive",
         "hive-kerberos",
