@@ -41,7 +41,7 @@ def written(table: SparkSubject, folder: Path, *statements: str) -> dict[LeftOut
 
 def test_only_queries_of_iceberg_are_read(iceberg: IcebergSubject, tmp_path: Path) -> None:
     other = f"{iceberg}_copy"
-    assert written(
+    left_out = written(
         iceberg,
         tmp_path,
         f"create table {other} using iceberg as select * from {iceberg} where a = 1",
@@ -51,7 +51,9 @@ def test_only_queries_of_iceberg_are_read(iceberg: IcebergSubject, tmp_path: Pat
         f"alter table {iceberg} set tblproperties ('write.delete.mode' = 'merge-on-read')",
         f"delete from {iceberg} where a = 12",
         f"call ice.system.rewrite_data_files(table => '{iceberg.identifier}', options => map('rewrite-all', 'true'))",
-    ) == {LeftOut.WRITE: 2, LeftOut.CHANGE: 3}
+    )
+    assert left_out.pop(LeftOut.COMMAND, 1) == 1  # Spark 3.5 reports the scans of procedures
+    assert left_out == {LeftOut.WRITE: 2, LeftOut.CHANGE: 3}
 
 
 @pytest.mark.long

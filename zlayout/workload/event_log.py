@@ -283,12 +283,16 @@ _WRITERS: dict[str, LeftOut] = {
     "AtomicReplaceTableAsSelect": LeftOut.WRITE,
     "WriteToDataSourceV2": LeftOut.WRITE,
     "Execute ": LeftOut.COMMAND,
+    "Call": LeftOut.COMMAND,
 }
 
-_DISCARDS = re.compile(r"\w+ NoopWrite\b")  # the description of a write that only runs its query
+# The description of a write that only runs its query. Spark 3.5 names a function before it.
+_DISCARDS = re.compile(r"\w+ (?:[^,\s]{1,300}, )?(?:[a-z.]{1,100}\.)?NoopWrite\b")
 
 # A scan: its table, its predicate, and the text and the reason of each unused filter.
 Found = tuple[str, Predicate | None, Unread]
+# The scans of an execution, the number of its statement, and what its own plan is.
+_Key = tuple[tuple[Found, ...], int | None, LeftOut | None]
 
 
 def is_event_log(path: Path) -> bool:
@@ -495,24 +499,27 @@ def read_event_log(path: Path, on_broken: Callable[[int], None] = lambda _line: 
     # A statement is an execution that may start others, as one that writes does, and what each statement is, is known
     # only at the end: the executions that it starts may precede it in the log.
     statements: dict[int, LeftOut | None] = {}
-    executions: Counter[tuple[tuple[Found, ...], int | None]] = Counter()  # with equal scans, of one statement
-    first: dict[tuple[tuple[Found, ...], int | None], Query] = {}
+    executions: Counter[_Key] = Counter()
+    first: dict[_Key, Query] = {}
     for number, event in _events(path, on_broken):
         plan, itself = event.get("sparkPlanInfo"), _id(event, "executionId")
+        own = _left_out(plan)
         if itself is not None:
-            statements[itself] = _left_out(plan)
+            statements[itself] = own
         scans = tuple(found for node, above in _nodes(plan) if (found := _scan(node, above)) is not None)
         if scans:
             time = instant_of_milliseconds(event.get("time"))
-            key = scans, itself if itself is not None and statements[itself] else _id(event, "rootExecutionId")
+            statement = _id(event, "rootExecutionId")
+            key = scans, itself if statement is None else statement, own
             first.setdefault(key, Query(_statement(event), f"{path}:{number}", time=time))
             executions[key] += 1
-    left_out: dict[int, LeftOut] = {}
+    left_out: dict[int | None, LeftOut] = {}
     weights: Counter[tuple[Found, ...]] = Counter()
     queries: dict[tuple[Found, ...], Query] = {}
     for key, number in executions.items():
-        scans, statement = key
-        if statement is not None and (kind := statements.get(statement, LeftOut.UNKNOWN)) is not None:
+        scans, statement, own = key
+        kind = own if statement is None else statements.get(statement, LeftOut.UNKNOWN) or own
+        if kind is not None:
             left_out[statement] = kind
         else:
             queries.setdefault(scans, first[key])

@@ -372,6 +372,13 @@ def test_a_folder_of_applications(tmp_path: Path) -> None:
     assert event_logs(Path("a\0b")) == [Path("a\0b")]
 
 
+# as Spark 3.5 describes a write to the format noop
+NOOP = (
+    "OverwriteByExpression org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy$$Lambda$3575/"
+    "0x00007f8501155b78@740b28a1, org.apache.spark.sql.execution.datasources.noop.NoopWrite$@6f2e1a7"
+)
+
+
 def test_the_statement_of_an_execution_may_come_later(tmp_path: Path) -> None:
     log, scan = tmp_path / "log", delta("[EqualTo(a,1)]")
 
@@ -392,10 +399,13 @@ def test_the_statement_of_an_execution_may_come_later(tmp_path: Path) -> None:
         + execution(9, 9, "AppendData", scan).replace(
             '"simpleString":"AppendData"', '"simpleString":"AppendData NoopWrite"'
         )
+        + execution(10, 10, "AppendData", scan).replace('"simpleString":"AppendData"', f'"simpleString":"{NOOP}"')
+        + execution(12, 11, "AppendData", scan)
+        + execution(11, 11, "Call")
     )
     found = event_log.read_event_log(log)
-    assert [(s.query.location, s.query.weight) for s in found.scans] == [(f"{log}:4", 5.0)]
-    assert found.left_out == {LeftOut.CHANGE: 1, LeftOut.WRITE: 2}
+    assert [(s.query.location, s.query.weight) for s in found.scans] == [(f"{log}:4", 6.0)]
+    assert found.left_out == {LeftOut.CHANGE: 1, LeftOut.WRITE: 2, LeftOut.COMMAND: 1}
 
 
 def test_other_files_are_no_event_logs(tmp_path: Path) -> None:
