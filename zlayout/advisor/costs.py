@@ -29,6 +29,7 @@ from zlayout.predicate.model import (
     And,
     Compare,
     In,
+    InKeys,
     IsNull,
     Leaf,
     Not,
@@ -149,6 +150,8 @@ def _leaf(found: Leaf, column: Column | None) -> tuple[Leaf, Reason | None]:
             leaf = In(column.name, values)
         case IsNull():
             leaf = IsNull(column.name)
+        case InKeys():
+            return found, Reason.JOIN_FILTER
     return leaf, None if all(comparable(v, column.type) for v in values) else Reason.NOT_COMPARABLE
 
 

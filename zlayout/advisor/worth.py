@@ -29,6 +29,7 @@ from zlayout.predicate.model import (
     And,
     Compare,
     In,
+    InKeys,
     IsNull,
     Leaf,
     Not,
@@ -162,7 +163,7 @@ class _Axis:
                 return self._true(Or(tuple(Compare(column, "=", value) for value in values)))
             case Compare(column, operator, value) if column == self.column and value in self.named:
                 return self._compared(operator, self.named[value])
-            case Not(operand) if not isinstance(operand, IsNull):
+            case Not(operand) if not isinstance(operand, IsNull | InKeys):
                 return self._true(negated(operand))
             case _:
                 return np.ones(self.rows.shape, bool)
@@ -197,7 +198,7 @@ def _values(leaf: Leaf) -> tuple[Value, ...]:
             return (value,)
         case In(values=values):
             return values
-        case IsNull():
+        case IsNull() | InKeys():
             return ()
 
 

@@ -24,6 +24,7 @@ from zlayout.predicate.model import (
     And,
     Compare,
     In,
+    InKeys,
     IsNull,
     Not,
     Operator,
@@ -329,6 +330,8 @@ def _test(predicate: Predicate, narrowed: frozenset[str]) -> Test:
             is_in = membership(values)
             # A column without facts gets the fact None, because an IN without values is false even if nothing is known.
             return lambda facts: meet(map(is_in, facts.get(column, (None,))))
+        case InKeys():
+            return lambda _: ANY
         case IsNull(column):
             return lambda facts: meet(map(_null_values, facts.get(column, ()))) & EITHER
         case Compare(column, operator, value):

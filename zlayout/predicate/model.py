@@ -66,6 +66,38 @@ class IsNull:
 
 
 @dataclass(frozen=True, slots=True)
+class Keys:
+    """The values of a column in those rows of another table for which a predicate is true.
+
+    Attributes:
+        table: The name of the table as written in the query.
+        column: The column of the table.
+        predicate: The predicate; None for all rows. It may contain `InKeys`, as in a snowflake schema.
+    """
+
+    table: str
+    column: str
+    predicate: Predicate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InKeys:
+    """The value of a column is a key of another table; null if the column is null.
+
+    It follows from an equality of columns in a join, or from `IN (SELECT ...)`. It can be evaluated only with the rows
+    of the other table.
+
+    Attributes:
+        sets: The sets of keys, of which one contains the value.
+        text: The condition of the query as SQL.
+    """
+
+    column: str
+    sets: tuple[Keys, ...]
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Not:
     """The negation of a predicate."""
 
@@ -86,7 +118,7 @@ class Or:
     operands: tuple[Predicate, ...]
 
 
-Leaf = Compare | In | IsNull
+Leaf = Compare | In | IsNull | InKeys
 Predicate = Leaf | Not | And | Or
 
 
@@ -134,10 +166,27 @@ def renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
     return with_leaves(predicate, lambda leaf: replace(leaf, column=names[leaf.column]))
 
 
+def without_keys(predicate: Predicate) -> Predicate | None:
+    """A predicate without `InKeys` that the predicate implies: the predicate itself if it has none, None if there is none.
+
+    NOT contains no `InKeys`.
+    """
+    if not any(isinstance(leaf, InKeys) for leaf in leaves(predicate)):
+        return predicate
+    match predicate:
+        case And(operands):
+            return conjunction(p for p in map(without_keys, operands) if p is not None)
+        case Or(operands):
+            parts = [p for p in map(without_keys, operands) if p is not None]
+            return Or(tuple(parts)) if len(parts) == len(operands) else None
+        case _:
+            return None
+
+
 def rejects_null(predicate: Predicate) -> bool:
     """Whether the predicate is certainly not true for a row whose columns are all null, as an outer join adds."""
     match predicate:
-        case Compare() | In() | Not(Compare() | In() | IsNull()):
+        case Compare() | In() | InKeys() | Not(Compare() | In() | IsNull()):
             return True
         case And(operands):
             return any(map(rejects_null, operands))

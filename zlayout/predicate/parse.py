@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from zlayout.errors import Diagnostic, Location, SpecError
 from zlayout.message_text import quote_value
-from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate, RejectedError, literal
+from zlayout.predicate.model import And, Compare, In, InKeys, IsNull, Keys, Not, Or, Predicate, RejectedError, literal
 from zlayout.sql_text import path_of, quote_path
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ def to_sql(predicate: Predicate) -> str:
             return f"{quote_column(column)} {'<>' if operator == '!=' else operator} {literal(value)}"
         case In(column, values):
             return f"{quote_column(column)} IN ({', '.join(map(literal, values))})"
+        case InKeys(column, sets):
+            return f"{quote_column(column)} IN ({' UNION ALL '.join(map(_select, sets))})"
         case IsNull(column):
             return f"{quote_column(column)} IS NULL"
         case Not(IsNull(column)):
@@ -63,6 +65,11 @@ def to_sql(predicate: Predicate) -> str:
             return " AND ".join(f"({to_sql(o)})" for o in operands)
         case Or(operands):
             return " OR ".join(f"({to_sql(o)})" for o in operands)
+
+
+def _select(keys: Keys) -> str:
+    where = "" if keys.predicate is None else f" WHERE {to_sql(keys.predicate)}"
+    return f"SELECT {quote_column(keys.column)} FROM {quote_column(keys.table)}{where}"
 
 
 def quote_column(name: str) -> str:

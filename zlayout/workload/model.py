@@ -42,11 +42,13 @@ class Scan:
         predicate: A condition that is true for every row that the query needs from this table; None if the query has no
             such condition that can be used. Literals have the type in which they are written: a string that is compared
             with a date column is a string.
+        through: Further such conditions, which contain `InKeys`: those on other tables, through joins.
     """
 
     query: Query
     table: str
     predicate: Predicate | None
+    through: tuple[Predicate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,19 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 from sqlglot.optimizer.simplify import simplify
 
-from zlayout.predicate.model import Not, Or, Predicate, Reason, columns, conjunction, rejects_null, renamed
+from zlayout.predicate.model import (
+    InKeys,
+    Keys,
+    Not,
+    Or,
+    Predicate,
+    Reason,
+    columns,
+    conjunction,
+    rejects_null,
+    renamed,
+    without_keys,
+)
 from zlayout.predicate.parse import to_sql
 from zlayout.predicate.rules import NEGATABLE, UnusableError, condition
 from zlayout.predicate.sql_tree import column_parts, is_column, operands
@@ -54,11 +66,18 @@ class Sources(list[Source]):
     Attributes:
         merged: For each column of a USING, in lower case, the source whose column an unqualified name means. None if it
             is neither of the two, as after a FULL JOIN.
+        visible: The CTEs that subqueries in the conditions can refer to.
     """
 
-    def __init__(self, sources: Iterable[Source] = (), merged: Mapping[str, Source | None] | None = None) -> None:
+    def __init__(
+        self,
+        sources: Iterable[Source] = (),
+        merged: Mapping[str, Source | None] | None = None,
+        visible: Ctes | None = None,
+    ) -> None:
         super().__init__(sources)
         self.merged: dict[str, Source | None] = dict(merged or {})
+        self.visible: Ctes = visible or {}
 
 
 def source_of(node: exp.Expr, ctes: Ctes, known: Mapping[str, Sequence[str]]) -> Source:
@@ -249,11 +268,12 @@ def ends_early(node: exp.Select) -> bool:
 
 # Join keys: what a condition on one table implies for another table that is joined to it.
 #
-# `a.x = b.x AND b.x = 5` implies `a.x = 5`. `a.x = b.x AND b.y = 5` limits the rows of `a` only at run time, which a
-# simulation of bounds cannot show.
+# `a.x = b.x AND b.x = 5` implies `a.x = 5`. `a.x = b.x AND b.y = 5` limits the rows of `a` only at run time: `a.x` is
+# then one of the keys of `b` (`InKeys`), which need the rows of `b`.
 
 
 MAX_KEYS = 200  # of one SELECT; further keys imply nothing
+MAX_HOPS = 4  # joins between a table and the one whose conditions limit it
 MAX_CONDITIONS_SHOWN = 20
 Found = Mapping[Source, list[Predicate]]
 
@@ -298,6 +318,7 @@ class Clauses:
         rejecting: The sources with a predicate in WHERE that is not true if their columns are null, so that it removes
             the rows of an outer join without a match.
         keys: The join keys.
+        common_keys: The join keys that all operands of an OR contain.
     """
 
     sources: Sources = field(default_factory=Sources)
@@ -305,6 +326,7 @@ class Clauses:
     found: dict[Source, list[Predicate]] = field(default_factory=dict)
     rejecting: set[Source] = field(default_factory=set)
     keys: list[JoinKey] = field(default_factory=list)
+    common_keys: list[JoinKey] = field(default_factory=list)
 
 
 def join_key(
@@ -324,6 +346,17 @@ def join_key(
     if one is None or other is None or one[0] is other[0]:
         return None
     return JoinKey(node.sql("spark"), (one, other), frozenset(limited), optional)
+
+
+def common_join_keys(
+    node: exp.Expr, sources: Sequence[Source], limited: Collection[Source], optional: Source | None
+) -> list[JoinKey]:
+    """Return the join keys that each operand of an OR contains. The arguments are those of `join_key`."""
+    branches = []
+    for branch in operands(node, exp.Or):
+        keys = (join_key(part, sources, limited, optional) for part in operands(branch, exp.And))
+        branches.append({frozenset(key.sides): key for key in keys if key})
+    return [key for sides, key in branches[0].items() if all(sides in branch for branch in branches)]
 
 
 def using_keys(
@@ -389,6 +422,55 @@ def spread(keys: Sequence[JoinKey], found: dict[Source, list[Predicate]], reject
                 new.append((other, own))
 
 
+Limiting = Mapping[Source, Sequence[tuple[str, Source, str]]]
+
+
+def limiting_keys(keys: Sequence[JoinKey], rejecting: Collection[Source]) -> Limiting:
+    """Return for each source its columns that contain only values of a column of another source.
+
+    `a.x = b.x AND b.x = c.x` limits `a.x` to the values of `b.x` and to those of `c.x`.
+
+    Args:
+        keys: The join keys, of which the first MAX_KEYS are used.
+        rejecting: As in `Clauses`.
+
+    Returns:
+        The column of the source, the other source, and its column. Those of the nearest sources come first.
+    """
+    back: dict[tuple[Source, str], list[tuple[Source, str]]] = {}
+    for key in keys[:MAX_KEYS]:
+        for one, left, other, right in key.directions(rejecting):
+            back.setdefault((other, right), []).append((one, left))
+    found: dict[Source, list[tuple[str, Source, str]]] = {}
+    for source, column in back:
+        reached, new = {(source, column)}, [(source, column)]
+        while new:
+            for at in back.get(new.pop(0), []):
+                if at not in reached:
+                    reached.add(at)
+                    new.append(at)
+                    if at[0] is not source:
+                        found.setdefault(source, []).append((column, *at))
+    return found
+
+
+def output_column(node: exp.Select, sources: Sequence[Source], name: str) -> tuple[Source, str] | None:
+    """Return the source and the column that an output column is, without a change of its values.
+
+    name: In lower case.
+
+    Returns:
+        None if it is another expression, or if it is unknown.
+    """
+    stars = [e for e in node.selects if is_star(e)]
+    named = [e for e in node.selects if not is_star(e) and e.alias_or_name.lower() == name]
+    if not named and len(stars) == len(sources) == 1:
+        star = stars[0].this if isinstance(stars[0], exp.Column) else stars[0]
+        return None if any(star.args.values()) else (sources[0], dotted([name]))  # SELECT * EXCEPT, REPLACE
+    at = named[0].unalias().unnest() if len(named) == 1 and not stars else None
+    return owner(dotted_name(at), sources) if at is not None and is_column(at) else None
+
+
 def filters(
     keys: Sequence[JoinKey], found: Found, rejecting: Collection[Source]
 ) -> Iterator[tuple[JoinKey, Source, str]]:
@@ -399,7 +481,8 @@ def filters(
     """
     for key in keys[:MAX_KEYS]:
         for one, left, other, _ in key.directions(rejecting):
-            kept = [to_sql(p) for p in found.get(one, [])[:MAX_CONDITIONS_SHOWN] if columns(p) != {left}]
+            plain = [p for p in found.get(one, []) if without_keys(p) is p]
+            kept = [to_sql(p) for p in plain[:MAX_CONDITIONS_SHOWN] if columns(p) != {left}]
             if one.query is not None and one.query.find(exp.Where):
                 kept.append(f"the conditions of {'.'.join(one.aliases[0]) or 'a subquery'}")
             if kept:
@@ -409,6 +492,7 @@ def filters(
 # The scans of a query and its subqueries.
 
 MAX_SCANS = 1_000  # of one query. Each of its CTEs may read the previous one twice, which doubles the number of scans.
+MAX_KEY_QUERIES = 1_000  # CTEs, derived tables and subqueries of one query that are read for their keys
 TOO_MANY = "too many tables"
 
 
@@ -422,6 +506,7 @@ class Reader:
         self.unused: dict[tuple[str, str], Unused] = {}
         self.inverted: list[Inverted] = []
         self.visits = 0
+        self.key_queries = 0
 
     def read(self, node: exp.Query, ctes: Ctes, given: Sequence[Predicate] = ()) -> None:
         """Collect the scans of a query or subquery.
@@ -456,12 +541,23 @@ class Reader:
             self._select(node, ctes, given)
 
     def _select(self, node: exp.Select, ctes: Ctes, given: Sequence[Predicate]) -> None:
-        clauses = Clauses()
+        clauses = self._clauses(node, ctes, given)
+        self._join_notes(clauses)
+        if ends_early(node):
+            self._note(node.args["limit"], Reason.LIMIT, tables_of(clauses.sources))
+        for source in clauses.sources:
+            self._scan(source, self._required(clauses, source))
+        for inner in subqueries(node):
+            self.read(inner, ctes)
+
+    def _clauses(self, node: exp.Select, ctes: Ctes, given: Sequence[Predicate]) -> Clauses:
+        """Return the conditions of a SELECT, also those that its join keys imply."""
+        clauses = Clauses(Sources(visible=ctes))
         sources, nullable = clauses.sources, clauses.nullable
         clause = node.args.get("from_") or node.args.get("from")
         for item, join, optional in from_items(clause.this if clause else None, node.args.get("joins") or []):
             source = source_of(item, ctes, self.known)
-            before, side, kind = Sources(sources, sources.merged), join.side if join else "", join.kind if join else ""
+            before, side, kind = Sources(sources, sources.merged, ctes), join.side if join else "", join.kind if join else ""
             sources.append(source)
             if len(sources) > MAX_SCANS:
                 raise UnreadableError(TOO_MANY)
@@ -490,13 +586,96 @@ class Reader:
         else:
             self._lost(given, Reason.AFTER_GROUPING)
         spread(clauses.keys, clauses.found, clauses.rejecting)
-        self._join_notes(clauses)
-        if ends_early(node):
-            self._note(node.args["limit"], Reason.LIMIT, tables_of(sources))
-        for source in sources:
-            self._scan(source, clauses.found.get(source, []))
-        for inner in subqueries(node):
-            self.read(inner, ctes)
+        return clauses
+
+    def _required(self, clauses: Clauses, target: Source) -> list[Predicate]:
+        """Return the predicates on a source, with those on the keys of the sources that are joined to it.
+
+        Each other source limits the target through the nearest source only.
+        """
+        limiting = limiting_keys([*clauses.keys, *clauses.common_keys], clauses.rejecting)
+        parts: dict[Source, list[tuple[str, Source, str]]] = {}
+        order, hops = [target], {target: 0}
+        for at in order:
+            new = [part for part in limiting.get(at, ()) if part[1] not in hops] if hops[at] < MAX_HOPS else []
+            parts[at] = new
+            order += dict.fromkeys(other for _, other, _ in new)
+            hops |= {other: hops[at] + 1 for _, other, _ in new}
+        required: dict[Source, list[Predicate]] = {}
+        for at in reversed(order):
+            required[at] = list(clauses.found.get(at, ()))
+            for column, other, key in parts[at]:
+                known = required[other]
+                if other.table and all(columns(p) == {key} and without_keys(p) is p for p in known):
+                    continue  # `spread` has renamed these predicates
+                if (sets := self._keys_of(other, key, known)) and any(s.predicate is not None for s in sets):
+                    required[at].append(InKeys(column, sets))
+        return required[target]
+
+    def _keys_of(self, source: Source, column: str, required: Sequence[Predicate]) -> tuple[Keys, ...] | None:
+        """Return the sets of the values that a column of a source may have; None if they are unknown."""
+        if source.table:
+            return (Keys(source.table, column, conjunction(required)),)
+        name, *nested = path_of(column)
+        if source.query is None or source.renamed or nested:
+            return None
+        return self._keys(source.query, source.visible or {}, name.lower(), required)
+
+    def _keys(self, node: exp.Expr, ctes: Ctes, name: str, given: Sequence[Predicate]) -> tuple[Keys, ...] | None:
+        """Return the sets of the values that an output column of a query may have; None if they are unknown.
+
+        Args:
+            node, ctes, given: As in `read`.
+            name: The name of the output column in lower case.
+        """
+        self.key_queries += 1
+        if self.key_queries > MAX_KEY_QUERIES or not isinstance(node, exp.Query):
+            return None
+        ctes = with_ctes(node, ctes)
+        if node.args.get("limit") or node.args.get("offset"):
+            given = ()
+        if isinstance(node, exp.Subquery):
+            return self._keys(node.this, ctes, name, given)
+        if isinstance(node, exp.SetOperation):
+            return self._keys_of_operation(node, ctes, name, given)
+        if not isinstance(node, exp.Select):
+            return None
+        notes = self.unused, self.inverted
+        self.unused, self.inverted = {}, []  # `read` notes the conditions of each query
+        clauses = self._clauses(node, ctes, given)
+        owned = output_column(node, clauses.sources, name)
+        found = None if owned is None else self._keys_of(*owned, self._required(clauses, owned[0]))
+        self.unused, self.inverted = notes
+        return found
+
+    def _keys_of_operation(
+        self, node: exp.SetOperation, ctes: Ctes, name: str, given: Sequence[Predicate]
+    ) -> tuple[Keys, ...] | None:
+        left, right = ([n.lower() for n in side.named_selects] for side in (node.this, node.expression))
+        if node.args.get("by_name") or "*" in (*left, *right) or len(left) != len(right) or left.count(name) != 1:
+            return None
+        found = self._keys(node.this, ctes, name, given)
+        if found is None or not isinstance(node, exp.Union):
+            return found
+        counterpart = right[left.index(name)]
+        pushed = list(_on_outputs(given, dict(zip(left, right, strict=True))))
+        others = self._keys(node.expression, ctes, counterpart, pushed) if right.count(counterpart) == 1 else None
+        return None if others is None else found + others
+
+    def _in_query(self, node: exp.Expr, sources: Sources) -> tuple[Source, InKeys] | None:
+        """Return the source and the predicate of `column IN (SELECT ...)` or `column = (SELECT ...)`."""
+        subject, query = node.this, node.args.get("query")
+        if type(node) is exp.EQ:
+            subject, query = node.this.unnest(), node.expression
+            if isinstance(node.this, exp.Subquery):
+                subject, query = node.expression.unnest(), node.this
+        if not isinstance(query, exp.Query) or not is_column(subject) or len(query.named_selects) != 1:
+            return None
+        owned = owner(dotted_name(subject), sources)
+        sets = self._keys(query, sources.visible, query.named_selects[0].lower(), ()) if owned else None
+        if owned is None or sets is None:
+            return None
+        return owned[0], InKeys(owned[1], sets, shortened(node.sql("spark")))
 
     def _join_notes(self, clauses: Clauses) -> None:
         noted = set()
@@ -515,7 +694,9 @@ class Reader:
         elif source.table:
             if len(self.scans) >= MAX_SCANS:
                 raise UnreadableError(TOO_MANY)
-            self.scans.append(Scan(self.query, source.table, conjunction(predicates)))
+            plain = [p for p in predicates if without_keys(p) is p]
+            through = tuple(p for p in predicates if without_keys(p) is not p)
+            self.scans.append(Scan(self.query, source.table, conjunction(plain), through))
         else:
             self._lost(predicates, Reason.TABLE_FUNCTION, frozenset())
 
@@ -561,6 +742,8 @@ class Reader:
                 continue
             if is_true(part):
                 continue
+            if isinstance(part, exp.Or):
+                clauses.common_keys += common_join_keys(part, clauses.sources, limited, optional)
             owners: set[Source | None] = set()
             implied = self._implied(part, clauses.sources, owners)
             for source in clauses.sources:
@@ -568,15 +751,17 @@ class Reader:
                     continue
                 predicate = implied.get(source) if source in limited else None
                 if predicate is not None and (source not in clauses.nullable or rejects_null(predicate)):
-                    clauses.found.setdefault(source, []).append(predicate)
-                    if in_where and rejects_null(predicate):
+                    plain = without_keys(predicate)
+                    both = [predicate] if plain is None or plain is predicate else [plain, predicate]
+                    clauses.found.setdefault(source, []).extend(both)
+                    if in_where and plain is not None and rejects_null(plain):
                         clauses.rejecting.add(source)
                 elif None not in owners:
                     reason = Reason.SEVERAL_TABLES if len(owners) > 1 else Reason.OUTER_JOIN
                     self._note(part, reason, tables_of([source]))
 
     def _implied(
-        self, node: exp.Expr, sources: list[Source], owners: set[Source | None], *, negated: bool = False
+        self, node: exp.Expr, sources: Sources, owners: set[Source | None], *, negated: bool = False
     ) -> dict[Source, Predicate]:
         """Return the predicate on each source that a condition, or its negation, implies. Uses De Morgan's laws.
 
@@ -589,6 +774,10 @@ class Reader:
             if isinstance(node, exp.And) != negated:
                 return {s: p for s in named if (p := conjunction(part[s] for part in parts if s in part))}
             return {s: Or(tuple(part[s] for part in parts)) for s in named if all(s in part for part in parts)}
+        if not negated and (keys := self._in_query(node, sources)):
+            self._note(node, Reason.SUBQUERY, tables_in(node, sources))
+            owners |= {None, keys[0]}
+            return dict([keys])
         try:
             if isinstance(node, exp.Not):
                 inner = node.this.unnest()
@@ -613,7 +802,8 @@ class Reader:
     def _lost(self, given: Iterable[Predicate], reason: Reason, tables: frozenset[str] | None = None) -> None:
         """Note conditions on the result of a query that cannot be pushed down to its tables."""
         for predicate in given:
-            self._add(to_sql(predicate), reason, tables)
+            if without_keys(predicate) is predicate:
+                self._add(to_sql(predicate), reason, tables)
 
     def _note(self, node: exp.Expr, reason: Reason, tables: frozenset[str] | None) -> None:
         self._add(node.sql("spark"), reason, tables)
