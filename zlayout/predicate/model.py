@@ -167,7 +167,7 @@ def renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
 
 
 def without_keys(predicate: Predicate) -> Predicate | None:
-    """A predicate without `InKeys` that the predicate implies: the predicate itself if it has none, None if there is none.
+    """The predicate itself if it has no `InKeys`, else one without them that it implies, or None if there is none.
 
     NOT contains no `InKeys`.
     """

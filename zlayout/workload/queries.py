@@ -153,6 +153,17 @@ def owner(parts: Sequence[str], sources: Sequence[Source]) -> tuple[Source, str]
     return (possible[0], dotted(parts)) if len(possible) == 1 else None
 
 
+def is_outside(parts: Sequence[str], sources: Sequence[Source]) -> bool:
+    """Return whether a column belongs to none of the sources of a subquery, so that it is one of an enclosing query."""
+    lower = tuple(p.lower() for p in parts)
+    for source in sources:
+        if source.columns is None or lower[0] in source.columns:
+            return False
+        if any(len(lower) > len(alias) and lower[: len(alias)] == alias for alias in source.aliases):
+            return False
+    return True
+
+
 def dotted_name(node: exp.Expr) -> list[str]:
     """Return the parts of the name of a column such as `t.a.b`."""
     return [part.name for part in column_parts(node)]
@@ -463,7 +474,7 @@ def output_column(node: exp.Select, sources: Sequence[Source], name: str) -> tup
         None if it is another expression, or if it is unknown.
     """
     stars = [e for e in node.selects if is_star(e)]
-    named = [e for e in node.selects if not is_star(e) and e.alias_or_name.lower() == name]
+    named = [e for e in node.selects if not is_star(e) and e.unnest().alias_or_name.lower() == name]
     if not named and len(stars) == len(sources) == 1:
         star = stars[0].this if isinstance(stars[0], exp.Column) else stars[0]
         return None if any(star.args.values()) else (sources[0], dotted([name]))  # SELECT * EXCEPT, REPLACE
@@ -508,13 +519,16 @@ class Reader:
         self.visits = 0
         self.key_queries = 0
 
-    def read(self, node: exp.Query, ctes: Ctes, given: Sequence[Predicate] = ()) -> None:
+    def read(
+        self, node: exp.Query, ctes: Ctes, given: Sequence[Predicate] = (), enclosing: Clauses | None = None
+    ) -> None:
         """Collect the scans of a query or subquery.
 
         Args:
             node: Its tree.
             ctes: The CTEs that it can refer to.
             given: The predicates on its output columns that the enclosing query requires.
+            enclosing: For a subquery in an expression, the conditions of the enclosing SELECT.
 
         Raises:
             UnreadableError: The query has more than MAX_SCANS scans.
@@ -528,7 +542,7 @@ class Reader:
             given = ()
         if isinstance(node, exp.Subquery):
             if isinstance(node.this, exp.Query):
-                self.read(node.this, ctes, given)
+                self.read(node.this, ctes, given, enclosing)
         elif isinstance(node, exp.SetOperation):
             left, right = node.this.named_selects, node.expression.named_selects
             self.read(node.this, ctes, given)
@@ -538,26 +552,29 @@ class Reader:
                 self._lost(given, Reason.COMPUTED)
             self.read(node.expression, ctes, pushed)
         elif isinstance(node, exp.Select):
-            self._select(node, ctes, given)
+            self._select(node, ctes, given, enclosing)
 
-    def _select(self, node: exp.Select, ctes: Ctes, given: Sequence[Predicate]) -> None:
-        clauses = self._clauses(node, ctes, given)
+    def _select(self, node: exp.Select, ctes: Ctes, given: Sequence[Predicate], enclosing: Clauses | None) -> None:
+        clauses = self._clauses(node, ctes, given, enclosing)
         self._join_notes(clauses)
         if ends_early(node):
             self._note(node.args["limit"], Reason.LIMIT, tables_of(clauses.sources))
         for source in clauses.sources:
             self._scan(source, self._required(clauses, source))
         for inner in subqueries(node):
-            self.read(inner, ctes)
+            self.read(inner, ctes, (), clauses)
 
-    def _clauses(self, node: exp.Select, ctes: Ctes, given: Sequence[Predicate]) -> Clauses:
-        """Return the conditions of a SELECT, also those that its join keys imply."""
+    def _clauses(
+        self, node: exp.Select, ctes: Ctes, given: Sequence[Predicate], enclosing: Clauses | None = None
+    ) -> Clauses:
+        """Return the conditions of a SELECT, also those that its join keys imply. The arguments are those of `read`."""
         clauses = Clauses(Sources(visible=ctes))
         sources, nullable = clauses.sources, clauses.nullable
         clause = node.args.get("from_") or node.args.get("from")
         for item, join, optional in from_items(clause.this if clause else None, node.args.get("joins") or []):
             source = source_of(item, ctes, self.known)
-            before, side, kind = Sources(sources, sources.merged, ctes), join.side if join else "", join.kind if join else ""
+            before = Sources(sources, sources.merged, ctes)
+            side, kind = (join.side, join.kind) if join else ("", "")
             sources.append(source)
             if len(sources) > MAX_SCANS:
                 raise UnreadableError(TOO_MANY)
@@ -577,6 +594,8 @@ class Reader:
         sources += [view_source(lateral) for lateral in node.args.get("laterals") or []]
         if where := node.args.get("where"):
             self._conditions(where.this, clauses, sources, None, in_where=True)
+            if enclosing is not None:
+                self._correlated(where.this, clauses, enclosing)
         for clause_name in ("having", "qualify"):
             if late := node.args.get(clause_name):
                 computed = late.find(exp.AggFunc, exp.Window) is not None
@@ -611,6 +630,25 @@ class Reader:
                 if (sets := self._keys_of(other, key, known)) and any(s.predicate is not None for s in sets):
                     required[at].append(InKeys(column, sets))
         return required[target]
+
+    def _correlated(self, where: exp.Expr, clauses: Clauses, enclosing: Clauses) -> None:
+        """Add the predicates on the keys of the enclosing SELECT, for `x = outer.y` in WHERE.
+
+        Only rows with such a key can change the result of the subquery for a row that the enclosing SELECT needs.
+        """
+        for part in operands(where, exp.And):
+            left, right = (part.this.unnest(), part.expression.unnest()) if type(part) is exp.EQ else (part, part)
+            if not (is_column(left) and is_column(right)):
+                continue
+            for inside, outside in ((left, right), (right, left)):
+                own, name = owner(dotted_name(inside), clauses.sources), dotted_name(outside)
+                if own is None or not is_outside(name, clauses.sources):
+                    continue
+                if (other := owner(name, enclosing.sources)) is None:
+                    continue
+                sets = self._keys_of(*other, self._required(enclosing, other[0]))
+                if sets and any(s.predicate is not None for s in sets):
+                    clauses.found.setdefault(own[0], []).append(InKeys(own[1], sets))
 
     def _keys_of(self, source: Source, column: str, required: Sequence[Predicate]) -> tuple[Keys, ...] | None:
         """Return the sets of the values that a column of a source may have; None if they are unknown."""
@@ -669,10 +707,12 @@ class Reader:
             subject, query = node.this.unnest(), node.expression
             if isinstance(node.this, exp.Subquery):
                 subject, query = node.expression.unnest(), node.this
-        if not isinstance(query, exp.Query) or not is_column(subject) or len(query.named_selects) != 1:
+        if not isinstance(query, exp.Query) or not is_column(subject) or len(query.selects) != 1:
             return None
         owned = owner(dotted_name(subject), sources)
-        sets = self._keys(query, sources.visible, query.named_selects[0].lower(), ()) if owned else None
+        sets = (
+            self._keys(query, sources.visible, query.selects[0].unnest().alias_or_name.lower(), ()) if owned else None
+        )
         if owned is None or sets is None:
             return None
         return owned[0], InKeys(owned[1], sets, shortened(node.sql("spark")))

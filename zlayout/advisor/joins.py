@@ -1,0 +1,351 @@
+"""Conditions through joins: the conditions on other tables as ranges of a key of the table that is joined to them.
+
+A workload has these conditions as `InKeys`. They are evaluated with the rows of the other tables: a row counts unless
+its values prove that the condition on it is not true. The keys of these rows become at most MAX_RANGES ranges. A range
+may contain further keys, but no key is outside of all ranges, so that no file with a matching row is skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from zlayout.advisor.costs import is_named, points, usable
+from zlayout.advisor.model import Bools
+from zlayout.predicate.model import (
+    And,
+    Compare,
+    In,
+    InKeys,
+    Keys,
+    Leaf,
+    Or,
+    Predicate,
+    Reason,
+    TextOnly,
+    Value,
+    columns,
+    conjunction,
+    leaves,
+    with_leaves,
+)
+from zlayout.predicate.parse import to_sql
+from zlayout.predicate.prune import may_match
+from zlayout.spec.model import TableName
+from zlayout.table.state import Column, TableState
+from zlayout.workload.model import MAX_TEXT, Query, Scan, Unused, Workload
+
+MAX_RANGES = 64  # of one condition
+MAX_DEPTH = 8  # of tables whose keys limit other tables
+
+
+class NotEvaluatedError(Exception):
+    """The keys of a table cannot be determined, for the reason in the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a table.
+
+    Attributes:
+        columns: The columns of the table, by name in lower case.
+        keys: The values of some columns, by the name in the table. All arrays have the same length.
+    """
+
+    columns: Mapping[str, Column]
+    keys: Mapping[str, pa.Array]
+
+
+# Returns the rows of the table that a query names, with the columns of these names as far as it has them. Rows that the
+# table does not have any more may be included. Raises NotEvaluatedError.
+ReadRows = Callable[[str, frozenset[str]], Rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Through:
+    """A condition through a join that is used.
+
+    Attributes:
+        query: The query.
+        column: The key of the table.
+        table: The other table, as the query names it.
+        kept: The share of the keys of the other table that the condition leaves.
+    """
+
+    query: Query
+    column: str
+    table: str
+    kept: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """Distinct keys in ascending order, and which of them are selected."""
+
+    every: pa.Array
+    selected: Bools
+
+
+def with_joins(
+    workload: Workload, table: TableName, state: TableState, read: ReadRows
+) -> tuple[Workload, tuple[Through, ...]]:
+    """Return the workload with the conditions through joins on one table as conditions on its own columns.
+
+    A condition that cannot be evaluated is listed as unused with the reason, instead of the notes on the filters
+    through joins of its query.
+
+    Args:
+        workload: The workload.
+        table, state: The table.
+        read: Reads the rows of the other tables.
+    """
+    own = {c.name.lower(): c for c in state.columns}
+    evaluation = Evaluation(read)
+    scans: list[Scan] = []
+    unused: list[Unused] = []
+    used: list[Through] = []
+    replaced: set[Query] = set()
+    for scan in workload.scans:
+        if not scan.through or not is_named(scan.table, table, state.location):
+            scans.append(scan)
+            continue
+        replaced.add(scan.query)
+        found = []
+        for predicate in scan.through:
+            try:
+                made = evaluation.on_columns(predicate, own)
+            except NotEvaluatedError as error:
+                tables = frozenset((scan.table,))
+                unused.append(Unused(scan.query, to_sql(predicate)[:MAX_TEXT], str(error), tables))
+                continue
+            found.append(made)
+            for leaf in leaves(predicate):
+                if isinstance(leaf, InKeys):
+                    used.append(Through(scan.query, leaf.column, leaf.sets[0].table, evaluation.kept(leaf)))
+        whole = conjunction(([] if scan.predicate is None else [scan.predicate]) + found)
+        scans.append(replace(scan, predicate=whole, through=()))
+    kept = [u for u in workload.unused if not (u.query in replaced and _is_replaced(u, table, state))]
+    return replace(workload, scans=tuple(scans), unused=(*kept, *unused)), tuple(used)
+
+
+def _is_replaced(unused: Unused, table: TableName, state: TableState) -> bool:
+    """Whether a note is about filters through joins on the table alone."""
+    if unused.reason not in (Reason.JOIN_FILTER, Reason.SUBQUERY) or unused.tables is None:
+        return False
+    return all(is_named(name, table, state.location) for name in unused.tables)
+
+
+@dataclass
+class Evaluation:
+    """Evaluates `InKeys` with the rows of other tables. read: as in `with_joins`."""
+
+    read: ReadRows
+    _sets: dict[Keys, _Values] = field(default_factory=dict)
+    _failed: dict[Keys, str] = field(default_factory=dict)
+
+    def on_columns(self, predicate: Predicate, own: Mapping[str, Column]) -> Predicate:
+        """Return the predicate with each `InKeys` replaced by ranges of keys.
+
+        own: The columns of the limited table, by name in lower case.
+
+        Raises:
+            NotEvaluatedError: If one of the `InKeys` cannot be evaluated.
+        """
+
+        def of(leaf: Leaf) -> Predicate:
+            return self.ranges(leaf, own.get(leaf.column.lower())) if isinstance(leaf, InKeys) else leaf
+
+        return with_leaves(predicate, of)
+
+    def ranges(self, leaf: InKeys, column: Column | None) -> Predicate:
+        """Return the ranges that contain all keys of `leaf`. column: the limited one. Raises NotEvaluatedError."""
+        if column is None:
+            raise NotEvaluatedError(Reason.UNKNOWN_COLUMN)
+        values = self.values(leaf.sets)
+        _require_same_kind(column.type, values.every.type)
+        return ranges_of(column.name, values.every, values.selected)
+
+    def kept(self, leaf: InKeys) -> float:
+        """Return the share of the keys that an evaluated `InKeys` selects."""
+        selected = self.values(leaf.sets).selected
+        return float(selected.mean()) if len(selected) else 0.0
+
+    def values(self, sets: Sequence[Keys], depth: int = 0) -> _Values:
+        """Return the keys of several sets, and which of them are in one of the sets. Raises NotEvaluatedError."""
+        found = [self._of(one, depth) for one in sets]
+        for one in found[1:]:
+            _require_same_kind(found[0].every.type, one.every.type)
+        if len(found) == 1:
+            return found[0]
+        kind = pa.int64() if _kind(found[0].every.type) == "integer" else found[0].every.type
+        every = _distinct([one.every.cast(kind) for one in found])
+        selected = [one.every.filter(pa.array(one.selected)).cast(kind) for one in found]
+        return _Values(every, _is_in(every, pa.concat_arrays(selected)))
+
+    def _of(self, keys: Keys, depth: int) -> _Values:
+        if keys in self._failed:
+            raise NotEvaluatedError(self._failed[keys])
+        if keys not in self._sets:
+            try:
+                self._sets[keys] = self._evaluated(keys, depth)
+            except NotEvaluatedError as error:
+                self._failed[keys] = str(error)
+                raise
+        return self._sets[keys]
+
+    def _evaluated(self, keys: Keys, depth: int) -> _Values:
+        if depth > MAX_DEPTH:
+            raise NotEvaluatedError(f"more than {MAX_DEPTH} tables that are joined one to the other")
+        names = frozenset((keys.column,)) | (columns(keys.predicate) if keys.predicate else frozenset())
+        rows = self.read(keys.table, frozenset(name.lower() for name in names))
+        column = rows.columns.get(keys.column.lower())
+        if column is None or column.name not in rows.keys:
+            raise NotEvaluatedError(f"{keys.table} has no column {keys.column}")
+        if _kind(column.type) is None:
+            raise NotEvaluatedError(f"keys of type {column.type}")
+        values = rows.keys[column.name]
+        if _is_padded(values):
+            raise NotEvaluatedError(f"keys that end with spaces, in {keys.table}.{column.name}")
+        match: Bools = np.ones(len(values), bool)
+        if keys.predicate is not None:
+            conditions = self._rows(keys.predicate, rows, len(values), depth)
+            if conditions is None:
+                raise NotEvaluatedError(f"no condition on {keys.table} can be evaluated")
+            match = conditions
+        every = _distinct([values])
+        return _Values(every, _is_in(every, values.filter(pa.array(match))))
+
+    def _rows(self, predicate: Predicate, rows: Rows, count: int, depth: int) -> Bools | None:
+        """Return which rows may match, bool[count]; None if the predicate cannot be evaluated at all."""
+        match predicate:
+            case And(operands):
+                parts = [p for o in operands if (p := self._rows(o, rows, count, depth)) is not None]
+                return np.all(parts, axis=0) if parts else None
+            case Or(operands):
+                each = [self._rows(o, rows, count, depth) for o in operands]
+                known = [p for p in each if p is not None]
+                if len(known) < len(each):
+                    return None
+                return np.any([np.zeros(count, bool), *known], axis=0)
+            case InKeys(column, sets):
+                return self._rows_in_keys(column, sets, rows, depth)
+        names = columns(predicate)
+        own = {name: rows.columns[name.lower()].name for name in names if name.lower() in rows.columns}
+        found, left = usable(predicate, rows.columns)
+        values = {name: rows.keys[name] for name in own.values() if name in rows.keys}
+        if found is None or left or len(values) < len(names) or not all(map(_is_certain, values.values())):
+            return None
+        if any(isinstance(v, str) and v.endswith(" ") for leaf in leaves(predicate) for v in _constants(leaf)):
+            return None
+        matching: Bools = may_match(found, points(values), np.ones(count, np.int64))
+        return matching
+
+    def _rows_in_keys(self, name: str, sets: Sequence[Keys], rows: Rows, depth: int) -> Bools | None:
+        column = rows.columns.get(name.lower())
+        values = rows.keys.get(column.name) if column else None
+        if values is None or _is_padded(values):
+            return None
+        try:
+            keys = self.values(sets, depth + 1)
+            _require_same_kind(values.type, keys.every.type)
+        except NotEvaluatedError:
+            return None
+        selected = keys.every.filter(pa.array(keys.selected))
+        if _kind(values.type) == "integer":
+            values, selected = values.cast(pa.int64()), selected.cast(pa.int64())
+        return _is_in(values, selected)
+
+
+def ranges_of(column: str, every: pa.Array, selected: Bools) -> Predicate:
+    """Return a predicate that is true for all selected keys: at most MAX_RANGES ranges, and single values.
+
+    Two ranges are merged if the fewest other keys are between them.
+
+    Args:
+        column: The name of the column in the predicate.
+        every: The distinct keys in ascending order.
+        selected: bool[n], which of them are selected.
+    """
+    edges = np.diff(np.concatenate(([0], selected.astype(np.int8), [0])))
+    first, last = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1
+    if len(first) > MAX_RANGES:
+        gaps = first[1:] - last[:-1]
+        kept = np.sort(np.argsort(gaps, kind="stable")[::-1][: MAX_RANGES - 1])
+        first, last = first[np.concatenate(([0], kept + 1))], last[np.concatenate((kept, [len(last) - 1]))]
+    if not len(first):
+        return In(column, ())
+    single = [_literal(every[at]) for at in first[first == last].tolist()]
+    parts: list[Predicate] = [In(column, tuple(single))] if len(single) > 1 else []
+    parts += [Compare(column, "=", single[0])] if len(single) == 1 else []
+    for low, high in zip(first.tolist(), last.tolist(), strict=True):
+        if low < high:
+            lowest, highest = _literal(every[low]), _literal(every[high])
+            parts.append(And((Compare(column, ">=", lowest), Compare(column, "<=", highest))))
+    return parts[0] if len(parts) == 1 else Or(tuple(parts))
+
+
+def _literal(value: pa.Scalar) -> Value:
+    found: Value = value.as_py()
+    return TextOnly(found) if isinstance(found, str) else found
+
+
+def _kind(type_: pa.DataType) -> str | None:
+    """Return the kind of keys of a type; None if equality in a join may be another than that of the values.
+
+    An engine that compares values of the same kind does not convert them to a type in which others are equal.
+    """
+    if pt.is_signed_integer(type_) or (pt.is_decimal(type_) and type_.scale == 0 and type_.precision <= 18):
+        return "integer"
+    if pt.is_string(type_) or pt.is_large_string(type_):
+        return "string"
+    if pt.is_date32(type_):
+        return "date"
+    return None
+
+
+def _require_same_kind(one: pa.DataType, other: pa.DataType) -> None:
+    if _kind(one) is None or _kind(one) != _kind(other):
+        raise NotEvaluatedError(f"keys of different types: {one} and {other}")
+
+
+def _is_padded(values: pa.Array) -> bool:
+    """Whether strings end with spaces, which some engines ignore in comparisons."""
+    text = pt.is_string(values.type) or pt.is_large_string(values.type)
+    return text and bool(pc.any(pc.ends_with(values, " ")).as_py())
+
+
+def _is_certain(values: pa.Array) -> bool:
+    """Whether all engines compare the values with a literal in the same way.
+
+    They convert timestamps by the time zone of the session, and 32-bit floats to different types.
+    """
+    kind = values.type
+    return not (pt.is_timestamp(kind) or pt.is_float32(kind) or pt.is_float16(kind) or _is_padded(values))
+
+
+def _constants(leaf: Leaf) -> tuple[Value, ...]:
+    match leaf:
+        case Compare(value=value):
+            return (value,)
+        case In(values=values):
+            return values
+        case _:
+            return ()
+
+
+def _distinct(arrays: Iterable[pa.Array]) -> pa.Array:
+    found = pc.unique(pa.concat_arrays(list(arrays))).drop_null()
+    if pt.is_decimal(found.type):
+        found = found.cast(pa.int64())
+    return found.take(pc.array_sort_indices(found))
+
+
+def _is_in(values: pa.Array, wanted: pa.Array) -> Bools:
+    wanted = wanted.cast(values.type) if wanted.type != values.type else wanted
+    found: Bools = pc.is_in(values, value_set=wanted.drop_null(), skip_nulls=True).to_numpy(zero_copy_only=False)
+    return found
