@@ -1,7 +1,7 @@
 """Conditions through joins: the conditions on other tables as ranges of a key of the table that is joined to them.
 
 A workload has these conditions as `InKeys`. They are evaluated with the rows of the other tables: a row counts unless
-its values prove that the condition on it is not true. The keys of these rows become at most MAX_RANGES ranges. A range
+its values prove that the condition on it is not true. The keys of these rows become a limited number of ranges. A range
 may contain further keys, but no key is outside of all ranges, so that no file with a matching row is skipped.
 """
 
@@ -40,7 +40,7 @@ from zlayout.spec.model import TableName
 from zlayout.table.state import Column, TableState
 from zlayout.workload.model import MAX_TEXT, Query, Scan, Unused, Workload
 
-MAX_RANGES = 64  # of one condition
+MAX_RANGES = 64  # of keys in one condition
 MAX_DEPTH = 8  # of tables whose keys limit other tables
 
 
@@ -92,7 +92,7 @@ class _Values:
 
 
 def with_joins(
-    workload: Workload, table: TableName, state: TableState, read: ReadRows
+    workload: Workload, table: TableName, state: TableState, read: ReadRows, max_ranges: int = MAX_RANGES
 ) -> tuple[Workload, tuple[Through, ...]]:
     """Return the workload with the conditions through joins on one table as conditions on its own columns.
 
@@ -103,9 +103,10 @@ def with_joins(
         workload: The workload.
         table, state: The table.
         read: Reads the rows of the other tables.
+        max_ranges: The largest number of ranges of keys in one condition.
     """
     own = {c.name.lower(): c for c in state.columns}
-    evaluation = Evaluation(read)
+    evaluation = Evaluation(read, max_ranges)
     scans: list[Scan] = []
     unused: list[Unused] = []
     used: list[Through] = []
@@ -118,6 +119,7 @@ def with_joins(
         found = []
         for predicate in scan.through:
             try:
+                _require_same_schema(scan.table, predicate)
                 made = evaluation.on_columns(predicate, own)
             except NotEvaluatedError as error:
                 tables = frozenset((scan.table,))
@@ -133,6 +135,16 @@ def with_joins(
     return replace(workload, scans=tuple(scans), unused=(*kept, *unused)), tuple(used)
 
 
+def _require_same_schema(table: str, predicate: Predicate) -> None:
+    """Raise NotEvaluatedError if a name lacks a namespace that the name of the scanned table has."""
+    for leaf in leaves(predicate):
+        for keys in leaf.sets if isinstance(leaf, InKeys) else ():
+            if "/" in table or ("/" not in keys.table and keys.table.count(".") < table.count(".")):
+                raise NotEvaluatedError(f"the namespace of {keys.table} is unknown (write it as that of {table})")
+            if keys.predicate is not None:
+                _require_same_schema(table, keys.predicate)
+
+
 def _is_replaced(unused: Unused, table: TableName, state: TableState) -> bool:
     """Whether a note is about filters through joins on the table alone."""
     if unused.reason not in (Reason.JOIN_FILTER, Reason.SUBQUERY) or unused.tables is None:
@@ -142,9 +154,10 @@ def _is_replaced(unused: Unused, table: TableName, state: TableState) -> bool:
 
 @dataclass
 class Evaluation:
-    """Evaluates `InKeys` with the rows of other tables. read: as in `with_joins`."""
+    """Evaluates `InKeys` with the rows of other tables. read, max_ranges: as in `with_joins`."""
 
     read: ReadRows
+    max_ranges: int = MAX_RANGES
     _sets: dict[Keys, _Values] = field(default_factory=dict)
     _failed: dict[Keys, str] = field(default_factory=dict)
 
@@ -168,7 +181,7 @@ class Evaluation:
             raise NotEvaluatedError(Reason.UNKNOWN_COLUMN)
         values = self.values(leaf.sets)
         _require_same_kind(column.type, values.every.type)
-        return ranges_of(column.name, values.every, values.selected)
+        return ranges_of(column.name, values.every, values.selected, self.max_ranges)
 
     def kept(self, leaf: InKeys) -> float:
         """Return the share of the keys that an evaluated `InKeys` selects."""
@@ -261,8 +274,8 @@ class Evaluation:
         return _is_in(values, selected)
 
 
-def ranges_of(column: str, every: pa.Array, selected: Bools) -> Predicate:
-    """Return a predicate that is true for all selected keys: at most MAX_RANGES ranges, and single values.
+def ranges_of(column: str, every: pa.Array, selected: Bools, max_ranges: int) -> Predicate:
+    """Return a predicate that is true for all selected keys: a number of ranges, some of which are single values.
 
     Two ranges are merged if the fewest other keys are between them.
 
@@ -270,12 +283,13 @@ def ranges_of(column: str, every: pa.Array, selected: Bools) -> Predicate:
         column: The name of the column in the predicate.
         every: The distinct keys in ascending order.
         selected: bool[n], which of them are selected.
+        max_ranges: The largest number of ranges, at least 1.
     """
     edges = np.diff(np.concatenate(([0], selected.astype(np.int8), [0])))
     first, last = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1
-    if len(first) > MAX_RANGES:
+    if len(first) > max_ranges:
         gaps = first[1:] - last[:-1]
-        kept = np.sort(np.argsort(gaps, kind="stable")[::-1][: MAX_RANGES - 1])
+        kept = np.sort(np.argsort(gaps, kind="stable")[::-1][: max_ranges - 1])
         first, last = first[np.concatenate(([0], kept + 1))], last[np.concatenate((kept, [len(last) - 1]))]
     if not len(first):
         return In(column, ())
