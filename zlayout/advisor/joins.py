@@ -83,6 +83,15 @@ class Through:
     kept: float
 
 
+def through_texts(used: Sequence[Through]) -> tuple[str, ...]:
+    """Return "column = table" for the conditions through joins, those with the largest weight first."""
+    weights: dict[str, float] = {}
+    for one in used:
+        text = f"{one.column} = {one.table}"
+        weights[text] = weights.get(text, 0.0) + one.query.weight
+    return tuple(sorted(weights, key=lambda text: (-weights[text], text)))
+
+
 @dataclass(frozen=True, slots=True)
 class _Values:
     """Distinct keys in ascending order, and which of them are selected."""
@@ -111,6 +120,7 @@ def with_joins(
     unused: list[Unused] = []
     used: list[Through] = []
     replaced: set[Query] = set()
+    subqueries: set[tuple[Query, str]] = set()
     for scan in workload.scans:
         if not scan.through or not is_named(scan.table, table, state.location):
             scans.append(scan)
@@ -118,6 +128,7 @@ def with_joins(
         replaced.add(scan.query)
         found = []
         for predicate in scan.through:
+            subqueries |= {(scan.query, leaf.text) for leaf in leaves(predicate) if isinstance(leaf, InKeys)}
             try:
                 _require_same_schema(scan.table, predicate)
                 made = evaluation.on_columns(predicate, own)
@@ -131,7 +142,14 @@ def with_joins(
                     used.append(Through(scan.query, leaf.column, leaf.sets[0].table, evaluation.kept(leaf)))
         whole = conjunction(([] if scan.predicate is None else [scan.predicate]) + found)
         scans.append(replace(scan, predicate=whole, through=()))
-    kept = [u for u in workload.unused if not (u.query in replaced and _is_replaced(u, table, state))]
+
+    def is_replaced(note: Unused) -> bool:
+        if note.tables is None or not all(is_named(name, table, state.location) for name in note.tables):
+            return False
+        is_subquery = note.reason == Reason.SUBQUERY and (note.query, note.text) in subqueries
+        return is_subquery or (note.reason == Reason.JOIN_FILTER and note.query in replaced)
+
+    kept = [note for note in workload.unused if not is_replaced(note)]
     return replace(workload, scans=tuple(scans), unused=(*kept, *unused)), tuple(used)
 
 
@@ -143,13 +161,6 @@ def _require_same_schema(table: str, predicate: Predicate) -> None:
                 raise NotEvaluatedError(f"the namespace of {keys.table} is unknown (write it as that of {table})")
             if keys.predicate is not None:
                 _require_same_schema(table, keys.predicate)
-
-
-def _is_replaced(unused: Unused, table: TableName, state: TableState) -> bool:
-    """Whether a note is about filters through joins on the table alone."""
-    if unused.reason not in (Reason.JOIN_FILTER, Reason.SUBQUERY) or unused.tables is None:
-        return False
-    return all(is_named(name, table, state.location) for name in unused.tables)
 
 
 @dataclass
@@ -238,13 +249,13 @@ class Evaluation:
         match predicate:
             case And(operands):
                 parts = [p for o in operands if (p := self._rows(o, rows, count, depth)) is not None]
-                return np.all(parts, axis=0) if parts else None
+                return np.asarray(np.all(parts, axis=0), bool) if parts else None
             case Or(operands):
                 each = [self._rows(o, rows, count, depth) for o in operands]
                 known = [p for p in each if p is not None]
                 if len(known) < len(each):
                     return None
-                return np.any([np.zeros(count, bool), *known], axis=0)
+                return np.asarray(np.any([np.zeros(count, bool), *known], axis=0), bool)
             case InKeys(column, sets):
                 return self._rows_in_keys(column, sets, rows, depth)
         names = columns(predicate)

@@ -200,6 +200,8 @@ class WorkloadForecast:
     """When the rewrite has paid back; null if nothing is rewritten or the cost after it is unknown."""
     groups: tuple[QueryGroup, ...] = ()
     """The groups of queries that open most bytes at present; at most ten."""
+    through: tuple[str, ...] = ()
+    """The conditions through joins that are used, each as a column and the joined table: `sold_date_sk = date_dim`."""
 
 
 @dataclass(frozen=True, slots=True)

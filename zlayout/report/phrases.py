@@ -288,6 +288,8 @@ def workload_lines(table: TablePlan) -> Iterator[str]:
     unknown = "what they open after apply" if table.groups else "the floor"
     hint = f"; --sample predicts {unknown}" if floor is None else ""
     yield f"{plural(workload.queries, 'query')} of {sources}{of}{hint}"
+    if workload.through:
+        yield f"through {first_of(workload.through, MAX_SOURCES)}"
     if workload.payback is not None:
         yield _payback(workload, workload.payback)
 

@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zlayout.advisor.costs import in_partitions
+from zlayout.advisor.joins import through_texts
 from zlayout.advisor.model import Study
 from zlayout.advisor.query_costs import declared_layout, fitting, queried_columns, rewrite_of_table, searched
 from zlayout.advisor.study import Progress, Question, study, with_workload
 from zlayout.errors import Location, SpecError
 from zlayout.formats.registry import backend_for
+from zlayout.message_text import first_of
 from zlayout.planner.sampled import columns_of_moves
 from zlayout.planner.simulation import targets_of
 from zlayout.session.concurrent_reads import read_table
+from zlayout.session.dimensions import read_joined
 from zlayout.session.files import write_atomically
 from zlayout.session.import_ import layouts_of, parse_columns, target_size
 from zlayout.session.project import known_table, layout_of, load_project, require_count, require_number
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
 
 SAMPLE_ROWS_PER_FILE = 2_000  # as many as a rewrite samples
+MAX_THROUGH_SHOWN = 5
 MIN_SAMPLE_ROWS, MAX_SAMPLE_ROWS = 50_000, 1_000_000
 
 
@@ -140,7 +144,15 @@ def make_study(
     declared, notes = declared_layout(spec, schema, backend.capabilities)
     base, curve = searched(spec, schema), options.curve or (CLUSTERING_CURVE if schema.clustering else None)
     given = layouts_of([parse_columns(text) for text in options.columns], curve, base, schema)
-    read = read_workload(sources, {name.name: column_names(schema)})
+    known = {name.name: column_names(schema)}
+    through: tuple[str, ...] = ()
+    if project.key_ranges:
+        others = {catalog: backend_for(config, runtime) for catalog, config in project.catalogs.items()}
+        backends = {**others, name.catalog: backend}
+        read, used = read_joined(sources, known, name, schema, backends, project.key_ranges)
+        through = through_texts(used)
+    else:
+        read = read_workload(sources, known)
     on_table = on_table_of(read, name, schema)
     layouts = (*given, declared) if declared else given
     columns = queried_columns([c.name for layout in layouts for c in layout.columns], on_table.queries, schema)
@@ -164,6 +176,8 @@ def make_study(
     question = Question(given, declared, base, options.search, curve, options.time_limit, cuts)
     rewrite = rewrite_of_table(spec, state, columns, sample, options.files)
     found = study(state, in_partitions(on_table.queries, state), rewrite, question, on_event)
+    if through:
+        notes = (*notes, f"Conditions on other tables are used through joins: {first_of(through, MAX_THROUGH_SHOWN)}.")
     return with_workload(replace(found, notes=(*notes, *found.notes)), tuple(map(str, sources)), read, on_table)
 
 

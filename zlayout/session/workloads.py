@@ -16,6 +16,7 @@ import numpy as np
 
 from zlayout.advisor import query_costs
 from zlayout.advisor.costs import column_shares, costs, in_partitions, queries_on
+from zlayout.advisor.joins import Through, through_texts
 from zlayout.advisor.model import Costs, TableQuery, TableWorkload, Use
 from zlayout.advisor.worth import worth
 from zlayout.errors import Diagnostic, SpecError, ZlayoutError, first_line
@@ -30,6 +31,7 @@ from zlayout.planner.sampled import columns_of_moves, files_to_sample
 from zlayout.planner.work import PlannedTable, PlanOptions
 from zlayout.report.words import printable, share, size
 from zlayout.session.concurrent_reads import Reading, no_answer, read_tables
+from zlayout.session.dimensions import read_joined
 from zlayout.session.proposing import proposed, unreadable
 from zlayout.session.sampling import SEED
 from zlayout.spec.model import LayoutSpec, Project, TableName
@@ -60,10 +62,18 @@ def with_workloads(
     workloads = Workloads([(p.spec, p.state) for p in known])
     # Not in a thread, because an invalid file stops the plan.
     read = {p.spec.table: workloads.of(p.spec) for p in known}
+    through: dict[TableName, tuple[Through, ...]] = {}
+    if project.key_ranges:
+        for p in known:
+            assert p.state is not None
+            read[p.spec.table], through[p.spec.table] = read_joined(
+                p.spec.workload, workloads.columns(), p.spec.table, p.state, backends, project.key_ranges
+            )
 
     def forecast(one: PlannedTable) -> PlannedTable:
         try:
-            return _with_workload(one, read[one.spec.table], project, backends[one.spec.table.catalog], max_bytes)
+            made = _with_workload(one, read[one.spec.table], project, backends[one.spec.table.catalog], max_bytes)
+            return _with_through(made, through.get(one.spec.table, ()))
         except Exception as error:
             # A reader may raise anything, and a plan does not depend on its forecast.
             return _unknown(one, f"{type(error).__name__}: {first_line(error)}")
@@ -73,6 +83,13 @@ def with_workloads(
         now = _unknown(one, f"no answer within {reading.timeout:g} s") if isinstance(made, ZlayoutError) else made
         found[one.table] = _noting_unread(now, read[one.table])
     return tuple(found.get(p.table, p) for p in planned)
+
+
+def _with_through(planned: PlannedTable, through: Sequence[Through]) -> PlannedTable:
+    forecast = planned.plan.workload
+    if forecast is None:
+        return planned
+    return replace(planned, plan=replace(planned.plan, workload=replace(forecast, through=through_texts(through))))
 
 
 def _noting_unread(planned: PlannedTable, workload: Workload) -> PlannedTable:
@@ -97,11 +114,11 @@ class Workloads:
     def of(self, spec: LayoutSpec) -> Workload:
         """Return the workload of a layout spec. Raises the errors of `read_workload`."""
         if spec.workload not in self._read:
-            self._read[spec.workload] = read_workload(spec.workload, self._columns())
+            self._read[spec.workload] = read_workload(spec.workload, self.columns())
         return self._read[spec.workload]
 
-    def _columns(self) -> Mapping[str, Sequence[str]]:
-        """The column names of the tables, by each name that a query may use for the table."""
+    def columns(self) -> Mapping[str, Sequence[str]]:
+        """Return the column names of the tables, by each name that a query may use for the table."""
         found: dict[str, Sequence[str]] = {}
         for spec, state in self.tables:
             if state is not None:

@@ -411,6 +411,7 @@ class _Loading:
             prices=Prices(**{key: float(value) for key, value in prices.items()}) if prices else None,
             history=self._history(data["history"], locations) if "history" in data else None,
             maintenance=self._maintenance(data["maintenance"], locations) if "maintenance" in data else None,
+            query_engine=data.get("workload", {}).get("engine", "spark"),
         )
 
     def _maintenance(self, entry: Mapping[str, Any], locations: Mapping[str, Location]) -> Maintenance | None:

@@ -629,6 +629,11 @@ class HistoryConfig:
     keep_days: int
 
 
+# The engines of queries, and the number of ranges of join keys by which each skips files while a query runs. Those that
+# do are assumed to use the lowest and the highest key only.
+QUERY_ENGINES = {"spark": 0, "databricks": 1, "duckdb": 1, "snowflake": 1, "trino": 1}
+
+
 @dataclass(frozen=True, slots=True)
 class Project:
     """`zlayout.yaml` and the layout specs that it refers to.
@@ -643,6 +648,7 @@ class Project:
         prices: The prices of reading and rewriting; None if they are not declared.
         history: Where history records are kept; None if none are kept.
         maintenance: When `apply` may rewrite tables; None for any time.
+        query_engine: The engine of the queries in workloads, one of `QUERY_ENGINES`.
     """
 
     root: Path
@@ -654,6 +660,12 @@ class Project:
     prices: Prices | None = None
     history: HistoryConfig | None = None
     maintenance: Maintenance | None = None
+    query_engine: str = "spark"
+
+    @property
+    def key_ranges(self) -> int:
+        """The number of ranges of join keys by which the engine of the queries skips files; 0 if it does not."""
+        return QUERY_ENGINES[self.query_engine]
 
     def __repr__(self) -> str:
         counts = f"layouts: {len(self.layouts):,}, rules: {len(self.rules):,}"

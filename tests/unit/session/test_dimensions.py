@@ -1,0 +1,85 @@
+"""Conditions on other tables in plans: they are read through the catalogs of the project, within limits."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.memory_format.backend import MemoryBackend
+from support.memory_format.store import MemoryCatalog, MemoryTable
+from support.projects import workload_project
+
+import zlayout
+from zlayout.planner.model import TablePlan
+from zlayout.report.text import TextOptions, render
+from zlayout.session import dimensions
+
+ROWS, FILES, DAYS = 40_000, 20, 1000
+LAYOUT = "version: 1\ntable: lake.db.orders\nzorder: {columns: [a, day]}\n"
+JOIN = "SELECT count(*) FROM orders JOIN dates ON day = d_key WHERE"
+QUERIES = f"{JOIN} d_month = 7;\n"
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MemoryBackend:
+    """A fact of 20 files, each with the 50 days of one period, and a dimension of 1,000 days in months of 25 days."""
+    random = np.random.default_rng(3)
+    columns = {"a": random.integers(0, 1000, ROWS), "day": np.arange(ROWS) * DAYS // ROWS}
+    rows = pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
+    fact = MemoryTable(rows.schema)
+    fact.append(rows, files=FILES)
+    days = np.arange(DAYS)
+    dates = pa.table({"d_key": pa.array(days, pa.int32()), "d_month": pa.array(days // 25, pa.int64())})
+    dimension = MemoryTable(dates.schema)
+    dimension.append(dates, files=2)
+    backend = workload_project(tmp_path, monkeypatch, LAYOUT, fact, QUERIES)
+    backend._catalog = MemoryCatalog({"db.orders": fact, "db.dates": dimension})
+    use("trino")
+    return backend
+
+
+def use(engine: str) -> None:
+    path = Path("zlayout.yaml")
+    path.write_text(path.read_text().partition("workload:")[0] + f"workload: {{engine: {engine}}}\n")
+
+
+def planned(queries: str = QUERIES) -> TablePlan:
+    Path("workloads/orders.sql").write_text(queries)
+    return zlayout.plan(zlayout.load_project(), sample=False).tables[0]
+
+
+@pytest.mark.usefixtures("table")
+def test_the_keys_of_the_dimension_skip_files() -> None:
+    found = planned().workload
+    assert found is not None
+    assert (found.now.files, found.queries, found.through) == (1, 1, ("day = dates",))
+    two = planned(f"{JOIN} d_month IN (0, 3)").workload
+    # Days 0 to 24 and 75 to 99, which are one range of keys for the engine.
+    assert two is not None
+    assert two.now.files == 2
+    plan = zlayout.plan(zlayout.load_project(), sample=False).document
+    assert "through day = dates" in render(plan, TextOptions(width=120))
+
+
+@pytest.mark.usefixtures("table")
+def test_open_spark_skips_no_files_by_the_keys_of_a_join() -> None:
+    use("spark")
+    assert planned().workload is None
+
+
+@pytest.mark.parametrize(
+    ("queries", "limit"),
+    [
+        (QUERIES, "MAX_ROWS"),
+        (QUERIES, "MAX_BYTES"),
+        (QUERIES.replace("dates", "elsewhere.dates"), ""),
+        (QUERIES.replace("orders", "db.orders"), ""),
+        (QUERIES.replace("d_key", "unknown"), ""),
+        (QUERIES.replace("d_month", "unknown"), ""),
+    ],
+)
+@pytest.mark.usefixtures("table")
+def test_what_cannot_be_read_is_no_condition(queries: str, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if limit:
+        monkeypatch.setattr(dimensions, limit, 1)
+    assert planned(queries).workload is None

@@ -1,0 +1,96 @@
+"""The keys of other tables that limit a scan: which joins and subqueries imply them, and which do not."""
+
+from pathlib import Path
+
+import pytest
+
+from zlayout.predicate.parse import to_sql
+from zlayout.workload import read_workload
+
+COLUMNS = {
+    "f": ["f_d", "f_ship", "f_i", "f_t", "x"],
+    "d": ["d_sk", "d_year", "d_week"],
+    "i": ["i_sk", "i_class", "i_brand"],
+    "b": ["b_sk", "b_name"],
+    "r": ["r_d", "r_t"],
+}
+
+
+def through(tmp_path: Path, query: str) -> list[str]:
+    """The conditions through joins on the scans of f, as SQL without quotes."""
+    path = tmp_path / "q.sql"
+    path.write_text(query)
+    workload = read_workload([path], COLUMNS)
+    assert not workload.unread
+    return [to_sql(p).replace("`", "") for scan in workload.scans if scan.table == "f" for p in scan.through]
+
+
+YEAR = "f_d IN (SELECT d_sk FROM d WHERE d_year = 2000)"
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT * FROM f, d WHERE f_d = d_sk AND d_year = 2000", [YEAR]),
+        ("SELECT * FROM f JOIN d ON d_sk = f_d AND d_year = 2000", [YEAR]),
+        ("SELECT * FROM f a JOIN d z ON a.f_d = z.d_sk WHERE z.d_year = 2000", [YEAR]),
+        ("SELECT * FROM f LEFT SEMI JOIN d ON f_d = d_sk AND d_year = 2000", [YEAR]),
+        ("SELECT * FROM f LEFT JOIN d ON f_d = d_sk WHERE d_year = 2000", [YEAR]),
+        ("SELECT * FROM d LEFT JOIN f ON f_d = d_sk WHERE d_year = 2000", [YEAR]),
+        ("SELECT * FROM f RIGHT JOIN d ON f_d = d_sk WHERE d_year = 2000", [YEAR]),
+        ("SELECT * FROM f WHERE f_d IN (SELECT d_sk FROM d WHERE d_year = 2000)", [YEAR]),
+        ("SELECT * FROM f WHERE f_d = (SELECT d_sk FROM d WHERE d_year = 2000)", [YEAR]),
+        ("SELECT * FROM f JOIN (SELECT * FROM d WHERE d_year = 2000) z ON f_d = z.d_sk", [YEAR]),
+        ("WITH z AS (SELECT d_sk AS k FROM d WHERE d_year = 2000) SELECT * FROM f JOIN z ON f_d = k", [YEAR]),
+        ("WITH z AS (SELECT d_sk FROM d) SELECT * FROM f JOIN z ON f_d = d_sk", []),
+        ("SELECT * FROM (SELECT f_d AS k FROM f) q JOIN d ON k = d_sk WHERE d_year = 2000", [YEAR]),
+        ("SELECT * FROM d WHERE d_year = 2000 AND EXISTS (SELECT * FROM f WHERE f_d = d_sk)", [YEAR]),
+        (
+            "SELECT * FROM f, d z, d y WHERE f_d = z.d_sk AND f_ship = y.d_sk AND y.d_year = 1 AND z.d_year = 2000",
+            [YEAR, "f_ship IN (SELECT d_sk FROM d WHERE d_year = 1)"],
+        ),
+        (
+            "SELECT * FROM f JOIN i ON f_i = i_sk JOIN b ON i_brand = b_sk WHERE b_name = 'x'",
+            ["f_i IN (SELECT i_sk FROM i WHERE i_brand IN (SELECT b_sk FROM b WHERE b_name = 'x'))"],
+        ),
+        ("SELECT * FROM r JOIN d ON r_d = d_sk JOIN f ON f_d = r_d WHERE d_year = 2000", [YEAR]),
+        (
+            "SELECT * FROM f, i WHERE (f_i = i_sk AND i_class = 'a' AND x < 1) OR (i_sk = f_i AND i_class = 'b')",
+            ["f_i IN (SELECT i_sk FROM i WHERE (i_class = 'a') OR (i_class = 'b'))"],
+        ),
+        (
+            "SELECT * FROM f WHERE f_d IN (SELECT d_sk FROM d WHERE d_year = 1 UNION ALL SELECT r_d FROM r)",
+            ["f_d IN (SELECT d_sk FROM d WHERE d_year = 1 UNION ALL SELECT r_d FROM r)"],
+        ),
+    ],
+)
+def test_conditions_on_other_tables_become_conditions_on_keys(query: str, expected: list[str], tmp_path: Path) -> None:
+    assert through(tmp_path, query) == expected
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM f LEFT JOIN d ON f_d = d_sk AND d_year = 2000",
+        "SELECT * FROM f FULL JOIN d ON f_d = d_sk AND d_year = 2000",
+        "SELECT * FROM f LEFT JOIN d ON f_d = d_sk WHERE d_year IS NULL",
+        "SELECT * FROM f LEFT ANTI JOIN d ON f_d = d_sk AND d_year = 2000",
+        "SELECT * FROM f JOIN d ON f_d = d_sk + 1 WHERE d_year = 2000",
+        "SELECT * FROM f JOIN d ON f_d < d_sk WHERE d_year = 2000",
+        "SELECT * FROM f JOIN d ON f_d <=> d_sk WHERE d_year = 2000",
+        "SELECT * FROM f, d WHERE (f_d = d_sk AND d_year = 2000) OR x = 1",
+        "SELECT * FROM f WHERE f_d NOT IN (SELECT d_sk FROM d WHERE d_year = 2000)",
+        "SELECT * FROM f WHERE NOT f_d IN (SELECT d_sk FROM d WHERE d_year = 2000)",
+        "SELECT * FROM f WHERE f_d IN (SELECT d_sk FROM d WHERE d_year = 2000) OR rand() < 1",
+        "SELECT * FROM f WHERE f_d IN (SELECT d_sk + 1 FROM d WHERE d_year = 2000)",
+        "SELECT * FROM f WHERE f_d IN (SELECT max(d_sk) FROM d WHERE d_year = 2000)",
+        "SELECT * FROM f JOIN (SELECT d_sk + 1 AS k FROM d WHERE d_year = 2000) z ON f_d = k",
+        "SELECT * FROM f JOIN (SELECT * REPLACE (d_sk + 1 AS d_sk) FROM d WHERE d_year = 2000) z ON f_d = z.d_sk",
+        "SELECT * FROM f JOIN (SELECT d_week, d_sk FROM d WHERE d_year = 1) z (d_sk, d_week) ON f_d = z.d_sk",
+        "SELECT * FROM (SELECT * FROM f LIMIT 5) q JOIN d ON q.f_d = d_sk WHERE d_year = 2000",
+        "SELECT * FROM (SELECT f_d, rank() OVER (ORDER BY x) AS n FROM f) q JOIN d ON f_d = d_sk WHERE d_year = 2000",
+        "SELECT * FROM (SELECT max(f_d) AS k FROM f) q JOIN d ON k = d_sk WHERE d_year = 2000",
+    ],
+)
+def test_in_doubt_there_is_no_condition(query: str, tmp_path: Path) -> None:
+    assert through(tmp_path, query) == []
