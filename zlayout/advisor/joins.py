@@ -41,6 +41,7 @@ from zlayout.table.state import Column, TableState
 from zlayout.workload.model import MAX_TEXT, Query, Scan, Unused, Workload
 
 MAX_RANGES = 64  # of keys in one condition
+AFTER_SPACE = "!"  # the character after a space
 MAX_DEPTH = 8  # of tables whose keys limit other tables
 
 
@@ -288,6 +289,8 @@ class Evaluation:
 def ranges_of(column: str, every: pa.Array, selected: Bools, max_ranges: int) -> Predicate:
     """Return a predicate that is true for all selected keys: a number of ranges, some of which are single values.
 
+    For strings, it is true for the same keys followed by spaces too, which some engines ignore in comparisons.
+
     Two ranges are merged if the fewest other keys are between them.
 
     Args:
@@ -304,19 +307,21 @@ def ranges_of(column: str, every: pa.Array, selected: Bools, max_ranges: int) ->
         first, last = first[np.concatenate(([0], kept + 1))], last[np.concatenate((kept, [len(last) - 1]))]
     if not len(first):
         return In(column, ())
-    single = [_literal(every[at]) for at in first[first == last].tolist()]
+    if pt.is_string(every.type) or pt.is_large_string(every.type):
+        ends = [
+            (TextOnly(every[low].as_py()), TextOnly(every[high].as_py() + AFTER_SPACE))
+            for low, high in zip(first.tolist(), last.tolist(), strict=True)
+        ]
+        texts = [And((Compare(column, ">=", low), Compare(column, "<", end))) for low, end in ends]
+        return texts[0] if len(texts) == 1 else Or(tuple(texts))
+    single = [every[at].as_py() for at in first[first == last].tolist()]
     parts: list[Predicate] = [In(column, tuple(single))] if len(single) > 1 else []
     parts += [Compare(column, "=", single[0])] if len(single) == 1 else []
     for low, high in zip(first.tolist(), last.tolist(), strict=True):
         if low < high:
-            lowest, highest = _literal(every[low]), _literal(every[high])
+            lowest, highest = every[low].as_py(), every[high].as_py()
             parts.append(And((Compare(column, ">=", lowest), Compare(column, "<=", highest))))
     return parts[0] if len(parts) == 1 else Or(tuple(parts))
-
-
-def _literal(value: pa.Scalar) -> Value:
-    found: Value = value.as_py()
-    return TextOnly(found) if isinstance(found, str) else found
 
 
 def _kind(type_: pa.DataType) -> str | None:

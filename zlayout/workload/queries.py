@@ -50,6 +50,7 @@ class Source:
         query: The query of a derived table or CTE; None for other items.
         visible: The CTEs that the query can refer to.
         renamed: Whether the columns of the query are renamed, as in `AS t(a, b)`.
+        changed: Whether the rows of a table are not its present rows, because of time travel or PIVOT.
     """
 
     aliases: tuple[tuple[str, ...], ...]
@@ -58,6 +59,7 @@ class Source:
     query: exp.Query | None = None
     visible: Ctes | None = None
     renamed: bool = False
+    changed: bool = False
 
 
 class Sources(list[Source]):
@@ -100,7 +102,11 @@ def source_of(node: exp.Expr, ctes: Ctes, known: Mapping[str, Sequence[str]]) ->
             return replace(cte, aliases=aliases, columns=own or cte.columns, renamed=cte.renamed or bool(own))
         names = ((alias,),) if alias else tuple(parts[i:] for i in range(len(parts)))
         columns = known.get(".".join(parts), known.get(parts[-1]))
-        return Source(names, ".".join(parts), None if columns is None else frozenset(c.lower() for c in columns))
+        changed = any(node.args.get(name) for name in ("version", "when", "changes", "pivots")) or bool(
+            own_columns(node)
+        )
+        known_columns = None if columns is None else frozenset(c.lower() for c in columns)
+        return Source(names, ".".join(parts), known_columns, changed=changed)
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
         return query_source(node, ctes)
     return Source(((alias,),), "", None)
@@ -652,6 +658,8 @@ class Reader:
 
     def _keys_of(self, source: Source, column: str, required: Sequence[Predicate]) -> tuple[Keys, ...] | None:
         """Return the sets of the values that a column of a source may have; None if they are unknown."""
+        if source.changed:
+            return None
         if source.table:
             return (Keys(source.table, column, conjunction(required)),)
         name, *nested = path_of(column)
@@ -713,7 +721,7 @@ class Reader:
         sets = (
             self._keys(query, sources.visible, query.selects[0].unnest().alias_or_name.lower(), ()) if owned else None
         )
-        if owned is None or sets is None:
+        if owned is None or sets is None or all(s.predicate is None for s in sets):
             return None
         return owned[0], InKeys(owned[1], sets, shortened(node.sql("spark")))
 
