@@ -102,7 +102,7 @@ def source_of(node: exp.Expr, ctes: Ctes, known: Mapping[str, Sequence[str]]) ->
             return replace(cte, aliases=aliases, columns=own or cte.columns, renamed=cte.renamed or bool(own))
         names = ((alias,),) if alias else tuple(parts[i:] for i in range(len(parts)))
         columns = known.get(".".join(parts), known.get(parts[-1]))
-        at_version = bool(alias) and node.args["alias"].find(exp.Parameter) is not None  # t@v3
+        at_version = any(child.find(exp.Parameter) for child in node.iter_expressions())  # t@v3
         clauses = ("version", "when", "changes", "pivots")
         changed = at_version or any(node.args.get(name) for name in clauses) or bool(own_columns(node))
         known_columns = None if columns is None else frozenset(c.lower() for c in columns)

@@ -86,6 +86,8 @@ def test_conditions_on_other_tables_become_conditions_on_keys(query: str, expect
         "SELECT * FROM f WHERE f_d NOT IN (SELECT d_sk FROM d WHERE d_year = 2000)",
         "SELECT * FROM f WHERE NOT f_d IN (SELECT d_sk FROM d WHERE d_year = 2000)",
         "SELECT * FROM f WHERE f_d IN (SELECT d_sk FROM d WHERE d_year = 2000) OR rand() < 1",
+        "SELECT * FROM f JOIN d@v3 ON f_d = d_sk WHERE d_year = 2000",
+        "SELECT * FROM f JOIN d PIVOT (sum(d_week) FOR d_year IN (1, 2)) p ON f_d = d_sk WHERE d_year = 2000",
         "SELECT * FROM f JOIN d VERSION AS OF 3 ON f_d = d_sk WHERE d_year = 2000",
         "SELECT * FROM f WHERE f_d IN (SELECT d_sk FROM d TIMESTAMP AS OF '2020-01-01' WHERE d_year = 2000)",
         "SELECT * FROM f WHERE f_d IN (SELECT d_sk FROM d)",
