@@ -336,6 +336,7 @@ class Clauses:
             the rows of an outer join without a match.
         keys: The join keys.
         common_keys: The join keys that all operands of an OR contain.
+        present: The sources with a join key in WHERE, which also removes the rows of an outer join without a match.
     """
 
     sources: Sources = field(default_factory=Sources)
@@ -344,6 +345,7 @@ class Clauses:
     rejecting: set[Source] = field(default_factory=set)
     keys: list[JoinKey] = field(default_factory=list)
     common_keys: list[JoinKey] = field(default_factory=list)
+    present: set[Source] = field(default_factory=set)
 
 
 def join_key(
@@ -618,7 +620,7 @@ class Reader:
 
         Each other source limits the target through the nearest source only.
         """
-        limiting = limiting_keys([*clauses.keys, *clauses.common_keys], clauses.rejecting)
+        limiting = limiting_keys([*clauses.keys, *clauses.common_keys], clauses.rejecting | clauses.present)
         parts: dict[Source, list[tuple[str, Source, str]]] = {}
         order, hops = [target], {target: 0}
         for at in order:
@@ -787,6 +789,8 @@ class Reader:
         for part in operands(node, exp.And):
             if key := join_key(part, clauses.sources, limited, optional):
                 clauses.keys.append(key)
+                if in_where:
+                    clauses.present |= {source for source, _ in key.sides}
                 continue
             if is_true(part):
                 continue

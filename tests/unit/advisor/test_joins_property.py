@@ -186,6 +186,11 @@ class Writer:
                 )
             else:
                 side = r.choice(["", "", "", "LEFT ", "RIGHT ", "FULL ", "LEFT SEMI ", "LEFT ANTI "])
+                if table == "store" and r.random() < 0.25:
+                    g = self.alias()
+                    inside = f"{q}.s_region = {g}.r_sk AND {self.condition('region', g + '.')}"
+                    froms.append(f"{r.choice(['', 'LEFT '])}JOIN (store {q} JOIN region {g} ON {inside}) ON {on}")
+                    continue
                 if "SEMI" in side or "ANTI" in side:
                     both = f"{on} AND {self.condition(table, q + '.')}"
                     froms.append(f"{side}JOIN {table} {q} ON {both}")
@@ -195,7 +200,11 @@ class Writer:
                 if table == "store" and r.random() < 0.6:
                     g = self.alias()
                     kind = r.choice(["", "LEFT ", "RIGHT "])
-                    froms.append(f"{kind}JOIN region {g} ON {q}.s_region = {g}.r_sk")
+                    if r.random() < 0.3:
+                        froms.append(f"CROSS JOIN region {g}")
+                        wheres.append(f"{q}.s_region = {g}.r_sk")
+                    else:
+                        froms.append(f"{kind}JOIN region {g} ON {q}.s_region = {g}.r_sk")
                     wheres.append(self.condition("region", f"{g}."))
                 if r.random() < 0.8:
                     wheres.append(self.condition(table, f"{q}."))

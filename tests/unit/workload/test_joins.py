@@ -36,6 +36,15 @@ YEAR = "f_d IN (SELECT d_sk FROM d WHERE d_year = 2000)"
         ("SELECT * FROM f a JOIN d z ON a.f_d = z.d_sk WHERE z.d_year = 2000", [YEAR]),
         ("SELECT * FROM f LEFT SEMI JOIN d ON f_d = d_sk AND d_year = 2000", [YEAR]),
         ("SELECT * FROM f LEFT JOIN d ON f_d = d_sk WHERE d_year = 2000", [YEAR]),
+        # In the subquery, f_d is the column of b.
+        (
+            "SELECT * FROM f a, d WHERE a.f_d = d_sk AND d_year = 2000 AND EXISTS (SELECT 1 FROM f b WHERE b.f_i = f_d)",
+            [YEAR],
+        ),
+        (
+            "SELECT * FROM f LEFT JOIN i ON f_i = i_sk, b WHERE i_brand = b_sk AND b_name = 'x'",
+            ["f_i IN (SELECT i_sk FROM i WHERE i_brand IN (SELECT b_sk FROM b WHERE b_name = 'x'))"],
+        ),
         ("SELECT * FROM d LEFT JOIN f ON f_d = d_sk WHERE d_year = 2000", [YEAR]),
         ("SELECT * FROM f RIGHT JOIN d ON f_d = d_sk WHERE d_year = 2000", [YEAR]),
         ("SELECT * FROM f WHERE f_d IN (SELECT d_sk FROM d WHERE d_year = 2000)", [YEAR]),
@@ -78,6 +87,7 @@ def test_conditions_on_other_tables_become_conditions_on_keys(query: str, expect
         "SELECT * FROM f LEFT JOIN d ON f_d = d_sk AND d_year = 2000",
         "SELECT * FROM f FULL JOIN d ON f_d = d_sk AND d_year = 2000",
         "SELECT * FROM f LEFT JOIN d ON f_d = d_sk WHERE d_year IS NULL",
+        "SELECT * FROM f LEFT JOIN (i JOIN b ON i_brand = b_sk AND b_name = 'x') ON f_i = i_sk",
         "SELECT * FROM f LEFT ANTI JOIN d ON f_d = d_sk AND d_year = 2000",
         "SELECT * FROM f JOIN d ON f_d = d_sk + 1 WHERE d_year = 2000",
         "SELECT * FROM f JOIN d ON f_d < d_sk WHERE d_year = 2000",
