@@ -587,7 +587,7 @@ class Reader:
             if len(sources) > MAX_SCANS:
                 raise UnreadableError(TOO_MANY)
             limited = limited_sources(before, source, side, kind)
-            outer = source if side == "LEFT" and not kind else None
+            outer = source if side == "LEFT" and kind in ("", "OUTER") else None
             if join and join.args.get("on"):
                 self._conditions(join.args["on"], clauses, limited, outer)
             if join and join.args.get("using"):

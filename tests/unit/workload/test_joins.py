@@ -36,6 +36,7 @@ YEAR = "f_d IN (SELECT d_sk FROM d WHERE d_year = 2000)"
         ("SELECT * FROM f a JOIN d z ON a.f_d = z.d_sk WHERE z.d_year = 2000", [YEAR]),
         ("SELECT * FROM f LEFT SEMI JOIN d ON f_d = d_sk AND d_year = 2000", [YEAR]),
         ("SELECT * FROM f LEFT JOIN d ON f_d = d_sk WHERE d_year = 2000", [YEAR]),
+        ("SELECT * FROM f LEFT OUTER JOIN d ON f_d = d_sk WHERE d_year = 2000", [YEAR]),
         # In the subquery, f_d is the column of b.
         (
             "SELECT * FROM f a, d WHERE a.f_d = d_sk AND d_year = 2000 AND EXISTS (SELECT 1 FROM f b WHERE f_i = f_d)",
