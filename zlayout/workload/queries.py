@@ -49,7 +49,7 @@ class Source:
         columns: The names of its columns in lower case; None if they are unknown.
         query: The query of a derived table or CTE; None for other items.
         visible: The CTEs that the query can refer to.
-        renamed: Whether the columns of the query are renamed, as in `AS t(a, b)`.
+        renamed: Whether its columns are others than those of the table or query, as after `AS t(a, b)` and PIVOT.
         changed: Whether the rows of a table are not its present rows, because of time travel or PIVOT.
     """
 
@@ -99,14 +99,16 @@ def source_of(node: exp.Expr, ctes: Ctes, known: Mapping[str, Sequence[str]]) ->
         if cte:
             own = own_columns(node)
             aliases = ((alias or parts[0],),)
-            return replace(cte, aliases=aliases, columns=own or cte.columns, renamed=cte.renamed or bool(own))
+            renamed = cte.renamed or bool(own) or bool(node.args.get("pivots"))
+            return replace(cte, aliases=aliases, columns=own or cte.columns, renamed=renamed)
         names = ((alias,),) if alias else tuple(parts[i:] for i in range(len(parts)))
         columns = known.get(".".join(parts), known.get(parts[-1]))
         at_version = any(child.find(exp.Parameter) for child in node.iter_expressions())  # t@v3
-        clauses = ("version", "when", "changes", "pivots")
-        changed = at_version or any(node.args.get(name) for name in clauses) or bool(own_columns(node))
+        clauses = ("version", "when", "changes")
+        renamed = bool(own_columns(node) or node.args.get("pivots"))
+        changed = at_version or any(node.args.get(name) for name in clauses) or renamed
         known_columns = None if columns is None else frozenset(c.lower() for c in columns)
-        return Source(names, ".".join(parts), known_columns, changed=changed)
+        return Source(names, ".".join(parts), known_columns, renamed=renamed, changed=changed)
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
         return query_source(node, ctes)
     return Source(((alias,),), "", None)
@@ -115,7 +117,8 @@ def source_of(node: exp.Expr, ctes: Ctes, known: Mapping[str, Sequence[str]]) ->
 def query_source(node: exp.Expr, ctes: Ctes) -> Source:
     """Return the source that a derived table or CTE is. ctes: those that its query can refer to."""
     own = own_columns(node)
-    return Source(((node.alias.lower(),),), "", own or outputs(node.this), node.this, ctes, bool(own))
+    renamed = bool(own or node.args.get("pivots"))
+    return Source(((node.alias.lower(),),), "", own or outputs(node.this), node.this, ctes, renamed)
 
 
 def own_columns(node: exp.Expr) -> frozenset[str]:
@@ -211,6 +214,14 @@ def with_ctes(node: exp.Query, ctes: Ctes) -> Ctes:
 def is_star(column: exp.Expr) -> bool:
     """Return whether an output column is `*` or `t.*`. `count(*)` is neither."""
     return isinstance(column, exp.Star) or (isinstance(column, exp.Column) and isinstance(column.this, exp.Star))
+
+
+def passes(column: exp.Expr, name: str) -> bool:
+    """Return whether an output column is `*` or `t.*` that has a column of this name unchanged."""
+    star = column.this if isinstance(column, exp.Column) else column
+    if not isinstance(star, exp.Star) or star.args.get("replace") or star.args.get("rename"):
+        return False
+    return name.lower() not in {left_out.name.lower() for left_out in star.args.get("except_") or []}
 
 
 def has_subtotals(node: exp.Select) -> bool:
@@ -484,8 +495,7 @@ def output_column(node: exp.Select, sources: Sequence[Source], name: str) -> tup
     stars = [e for e in node.selects if is_star(e)]
     named = [e for e in node.selects if not is_star(e) and e.unnest().alias_or_name.lower() == name]
     if not named and len(stars) == len(sources) == 1:
-        star = stars[0].this if isinstance(stars[0], exp.Column) else stars[0]
-        return None if any(star.args.values()) else (sources[0], dotted([name]))  # SELECT * EXCEPT, REPLACE
+        return (sources[0], dotted([name])) if passes(stars[0], name) else None
     at = named[0].unalias().unnest() if len(named) == 1 and not stars else None
     return owner(dotted_name(at), sources) if at is not None and is_column(at) else None
 
@@ -553,6 +563,9 @@ class Reader:
                 self.read(node.this, ctes, given, enclosing)
         elif isinstance(node, exp.SetOperation):
             left, right = node.this.named_selects, node.expression.named_selects
+            if node.args.get("by_name"):
+                self._lost(given, Reason.COMPUTED)
+                given = ()
             self.read(node.this, ctes, given)
             counterparts = {a.lower(): b for a, b in zip(left, right, strict=False)}
             pushed = list(_on_outputs(given, counterparts))
@@ -737,10 +750,11 @@ class Reader:
                 self._add(key.text, Reason.TWO_COLUMNS, frozenset())
 
     def _scan(self, source: Source, predicates: list[Predicate]) -> None:
+        if source.renamed:
+            self._lost(predicates, Reason.COMPUTED)
+            predicates = []
         if source.query is not None:
-            if source.renamed:
-                self._lost(predicates, Reason.COMPUTED)
-            self.read(source.query, source.visible or {}, [] if source.renamed else predicates)
+            self.read(source.query, source.visible or {}, predicates)
         elif source.table:
             if len(self.scans) >= MAX_SCANS:
                 raise UnreadableError(TOO_MANY)
@@ -760,7 +774,7 @@ class Reader:
             for name in columns(predicate):
                 first, *rest = path_of(name)
                 at = inner.get(first.lower())
-                if at is None and any(map(is_star, node.selects)) and len(sources) == 1:
+                if at is None and any(passes(star, first) for star in node.selects) and len(sources) == 1:
                     owners[name] = (sources[0], name)
                 elif isinstance(at, exp.Column | exp.Dot) and (owned := owner([*dotted_name(at), *rest], sources)):
                     owners[name] = owned
