@@ -103,12 +103,14 @@ def doctor(
                 break
 
 
-# The actions of S3 that a step needs. S3 does not always name the one that is denied.
+# The actions that a step on S3 needs. S3 does not always name the one that is denied, and pyarrow does not always return
+# the message of a denied request.
+_ENCRYPTED = "for objects that a key of KMS encrypts"
 _ACTIONS = {
     Step.LIST_STORAGE: "s3:ListBucket and s3:GetObject",
-    Step.READ_METADATA: "s3:ListBucket and s3:GetObject",
-    Step.READ_DATA_FILE: "s3:GetObject",
-    Step.WRITE: "s3:PutObject",
+    Step.READ_METADATA: f"s3:ListBucket and s3:GetObject, and kms:Decrypt {_ENCRYPTED}",
+    Step.READ_DATA_FILE: f"s3:GetObject, and kms:Decrypt {_ENCRYPTED}",
+    Step.WRITE: f"s3:PutObject, and kms:GenerateDataKey {_ENCRYPTED}",
 }
 WRITE_DENIED = "allow these credentials to write to the location"
 READ_ONLY = "make the folder writable for the user who runs apply"  # a folder of this machine needs no credentials
