@@ -17,8 +17,8 @@ ENGINES = ("pyspark", "py4j")
 EXTRAS = ("--extra", "report", "--extra", "metrics", "--extra", "sql")
 TOOLS = ("pytest", "pytest-xdist", "hypothesis", "jsonschema", "lxml", "markdown-it-py", "moto", "pandas", "thrift")
 # What calls most of the dependencies; the others use numpy and Arrow as these do.
-DAILY = (*("spec", "workload", "formats", "report", "cli/test_commands.py", "cli/test_advise.py"),)
-OTHERS = ("predicate", "table", "curve", "planner", "rewrite", "session", "cli")
+DAILY = ("workload", "report", "cli/test_commands.py", "cli/test_advise.py")
+OTHERS = ("spec", "formats", "predicate", "table", "curve", "planner", "rewrite", "session", "cli")
 
 
 @pytest.mark.parametrize(

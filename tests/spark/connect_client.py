@@ -134,6 +134,7 @@ def test_apply_drift_and_the_empty_plan(
     assert "ZL204" in capfd.readouterr().err
 
 
+@pytest.mark.long
 def test_liquid_clustering_and_a_change_of_its_columns(tmp_path: Path, session: SparkSession) -> None:
     table = Table(tmp_path, parts=0)
     session.sql(f"ALTER TABLE delta.`{table.path}` CLUSTER BY (a)")
@@ -198,6 +199,7 @@ def test_a_conflict_is_planned_again_and_loses_nothing(tmp_path: Path, session: 
     assert table.status() == "unchanged"
 
 
+@pytest.mark.long
 def test_a_session_that_was_closed_has_an_unknown_outcome(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[Any] = []
 
@@ -217,6 +219,7 @@ def test_a_session_that_was_closed_has_an_unknown_outcome(table: Table, monkeypa
     assert DeltaTable(str(table.path)).version() == version + 1  # the table property
 
 
+@pytest.mark.long
 def test_another_table_at_the_location_is_refused(table: Table, session: SparkSession, tmp_path: Path) -> None:
     name = table.plan().planned[0].spec.table
     with pytest.raises(zlayout.CommitConflict, match=r"ZL320"):
@@ -225,6 +228,7 @@ def test_another_table_at_the_location_is_refused(table: Table, session: SparkSe
         require_same_table(DeltaSql(session, str(tmp_path / "none")), name, "another-id")
 
 
+@pytest.mark.long
 def test_files_outside_and_commits_that_could_be_replaced(table: Table, session: SparkSession) -> None:
     name = table.plan().planned[0].spec.table
     require_own_files(DeltaSql(session, str(table.path)), name, ())
@@ -244,6 +248,7 @@ def test_the_client_is_alone() -> None:
     assert find_spec("py4j") is None
 
 
+@pytest.mark.long
 def test_bad_addresses_and_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect, "SECONDS_TO_ANSWER", 1)
     with pytest.raises(EngineError, match=r"ZL342 no Spark Connect server answers at sc://localhost:"):
@@ -264,6 +269,7 @@ def test_a_setting_that_the_server_does_not_allow(session: SparkSession) -> None
         connect.set_conf(session, "spark.sql.warehouse.dir", "/x")
 
 
+@pytest.mark.long
 def test_an_interrupt_cancels_the_statement(table: Table, session: SparkSession) -> None:
     runtime = ConnectRuntime(table.project, (), session)
     raised: list[Exception] = []

@@ -2,11 +2,15 @@
 
 from pathlib import Path
 
+import pytest
 from support.connect import TOKEN, connect_server
 from support.environments import ROOT, environment, run
 
 
-def test_a_client_without_java(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("tests", "passed"), [("not long", 6), pytest.param("long", 6, marks=pytest.mark.long)], ids=["daily", "others"]
+)
+def test_a_client_without_java(tmp_path: Path, tests: str, passed: int) -> None:
     python = environment(tmp_path / "client", f"{ROOT}[connect]", "pytest")
     with connect_server(tmp_path / "log") as server:
         given = {
@@ -15,7 +19,7 @@ def test_a_client_without_java(tmp_path: Path) -> None:
             "CONNECT_PROCESS": str(server.process.pid),
             "PATH": str(python.parent),
         }
-        tests = Path(__file__).with_name("connect_client.py")
-        options = ("-c", ROOT / "pyproject.toml", "--noconftest", "-p", "no:cacheprovider", "--basetemp", "rows")
-        printed = run([python, "-m", "pytest", *options, tests], tmp_path, **given)
-    assert "12 passed" in printed
+        client = Path(__file__).with_name("connect_client.py")
+        settings = ("-c", ROOT / "pyproject.toml", "--noconftest", "-p", "no:cacheprovider")
+        printed = run([python, "-m", "pytest", *settings, "--basetemp", "rows", "-m", tests, client], tmp_path, **given)
+    assert f"{passed} passed" in printed

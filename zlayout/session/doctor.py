@@ -103,8 +103,8 @@ def doctor(
                 break
 
 
-# The actions that a step on S3 needs. S3 does not always name the one that is denied, and pyarrow does not always return
-# the message of a denied request.
+# The actions that a step on S3 needs. S3 does not always name the one that is denied, and pyarrow does not always
+# return the message of a denied request.
 _ENCRYPTED = "for objects that a key of KMS encrypts"
 _ACTIONS = {
     Step.LIST_STORAGE: "s3:ListBucket and s3:GetObject",
