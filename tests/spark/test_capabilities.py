@@ -147,7 +147,6 @@ def test_widened_types_of_delta_are_kept(delta: DeltaSubject, answer: Any) -> No
     answer(make, lambda: rewritten(delta, "*"))
 
 
-@pytest.mark.long  # test_rollback tries it every day
 def test_a_rewrite_of_delta_is_rolled_back(delta: DeltaSubject, answer: Any) -> None:
     def work() -> None:
         files, rows = set(delta.observe().files.path.to_pylist()), delta.rows("*, _metadata.row_id")

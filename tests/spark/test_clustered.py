@@ -104,6 +104,7 @@ def test_a_sample_predicts_what_optimize_leaves(table: DeltaSubject, columns: tu
         grow(table, 4, 1000)
 
 
+@pytest.mark.long
 def test_the_planned_files_are_those_that_optimize_takes(
     clustered: DeltaSubject, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,6 +109,7 @@ def test_from_queries_to_a_published_layout_and_back(
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_from_queries_to_apply_and_back_on_delta(
     delta: DeltaSubject, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -283,6 +283,7 @@ def test_two_levels_keep_groups_and_output_partitions_apart(spark, table, tmp_pa
 
 
 @pytest.mark.usefixtures("two_levels")
+@pytest.mark.long
 def test_two_levels_report_a_heavy_key_or_spread_it(spark, table, tmp_path):
     frame = spark.read.parquet(table).withColumn("a", F.when(F.col("id") % 10 < 7, 1).otherwise(F.col("a")))
     source = Source(frame, F.col("_metadata.file_path"), F.col("_metadata.row_index"))

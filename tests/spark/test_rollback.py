@@ -59,6 +59,7 @@ def planned(spec: LayoutSpec, table: SparkSubject) -> Any:
     return plan.status, plan.actions, plan.columns, plan.diagnostics, plan.size_histogram
 
 
+@pytest.mark.long
 def test_the_exact_files_and_the_plan_return_and_an_append_is_kept(
     table: DeltaSubject, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -154,6 +154,7 @@ def test_credentials_that_expire_during_a_rewrite_are_renewed(
         assert access.planned(table).plan.status == "unchanged"
 
 
+@pytest.mark.long
 def test_two_tables_of_one_bucket_at_the_same_time_and_a_rollback(access: Access) -> None:
     """Each table has credentials of its own, and other tables of the session have those of the machine again."""
     tables = [access.add(name) for name in ("one", "two")]
