@@ -145,14 +145,13 @@ def make_study(
     base, curve = searched(spec, schema), options.curve or (CLUSTERING_CURVE if schema.clustering else None)
     given = layouts_of([parse_columns(text) for text in options.columns], curve, base, schema)
     known = {name.name: column_names(schema)}
+    read = read_workload(sources, known)
     through: tuple[str, ...] = ()
     if project.key_ranges:
         others = {catalog: backend_for(config, runtime) for catalog, config in project.catalogs.items()}
         backends = {**others, name.catalog: backend}
-        read, used = read_joined(sources, known, name, schema, backends, project.key_ranges)
+        read, used = read_joined(read, sources, known, name, schema, backends, project.key_ranges)
         through = through_texts(used)
-    else:
-        read = read_workload(sources, known)
     on_table = on_table_of(read, name, schema)
     layouts = (*given, declared) if declared else given
     columns = queried_columns([c.name for layout in layouts for c in layout.columns], on_table.queries, schema)

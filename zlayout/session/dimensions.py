@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,6 +28,7 @@ Result = TypeVar("Result")
 
 
 def read_joined(
+    workload: Workload,
     sources: Sequence[Path],
     known: Mapping[str, Sequence[str]],
     table: TableName,
@@ -36,9 +36,12 @@ def read_joined(
     backends: Mapping[str, Backend],
     max_ranges: int,
 ) -> tuple[Workload, tuple[Through, ...]]:
-    """Read a workload with the conditions through joins on one table as conditions on its own columns.
+    """Return a workload with the conditions through joins on one table as conditions on its own columns.
+
+    It is read once more if it names other tables, since their columns tell to which table an unqualified name belongs.
 
     Args:
+        workload: What `read_workload` returned for `sources` and `known`.
         sources, known: As in `read_workload`.
         table, state: The table.
         backends: By the name of the catalog.
@@ -47,14 +50,12 @@ def read_joined(
     Raises:
         SpecError: As `read_workload`.
     """
-    now = datetime.now(UTC).replace(tzinfo=None, microsecond=0)
-    workload = read_workload(sources, known, now)
     queries = {scan.query for scan in workload.scans if is_named(scan.table, table, state.location)}
     names = dict.fromkeys(s.table for s in workload.scans if s.query in queries)
     others = OtherTables(table, backends)
     columns = others.columns(name for name in names if not is_named(name, table, state.location))
     if columns:
-        workload = read_workload(sources, {**columns, **known}, now)
+        workload = read_workload(sources, {**columns, **known})
     return with_joins(workload, table, state, others.rows, max_ranges)
 
 

@@ -66,8 +66,9 @@ def with_workloads(
     if project.key_ranges:
         for p in known:
             assert p.state is not None
-            read[p.spec.table], through[p.spec.table] = read_joined(
-                p.spec.workload, workloads.columns(), p.spec.table, p.state, backends, project.key_ranges
+            name, sources = p.spec.table, p.spec.workload
+            read[name], through[name] = read_joined(
+                read[name], sources, workloads.columns(), name, p.state, backends, project.key_ranges
             )
 
     def forecast(one: PlannedTable) -> PlannedTable:
