@@ -21,7 +21,7 @@ DELTA = {"delta": DeltaArena, "delta-s3": S3DeltaArena} | NAMED
 # Of a catalog with tables on local disk and on S3, `make test` tries the latter.
 LONG = (
     *("mysql", "mysql-s3", "nessie-s3", "delta-glue", "delta", "delta-s3", "sqlite", "sqlite-s3"),
-    *("delta-hive", "postgres", "rest", "hive", "glue"),
+    *("delta-hive", "delta-hive-s3", "postgres", "rest", "hive", "glue"),
 )
 
 # SQLite and Delta by path have the whole contract in test_contract.py and test_s3.py, Delta by name in its own file.

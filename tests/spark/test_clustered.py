@@ -219,7 +219,8 @@ def test_deleted_rows_that_optimize_keeps_are_no_endless_plan(clustered: DeltaSu
     assert "ZL409" in codes(plan)
 
 
-@pytest.mark.parametrize("checkpoint", [pytest.param("classic", marks=pytest.mark.long), "v2"])
+@pytest.mark.long
+@pytest.mark.parametrize("checkpoint", ["classic", "v2"])
 def test_names_and_clustering_are_found_after_renames_and_in_checkpoints(table: DeltaSubject, checkpoint: str) -> None:
     mapping = f"'delta.columnMapping.mode' = 'name', 'delta.checkpointPolicy' = '{checkpoint}'"
     table.sql(
@@ -240,6 +241,7 @@ def test_names_and_clustering_are_found_after_renames_and_in_checkpoints(table: 
     assert planned(table, renamed).plan.status == "unchanged"
 
 
+@pytest.mark.long
 def test_a_table_after_cluster_by_none_is_laid_out_by_engine_zlayout(clustered: DeltaSubject) -> None:
     carried_out(clustered, planned(clustered))
     clustered.sql(f"alter table {clustered} cluster by none")

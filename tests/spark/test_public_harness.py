@@ -23,6 +23,7 @@ from zlayout.spec.model import Project as SessionProject
 
 ROWS, FILES = 2_000, 4
 DELTA_RACES = ("nothing", "append", "delete", "optimize", "add_column", "properties")
+RARE = (("delta", "optimize"), ("delta", "add_column"), ("delta", "properties"))  # which `make test` leaves out
 ICEBERG_RACES = ("nothing", "append", "delete", "overwrite", "add_column", "properties", "partitioning")
 
 
@@ -147,13 +148,15 @@ def sorted_rows(table: pa.Table) -> list[dict[str, Any]]:
     return table.select(["a", "b"]).sort_by([("a", "ascending"), ("b", "ascending")]).to_pylist()
 
 
-@pytest.mark.parametrize(("kind", "race", "seed"), scenarios(range(1)))
+@pytest.mark.parametrize(("kind", "race", "seed"), [case for case in scenarios(range(1)) if case[:2] not in RARE])
 def test_races_right_before_the_commit(run: Callable[..., None], kind: str, race: str, seed: int) -> None:
     run(kind, race, seed)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("kind", "race", "seed"), scenarios(range(1, 16)))
+@pytest.mark.parametrize(
+    ("kind", "race", "seed"), [*(case for case in scenarios(range(1)) if case[:2] in RARE), *scenarios(range(1, 16))]
+)
 def test_200_races_right_before_the_commit(run: Callable[..., None], kind: str, race: str, seed: int) -> None:
     run(kind, race, seed)
 

@@ -143,7 +143,7 @@ class Before:
         assert os.environ["CANARY"] not in texts_below(self.table.project.root)
 
 
-@pytest.mark.parametrize("format", ["delta", "iceberg"])
+@pytest.mark.parametrize("format", [pytest.param("delta", marks=pytest.mark.long), "iceberg"])
 def test_a_session_of_zlayout_replaces_nothing(
     request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture, format: str
 ) -> None:

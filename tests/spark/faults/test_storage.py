@@ -17,9 +17,13 @@ FAULTS: dict[str, tuple[str, Callable[[SmallDisk], None], Callable[[SmallDisk], 
     "read-only after the write": ("before gate", SmallDisk.forbid_writing, SmallDisk.allow_writing),
     "read-only at the commit": ("before send", SmallDisk.forbid_writing, SmallDisk.allow_writing),
 }
+# `make test` has these, `make test-long` all.
+DAILY = ("full in the middle", "full at the commit", "read-only at the commit")
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault", [pytest.param(fault, marks=() if fault in DAILY else pytest.mark.long) for fault in FAULTS]
+)
 def test_a_run_that_cannot_write_leaves_the_table_as_it_was(
     unmade: Table, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:

@@ -22,7 +22,7 @@ VICTIMS = ("jvm", "python", "both")
 MOMENTS = {"before": Failure.RESET, "after": Failure.LOST_ANSWER}  # the store has carried out the request
 AWAY = 3.0  # seconds until the store is back. Its clients repeat a request for longer
 DAILY_KILLS = {("delta", "commit", "after", "both"), ("iceberg", "write manifest", "before", "jvm")}
-DAILY_RESTARTS = {("delta", "commit", Failure.DIES_AFTER)}
+DAILY_RESTARTS = {("iceberg", "commit", Failure.DIES_AFTER)}
 KILLS = [
     pytest.param(
         VARIANTS[format],
