@@ -32,6 +32,7 @@ from zlayout.predicate.model import (
     InKeys,
     IsNull,
     Leaf,
+    Like,
     Not,
     Or,
     Predicate,
@@ -152,6 +153,8 @@ def _leaf(found: Leaf, column: Column | None) -> tuple[Leaf, Reason | None]:
             leaf = IsNull(column.name)
         case InKeys():
             return found, Reason.JOIN_FILTER
+        case Like():
+            return found, Reason.NOT_SUPPORTED
     return leaf, None if all(comparable(v, column.type) for v in values) else Reason.NOT_COMPARABLE
 
 

@@ -7,6 +7,7 @@ may contain further keys, but no key is outside of all ranges, so that no file w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -24,6 +25,7 @@ from zlayout.predicate.model import (
     InKeys,
     Keys,
     Leaf,
+    Like,
     Or,
     Predicate,
     Reason,
@@ -259,6 +261,8 @@ class Evaluation:
                 return np.asarray(np.any([np.zeros(count, bool), *known], axis=0), bool)
             case InKeys(column, sets):
                 return self._rows_in_keys(column, sets, rows, depth)
+            case Like():
+                return _rows_like(predicate, rows)
         names = columns(predicate)
         own = {name: rows.columns[name.lower()].name for name in names if name.lower() in rows.columns}
         found, left = usable(predicate, rows.columns)
@@ -284,6 +288,29 @@ class Evaluation:
         if _kind(values.type) == "integer":
             values, selected = values.cast(pa.int64()), selected.cast(pa.int64())
         return _is_in(values, selected)
+
+
+def _rows_like(leaf: Like, rows: Rows) -> Bools | None:
+    """Return which rows may match; None if it depends on spaces with which some engines fill up a CHAR."""
+    column = rows.columns.get(leaf.column.lower())
+    values = rows.keys.get(column.name) if column else None
+    if values is None or _kind(values.type) != "string" or _is_padded(values):
+        return None
+    signs = re.findall("!.|[^!]", leaf.pattern, re.DOTALL)
+    if leaf.negated:
+        if signs[-1:] != ["%"]:  # only with % at the end, a value that matches does so with further spaces too
+            return None
+    else:
+        while signs and signs[-1] in ("%", "_", " "):
+            signs.pop()
+        signs.append("%")  # what matches only with further spaces begins with the rest of the pattern
+    parts = [{"%": ".*", "_": "."}.get(one) or re.escape(one[-1]) for one in signs]
+    try:
+        found = pc.match_substring_regex(values, rf"(?s)\A{''.join(parts)}\z")
+    except pa.ArrowInvalid:  # RE2 limits the size of patterns
+        return None
+    matching: Bools = (pc.invert(found) if leaf.negated else found).fill_null(False).to_numpy(zero_copy_only=False)
+    return matching
 
 
 def ranges_of(column: str, every: pa.Array, selected: Bools, max_ranges: int) -> Predicate:

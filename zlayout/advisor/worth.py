@@ -32,6 +32,7 @@ from zlayout.predicate.model import (
     InKeys,
     IsNull,
     Leaf,
+    Like,
     Not,
     Operator,
     Or,
@@ -163,7 +164,7 @@ class _Axis:
                 return self._true(Or(tuple(Compare(column, "=", value) for value in values)))
             case Compare(column, operator, value) if column == self.column and value in self.named:
                 return self._compared(operator, self.named[value])
-            case Not(operand) if not isinstance(operand, IsNull | InKeys):
+            case Not(operand) if not isinstance(operand, IsNull | InKeys | Like):
                 return self._true(negated(operand))
             case _:
                 return np.ones(self.rows.shape, bool)
@@ -198,7 +199,7 @@ def _values(leaf: Leaf) -> tuple[Value, ...]:
             return (value,)
         case In(values=values):
             return values
-        case IsNull() | InKeys():
+        case IsNull() | InKeys() | Like():
             return ()
 
 

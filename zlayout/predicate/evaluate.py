@@ -26,6 +26,7 @@ from zlayout.predicate.model import (
     In,
     InKeys,
     IsNull,
+    Like,
     Not,
     Operator,
     Or,
@@ -330,7 +331,7 @@ def _test(predicate: Predicate, narrowed: frozenset[str]) -> Test:
             is_in = membership(values)
             # A column without facts gets the fact None, because an IN without values is false even if nothing is known.
             return lambda facts: meet(map(is_in, facts.get(column, (None,))))
-        case InKeys():
+        case InKeys() | Like():
             return lambda _: ANY
         case IsNull(column):
             return lambda facts: meet(map(_null_values, facts.get(column, ()))) & EITHER

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
+from types import UnionType
 from typing import Any, Literal
 
 from zlayout.message_text import quote_value
@@ -98,6 +99,23 @@ class InKeys:
 
 
 @dataclass(frozen=True, slots=True)
+class Like:
+    """A column matches a pattern of LIKE, or does not match it; null if the column is null.
+
+    It stands for patterns that min and max cannot decide, and can be evaluated only with rows.
+
+    Attributes:
+        column: The column.
+        pattern: The pattern, in which `!` precedes each `%`, `_` and `!` that stands for itself.
+        negated: Whether the values do not match it.
+    """
+
+    column: str
+    pattern: str
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Not:
     """The negation of a predicate."""
 
@@ -118,7 +136,8 @@ class Or:
     operands: tuple[Predicate, ...]
 
 
-Leaf = Compare | In | IsNull | InKeys
+NeedsRows = InKeys | Like  # Bounds alone decide neither.
+Leaf = Compare | In | IsNull | NeedsRows
 Predicate = Leaf | Not | And | Or
 
 
@@ -166,18 +185,18 @@ def renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
     return with_leaves(predicate, lambda leaf: replace(leaf, column=names[leaf.column]))
 
 
-def without_keys(predicate: Predicate) -> Predicate | None:
-    """The predicate itself if it has no `InKeys`, else one without them that it implies, or None if there is none.
+def without(kind: type[InKeys | Like] | UnionType, predicate: Predicate) -> Predicate | None:
+    """The predicate itself if it has no leaf of a kind, else one without that it implies, or None if there is none.
 
-    NOT contains no `InKeys`.
+    kind: `NeedsRows` or one of its types. NOT contains none of them.
     """
-    if not any(isinstance(leaf, InKeys) for leaf in leaves(predicate)):
+    if not any(isinstance(leaf, kind) for leaf in leaves(predicate)):
         return predicate
     match predicate:
         case And(operands):
-            return conjunction(p for p in map(without_keys, operands) if p is not None)
+            return conjunction(p for o in operands if (p := without(kind, o)) is not None)
         case Or(operands):
-            parts = [p for p in map(without_keys, operands) if p is not None]
+            parts = [p for o in operands if (p := without(kind, o)) is not None]
             return Or(tuple(parts)) if len(parts) == len(operands) else None
         case _:
             return None
@@ -186,7 +205,7 @@ def without_keys(predicate: Predicate) -> Predicate | None:
 def rejects_null(predicate: Predicate) -> bool:
     """Whether the predicate is certainly not true for a row whose columns are all null, as an outer join adds."""
     match predicate:
-        case Compare() | In() | InKeys() | Not(Compare() | In() | IsNull()):
+        case Compare() | In() | InKeys() | Like() | Not(Compare() | In() | IsNull()):
             return True
         case And(operands):
             return any(map(rejects_null, operands))

@@ -12,7 +12,20 @@ from typing import TYPE_CHECKING
 
 from zlayout.errors import Diagnostic, Location, SpecError
 from zlayout.message_text import quote_value
-from zlayout.predicate.model import And, Compare, In, InKeys, IsNull, Keys, Not, Or, Predicate, RejectedError, literal
+from zlayout.predicate.model import (
+    And,
+    Compare,
+    In,
+    InKeys,
+    IsNull,
+    Keys,
+    Like,
+    Not,
+    Or,
+    Predicate,
+    RejectedError,
+    literal,
+)
 from zlayout.sql_text import path_of, quote_path
 
 if TYPE_CHECKING:
@@ -51,6 +64,9 @@ def to_sql(predicate: Predicate) -> str:
             return f"{quote_column(column)} IN ({', '.join(map(literal, values))})"
         case InKeys(column, sets):
             return f"{quote_column(column)} IN ({' UNION ALL '.join(map(_select, sets))})"
+        case Like(column, pattern, negated):
+            escape = " ESCAPE '!'" if "!" in pattern else ""
+            return f"{quote_column(column)} {'NOT LIKE' if negated else 'LIKE'} {literal(pattern)}{escape}"
         case IsNull(column):
             return f"{quote_column(column)} IS NULL"
         case Not(IsNull(column)):

@@ -15,7 +15,20 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from zlayout.predicate.coercion import arrow_aligned
-from zlayout.predicate.model import OPPOSITE, And, Compare, In, InKeys, IsNull, Not, Operator, Or, Predicate, Value
+from zlayout.predicate.model import (
+    OPPOSITE,
+    And,
+    Compare,
+    In,
+    InKeys,
+    IsNull,
+    Like,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    Value,
+)
 from zlayout.table.state import Bools, ColumnBounds, Int64
 
 MIN_VALUES_TO_SORT = 20  # below, comparing one value after the other is as fast
@@ -46,8 +59,8 @@ def may_match(predicate: Predicate, bounds: Mapping[str, ColumnBounds], rows: In
                     others.append(operand)
             found = (_equals_any(bounds[column], values, rows) for column, values in equal.items())
             return reduce(np.logical_or, (*found, *(may_match(p, bounds, rows) for p in others)), ~every)
-        case InKeys() | Not(InKeys()):
-            return every  # needs the rows of another table
+        case InKeys() | Like() | Not(InKeys() | Like()):
+            return every  # needs rows
         case Not(IsNull(column)):
             return ~_all_null(bounds[column], rows) if column in bounds else every
         case Not(operand):
@@ -75,7 +88,7 @@ def negated(predicate: Predicate) -> Predicate:
             return And(tuple(Compare(column, "!=", v) for v in values))
         case Compare(column, operator, value):
             return Compare(column, OPPOSITE[operator], value)
-        case IsNull() | InKeys():
+        case IsNull() | InKeys() | Like():
             return Not(predicate)
 
 

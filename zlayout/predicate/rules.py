@@ -21,6 +21,7 @@ from zlayout.predicate.model import (
     And,
     Compare,
     IsNull,
+    Like,
     Not,
     Or,
     Predicate,
@@ -107,6 +108,37 @@ def condition(node: exp.Expr, name: Callable[[exp.Expr], str]) -> Converted:
         predicate, equivalent = found
         return Converted(predicate, exact and equivalent, inverted=True)
     return Converted(_plain(node, rules), exact)
+
+
+def like(node: exp.Expr, name: Callable[[exp.Expr], str], *, negated: bool = False) -> Like | None:
+    """Convert LIKE, NOT LIKE and their negations to a condition that needs rows; None if engines may differ.
+
+    They differ in a backslash without ESCAPE, and in an escape character before another character.
+
+    Args:
+        node, name: as in `condition`. Raises what `name` raises.
+        negated: whether the negation of the condition is converted.
+    """
+    escape = ""
+    while type(node) in (exp.Not, exp.Escape):
+        if type(node) is exp.Not:
+            negated = not negated
+        else:
+            escape = node.expression.name if isinstance(node.expression, exp.Literal) else ""
+            if len(escape) != 1:
+                return None
+        node = node.this.unnest()
+    if type(node) is not exp.Like or not is_column(node.this.unnest()):
+        return None
+    pattern = constant(node.expression)
+    if not isinstance(pattern, str) or ("\\" in pattern and not escape):
+        return None
+    sign = re.escape(escape)
+    signs = re.findall(rf"{sign}[%_{sign}]|[^{sign}]" if escape else ".", pattern, re.DOTALL)
+    if "".join(signs) != pattern:
+        return None
+    canonical = [one if one in ("%", "_") else re.sub("([%_!])", r"!\1", one[-1]) for one in signs]
+    return Like(name(node.this.unnest()), "".join(canonical), negated != bool(node.args.get("negate")))
 
 
 def _plain(node: exp.Expr, rules: _WorkloadRules) -> Predicate:

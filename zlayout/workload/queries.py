@@ -16,6 +16,8 @@ from sqlglot.optimizer.simplify import simplify
 from zlayout.predicate.model import (
     InKeys,
     Keys,
+    Like,
+    NeedsRows,
     Not,
     Or,
     Predicate,
@@ -24,10 +26,10 @@ from zlayout.predicate.model import (
     conjunction,
     rejects_null,
     renamed,
-    without_keys,
+    without,
 )
 from zlayout.predicate.parse import to_sql
-from zlayout.predicate.rules import NEGATABLE, UnusableError, condition
+from zlayout.predicate.rules import NEGATABLE, UnusableError, condition, like
 from zlayout.predicate.sql_tree import column_parts, is_column, operands
 from zlayout.sql_text import dotted, path_of
 from zlayout.workload.model import MAX_TEXT, Inverted, Query, Scan, UnreadableError, Unused
@@ -441,8 +443,8 @@ def spread(keys: Sequence[JoinKey], found: dict[Source, list[Predicate]], reject
     while new:
         one, predicate = new.pop()
         names = columns(predicate)
-        if len(names) != 1:
-            continue
+        if len(names) != 1 or without(Like, predicate) is not predicate:
+            continue  # engines that ignore spaces in the equality do not ignore them in LIKE
         (left,) = names
         for other, right in across.get((one, left), []):
             own = renamed(predicate, {left: right})
@@ -510,7 +512,7 @@ def filters(
     """
     for key in keys[:MAX_KEYS]:
         for one, left, other, _ in key.directions(rejecting):
-            plain = [p for p in found.get(one, []) if without_keys(p) is p]
+            plain = [p for p in found.get(one, []) if without(NeedsRows, p) is p]
             kept = [to_sql(p) for p in plain[:MAX_CONDITIONS_SHOWN] if columns(p) != {left}]
             if one.query is not None and one.query.find(exp.Where):
                 kept.append(f"the conditions of {'.'.join(one.aliases[0]) or 'a subquery'}")
@@ -646,7 +648,7 @@ class Reader:
             required[at] = list(clauses.found.get(at, ()))
             for column, other, key in parts[at]:
                 known = required[other]
-                if other.table and all(columns(p) == {key} and without_keys(p) is p for p in known):
+                if other.table and all(columns(p) == {key} and without(NeedsRows, p) is p for p in known):
                     continue  # `spread` has renamed these predicates
                 if (sets := self._keys_of(other, key, known)) and any(s.predicate is not None for s in sets):
                     required[at].append(InKeys(column, sets))
@@ -758,8 +760,9 @@ class Reader:
         elif source.table:
             if len(self.scans) >= MAX_SCANS:
                 raise UnreadableError(TOO_MANY)
-            plain = [p for p in predicates if without_keys(p) is p]
-            through = tuple(p for p in predicates if without_keys(p) is not p)
+            plain = [p for p in predicates if without(NeedsRows, p) is p]
+            on_keys = [p for p in (without(Like, p) for p in predicates) if p is not None]
+            through = tuple(p for p in on_keys if without(InKeys, p) is not p)
             self.scans.append(Scan(self.query, source.table, conjunction(plain), through))
         else:
             self._lost(predicates, Reason.TABLE_FUNCTION, frozenset())
@@ -817,7 +820,7 @@ class Reader:
                     continue
                 predicate = implied.get(source) if source in limited else None
                 if predicate is not None and (source not in clauses.nullable or rejects_null(predicate)):
-                    plain = without_keys(predicate)
+                    plain = without(NeedsRows, predicate)
                     both = [predicate] if plain is None or plain is predicate else [plain, predicate]
                     clauses.found.setdefault(source, []).extend(both)
                     if in_where and plain is not None and rejects_null(plain):
@@ -858,17 +861,29 @@ class Reader:
         except UnusableError as error:
             self._note(node, error.reason, tables_in(node, sources))
             owners.add(None)
-            return {}
+            return self._like(node, sources, owners, negated=negated)
         source, predicate = found[0], converted.predicate
         owners.add(source)
         if converted.inverted:
             self.inverted.append(Inverted(self.query, shortened(node.sql("spark")), to_sql(predicate), source.table))
         return {source: Not(predicate) if negated else predicate}
 
+    def _like(
+        self, node: exp.Expr, sources: Sources, owners: set[Source | None], *, negated: bool
+    ) -> dict[Source, Predicate]:
+        """Return the condition on a source that needs its rows. The arguments are those of `_implied`."""
+        found: list[Source] = []
+        try:
+            predicate = like(node, lambda column: _named(column, sources, found), negated=negated)
+        except UnusableError:
+            return {}
+        owners |= set(found)
+        return {} if predicate is None else {found[0]: predicate}
+
     def _lost(self, given: Iterable[Predicate], reason: Reason, tables: frozenset[str] | None = None) -> None:
         """Note conditions on the result of a query that cannot be pushed down to its tables."""
         for predicate in given:
-            if without_keys(predicate) is predicate:
+            if without(NeedsRows, predicate) is predicate:
                 self._add(to_sql(predicate), reason, tables)
 
     def _note(self, node: exp.Expr, reason: Reason, tables: frozenset[str] | None) -> None:

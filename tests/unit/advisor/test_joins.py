@@ -8,7 +8,7 @@ import pytest
 from unit.advisor.tables import table_state
 
 from zlayout.advisor.joins import Evaluation, NotEvaluatedError, Rows, ranges_of, with_joins
-from zlayout.predicate.model import And, Compare, In, InKeys, Keys, Not, Or, Predicate
+from zlayout.predicate.model import And, Compare, In, InKeys, Keys, Like, Not, Or, Predicate
 from zlayout.spec.model import TableName
 from zlayout.table.state import Column
 from zlayout.workload.model import Query, Scan, Unused, Workload
@@ -44,6 +44,32 @@ KEYS = pa.array([5, 6, 7, 9, None, 12], pa.int32())
 def test_ranges_contain_every_selected_key(selected: list[int], max_ranges: int, expected: Predicate) -> None:
     of = np.isin(np.arange(6), selected)
     assert ranges_of("k", pa.array(range(10, 16), pa.int64()), of, max_ranges) == expected
+
+
+@pytest.mark.parametrize(
+    ("leaf", "expected"),
+    [
+        (Like("t", "%gre!%n%"), Compare("k", "=", 2)),
+        (Like("t", "%n"), And((Compare("k", ">=", 1), Compare("k", "<=", 2)))),
+        (Like("t", "%n", negated=True), None),  # false for "green" alone, and true if it is filled up with spaces
+        (Like("t", "%n%", negated=True), Compare("k", "=", 3)),
+        (Like("padded", "%n%"), None),
+        (Like("sk", "1%"), None),
+        (Like("missing", "1%"), None),
+        (Like("t", "_" * 1_000_000 + "n"), None),
+    ],
+)
+def test_patterns_are_evaluated_on_strings_without_spaces_at_the_end(leaf: Like, expected: Predicate | None) -> None:
+    of = {
+        "sk": pa.array([1, 2, 3, 4], pa.int64()),
+        "t": pa.array(["green", "a gre%nx", "blue", None]),
+        "padded": pa.array(["n", "n ", "b", None]),
+    }
+    if expected is None:
+        with pytest.raises(NotEvaluatedError, match="no condition on d can be evaluated"):
+            found(leaf, **of)
+    else:
+        assert found(leaf, **of) == expected
 
 
 def test_strings_are_followed_by_any_spaces() -> None:

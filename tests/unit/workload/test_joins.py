@@ -25,6 +25,7 @@ def through(tmp_path: Path, query: str) -> list[str]:
     return [to_sql(p).replace("`", "") for scan in workload.scans if scan.table == "f" for p in scan.through]
 
 
+LIKE = "f_d IN (SELECT d_sk FROM d WHERE d_week LIKE '%a_')"
 YEAR = "f_d IN (SELECT d_sk FROM d WHERE d_year = 2000)"
 
 
@@ -68,6 +69,29 @@ YEAR = "f_d IN (SELECT d_sk FROM d WHERE d_year = 2000)"
             ["f_i IN (SELECT i_sk FROM i WHERE i_brand IN (SELECT b_sk FROM b WHERE b_name = 'x'))"],
         ),
         ("SELECT * FROM r JOIN d ON r_d = d_sk JOIN f ON f_d = r_d WHERE d_year = 2000", [YEAR]),
+        # LIKE needs rows: those of d can be evaluated, and those of f only at run time.
+        ("SELECT * FROM f JOIN d ON f_d = d_sk WHERE d_week LIKE '%a_' AND x LIKE '%b'", [LIKE]),
+        ("SELECT * FROM f JOIN d ON f_d = d_sk WHERE NOT d_week NOT LIKE '%a_'", [LIKE]),
+        ("SELECT * FROM f JOIN d ON f_d = d_sk WHERE NOT d_week LIKE '%a_'", [LIKE.replace("LIKE", "NOT LIKE")]),
+        (
+            "SELECT * FROM f JOIN d ON f_d = d_sk WHERE d_week LIKE '%/%!' ESCAPE '/' OR d_year = 1",
+            ["f_d IN (SELECT d_sk FROM d WHERE (d_week LIKE '%!%!!' ESCAPE '!') OR (d_year = 1))"],
+        ),
+        ("SELECT * FROM f WHERE x LIKE '%b' OR f_d IN (SELECT d_sk FROM d WHERE d_year = 2000)", []),
+        ("SELECT * FROM f JOIN d ON f_d = d_sk WHERE d_sk LIKE '%a_'", [LIKE.replace("d_week", "d_sk")]),
+        # An engine may ignore spaces at the end in i_class = b_name, and not in LIKE.
+        (
+            "SELECT * FROM f JOIN b ON x = b_name JOIN i ON b_name = i_class WHERE i_class LIKE '%a'",
+            ["x IN (SELECT i_class FROM i WHERE i_class LIKE '%a')"],
+        ),
+        # Engines differ in a backslash without ESCAPE, and in an escape character before another one.
+        (r"SELECT * FROM f JOIN d ON f_d = d_sk WHERE d_week LIKE '%\\%'", []),
+        ("SELECT * FROM f JOIN d ON f_d = d_sk WHERE d_week LIKE '%/a' ESCAPE '/'", []),
+        ("SELECT * FROM f JOIN d ON f_d = d_sk WHERE d_week LIKE '%a/' ESCAPE '/'", []),
+        ("SELECT * FROM f JOIN d ON f_d = d_sk WHERE lower(d_week) LIKE '%a'", []),
+        ("SELECT * FROM f JOIN d ON f_d = d_sk WHERE d_week ILIKE '%a'", []),
+        ("SELECT * FROM d LEFT JOIN f ON f_d = d_sk WHERE d_week LIKE '%a_'", [LIKE]),
+        ("SELECT * FROM f LEFT JOIN d ON f_d = d_sk AND d_week LIKE '%a_'", []),
         (
             "SELECT * FROM f, i WHERE (f_i = i_sk AND i_class = 'a' AND x < 1) OR (i_sk = f_i AND i_class = 'b')",
             ["f_i IN (SELECT i_sk FROM i WHERE (i_class = 'a') OR (i_class = 'b'))"],
