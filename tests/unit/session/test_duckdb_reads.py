@@ -1,0 +1,111 @@
+"""The forecast of files for `engine: duckdb`, beside the files of which DuckDB reads data.
+
+DuckDB reads the Parquet files of a Delta table through a file system that counts bytes. It opens the footer of each
+file, because it gets a list of files without bounds here; a file counts as read if more of it than that is read.
+"""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from fsspec.implementations.local import LocalFileSystem
+from support.projects import write_project
+
+import zlayout
+
+FILES, KEYS, ROWS = 20, 100, 4_000  # keys and rows of one file, which are those of one month
+LAYOUT = "version: 1\ntable: lake.db.orders\nzorder: {columns: [day]}\n"
+SPARSE = 1_000_003
+
+
+class CountedFile:
+    def __init__(self, file: Any, read: Counter[str], name: str) -> None:
+        self.file, self.counter, self.name = file, read, name
+
+    def read(self, size: int = -1) -> bytes:
+        data: bytes = self.file.read(size)
+        self.counter[self.name] += len(data)
+        return data
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.file, name)
+
+
+class CountingFiles(LocalFileSystem):
+    protocol = "counted"
+    cachable = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counter: Counter[str] = Counter()
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return path.removeprefix("counted://")
+
+    def _open(self, path: str, mode: str = "rb", **options: Any) -> CountedFile:
+        return CountedFile(super()._open(path, mode, **options), self.counter, path)
+
+
+def star(folder: Path, step: int) -> None:
+    """Write a fact whose files have the days of one month each, and its dimension. step: between two keys."""
+    random = np.random.default_rng(5)
+    for month in range(FILES):
+        day = (month * KEYS + np.arange(ROWS) % KEYS) * step
+        rows = pa.table({"day": pa.array(day, pa.int64()), "v": random.random(ROWS)})
+        write_deltalake(folder / "orders", rows, mode="append")
+    every = np.arange(FILES * KEYS)
+    dates = {"d_key": every * step, "d_month": every // KEYS, "d_day": every % KEYS}
+    names = [f"month {month}" for month in dates["d_month"]]
+    write_deltalake(folder / "dates", pa.table({**dates, "d_name": names}))
+
+
+def files_read(folder: Path, query: str) -> int:
+    """Return the number of files of the fact of which DuckDB reads more for a query than for counting their rows."""
+    files = CountingFiles()
+    with duckdb.connect() as duck:
+        duck.register_filesystem(files)
+        for name in ("orders", "dates"):
+            scheme = "counted://" if name == "orders" else ""
+            paths = [f"{scheme}{path.removeprefix('file://')}" for path in DeltaTable(folder / name).file_uris()]
+            duck.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet({paths})")
+        duck.execute("SELECT count(*) FROM orders").fetchall()
+        footers = Counter(files.counter)
+        files.counter.clear()
+        duck.execute(query).fetchall()
+    assert len(footers) == FILES
+    return sum(files.counter[name] > footers[name] for name in footers)
+
+
+@pytest.mark.parametrize(
+    ("step", "condition", "predicted", "read"),
+    [
+        (SPARSE, "d_month = 5", 1, 1),
+        (SPARSE, "d_name LIKE '%h 5'", 1, 1),
+        (SPARSE, "d_month IN (2, 15)", 14, 14),  # by the lowest and the highest key
+        # By the keys themselves: few keys, and integers that are close together.
+        (SPARSE, "d_month IN (2, 15) AND d_day = 3", 14, 2),
+        (1, "d_month IN (2, 15)", 14, 2),
+    ],
+)
+def test_duckdb_reads_no_more_files_than_predicted(
+    step: int, condition: str, predicted: int, read: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = f"SELECT sum(v) FROM orders JOIN dates ON day = d_key WHERE {condition}"
+    write_project(tmp_path, monkeypatch, LAYOUT)
+    (tmp_path / "zlayout.yaml").write_text(
+        "version: 1\ncatalogs: {lake: {format: delta, warehouse: warehouse}}\n"
+        "layouts: [layouts/*.yaml]\nworkload: {engine: duckdb}\n"
+    )
+    (tmp_path / "workloads").mkdir()
+    (tmp_path / "workloads" / "orders.sql").write_text(query)
+    star(tmp_path / "warehouse" / "db", step)
+    forecast = zlayout.plan(zlayout.load_project(), sample=False).tables[0].workload
+    assert forecast is not None
+    assert (forecast.now.files, forecast.through) == (predicted, ("day = dates",))
+    assert files_read(tmp_path / "warehouse" / "db", query) == read
