@@ -146,7 +146,7 @@ def _plain(node: exp.Expr, rules: _WorkloadRules) -> Predicate:
         case exp.Escape() if isinstance(node.this, exp.Like) and isinstance(node.expression, exp.Literal):
             return _workload_like(node.this, node.expression.name, rules)
         case exp.Like():
-            return _workload_like(node, "\\", rules)
+            return _workload_like(node, None, rules)
         case exp.StartsWith() if isinstance(prefix := constant(node.expression), str) and prefix:
             return starts_with(rules.column(node.this), prefix)
         case exp.Column() | exp.Dot():
@@ -205,15 +205,19 @@ class _WorkloadRules:
         return UnusableError(Reason.LEFT_OUT if whole.find(exp.Placeholder) else Reason.NOT_CONSTANT)
 
 
-def _workload_like(node: exp.Expr, escape: str, rules: _WorkloadRules) -> Predicate:
-    """Convert LIKE: with a wildcard it is the range of strings with the prefix before it, and without one it is `=`."""
+def _workload_like(node: exp.Expr, escape: str | None, rules: _WorkloadRules) -> Predicate:
+    """Convert LIKE: with a wildcard it is the range of strings with the prefix before it, and without one it is `=`.
+
+    Without ESCAPE, the prefix ends at a backslash, which escapes the next character in some engines only.
+    """
     pattern = rules.value(node.expression)
     if not isinstance(pattern, str):
         raise rules.rejection(node)
-    if len(escape) != 1:
+    if escape is not None and len(escape) != 1:
         raise UnusableError(Reason.NO_PREFIX)
-    sign = re.escape(escape)
-    prefix = re.compile(rf"(?:{sign}.|[^%_{sign}])*", re.DOTALL).match(pattern)
+    sign = re.escape(escape or "\\")
+    itself = rf"[^%_{sign}]" if escape is None else rf"(?:{sign}.|[^%_{sign}])"
+    prefix = re.match(itself + "*", pattern, re.DOTALL)
     if prefix is None or not prefix[0]:
         raise UnusableError(Reason.NO_PREFIX)
     text = re.sub(sign + "(.)", r"\1", prefix[0], flags=re.DOTALL)

@@ -96,7 +96,9 @@ def test_what_cannot_be_used_has_a_reason(sql: str, reason: Reason) -> None:
         ("a LIKE 'x'", Compare("a", "=", TextOnly("x"))),
         ("a LIKE 'x%'", starts_with("a", "x")),
         ("startswith(a, 'x')", starts_with("a", "x")),
-        (r"a LIKE 'x\\_y_z'", starts_with("a", "x_y")),
+        (r"a LIKE 'x\\_y_z'", starts_with("a", "x")),  # engines differ in what the backslash means
+        (r"a LIKE 'x\\%'", starts_with("a", "x")),
+        (r"a LIKE 'x\\_y_z' ESCAPE '\\'", starts_with("a", "x_y")),
         ("a LIKE 'x/%y%z' ESCAPE '/'", starts_with("a", "x%y")),
         ("a LIKE 'x/%y' ESCAPE '/'", Compare("a", "=", TextOnly("x%y"))),
     ],
