@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
-from model import spark_job
+from model import rebases, spark_job
 from model.delta_actions import AddFile
 from model.delta_log import DeltaTable, Snapshot, Transaction
 from model.java import JavaError, Seq
@@ -34,9 +34,6 @@ from zlayout.formats.delta.read.history import COMMIT_MARKER, RUN
 from zlayout.formats.delta.read.log import GROUP, LAYOUT_ID
 from zlayout.formats.delta.write import commit, jvm, rebase, transaction
 from zlayout.formats.kernel.commits import NewFiles, Rewritten
-from zlayout.rewrite.gate import DIGEST, HASH, Content
-from zlayout.rewrite.rows import FILE, POSITION
-from zlayout.rewrite.rows import GROUP as GROUP_NUMBER
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.state import FileTable, Int64, TableState
 
@@ -265,61 +262,14 @@ def write_groups(
     return [Rewritten(g, of) for g, of in zip(groups, new.split(owner, len(groups)), strict=True)], ()
 
 
-def read_deleted(delta: StandIn, snapshot: object, deleted: rebase.Deleted) -> pa.Table:  # noqa: ARG001
-    rows = [
-        (group, row)
-        for file, group, at in zip(deleted.before, deleted.owner.tolist(), deleted.positions, strict=True)
-        for position, row in zip(file.positions, file.live(lineage=delta.table.lineage), strict=True)
-        if position in at
-    ]
-    found = [row for _, row in rows]
-    groups = pa.array([group for group, _ in rows], pa.int64())
-    return pa.table({GROUP_NUMBER: groups, HASH: _hashes(found), DIGEST: _digests(found)})
-
-
-def read_equal(
-    delta: StandIn,
-    snapshot: object,  # noqa: ARG001
-    files: Seq,
-    owner: Int64,  # noqa: ARG001
-    gone: pa.Table,
-    like: object,  # noqa: ARG001
-) -> pa.Table:
-    step("find", visible=False)
-    wanted = set(gone[HASH].to_pylist())
-    rows = [
+def numbered(reader: rebase.Reader, files: Seq) -> list[rebases.Numbered]:
+    """Stands in for the frames of `rebase.Reader`."""
+    lineage = cast(StandIn, reader.delta).table.lineage
+    return [
         (number, position, row)
         for number, file in enumerate(files)
-        for position, row in zip(file.positions, file.live(lineage=delta.table.lineage), strict=True)
-        if spark_job.hash_of(row) in wanted
+        for position, row in zip(file.positions, file.live(lineage=lineage), strict=True)
     ]
-    numbers, at = (pa.array([row[n] for row in rows], pa.int64()) for n in (0, 1))
-    return pa.table({FILE: numbers, POSITION: at, DIGEST: _digests([row for _, _, row in rows])})
-
-
-def _hashes(rows: Sequence[Row]) -> pa.Array:
-    return pa.array([spark_job.hash_of(row) for row in rows], pa.uint64())
-
-
-def _digests(rows: Sequence[Row]) -> pa.Array:
-    return pa.array([repr(row[1:]) for row in rows], pa.string())
-
-
-def read_contents(
-    delta: StandIn,
-    snapshot: object,  # noqa: ARG001
-    lists: Sequence[Seq],
-    owner: Int64,
-    new_owner: Int64,
-    *_: object,
-) -> list[Content]:
-    found = []
-    for number, files in enumerate(lists):
-        groups: dict[str, tuple[Row, ...]] = {}
-        for file, group in zip(files, (owner, new_owner)[number // 2].tolist(), strict=True):
-            groups[str(group)] = groups.get(str(group), ()) + file.live(lineage=delta.table.lineage)
-        found.append(spark_job.content(groups))
-    return found
 
 
 def version_with_marker(storage: DeltaTable, mark: str, after: int) -> int | None:
@@ -357,10 +307,8 @@ def stand_in() -> Iterator[None]:
             (transaction, "version_with_marker", version_with_marker),
             (transaction, "add_files_at", chosen_adds),
             (rebase, "add_files_at", chosen_adds),
-            (rebase, "rewrite_conf", lambda _: nullcontext()),
-            (rebase, "read_deleted", read_deleted),
-            (rebase, "read_equal", read_equal),
-            (rebase, "read_contents", read_contents),
+            (rebase.Reader, "pinned", numbered),
+            (rebase.Reader, "written", numbered),
         ):
             stack.enter_context(patch.object(module, name, value))
         stack.enter_context(spark_job.stand_in())

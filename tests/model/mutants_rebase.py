@@ -10,11 +10,12 @@ from model import delta_backend
 from model.mutant import Mutant, patched
 from model.worlds import Scenario
 
-from zlayout.formats.delta.write import rebase
+from zlayout.formats.delta.write.rebase import Rebase
+from zlayout.formats.kernel import rebase
 from zlayout.rewrite import gate
 from zlayout.table.state import Int64
 
-StandIn, Rebase = delta_backend.StandIn, rebase.Rebase
+StandIn = delta_backend.StandIn
 real_marked, real_match, real_deleted_rows = StandIn.marked, rebase.match, Rebase._deleted_rows
 real_current, real_find = Rebase._current, rebase.find_copies
 
@@ -28,7 +29,7 @@ def next_positions(self: Any, files: Any, positions: Sequence[Int64]) -> Any:
     return real_marked(self, files, shifted)
 
 
-def first_file(_delta: Any, _snapshot: Any, _new: Any, some: Any, deleted: Any, _like: Any) -> rebase.Copies:
+def first_file(_reader: Any, _new: Any, some: Any, deleted: Any) -> rebase.Copies:
     """All rows are looked for in the first new file, at the positions that they had."""
     at = np.concatenate(deleted.positions)[:1]
     return rebase.Copies(some[0].added.at[:1], np.zeros(1, np.int64), [at])

@@ -11,8 +11,9 @@ from model.worlds import Delta, Memory, Scenario, stand_ins
 
 from zlayout.errors import CommitConflict, EngineError
 from zlayout.formats.base import Commit, GroupFailed, Notice, Progress, Stage
-from zlayout.formats.delta.write import rebase
-from zlayout.formats.delta.write.rebase import MAX_REBASES
+from zlayout.formats.delta.write import rebase as of_delta
+from zlayout.formats.kernel import rebase
+from zlayout.formats.kernel.rebase import MAX_REBASES
 
 COMMITTING = [Stage.COMMITTING]
 REBASE = [Stage.REBASING, Stage.COMMITTING]
@@ -194,11 +195,11 @@ def test_files_with_other_row_ids_are_a_conflict(
     races: Races, monkeypatch: pytest.MonkeyPatch, changed: dict[str, int]
 ) -> None:
     """As if another writer had added a file again without its ids, beside a row that it deleted."""
-    chosen = rebase.add_files_at
+    chosen = of_delta.add_files_at
 
     def with_other_ids(*arguments: Any) -> Any:
         found = chosen(*arguments)
         return type(found)([*found[:-1], replace(found[-1], **changed)])
 
-    monkeypatch.setattr(rebase, "add_files_at", with_other_ids)
+    monkeypatch.setattr(of_delta, "add_files_at", with_other_ids)
     assert stays_a_conflict(races.run()) == []

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import combinations_with_replacement
 from typing import Any, Protocol
 
-from model import delta_backend, delta_writers, iceberg_backend, iceberg_writers
+from model import delta_backend, delta_writers, iceberg_backend, iceberg_writers, rebases
 from model.delta_log import DeltaTable
 from model.delta_writers import MANAGE
 from model.iceberg_catalog import IcebergTable
@@ -208,7 +208,7 @@ SCENARIOS = (*_scenarios(), *_on_branches(), *_catalog_managed(), *_clustered(),
 @contextmanager
 def stand_ins() -> Iterator[None]:
     """No JVM for either format. For as short as a test module, since the product is patched meanwhile."""
-    with delta_backend.stand_in(), iceberg_backend.stand_in():
+    with delta_backend.stand_in(), iceberg_backend.stand_in(), rebases.stand_in():
         yield
 
 

@@ -17,9 +17,9 @@ from support.builders import make_layout
 
 from zlayout.errors import CommitConflict, EngineError
 from zlayout.formats.base import Commit, GroupFailed, Notice, PlannedTable, Stage
-from zlayout.formats.delta.write import rebase
 from zlayout.formats.delta.write.jvm import AddFiles, DeltaJvm
 from zlayout.formats.delta.write.transaction import begin
+from zlayout.formats.kernel import rebase
 from zlayout.spark.jvm import scala_map, scala_object
 
 LAYOUT = make_layout("a", "b", target_size=20_000)
@@ -151,15 +151,15 @@ def test_equal_rows_of_every_type_are_deleted_as_often_as_they_were(
 
     check = rebase.require_same_difference
 
-    def first_with_other_rows(delta: DeltaJvm, snapshot: Any, gone: Any, copies: Any, before: Any, *rest: Any) -> None:
+    def first_with_other_rows(reader: Any, gone: Any, copies: Any, before: Any, after: Any) -> None:
         counts = [int(file.numLogicalRecords().get()) for file in before]
         others = [
             np.setdiff1d(np.arange(count), rows)[: len(rows)]
             for count, rows in zip(counts, copies.positions, strict=True)
         ]
         with pytest.raises(EngineError, match=r"ZL310 .* other rows from the new files .* with other content"):
-            check(delta, snapshot, gone, copies, before, delta.files.marked(before, others), *rest[1:])
-        check(delta, snapshot, gone, copies, before, *rest)
+            check(reader, gone, copies, before, reader.delta.files.marked(before, others))
+        check(reader, gone, copies, before, after)
 
     monkeypatch.setattr(rebase, "match", counted)
     monkeypatch.setattr(rebase, "require_same_difference", first_with_other_rows)

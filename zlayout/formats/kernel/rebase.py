@@ -1,14 +1,401 @@
-"""Finds rows that another writer has deleted from replaced files in the new files, which contain the same rows.
+"""Rebases rewritten groups: rows that other writers delete meanwhile are deleted from the new files too.
 
-A table is a multiset of rows, so that to delete any equal copy of a row is to delete the row.
+A table is a multiset of rows, so that to delete any equal copy of a row is to delete the row. After a conflict, the
+rows that were deleted from the pinned files since the snapshot are read from these files by their positions. Equal rows
+are searched for in the new files, which get deletes for exactly these rows. The commit is sent again on top of the
+newest version. docs/adr/0048-rebase.md explains why the result has the rows of that version.
+
+What differs between the formats is in the `rebase` module of each format.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
 
-from zlayout.table.state import Int64
+from zlayout.errors import Diagnostic
+from zlayout.formats.base import Notify, PlannedTable, Progress, Stage
+from zlayout.formats.kernel.commits import NewFiles, Rewritten, positions
+from zlayout.formats.kernel.outcome import JVM_LOST, Failures, translated
+from zlayout.rewrite.engine import rewrite_conf
+from zlayout.rewrite.gate import (
+    DIGEST,
+    HASH,
+    ROWS_DIFFER,
+    Content,
+    contents_of,
+    digests,
+    has_variant,
+    require_same_rows,
+)
+from zlayout.rewrite.rows import FILE, GROUP, POSITION, Constants, GroupTarget, index_arrays, index_files, with_origin
+from zlayout.spark.arrow import from_arrow, to_arrow
+from zlayout.spark.jvm import session_conf
+from zlayout.table.state import PREFIX, Int64
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# The number of rebases of one rewrite, including those that fail after rows were read. Each one has to do with the
+# changes since the one before it only.
+MAX_REBASES = 10
+# The number of rows that one rebase deletes from the new files. The driver needs about 500 bytes for each of them, most
+# of them for the path of its file.
+MAX_ROWS = 100_000
+_NUMBER, _COUNT, _RANK = (f"{PREFIX}{name}" for name in ("number", "count", "rank"))
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """Rows that were deleted from pinned files.
+
+    Attributes:
+        before: The files with the deletes that are known, a java.util.List (py4j) of the format's own objects.
+        after: The same files with their deletes at the newest version, in the same order.
+        at: int64[files], the positions of these files among the pinned files.
+        owner: int64[files], the group of each file, as a position among the groups of the commit.
+        positions: int64[rows] for each file, the positions of the newly deleted rows.
+    """
+
+    before: Any
+    after: Any
+    at: Int64
+    owner: Int64
+    positions: Sequence[Int64]
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return sum(map(len, self.positions))
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """The rows of the new files that are equal to deleted rows.
+
+    Attributes:
+        at: int64[files], the new files, ascending positions among all new files.
+        owner: int64[files], the group of each file, as a position among the groups of the commit.
+        positions: int64[rows] for each file, the positions of the rows.
+    """
+
+    at: Int64
+    owner: Int64
+    positions: Sequence[Int64]
+
+
+class Reader(Protocol):
+    """Reads the files of one rewrite with the schema of the pinned snapshot.
+
+    `files` is a java.util.List (py4j) of the format's own objects, as in `Deleted`. Frames have the live rows, with row
+    ids if the table has them, and the columns FILE (see `names`) and POSITION.
+    """
+
+    @property
+    def session(self) -> SparkSession:
+        """The Spark session."""
+        ...
+
+    @property
+    def table(self) -> str:
+        """The name of the table, for messages."""
+        ...
+
+    def select(self, files: Any, at: Int64) -> Any:
+        """Return the files at these positions."""
+        ...
+
+    def names(self, files: Any) -> pa.Array:
+        """Return the value that rows of each file have in the column FILE: string[files]."""
+        ...
+
+    def pinned(self, files: Any) -> DataFrame:
+        """Return the rows of pinned files."""
+        ...
+
+    def written(self, files: Any) -> DataFrame:
+        """Return the rows of new files, which no commit contains yet."""
+        ...
+
+
+class Rebase(ABC):
+    """What is known of the files of one rewrite: the deletes of the pinned files, and those of the new files.
+
+    Both always belong together: the new files of a group have the live rows that its pinned files have in the version
+    onto which the group was rebased.
+    """
+
+    def __init__(
+        self, session: SparkSession, pinned: Any, work: PlannedTable, notify: Notify, failures: Failures
+    ) -> None:
+        """Store what the rewrite has read.
+
+        Args:
+            pinned: All pinned files with their deletes, a java.util.List (py4j).
+            notify: Called with each stage.
+            failures: How the format reports errors.
+        """
+        self._session, self._work, self._notify, self._failures = session, work, notify, failures
+        self._notes: list[Diagnostic] = []
+        self._old = pinned
+        self._new: Any = None  # all new files, once the first commit has failed
+        self._deleted: dict[int, int] = {}  # the number of rows that were deleted from a new file
+        self._versions: dict[str, Any] = {}  # by group id, the newest version onto which it was rebased
+        self._left = MAX_REBASES
+
+    @abstractmethod
+    def _is_possible(self) -> bool:
+        """Return whether the table and the session allow deletes of single rows."""
+
+    @abstractmethod
+    def _newest(self) -> Any:
+        """Return the newest version, as `_versions` has it."""
+
+    @abstractmethod
+    def _reader(self) -> AbstractContextManager[Reader]:
+        """Return a reader for the block."""
+
+    @abstractmethod
+    def _deleted_rows(self, now: Any, some: Sequence[Rewritten]) -> Deleted | None:
+        """Return the rows that were deleted up to a version; None if there are none, or if more was changed."""
+
+    @abstractmethod
+    def _written(self, handles: Any) -> Any:
+        """Return all new files as a reader reads them. handles: as the rewrite has written them."""
+
+    @abstractmethod
+    def _marked(self, files: Any, copies: Copies) -> Any:
+        """Return the new files with deletes for further rows, which are written. None if that is not possible."""
+
+    @abstractmethod
+    def _replaced(self, files: Any, at: Int64, others: Any) -> Any:
+        """Return a list of files with others at these positions."""
+
+    def added(self, some: Sequence[Rewritten]) -> list[Rewritten]:
+        """Return the groups with their new files as they are to be committed. Files without live rows are omitted."""
+        return [self._current(each) for each in some] if self._new is not None else list(some)
+
+    def rows(self, some: Sequence[Rewritten]) -> int:
+        """Return the number of rows that rebases have deleted from the new files of these groups."""
+        return sum(self._deleted.get(at, 0) for each in some for at in each.added.at.tolist())
+
+    def notes(self) -> list[Diagnostic]:
+        """Return why groups were not rebased, if the user can change it: what was not returned before."""
+        notes, self._notes = self._notes, []
+        return notes
+
+    def onto_newest(self, some: Sequence[Rewritten]) -> bool:
+        """Rebase groups onto the newest version. The stage is `rebasing` meanwhile, in which a user may stop the run.
+
+        Args:
+            some: The groups as they were written. Their commit was a conflict.
+
+        Returns:
+            Whether the groups were rebased, so that the commit may be sent again. If not, the conflict stays: see
+            docs/busy-tables.md for what can be rebased. An error in a rebase is a note.
+
+        Raises:
+            EngineError: ZL310, if other rows would be deleted from the new files than from the old ones; ZL305.
+        """
+        if not self._attempt(self._is_possible):
+            return False
+        if not self._left:
+            self._note(f"it was rebased {MAX_REBASES} times, and other writers went on to change the same files")
+            return False
+        if not self._work.has_time():
+            self._note("the time limit of the run leaves no time")
+            return False
+        self._notify(Progress(str(self._work.table), Stage.REBASING))
+        rebased = self._attempt(lambda: self._rebased(some))
+        self._notify(Progress(str(self._work.table), Stage.COMMITTING))
+        return rebased
+
+    def _attempt(self, step: Callable[[], bool]) -> bool:
+        """Return the result of a step, False after an error. A failed gate and a lost JVM are raised."""
+        try:
+            with rewrite_conf(self._session):
+                return step()
+        except Exception as error:
+            failure = translated(error, f"{self._work.table}: rebasing the rewrite", self._failures)
+            reason = failure.diagnostics[0]
+            if reason.code in (ROWS_DIFFER, JVM_LOST):
+                raise failure from None if failure is error else error
+            self._note(reason.message, reason.detail)
+            return False
+
+    def _note(self, reason: str, detail: str = "") -> None:
+        message = f"{self._work.table}: the rewrite was not rebased, and its conflict stays: {reason}"
+        self._notes.append(Diagnostic("ZL435", message, "note", detail=detail))
+
+    def _rebased(self, some: Sequence[Rewritten]) -> bool:
+        """Rebase groups, unless more was changed than rows deleted. Nothing is changed here before the gate."""
+        now = self._newest()
+        deleted = self._deleted_rows(now, some)
+        if deleted is None:
+            return False
+        self._left -= 1
+        new = self._written(some[0].added.handles) if self._new is None else self._new
+        with self._reader() as reader:
+            copies = find_copies(reader, new, some, deleted)
+            if copies is None:
+                return False
+            before = reader.select(new, copies.at)
+            after = self._marked(before, copies)
+            if after is None:
+                return False
+            require_same_difference(reader, deleted, copies, before, after)
+        new = self._replaced(new, copies.at, after)
+        old = self._replaced(self._old, deleted.at, deleted.after)
+        # from here on without calls, which could fail between two assignments
+        self._old, self._new = old, new
+        for at, rows in zip(copies.at.tolist(), copies.positions, strict=True):
+            self._deleted[at] = self._deleted.get(at, 0) + len(rows)
+        self._versions |= {each.group.id: now for each in some}
+        return True
+
+    def _current(self, each: Rewritten) -> Rewritten:
+        deleted = np.array([self._deleted.get(at, 0) for at in each.added.at.tolist()], np.int64)
+        kept = np.flatnonzero(deleted < each.added.rows)
+        added = replace(self._to_commit(each.added), rows=each.added.rows - deleted)
+        written = each.written and replace(each.written, deleted=each.written.deleted + deleted).take(kept)
+        return replace(each, added=added.take(kept), written=written)
+
+    @abstractmethod
+    def _to_commit(self, added: NewFiles) -> NewFiles:
+        """Return new files with the handles that a commit after a rebase needs."""
+
+
+def find_copies(reader: Reader, new: Any, some: Sequence[Rewritten], deleted: Deleted) -> Copies | None:
+    """Search the new files for rows that are equal to deleted ones.
+
+    Args:
+        reader: Reads the files.
+        new: All new files, a java.util.List.
+        some: The groups of the commit.
+        deleted: The deleted rows.
+
+    Returns:
+        As many rows as were deleted; None if there are not as many, or if equal rows cannot be recognized.
+    """
+    gone = read_deleted(reader, deleted)
+    if gone is None or len(gone) != deleted.rows:
+        return None
+    touched = np.unique(deleted.owner).tolist()
+    at = np.concatenate([some[group].added.at for group in touched])
+    owner = np.repeat(touched, [len(some[group].added) for group in touched])
+    found = read_equal(reader, reader.select(new, at), owner, gone)
+    file = found[FILE].to_numpy()
+    digest = found[DIGEST].combine_chunks()
+    chosen = match(gone[GROUP].to_numpy(), gone[DIGEST].combine_chunks(), owner[file], digest)
+    if chosen is None:
+        return None
+    marked, number = np.unique(file[chosen], return_inverse=True)
+    rows = found[POSITION].to_numpy()[chosen]
+    return Copies(at[marked], owner[marked], [np.sort(rows[part]) for part in positions(number, len(marked))])
+
+
+def read_deleted(reader: Reader, deleted: Deleted) -> pa.Table | None:
+    """Read the deleted rows from the old files.
+
+    Returns:
+        A table with the columns GROUP, HASH and DIGEST, one row for each deleted row. None if the table has a column
+        whose equal values cannot be recognized.
+    """
+    frame = reader.pinned(deleted.before)
+    if has_variant(frame.schema):
+        return None
+    counts = [len(rows) for rows in deleted.positions]
+    wanted = pa.table(
+        {
+            FILE: reader.names(deleted.before).take(pa.array(np.repeat(np.arange(len(counts)), counts))),
+            POSITION: np.concatenate(deleted.positions),
+            GROUP: np.repeat(deleted.owner, counts),
+        }
+    )
+    rows = frame.join(F.broadcast(from_arrow(reader.session, wanted)), [FILE, POSITION])
+    return to_arrow(digests(rows, _columns(frame), GROUP))
+
+
+def read_equal(reader: Reader, files: Any, owner: Int64, gone: pa.Table) -> pa.Table:
+    """Read the live rows of new files that are equal to deleted rows, of each row at most as many as were deleted.
+
+    Args:
+        reader: Reads the files.
+        files: The new files, a java.util.List.
+        owner: int64[files], the group of each file.
+        gone: The deleted rows, from `read_deleted`.
+
+    Returns:
+        A table with the columns FILE (int64, the position of the file in the list), POSITION and DIGEST, in this order.
+        It has at most as many rows as `gone`. Spark selects them, because a row may have millions of equal ones.
+    """
+    session = reader.session
+    constants = Constants(session, {HASH: pa.array(np.unique(gone[HASH].to_numpy()))})
+    names = reader.names(files)
+    known = from_arrow(session, pa.table({FILE: names, _NUMBER: np.arange(len(names)), GROUP: owner}))
+    counts = gone.group_by([GROUP, DIGEST]).aggregate([(HASH, "count")])
+    deleted = pa.table({GROUP: counts[GROUP], DIGEST: counts[DIGEST], _COUNT: counts[f"{HASH}_count"]})
+    frame = reader.written(files)
+    rows = digests(frame, _columns(frame), FILE, POSITION)
+    rows = rows.where(constants.search(HASH, F.col(HASH)) >= 0).join(F.broadcast(known), FILE)
+    rows = rows.join(F.broadcast(from_arrow(session, deleted)), [GROUP, DIGEST])
+    rank = F.row_number().over(Window.partitionBy(GROUP, DIGEST).orderBy(_NUMBER, POSITION))
+    # by the constant, Spark limits the rows of each task before the shuffle
+    most = F.col(_RANK) <= max(deleted[_COUNT].to_pylist())
+    rows = rows.withColumn(_RANK, rank).where(most & (F.col(_RANK) <= F.col(_COUNT)))
+    tasks = str(session.sparkContext.defaultParallelism)
+    with session_conf(session, {"spark.sql.shuffle.partitions": tasks}):
+        found = to_arrow(rows.select(F.col(_NUMBER).alias(FILE), POSITION, DIGEST))
+    return found.sort_by([(FILE, "ascending"), (POSITION, "ascending")])
+
+
+def require_same_difference(reader: Reader, deleted: Deleted, copies: Copies, before: Any, after: Any) -> None:
+    """Check that new files lose the rows that pinned files have lost, group by group, by reading all of these files.
+
+    Args:
+        reader: Reads the files.
+        deleted: The pinned files.
+        copies: The new files.
+        before: The files of `copies.at`, a java.util.List.
+        after: The same with their new deletes.
+
+    Raises:
+        EngineError: ZL310, if the rows differ.
+    """
+    lists = deleted.before, deleted.after, before, after
+    old, old_now, new, new_now = read_contents(reader, lists, deleted.owner, copies.owner)
+    require_same_rows((old, old_now), (new, new_now), reader.table)
+
+
+def read_contents(reader: Reader, lists: Sequence[Any], owner: Int64, new_owner: Int64) -> list[Content]:
+    """Return the content of the live rows of each of four lists of files: two of pinned and two of new files.
+
+    Args:
+        reader: Reads the files.
+        lists: The lists. The first two are of the same files, and so are the last two.
+        owner: int64[files], the group of each pinned file.
+        new_owner: int64[files], the group of each new file.
+    """
+    owners = np.concatenate([owner, new_owner])
+    names = pa.concat_arrays([reader.names(lists[0]), reader.names(lists[2])])
+    targets = [GroupTarget(str(g), names.filter(pa.array(owners == g)), 0, 1) for g in np.unique(owners).tolist()]
+    index = index_files(reader.session, targets, reader.table)
+    constants = Constants(reader.session, index_arrays(index))
+    frames = [*map(reader.pinned, lists[:2]), *map(reader.written, lists[2:])]
+    columns = _columns(frames[0])
+    return contents_of([with_origin(frame, index, constants) for frame in frames], columns, F.col(GROUP))
+
+
+def _columns(frame: DataFrame) -> list[str]:
+    return [name for name in frame.columns if name not in (FILE, POSITION)]
 
 
 def match(deleted_group: Int64, deleted: pa.Array, found_group: Int64, found: pa.Array) -> Int64 | None:
