@@ -37,7 +37,6 @@ from zlayout.formats.kernel.commits import NewFiles, Rewritten
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.state import FileTable, Int64, TableState
 
-OTHER_ROW = "another row is marked"
 ENFORCE = "spark.databricks.delta.conflictChecker.enforceConcurrentFeatureEnablement.enabled"
 
 
@@ -144,12 +143,12 @@ class StandIn:
 
     def marked(self, files: Iterable[AddFile], positions: Iterable[Int64]) -> Seq:
         """A fault of the JVM marks other rows, or a VACUUM without retention removes the vectors at once."""
-        fault = step("mark", (OTHER_ROW, spark_job.VACUUM) if self.table.jobs_fail else (), visible=False)
+        fault = step("mark", (rebases.OTHER_ROW, spark_job.VACUUM) if self.table.jobs_fail else (), visible=False)
         found = []
         for file, rows in zip(files, positions, strict=True):
             gone = set(rows.tolist())
             left = sorted(set(range(len(file.rows))) - file.deleted - gone)
-            if fault == OTHER_ROW and left:
+            if fault == rebases.OTHER_ROW and left:
                 gone = {*sorted(gone)[1:], left[0]}
             found.append(replace(file, deleted=file.deleted | gone))
         if fault != spark_job.VACUUM:

@@ -14,7 +14,7 @@ from typing import Any
 
 from model.delta_actions import AddFile, Clustering, Key, RemoveFile
 from model.java import JavaError, Seq, no_answer
-from model.rows import EMPTY, NOTHING, Effect, Expected, Row
+from model.rows import EMPTY, NOTHING, Effect, Expected, Row, renamed
 from model.schedule import Intern, Killed, Violation, learned, step
 
 from zlayout.formats.delta.read.history import RUN
@@ -164,24 +164,12 @@ class DeltaTable:
 
 
 def _renamed(before: Snapshot, adds: Sequence[AddFile], removes: Iterable[RemoveFile]) -> tuple[AddFile, ...]:
-    """Exchange the hidden identities of rows that look the same, so that those that writers deleted are not live.
-
-    Without row ids, to delete any of them is to delete the row. The rows of other looks keep their identities.
-    """
+    """See `rows.renamed`."""
     gone = {remove.key for remove in removes}
     elsewhere = {row.uid for key, file in before.files.items() if key not in gone for row in file.live(lineage=False)}
     live = [(n, at) for n, add in enumerate(adds) for at in add.positions]
-    left: dict[tuple[int, int], list[int]] = {}
-    for uid, look in before.expected.rows.items():
-        if uid not in elsewhere and uid not in {adds[n].rows[at].uid for n, at in live}:
-            left.setdefault(look, []).append(uid)
-    rows = [list(add.rows) for add in adds]
-    for n, at in live:
-        row = rows[n][at]
-        look = row.key, row.value
-        if row.uid not in before.expected.rows and left.get(look):
-            rows[n][at] = row._replace(uid=left[look].pop())
-    return tuple(replace(add, rows=tuple(new)) for add, new in zip(adds, rows, strict=True))
+    rows = renamed(before.expected, elsewhere, [add.rows for add in adds], live)
+    return tuple(replace(add, rows=new) for add, new in zip(adds, rows, strict=True))
 
 
 def _require_marks(before: AddFile | None, after: AddFile) -> None:

@@ -13,9 +13,9 @@ from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
-from model import spark_job
+from model import rebases, spark_job
 from model.iceberg_catalog import DataFile, IcebergTable, Metadata
-from model.iceberg_java import METADATA, Loaded, StandIn, Task
+from model.iceberg_java import METADATA, Deletes, Loaded, StandIn, Task
 from model.java import Seq
 from model.plans import COLUMNS, LAYOUT, NAME, state_of, work_of
 from model.reports import RunCommit
@@ -26,7 +26,7 @@ from zlayout.formats.base import PlannedTable
 from zlayout.formats.iceberg import backend as product
 from zlayout.formats.iceberg.read import history, manifests
 from zlayout.formats.iceberg.read import state_property as recorded
-from zlayout.formats.iceberg.write import commit, jvm, settings, staging
+from zlayout.formats.iceberg.write import commit, jvm, rebase, settings, staging
 from zlayout.formats.iceberg.write.settings import known_state
 from zlayout.formats.kernel.commits import NewFiles, Rewritten
 from zlayout.spec.model import TableName
@@ -40,7 +40,7 @@ class ModelIceberg(product.IcebergBackend):
 
     def __init__(self, table: IcebergTable, works: dict[int, PlannedTable], states: dict[int, TableState]) -> None:
         """works, states: by log id, from which they follow."""
-        self.session = SimpleNamespace(table=table, name="")
+        self.session = SimpleNamespace(table=table, name="", sparkContext=None)
         super().__init__(cast(Any, table), cast(Any, SimpleNamespace(session=self.session, has_jvm=True)))
         self.table, self._works, self._states = table, works, states
 
@@ -87,7 +87,18 @@ def tasks_of(client: StandIn, table: Loaded, snapshot: int, paths: pa.Array) -> 
     base = client.table.as_of(table.base.history[table.base.by_version[snapshot]])
     found = (base.files.get(path) for path in paths.to_pylist())
     lineage = client.table.lineage
-    return Seq(f and Task(f, tuple(base.deletes_of(f)), base.live(f, lineage=lineage)) for f in found)
+    return Seq(
+        f and Task(f, tuple(base.deletes_of(f)), base.live(f, lineage=lineage), base.positions(f)) for f in found
+    )
+
+
+def numbered(reader: rebase.Reader, files: Sequence[Task]) -> list[rebases.Numbered]:  # noqa: ARG001
+    """Stands in for the frames of `rebase.Reader`."""
+    return [
+        (number, position, row)
+        for number, task in enumerate(files)
+        for position, row in zip(task.positions, task.live, strict=True)
+    ]
 
 
 def live_rows(tasks: Iterable[Task]) -> tuple[Row, ...]:
@@ -157,6 +168,13 @@ def stand_in() -> Iterator[None]:
             (staging, "require_row_ids", lambda *_: None),
             (staging, "stage", lambda *_: None),
             (commit, "write_groups", write_groups),
+            (staging.Staged, "new_tasks", lambda _, handles: Seq(Task.of_new(file) for file in handles)),
+            (rebase, "JavaClasses", lambda _: SimpleNamespace(missing=lambda _: "")),
+            (rebase, "DeleteFiles", Deletes),
+            (rebase, "is_ancestor", lambda *_: True),
+            (rebase, "tasks_of", tasks_of),
+            (rebase.Reader, "pinned", numbered),
+            (rebase.Reader, "written", numbered),
             (settings, "live_snapshots", live_snapshots),
             (commit, "run_commits", run_commits),
         ):

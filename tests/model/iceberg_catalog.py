@@ -8,12 +8,12 @@ or an older data sequence number, equality deletes to older ones only.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from model.java import JavaError, Seq
-from model.rows import EMPTY, NOTHING, Effect, Expected, Row
+from model.rows import EMPTY, NOTHING, Effect, Expected, Row, renamed
 from model.schedule import Intern, learned
 
 _PACKAGE = "org.apache.iceberg.exceptions"
@@ -92,14 +92,30 @@ class Metadata:
     def properties(self) -> Mapping[str, str]:
         return self.values
 
+    def uuid(self) -> str:
+        return "the table"
+
+    def formatVersion(self) -> int:
+        return 2  # the others allow more
+
+    def currentSchemaId(self) -> int:
+        return 0
+
+    def defaultSpecId(self) -> int:
+        return 0
+
     def deletes_of(self, file: DataFile) -> list[DeleteFile]:
         return [delete for delete in self.deletes.values() if delete.applies(file)]
 
-    def live(self, file: DataFile, *, lineage: bool) -> tuple[Row, ...]:
+    def positions(self, file: DataFile) -> tuple[int, ...]:
+        """Those of the rows that are not deleted."""
         deletes = self.deletes_of(file)
         gone = frozenset[int]().union(*(d.positions for d in deletes))
         keys = {d.key for d in deletes if not d.target}
-        kept = [(at, row) for at, row in enumerate(file.rows) if at not in gone and row.key not in keys]
+        return tuple(at for at, row in enumerate(file.rows) if at not in gone and row.key not in keys)
+
+    def live(self, file: DataFile, *, lineage: bool) -> tuple[Row, ...]:
+        kept = [(at, file.rows[at]) for at in self.positions(file)]
         if not lineage:
             return tuple(row for _, row in kept)
         return tuple(
@@ -150,9 +166,11 @@ class Change:
     def validate(self, base: Metadata) -> None:
         """Raise a Java ValidationException where another change since `start` is in the way."""
         gone = {file.name for file in self.removed}
-        targets = {delete.target for delete in self.added_deletes if delete.target}
+        targets = {d.target for d in self.added_deletes if d.target} - {file.name for file in self.added}
         if (gone | targets) - base.files.keys() or {d.name for d in self.removed_deletes} - base.deletes.keys():
             raise invalid("missing required files")
+        if gone and self.added_deletes and not self.removed_deletes:
+            raise JavaError("java.lang.IllegalArgumentException", message="there is no delete file to be rewritten")
         since = 0 if self.start is None else base.by_version[self.start] + 1
         for snapshot in base.history[since:] if self.validated else ():
             for delete in snapshot.deletes:
@@ -164,7 +182,7 @@ class Change:
     def after(self, base: Metadata, log_id: int, *, lineage: bool) -> Metadata:
         """The metadata with this change. Raises Violation when its rows are not those that they must be."""
         values = {**base.values, **self.properties}
-        if not (self.removed or self.added or self.added_deletes):
+        if not (self.removed or self.added or self.added_deletes or self.removed_deletes):
             return replace(base, log_id=log_id, values=values)
         sequence = 1 + (base.current.sequence if base.history else 0)
         files, next_row_id = dict(base.files), base.next_row_id
@@ -185,10 +203,22 @@ class Change:
             self.number, sequence, dict(self.summary), new_deletes, tuple(added), gone, bool(deletes), log_id
         )
         after = Metadata(log_id, (*base.history, snapshot), files, deletes, next_row_id, values, base.expected)
-        rows = [row for file in files.values() for row in after.live(file, lineage=lineage)]
+        if added and new_deletes and not lineage:
+            after = replace(after, files=files | _renamed(after, added))
+        rows = [row for file in after.files.values() for row in after.live(file, lineage=lineage)]
         expected = base.expected.after(self.effect, rows)
         expected.check(rows)
         return replace(after, expected=expected)
+
+
+def _renamed(after: Metadata, added: Sequence[DataFile]) -> dict[str, DataFile]:
+    """See `rows.renamed`."""
+    names = {file.name for file in added}
+    others = (file for name, file in after.files.items() if name not in names)
+    elsewhere = {row.uid for file in others for row in after.live(file, lineage=False)}
+    live = [(n, at) for n, file in enumerate(added) for at in after.positions(file)]
+    rows = renamed(after.expected, elsewhere, [file.rows for file in added], live)
+    return {file.name: replace(file, rows=new) for file, new in zip(added, rows, strict=True)}
 
 
 def invalid(message: str) -> JavaError:

@@ -23,8 +23,10 @@ from model.iceberg_catalog import (
     state_unknown,
 )
 from model.java import Seq, no_answer
+from model.rebases import OTHER_ROW
 from model.rows import Row
 from model.schedule import Killed, Violation, learned, step
+from model.spark_job import VACUUM
 
 from zlayout.spec.model import TableName
 
@@ -36,6 +38,14 @@ class Task:
     data: DataFile
     applied: tuple[DeleteFile, ...]
     live: tuple[Row, ...]
+    positions: tuple[int, ...] = ()
+
+    @classmethod
+    def of_new(cls, file: DataFile, deletes: tuple[DeleteFile, ...] = ()) -> Task:
+        """A task of a file that no snapshot has."""
+        gone = frozenset[int]().union(*(delete.positions for delete in deletes))
+        kept = tuple(at for at in range(len(file.rows)) if at not in gone)
+        return cls(file, deletes, tuple(file.rows[at] for at in kept), kept)
 
 
 class Content:
@@ -50,6 +60,12 @@ class Content:
     def same_deletes(self, before: Iterable[Task | None], after: Iterable[Task | None]) -> Any:
         pairs = zip(before, after, strict=True)
         return np.array([bool(old and task) and old.applied == task.applied for old, task in pairs], np.bool_)
+
+    def same_sequence_numbers(self, before: Iterable[Task], after: Iterable[Task]) -> bool:
+        return [task.data.sequence for task in before] == [task.data.sequence for task in after]
+
+    def numbers(self, files: Sequence[DeleteFile], field: str) -> Any:  # noqa: ARG002
+        return np.ones(len(files), np.int64)
 
     def have_only_vectors(self, tasks: Iterable[Task]) -> bool:
         return all(delete.vector for task in tasks for delete in task.applied)
@@ -74,6 +90,58 @@ class Content:
 
     def stored(self, paths: pa.Array, io: Loaded) -> Any:
         return np.array([1 if path in io.table.storage else -1 for path in paths.to_pylist()], np.int64)
+
+
+class Deletes:
+    """Stands in for `zlayout.formats.iceberg.write.rebase.DeleteFiles`."""
+
+    def __init__(self, pinned: Any) -> None:
+        self._client: StandIn = pinned.jvm
+
+    def newly_deleted(
+        self,
+        before: Iterable[Task],
+        after: Iterable[Task],
+        table: object,  # noqa: ARG002
+        limit: int,  # noqa: ARG002
+    ) -> list[Any] | None:
+        found = []
+        for old, task in zip(before, after, strict=True):
+            equality = [{d for d in of.applied if not d.target} for of in (old, task)]
+            known, gone = (frozenset[int]().union(*(d.positions for d in of.applied)) for of in (old, task))
+            if equality[0] != equality[1] or known - gone or not any(d.target for d in task.applied):
+                return None
+            found.append(np.array(sorted(gone - known), np.int64))
+        return found if sum(map(len, found)) else None
+
+    def marked(self, tasks: Iterable[Task], positions: Iterable[Any]) -> Seq:
+        """A fault of the JVM marks other rows, or a removal of orphans without retention removes the files at once."""
+        table = self._client.table
+        fault = step("mark", (OTHER_ROW, VACUUM) if table.jobs_fail else (), visible=False)
+        found = []
+        for task, rows in zip(tasks, positions, strict=True):
+            gone = set(rows.tolist())
+            left = sorted(set(range(len(task.data.rows))) - gone)
+            if fault == OTHER_ROW and left:
+                gone = {*sorted(gone)[1:], left[0]}
+            self._client.written += 1
+            name = f"{self._client.name}-{self._client.written}-deletes"
+            if fault != VACUUM:
+                table.write([name])
+            delete = DeleteFile(name, task.data.name, frozenset(gone), vector=table.lineage)
+            found.append(Task.of_new(task.data, (delete,)))
+        return Seq(found)
+
+    def replaced(self, tasks: Iterable[Task], at: Iterable[int], others: Iterable[Task]) -> Seq:
+        changed = dict(zip(at, others, strict=True))
+        return Seq(changed.get(number, task) for number, task in enumerate(tasks))
+
+    def of(self, tasks: Iterable[Task]) -> Seq:
+        return Seq(delete for task in tasks for delete in task.applied)
+
+    def add(self, change: Rewrite, deletes: Iterable[DeleteFile]) -> None:
+        for delete in deletes:
+            change.addFile(delete)
 
 
 def send(commit: Callable[[], None]) -> None:
@@ -195,8 +263,11 @@ class Rewrite:
         else:
             self.change.removed_deletes.append(file)
 
-    def addFile(self, file: DataFile) -> None:
-        self.change.added.append(file)
+    def addFile(self, file: DataFile | DeleteFile) -> None:
+        if isinstance(file, DataFile):
+            self.change.added.append(file)
+        else:
+            self.change.added_deletes.append(file)
 
     def set(self, key: str, value: str) -> None:
         self.change.summary[key] = value

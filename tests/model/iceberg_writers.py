@@ -8,6 +8,9 @@ from model.plans import OUTSIDE
 from model.rows import NOTHING, Effect, Row
 from model.schedule import step
 
+PAIR = 3  # the key of two rows that look the same
+DELETED = 9  # the key and the uid of the row that is deleted from the start
+
 
 def fill(table: IcebergTable) -> None:
     """As `delta_writers.fill`; in a table of version 2 an equality delete has been there, too."""
@@ -38,13 +41,45 @@ def delete(table: IcebergTable, key: int, name: str) -> Change:
     for file in _with_key(table, key):
         hit = {at for at, row in enumerate(file.rows) if row.key == key}
         gone |= {file.rows[at].uid for at in hit}
-        if table.lineage:
-            old = [d for d in base.deletes_of(file) if d.target]
-            hit |= {at for d in old for at in d.positions}
-            change.removed_deletes += old
-        change.added_deletes.append(DeleteFile(f"{name}-{file.name}", file.name, frozenset(hit), vector=table.lineage))
+        change.added_deletes.append(_deleting(table, change, file, hit, name))
     change.effect = Effect(removed=frozenset(gone))
     return change
+
+
+def delete_pair(table: IcebergTable, key: int, name: str) -> Change:  # noqa: ARG001
+    """Of two rows that look the same, both."""
+    return delete(table, PAIR, name)
+
+
+def delete_one(table: IcebergTable, key: int, name: str) -> Change:  # noqa: ARG001
+    """Of two rows that look the same, the second, or the one that is left."""
+    base = table.current
+    change = Change(table.number(name, 0), start=base.current.number)
+    for file in _with_key(table, PAIR)[:1]:
+        at = max(at for at in base.positions(file) if file.rows[at].key == PAIR)
+        change.added_deletes.append(_deleting(table, change, file, {at}, name))
+        change.effect = Effect(removed=frozenset({file.rows[at].uid}))
+    return change
+
+
+def restore(table: IcebergTable, key: int, name: str) -> Change:  # noqa: ARG001
+    """Remove the deletes of the row that was deleted before all schedules."""
+    base = table.current
+    change = Change(table.number(name, 0), start=base.current.number)
+    for file in base.files.values():
+        for gone in [d for d in base.deletes_of(file) if d.target and file.rows[min(d.positions)].uid == DELETED]:
+            change.removed_deletes.append(gone)
+            change.effect = Effect(added=(file.rows[min(gone.positions)],))
+    return change
+
+
+def _deleting(table: IcebergTable, change: Change, file: DataFile, hit: set[int], name: str) -> DeleteFile:
+    """The deletes of further rows of a file; a vector replaces the one before it, which the change removes."""
+    if table.lineage:
+        old = [d for d in table.current.deletes_of(file) if d.target]
+        hit |= {at for d in old for at in d.positions}
+        change.removed_deletes += old
+    return DeleteFile(f"{name}-{file.name}", file.name, frozenset(hit), vector=table.lineage)
 
 
 def equality_delete(table: IcebergTable, key: int, name: str) -> Change:
@@ -96,6 +131,9 @@ WRITERS: Mapping[str, Callable[[IcebergTable, int, str], Change]] = {
 }
 
 
+REBASED = {"delete_pair": delete_pair, "delete_one": delete_one, "restore": restore}
+
+
 def elsewhere(table: IcebergTable, key: int, name: str) -> None:
     """Somebody commits to another branch, after which the metadata is another one."""
     step("commit")
@@ -112,13 +150,18 @@ ON_BRANCHES = {"elsewhere": elsewhere, "drop": drop}
 
 
 def write(table: IcebergTable, operation: str, key: int, name: str) -> None:
-    """The process: pin, write, commit; after a conflict nothing."""
+    """The process: pin, write, commit; after a conflict nothing. Several operations are separated by +."""
+    for number, one in enumerate(operation.split("+")):
+        _write(table, one, key, f"{name}-{number}" if number else name)
+
+
+def _write(table: IcebergTable, operation: str, key: int, name: str) -> None:
     if operation in ON_BRANCHES:
         return ON_BRANCHES[operation](table, key, name)
     if operation not in ("append", "equality"):  # which read nothing
         step("pin")
-    change = WRITERS[operation](table, key, name)
-    if not (change.added or change.added_deletes):
+    change = (WRITERS | REBASED)[operation](table, key, name)
+    if not (change.added or change.added_deletes or change.removed_deletes):
         return None
     step("commit")
     try:

@@ -1,4 +1,4 @@
-"""Deliberate defects of a rebase onto deletion vectors of other writers."""
+"""Deliberate defects of a rebase onto deletion vectors and position deletes of other writers."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,15 +7,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from model import delta_backend
+from model.iceberg_java import Deletes, Rewrite
 from model.mutant import Mutant, patched
 from model.worlds import Scenario
 
 from zlayout.formats.delta.write.rebase import Rebase
+from zlayout.formats.iceberg.write import rebase as of_iceberg
+from zlayout.formats.iceberg.write.rebase import Rebase as IcebergRebase
 from zlayout.formats.kernel import rebase
 from zlayout.rewrite import gate
 from zlayout.table.state import Int64
 
 StandIn = delta_backend.StandIn
+real_written, real_deleted_tasks = Deletes.marked, IcebergRebase._deleted_rows
 real_marked, real_match, real_deleted_rows = StandIn.marked, rebase.match, Rebase._deleted_rows
 real_current, real_find = Rebase._current, rebase.find_copies
 
@@ -74,6 +78,31 @@ def any_group(deleted_group: Int64, deleted: pa.Array, found_group: Int64, found
     return real_match(np.zeros_like(deleted_group), deleted, np.zeros_like(found_group), found)
 
 
+def next_rows(self: Any, tasks: Any, positions: Sequence[Int64]) -> Any:
+    shifted = [(rows + 1) % len(task.data.rows) for task, rows in zip(tasks, positions, strict=True)]
+    return real_written(self, tasks, shifted)
+
+
+def from_the_planned_tasks(self: Any, now: Any, some: Any) -> Any:
+    """Compares with the pinned deletes each time, not with those of the rebase before."""
+    self._old = self._pinned.tasks
+    return real_deleted_tasks(self, now, some)
+
+
+def not_restored(_self: Any, before: Any, after: Any, *_: Any) -> list[Int64]:
+    """Does not notice that rows were restored."""
+    found = []
+    for old, task in zip(before, after, strict=True):
+        known, gone = (frozenset[int]().union(*(d.positions for d in each.applied)) for each in (old, task))
+        found.append(np.array(sorted(gone - known), np.int64))
+    return found
+
+
+def sequence_of_now(self: Rewrite, sequence: int) -> Rewrite:  # noqa: ARG001
+    self.change.data_sequence = self._transaction.table().currentSnapshot().sequence
+    return self
+
+
 REFUSED = "gate refused"
 DELETE = Scenario("delta", ("delete", "delete"), rewriters=1)
 PAIR = Scenario("delta", ("delete_pair",), rewriters=1, lineage=False)
@@ -81,6 +110,12 @@ ONE_OF_PAIR = Scenario("delta", ("delete_one", "delete"), rewriters=1, lineage=F
 TWICE = Scenario("delta", ("delete_one+delete",), rewriters=1, lineage=False)
 JOBS = Scenario("delta", ("delete",), rewriters=1, faults=1, jobs_fail=True)
 RESTORED = Scenario("delta", ("restore", "delete"), rewriters=1)
+ROWS = Scenario("iceberg", ("delete", "delete"), rewriters=1)
+ROWS_PAIR = Scenario("iceberg", ("delete_pair",), rewriters=1, lineage=False)
+ROWS_TWICE = Scenario("iceberg", ("delete_one+delete",), rewriters=1, lineage=False)
+ROWS_JOBS = Scenario("iceberg", ("delete",), rewriters=1, faults=1, jobs_fail=True)
+ROWS_RESTORED = Scenario("iceberg", ("delete", "restore"), rewriters=1)
+ROWS_EQUALITY = Scenario("iceberg", ("delete", "equality"), rewriters=1)
 CLUSTERED = Scenario("delta", ("cluster+delete",), rewriters=1, unclustered=True)
 
 MUTANTS = (
@@ -181,5 +216,75 @@ MUTANTS = (
         JOBS,
         {"missing file"},
         patched((StandIn, "require_files", delta_backend.require_data_files)),
+    ),
+    Mutant(
+        "rebase-iceberg-wrong-position",
+        "deletes the rows behind the ones that it found",
+        ROWS,
+        {REFUSED},
+        patched((Deletes, "marked", next_rows)),
+    ),
+    Mutant(
+        "rebase-iceberg-wrong-position-without-gate",
+        "deletes the rows behind the ones that it found, and compares nothing",
+        ROWS,
+        {"rows lost", "rows revived"},
+        patched((Deletes, "marked", next_rows), (rebase, "require_same_rows", nothing)),
+    ),
+    Mutant(
+        "rebase-iceberg-wrong-file",
+        "deletes rows of another new file",
+        ROWS,
+        {REFUSED},
+        patched((rebase, "find_copies", first_file)),
+    ),
+    Mutant(
+        "rebase-iceberg-duplicate-once",
+        "deletes one of the equal rows, however many were deleted",
+        ROWS_PAIR,
+        {REFUSED},
+        patched((rebase, "match", each_digest_once)),
+    ),
+    Mutant(
+        "rebase-iceberg-from-the-plan",
+        "deletes rows once more in each rebase, if others look the same",
+        ROWS_TWICE,
+        {"rows lost"},
+        patched((IcebergRebase, "_deleted_rows", from_the_planned_tasks)),
+    ),
+    Mutant(
+        "rebase-iceberg-without-deletes",
+        "commits the new files without their delete files",
+        ROWS,
+        {"rows revived"},
+        patched((IcebergRebase, "add_deletes", nothing)),
+    ),
+    Mutant(
+        "rebase-iceberg-restored-rows",
+        "does not notice that another writer restored rows",
+        ROWS_RESTORED,
+        {REFUSED},
+        patched((Deletes, "newly_deleted", not_restored)),
+    ),
+    Mutant(
+        "rebase-iceberg-without-gate",
+        "commits delete files whatever rows they delete",
+        ROWS_JOBS,
+        {"rows lost", "rows revived"},
+        patched((rebase, "require_same_rows", nothing)),
+    ),
+    Mutant(
+        "rebase-iceberg-sequence-raised",
+        "gives the new files the sequence number of the newest snapshot, whose equality deletes then miss them",
+        ROWS_EQUALITY,
+        {"rows revived"},
+        patched((Rewrite, "dataSequenceNumber", sequence_of_now)),
+    ),
+    Mutant(
+        "rebase-iceberg-deletes-not-required",
+        "does not look for the new delete files right before the commit",
+        ROWS_JOBS,
+        {"missing file"},
+        patched((of_iceberg, "require_sizes", nothing)),
     ),
 )

@@ -18,6 +18,7 @@ from zlayout.table.state import Int64
 
 # A live row with the number of its file in a list and its position: the stand-ins of readers return lists of these.
 Numbered = tuple[int, int, Row]
+OTHER_ROW = "another row is marked"
 
 
 def read_deleted(reader: Any, deleted: rebase.Deleted) -> pa.Table:

@@ -7,7 +7,7 @@ last updated sequence number (Iceberg): None where the row takes them from its f
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from model.schedule import Violation
@@ -83,3 +83,26 @@ class Expected(NamedTuple):
 
 
 EMPTY = Expected({}, {})
+
+
+def renamed(
+    expected: Expected, elsewhere: set[int], files: Sequence[Sequence[Row]], live: Sequence[tuple[int, int]]
+) -> list[tuple[Row, ...]]:
+    """Exchange the hidden identities of rows that look the same, so that those that writers deleted are not live.
+
+    Without row ids, to delete any of them is to delete the row. The rows of other looks keep their identities.
+
+    elsewhere: the identities of the table's other live rows. files: the rows of new files. live: file and position of
+    those that are not deleted.
+    """
+    left: dict[tuple[int, int], list[int]] = {}
+    for uid, look in expected.rows.items():
+        if uid not in elsewhere and uid not in {files[n][at].uid for n, at in live}:
+            left.setdefault(look, []).append(uid)
+    rows = [list(of_file) for of_file in files]
+    for n, at in live:
+        row = rows[n][at]
+        look = row.key, row.value
+        if row.uid not in expected.rows and left.get(look):
+            rows[n][at] = row._replace(uid=left[look].pop())
+    return [tuple(of_file) for of_file in rows]

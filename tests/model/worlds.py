@@ -135,7 +135,8 @@ class Iceberg:
         return iceberg_backend.commits_of(self.table, report.run_id, report.work)
 
     def missing(self) -> frozenset[str]:
-        return frozenset(name for name in self.table.current.files if name not in self.table.storage)
+        own = (name for name in self.table.current.deletes if name.startswith(("run-", "again-")))
+        return frozenset([*self.table.current.files, *own]) - self.table.storage
 
     def recorded(self) -> set[str]:
         return iceberg_backend.laid_out(self.table.current)
@@ -200,6 +201,16 @@ def _rebased() -> Iterator[Scenario]:
     yield Scenario("delta", ("delete_one+delete_one", "append"), rewriters=1, faults=1, lineage=False, long=True)
     yield Scenario("delta", ("restore", "delete"), rewriters=1, faults=1, long=True)
     yield Scenario("delta", ("delete", "delete"), rewriters=1, faults=2, jobs_fail=True, long=True)
+    for lineage in (False, True):
+        yield Scenario("iceberg", ("delete_pair", "update"), rewriters=1, lineage=lineage, long=lineage)
+        yield Scenario("iceberg", ("delete_one+delete_one",), rewriters=1, faults=1, lineage=lineage)
+        yield Scenario("iceberg", ("delete", "delete"), rewriters=1, faults=1, lineage=lineage, long=True)
+        yield Scenario("iceberg", ("delete", "equality"), rewriters=1, lineage=lineage, long=not lineage)
+        yield Scenario("iceberg", ("delete_one", "equality"), rewriters=1, lineage=lineage, long=True)
+        yield Scenario("iceberg", ("delete", "compact"), rewriters=1, lineage=lineage, long=True)
+        yield Scenario("iceberg", ("restore", "delete"), rewriters=1, lineage=lineage, long=not lineage)
+    yield Scenario("iceberg", ("delete_one+delete", "elsewhere"), rewriters=1, branch="audit")
+    yield Scenario("iceberg", ("delete", "delete"), rewriters=1, faults=2, jobs_fail=True, long=True)
 
 
 SCENARIOS = (*_scenarios(), *_on_branches(), *_catalog_managed(), *_clustered(), *_rebased())

@@ -125,6 +125,12 @@ def test_a_rollback_of_main_keeps_the_records_of_a_branch_made_after_the_run(ice
 
 def test_concurrent_changes_of_the_branch_conflict_and_those_of_main_do_not(main: IcebergSubject) -> None:
     audit = main.on("audit")
+    rows = audit.rows()
+    (rebased,) = audit.race(audit.observe(), lambda: main.sql(f"delete from {audit} where id = 7"))
+    assert isinstance(rebased, Commit)
+    assert rebased.rebased == 1
+    assert audit.rows() == [row for row in rows if row[0] != 7]
+    main.sql(f"alter table {main} set tblproperties ('write.delete.mode' = 'copy-on-write')")
     (failed,) = audit.race(audit.observe(), lambda: main.sql(f"delete from {audit} where id = 8"))
     assert isinstance(failed, GroupFailed)
     assert failed.error.diagnostics[0].code == "ZL321"

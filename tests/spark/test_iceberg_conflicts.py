@@ -19,7 +19,7 @@ def table(iceberg: IcebergSubject) -> IcebergSubject:
 
 
 @pytest.mark.parametrize("version", [pytest.param(2, marks=pytest.mark.long), 3])
-def test_a_concurrent_change_of_rows_is_a_conflict_and_an_append_is_kept(table: IcebergSubject, version: int) -> None:
+def test_a_concurrent_rewrite_of_files_is_a_conflict_and_an_append_is_kept(table: IcebergSubject, version: int) -> None:
     create_iceberg(table, version)
     name = table.identifier
     expected = table.ids()
@@ -29,11 +29,10 @@ def test_a_concurrent_change_of_rows_is_a_conflict_and_an_append_is_kept(table: 
         (f"delete from {table} where id = 5", 5),
         (f"update {table} set b = -1 where id = 7", None),
         (compaction, None),
-        (f"delete from {table} where id = 8", 8),
     ]
-    for number, (statement, deleted) in enumerate(rivals):
-        mode = "copy-on-write" if number == 3 else "merge-on-read"
-        table.sql(f"alter table {table} set tblproperties ('write.delete.mode'='{mode}')")
+    modes = ", ".join(f"'write.{change}.mode'='copy-on-write'" for change in ("delete", "update"))
+    table.sql(f"alter table {table} set tblproperties ({modes})")
+    for statement, deleted in rivals:
         state = table.observe()
         (failed,) = table.race(state, lambda: table.spark.sql(statement))  # noqa: B023
         assert isinstance(failed, GroupFailed), statement
@@ -55,6 +54,7 @@ def test_only_the_group_in_conflict_is_dropped(table: IcebergSubject) -> None:
     odd = next(f"g{i}" for i, p in enumerate(state.files.partitions) if p.values == (1,))
     even = next(f"g{i}" for i, p in enumerate(state.files.partitions) if p.values == (0,))
     before = table.ids()
+    table.sql(f"alter table {table} set tblproperties ('write.delete.mode'='copy-on-write')")
     done = table.race(state, lambda: table.sql(f"delete from {table} where id = 5"))
     assert [d.groups for d in done if isinstance(d, GroupFailed)] == [(odd,)]
     assert [d.groups for d in done if isinstance(d, Commit)] == [(even,)]

@@ -16,6 +16,7 @@ from zlayout.session.results import Applied
 
 ONE_PARTITION = {"delete", "update"}
 BY_VECTORS = {"delete", "update", "merge"}
+REBASED = {"delta-vectors", "delta-all", "iceberg-2-merge-on-read", "iceberg-3-merge-on-read"}
 EARLY = ("after plan", "after commit")  # before the snapshot is pinned, and when all is over
 MAY_LEAVE_NOTHING_TO_DO = {"compact", "second zlayout"}
 
@@ -23,10 +24,10 @@ MAY_LEAVE_NOTHING_TO_DO = {"compact", "second zlayout"}
 def expected_outcome(variant: str, disturbance: str, point: str) -> str:
     """conflict: the groups that it touched are dropped and planned anew. A code: the error that stops the run.
 
-    rebased: the rows that it deleted by deletion vectors are deleted from the new files.
+    rebased: the rows that it deleted by deletion vectors or position deletes are deleted from the new files.
     """
     format = variant.partition("-")[0]
-    if variant in ("delta-vectors", "delta-all") and disturbance in BY_VECTORS and point not in EARLY:
+    if variant in REBASED and disturbance in BY_VECTORS and point not in EARLY:
         return "rebased"
     if point == "after commit" or disturbance == "append":
         return "kept"

@@ -147,7 +147,7 @@ class Rebase(ABC):
         self._notes: list[Diagnostic] = []
         self._old = pinned
         self._new: Any = None  # all new files, once the first commit has failed
-        self._deleted: dict[int, int] = {}  # the number of rows that were deleted from a new file
+        self._deleted: dict[int, Int64] = {}  # the ascending positions of the rows that were deleted from a new file
         self._versions: dict[str, Any] = {}  # by group id, the newest version onto which it was rebased
         self._left = MAX_REBASES
 
@@ -185,7 +185,7 @@ class Rebase(ABC):
 
     def rows(self, some: Sequence[Rewritten]) -> int:
         """Return the number of rows that rebases have deleted from the new files of these groups."""
-        return sum(self._deleted.get(at, 0) for each in some for at in each.added.at.tolist())
+        return sum(len(self._deleted.get(at, ())) for each in some for at in each.added.at.tolist())
 
     def notes(self) -> list[Diagnostic]:
         """Return why groups were not rebased, if the user can change it: what was not returned before."""
@@ -257,12 +257,12 @@ class Rebase(ABC):
         # from here on without calls, which could fail between two assignments
         self._old, self._new = old, new
         for at, rows in zip(copies.at.tolist(), copies.positions, strict=True):
-            self._deleted[at] = self._deleted.get(at, 0) + len(rows)
+            self._deleted[at] = np.union1d(self._deleted.get(at, rows), rows)
         self._versions |= {each.group.id: now for each in some}
         return True
 
     def _current(self, each: Rewritten) -> Rewritten:
-        deleted = np.array([self._deleted.get(at, 0) for at in each.added.at.tolist()], np.int64)
+        deleted = np.array([len(self._deleted.get(at, ())) for at in each.added.at.tolist()], np.int64)
         kept = np.flatnonzero(deleted < each.added.rows)
         added = replace(self._to_commit(each.added), rows=each.added.rows - deleted)
         written = each.written and replace(each.written, deleted=each.written.deleted + deleted).take(kept)

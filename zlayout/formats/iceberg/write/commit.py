@@ -33,9 +33,11 @@ from zlayout.formats.iceberg.write.jvm import (
     commit_prepared,
     java_errors,
 )
+from zlayout.formats.iceberg.write.rebase import Rebase
 from zlayout.formats.iceberg.write.settings import current_fields, dead_snapshots, known_state
 from zlayout.formats.iceberg.write.staging import Staged, head, staged, still_live, to_branch
 from zlayout.formats.kernel.commits import (
+    BusyTable,
     Measurement,
     NewFiles,
     Rewritten,
@@ -134,7 +136,10 @@ def rewrite(
         work.predictions()  # wait for the sample here, because a commit should be short and is not interrupted
         notify(Progress(str(work.table), Stage.COMMITTING))
         yield from map(Notice, notes)
-        yield from commit_apart(rewritten, Committer(pinned, catalog, work, measurement).commit)
+        committer = Committer(pinned, catalog, work, measurement, notify)
+        for outcome in commit_apart(rewritten, committer.commit):
+            yield from map(Notice, committer.notes())
+            yield outcome
 
 
 def write_groups(pinned: Staged, work: PlannedTable) -> tuple[list[Rewritten], tuple[Diagnostic, ...]]:
@@ -170,26 +175,52 @@ def write_groups(pinned: Staged, work: PlannedTable) -> tuple[list[Rewritten], t
 class Committer:
     """Commits groups whose new files were written from one staged snapshot, all of them or some."""
 
-    def __init__(self, pinned: Staged, catalog: CatalogConfig, work: PlannedTable, measurement: Measurement) -> None:
+    def __init__(
+        self,
+        pinned: Staged,
+        catalog: CatalogConfig,
+        work: PlannedTable,
+        measurement: Measurement,
+        notify: Notify = lambda _: None,
+    ) -> None:
         """Find the dead snapshots in the layout records. measurement: measures the commits."""
         self._pinned = pinned
         self._catalog = catalog
         self._work = work
         self._measurement = measurement
+        self._rebase = Rebase(pinned, work, notify)
         self._committed = 0
         self._dead = dead_snapshots(pinned.jvm, catalog, work.table, pinned.table)
 
+    def notes(self) -> list[Diagnostic]:
+        """Return why groups were not rebased: see `Rebase.notes`."""
+        return self._rebase.notes()
+
     def commit(self, some: Sequence[Rewritten]) -> Commit:
-        """Make one commit. On a branch, it is prepared again if another commit was made at the same time.
+        """Make one commit. After a conflict with position deletes of other writers, rebase the groups and try again.
+
+        On a branch, a commit is prepared again if another commit was made at the same time.
 
         Raises:
             CommitConflict: ZL320, ZL321. On a branch, BusyTable if other commits were made during each attempt.
-            EngineError: ZL314, ZL316.
+            EngineError: ZL305, ZL310, ZL314, ZL316.
             CommitUnknown: ZL331.
         """
+        while True:
+            try:
+                return self._commit(some)
+            except BusyTable:
+                raise
+            except CommitConflict:
+                if not self._rebase.onto_newest(some):
+                    raise
+
+    def _commit(self, some: Sequence[Rewritten]) -> Commit:
+        rebased, start = self._rebase.rows(some), self._rebase.snapshot(some)
+        some = self._rebase.added(some)
 
         def prepare() -> Prepared[Commit]:
-            transaction, snapshot = self.prepare(some)
+            transaction, snapshot = self.prepare(some, start)
             return transaction.commitTransaction, rewrite_commit(snapshot, some)
 
         doing = f"committing run {self._work.run_id} to {self._work.table}"
@@ -197,10 +228,14 @@ class Committer:
         commit = commit_prepared(doing, prepare, lambda _: self.finished(some), attempts=attempts, pause=PAUSE_SECONDS)
         self._committed += len(some)
         self._measurement.committed(some)
-        return commit
+        return replace(commit, rebased=rebased)
 
-    def prepare(self, some: Sequence[Rewritten]) -> tuple[Any, int]:
+    def prepare(self, some: Sequence[Rewritten], start: int) -> tuple[Any, int]:
         """Return a transaction to be committed (for a branch, a Swap) and the id of its snapshot.
+
+        Args:
+            some: The groups with their new files as they are to be committed.
+            start: The snapshot from which Iceberg validates the commit.
 
         Raises:
             CommitConflict: ZL320, ZL321.
@@ -209,7 +244,7 @@ class Committer:
         """
         pinned, work, content = self._pinned, self._work, self._pinned.jvm.content
         groups, added = [each.group for each in some], new_files(some)
-        new, old = pinned.handles_of(added), pinned.tasks_of(groups)
+        new, old = pinned.handles_of(added), self._rebase.removed(groups)
         require_paths(work.table, some, content.paths(new), content.paths(content.files(old)))
         table = pinned.jvm.load(work.table)
         if work.table.branch:  # check before the final read: a commit during the check would cost an attempt
@@ -222,11 +257,12 @@ class Committer:
         swap = Swap.of(table)
         self._require_own_former_files(swap.base)
         transaction = swap.transaction
-        change = transaction.newRewrite().validateFromSnapshot(work.version)
+        change = transaction.newRewrite().validateFromSnapshot(start)
         to_branch(change, table, work.table)
         if not changes_partition_spec(partitions_of(groups), int(pinned.table.spec().specId())):
             change.dataSequenceNumber(pinned.snapshot.sequenceNumber())
-        content.replace(change, old, new, deletes=pinned.has_deletes)
+        content.replace(change, old, new, deletes=pinned.has_deletes or start != work.version)
+        self._rebase.add_deletes(change, some, table.io())
         for key, value in work.spec.commit_properties.items():
             change.set(key, value)
         change.set(recorded.RUN, work.run_id)

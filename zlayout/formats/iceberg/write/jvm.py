@@ -85,7 +85,8 @@ Field = Literal["bytes", "rows", "data sequence number", "file sequence number"]
 _ICEBERG = "org.apache.iceberg"
 
 
-def _methods(by_class: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+def calls_of(by_class: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return the methods of Iceberg's classes with the full names of the classes. by_class: separated by spaces."""
     return {f"{_ICEBERG}.{name}": tuple(methods.split()) for name, methods in by_class.items()}
 
 
@@ -120,12 +121,12 @@ INTERNALS = Internals(
     tested=frozenset({"1.10", "1.11", "1.12"}),
     marker=f"{_ICEBERG}.IcebergBuild",
     version=lambda jvm: jvm.org.apache.iceberg.IcebergBuild.version(),
-    shared=_methods(_SHARED),
-    engine={**_methods(_ENGINE), **COMPILER, **PLACEMENT},
+    shared=calls_of(_SHARED),
+    engine={**calls_of(_ENGINE), **COMPILER, **PLACEMENT},
     # Iceberg recognizes staged files by one of these (see `write.staging`). With neither, a write would append them.
     either=(
-        _methods({"spark.source.SparkRewriteTable": ""}),
-        _methods({"spark.SparkReadConf": "scanTaskSetId/0", "spark.SparkWriteConf": "rewrittenFileSetId/0"}),
+        calls_of({"spark.source.SparkRewriteTable": ""}),
+        calls_of({"spark.SparkReadConf": "scanTaskSetId/0", "spark.SparkWriteConf": "rewrittenFileSetId/0"}),
     ),
 )
 
@@ -270,6 +271,12 @@ class ContentFiles:
     def same_deletes(self, before: Any, after: Any) -> NDArray[np.bool_]:
         """Return for each path whether both lists have a task with the same delete files: bool[paths]."""
         return from_bytes(self._java.sameDeletes(before, after)).astype(np.bool_)
+
+    def same_sequence_numbers(self, before: Any, after: Any) -> bool:
+        """Return whether the data files of two lists of tasks have the same data and file sequence numbers."""
+        old, now = self.files(before), self.files(after)
+        fields: tuple[Field, ...] = ("data sequence number", "file sequence number")
+        return all(np.array_equal(self.numbers(old, field), self.numbers(now, field)) for field in fields)
 
     def have_only_vectors(self, tasks: Any) -> bool:
         """Return whether all delete files of the tasks are deletion vectors."""

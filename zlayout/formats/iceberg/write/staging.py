@@ -29,10 +29,12 @@ from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
 from zlayout.formats.kernel.commits import NewFiles, positions_among, require_sizes, spark_partitions
 from zlayout.formats.kernel.requirements import changed_files, paths_of, planned_paths, split_groups
 from zlayout.rewrite.engine import min_tasks
+from zlayout.rewrite.rows import FILE, POSITION
 from zlayout.spark import versions
 from zlayout.spark.jvm import JavaClasses, find_class, frame_of, has_class, jvm_of, scala_items, scala_seq
 from zlayout.spec.model import TableName
 from zlayout.sql_text import quote_identifier
+from zlayout.table.state import Int64
 
 # Tables that the session's Iceberg cannot read, or whose row ids or sequence numbers it reads wrongly, are refused.
 
@@ -170,9 +172,23 @@ class Staged:
     @property
     def frame(self) -> DataFrame:
         """The live rows of the staged files. The metadata columns `_file` and `_pos` can be selected."""
-        frame = _read(self.jvm, self.id, **self._splits())
+        return self._selectable(_read(self.jvm, self.id, **self._splits()))
+
+    def _selectable(self, frame: DataFrame) -> DataFrame:
         require_row_id_column(self.table.name(), self.snapshot, frame)
         return _with_origin(frame) if ROW_ID in frame.columns else frame
+
+    def with_positions(self, stack: ExitStack, tasks: Any) -> DataFrame:
+        """Return the live rows of scan tasks, with their file and position as the columns FILE and POSITION.
+
+        Args:
+            stack: Closed when the frame is no longer needed.
+            tasks: A Java list of scan tasks of pinned or of new files.
+        """
+        key = str(uuid.uuid4())
+        stage(stack, self.jvm, self.table, key, tasks)
+        frame = self._selectable(_read(self.jvm, key))
+        return frame.select("*", F.col("_file").alias(FILE), F.col("_pos").alias(POSITION))
 
     def _splits(self) -> dict[str, str]:
         weight = int(np.maximum(self.bytes, OPEN_COST_BYTES).sum())
@@ -185,7 +201,23 @@ class Staged:
 
     def tasks_of(self, groups: Sequence[Group]) -> Any:
         """Return the Java scan tasks of the groups' files, in their order."""
-        return self.jvm.content.select(self.tasks, positions_among(self.path, paths_of(groups)))
+        return self.jvm.content.select(self.tasks, self.positions_of(groups))
+
+    def positions_of(self, groups: Sequence[Group]) -> Int64:
+        """Return the positions of the groups' files among the staged files, in their order: int64[files]."""
+        return positions_among(self.path, paths_of(groups))
+
+    def format_version(self) -> int:
+        """Return the format version of the table."""
+        return int(self.table.operations().current().formatVersion())
+
+    def has_definition_of(self, table: Any) -> bool:
+        """Return whether a newer Java table is the same table with the same schema, partition spec and version."""
+        old, now = (each.operations().current() for each in (self.table, table))
+        return all(
+            getattr(old, name)() == getattr(now, name)()
+            for name in ("uuid", "formatVersion", "currentSchemaId", "defaultSpecId")
+        )
 
     def write(self, frame: DataFrame) -> None:
         """Write the placed frame without a commit: one file per Spark partition and output partition."""
@@ -222,18 +254,22 @@ class Staged:
         if not len(files):
             yield self.frame.limit(0)
             return
-        table, iceberg = self.table, self.jvm.iceberg
-        with ExitStack() as stack, java_errors(f"reading new files of {table.name()} back"):
-            schema = iceberg.SchemaParser.toJson(table.schema())
-            spec = iceberg.PartitionSpecParser.toJson(table.spec())
-            every_row = iceberg.expressions.ResidualEvaluator.unpartitioned(
-                iceberg.expressions.Expressions.alwaysTrue()
-            )
-            row_ids = self.snapshot.firstRowId() is not None
-            tasks = self.jvm.content.new_tasks(self.handles_of(files), schema, spec, every_row, row_ids=row_ids)
+        with ExitStack() as stack, java_errors(f"reading new files of {self.table.name()} back"):
             key = str(uuid.uuid4())
-            stage(stack, self.jvm, table, key, tasks)
+            stage(stack, self.jvm, self.table, key, self.new_tasks(self.handles_of(files)))
             yield _read(self.jvm, key)
+
+    def new_tasks(self, handles: Any) -> Any:
+        """Return a Java list of scan tasks that read new files. handles: a Java list of their DataFiles."""
+        row_ids = self.snapshot.firstRowId() is not None
+        return self.jvm.content.new_tasks(handles, *self.task_arguments(), row_ids=row_ids)
+
+    def task_arguments(self) -> tuple[str, str, Any]:
+        """Return the schema and the partition spec as JSON, and a ResidualEvaluator that selects every row."""
+        iceberg = self.jvm.iceberg
+        every_row = iceberg.expressions.ResidualEvaluator.unpartitioned(iceberg.expressions.Expressions.alwaysTrue())
+        schema = iceberg.SchemaParser.toJson(self.table.schema())
+        return schema, iceberg.PartitionSpecParser.toJson(self.table.spec()), every_row
 
     def handles_of(self, files: NewFiles) -> Any:
         """Return a Java list of the DataFiles of new files, in their order."""

@@ -1,0 +1,263 @@
+"""A rewrite of an Iceberg table is rebased onto position deletes and deletion vectors of other writers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from spark.sample_tables import MERGE_ON_READ, create_iceberg
+from spark.subjects import IcebergSubject
+from spark.test_iceberg_equality import delete_equal
+from support.builders import make_layout
+
+from zlayout.errors import CommitConflict, EngineError
+from zlayout.formats.base import Commit, GroupFailed, Notice
+from zlayout.formats.iceberg.write.commit import Committer
+from zlayout.formats.iceberg.write.rebase import DeleteFiles
+from zlayout.formats.kernel import rebase
+
+COPY_ON_WRITE = "alter table {t} set tblproperties ('write.delete.mode' = 'copy-on-write')"
+DELETE = "delete from {t} where id = 10"
+MERGE = (
+    "merge into {t} t using (select id from range(30, 40)) s on t.id = s.id when matched and t.id % 2 = 0 then delete "
+    "when matched then update set b = 7"
+)
+
+
+def before_commits(monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], object]) -> list[int]:
+    """Let one change happen right before each of the first commits. Return the snapshots they were validated from."""
+    commit, waiting, based = Committer._commit, list(changes), list[int]()
+
+    def commit_after_it(self: Committer, some: Any) -> Commit:
+        based.append(self._rebase.snapshot(some))
+        if waiting:
+            waiting.pop(0)()
+        return commit(self, some)
+
+    monkeypatch.setattr(Committer, "_commit", commit_after_it)
+    return based
+
+
+def rows_at(table: IcebergSubject, version: int, columns: str = "*") -> Counter[str]:
+    """The rows of a snapshot, as Spark reads them."""
+    return Counter(map(repr, table.sql(f"select {columns} from {table} version as of {version}").collect()))
+
+
+def elsewhere(table: IcebergSubject, version: int) -> Counter[str]:
+    """The rows of a snapshot, as pyiceberg reads them."""
+    catalog = SqlCatalog("ice", **table.catalog.options)
+    found = catalog.load_table(table.name.identifier).scan(snapshot_id=version).to_arrow()
+    return Counter(map(repr, zip(*(column.to_pylist() for column in found.columns), strict=True)))
+
+
+def parent(table: IcebergSubject, version: int) -> int:
+    (row,) = table.sql(f"select parent_id from {table}.snapshots where snapshot_id = {version}").collect()
+    return int(row[0])
+
+
+@pytest.mark.parametrize(
+    ("version", "change", "rebased"),
+    [
+        (2, "delete from {t} where id in (10, 11, 14)", 3),
+        (3, MERGE, 9),
+        pytest.param(2, "update {t} set a = a + 1 where id between 20 and 29", 9, marks=pytest.mark.long),
+        pytest.param(3, "update {t} set a = a + 1 where id between 20 and 29", 9, marks=pytest.mark.long),
+        pytest.param(2, MERGE, 9, marks=pytest.mark.long),
+        pytest.param(3, "delete from {t} where id in (10, 11, 14)", 3, marks=pytest.mark.long),
+    ],
+)
+def test_rows_that_are_deleted_before_the_commit_are_deleted_from_the_new_files(
+    iceberg: IcebergSubject, monkeypatch: pytest.MonkeyPatch, version: int, change: str, rebased: int
+) -> None:
+    table = iceberg
+    create_iceberg(table, version, "partitioned by (p)")
+    table.sql(f"alter table {table} set tblproperties ('write.merge.mode' = 'merge-on-read')")
+    work = table.work()
+    based = before_commits(monkeypatch, lambda: table.sql(change.format(t=table)))
+    commit, *others = table.execute(work)
+    assert not others, "\n".join(map(repr, (commit, *others)))
+    assert isinstance(commit, Commit)
+    other = parent(table, commit.version)
+    assert based == [work.version, other]
+    assert (parent(table, other), commit.groups) == (work.version, ("g0", "g1"))
+    columns = "*, _row_id, _last_updated_sequence_number" if version > 2 else "*"
+    assert rows_at(table, commit.version, columns) == rows_at(table, other, columns)
+    assert commit.rebased == rebased
+    assert elsewhere(table, commit.version) == elsewhere(table, other)
+
+
+VALUES = (
+    "id % 7 k",
+    "case id % 5 when 0 then double('NaN') when 1 then double('-0.0') when 2 then 0.0D when 3 then id % 3 end d",
+    "case id % 3 when 0 then float('NaN') when 1 then float('-0.0') end f",
+    "named_struct('x', nullif(id % 2, 1), 'y', array(double('NaN'), double('-0.0'), null, id % 2)) s",
+    "case when id % 4 > 0 then map('m', double(id % 2), '', double('NaN')) end m",
+    "case id % 3 when 0 then x'' when 1 then x'00ff' end b",
+    "case id % 3 when 0 then '' when 1 then 'é😀' end t",
+    "cast(id % 2 as decimal(38, 10)) n",
+    "timestamp_micros(id % 3) ts",
+    "date_add(date'0001-01-01', cast(id % 2 as int)) dt",
+)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", [2, 3])
+def test_equal_rows_of_every_type_are_deleted_as_often_as_they_were(
+    iceberg: IcebergSubject, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """420 combinations, each of them in five equal rows; in version 2, any of the equal rows may be deleted."""
+    table, values = replace(iceberg, layout=make_layout("k", "dt", target_size=20_000)), ", ".join(VALUES)
+    table.sql(
+        f"create table {table} using iceberg tblproperties ('format-version' = '{version}', {MERGE_ON_READ}) as "
+        f"select {values} from (select id % 420 id from range(0, 2100, 1, 3))"
+    )
+    work = table.work()
+    check = rebase.require_same_difference
+
+    def first_with_other_rows(reader: Any, gone: Any, copies: Any, before: Any, after: Any) -> None:
+        counts = reader.files.jvm.content.numbers(reader.files.jvm.content.files(before), "rows").tolist()
+        others = [
+            np.setdiff1d(np.arange(count), rows)[: len(rows)]
+            for count, rows in zip(counts, copies.positions, strict=True)
+        ]
+        with pytest.raises(EngineError, match=r"ZL310 .* other rows from the new files .* with other content"):
+            check(reader, gone, copies, before, DeleteFiles(reader.files).marked(before, others))
+        check(reader, gone, copies, before, after)
+
+    monkeypatch.setattr(rebase, "require_same_difference", first_with_other_rows)
+    before_commits(monkeypatch, lambda: table.sql(f"delete from {table} where _pos % 3 = 1"))
+    commit, *others = table.execute(work)
+    assert not others, "\n".join(map(repr, (commit, *others)))
+    other = parent(table, commit.version)
+    assert commit.rebased == 2100 - commit.rows == 699
+    assert rows_at(table, commit.version) == rows_at(table, other)
+    assert elsewhere(table, commit.version) == elsewhere(table, other)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", [2, 3])
+def test_each_rebase_works_on_the_changes_since_the_one_before_it(
+    iceberg: IcebergSubject, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    table = iceberg
+    create_iceberg(table, version)
+    work, searched, match = table.work(), list[int](), rebase.match
+
+    def counted(group: Any, digests: Any, *found: Any) -> Any:
+        searched.append(len(digests))
+        return match(group, digests, *found)
+
+    monkeypatch.setattr(rebase, "match", counted)
+    changes = ("delete from {t} where id < 6", "update {t} set a = 0 where id = 12", "delete from {t} where id = 14")
+    based = before_commits(monkeypatch, *[partial(table.sql, change.format(t=table)) for change in changes])
+    commit, *others = table.execute(work)
+    assert not others, "\n".join(map(repr, (commit, *others)))
+    other = parent(table, commit.version)
+    assert (len(based), searched, commit.rebased) == (4, [5, 1, 1], 7)
+    columns = "*, _row_id, _last_updated_sequence_number" if version > 2 else "*"
+    assert rows_at(table, commit.version, columns) == rows_at(table, other, columns)
+    assert elsewhere(table, commit.version) == elsewhere(table, other)
+    monkeypatch.undo()
+    backend = table.backend
+    undone = backend.roll_back(backend.undo(table.name, None), "undo", {}, lambda _: None)
+    assert undone.version == other
+    assert rows_at(table, table.observe().version, columns) == rows_at(table, other, columns)
+    (again,) = table.execute(table.work())
+    assert isinstance(again, Commit)
+    table.sql(f"delete from {table} where id = 16")
+    assert table.ids() == [n for n in range(600) if n % 10 != 3 and n not in (0, 1, 2, 4, 5, 14, 16)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", [2, 3])
+def test_equality_deletes_stay_applied(iceberg: IcebergSubject, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+    """Those that were there before, and those that come after. Those that come meanwhile are a conflict."""
+    iceberg.sql(
+        f"create table {iceberg} using iceberg tblproperties ('format-version' = '{version}', {MERGE_ON_READ}) as "
+        "select cast(id as int) id, id * 7919 % 600 a, cast(id % 60 as int) b from range(0, 600, 1, 3) "
+        "where id % 10 <> 3"
+    )
+    delete_equal(iceberg, [*range(0, 600, 7), 601])
+    work = iceberg.work()
+    before_commits(monkeypatch, lambda: iceberg.sql(f"delete from {iceberg} where id between 20 and 29"))
+    commit, *others = iceberg.execute(work)
+    assert not others, "\n".join(map(repr, (commit, *others)))
+    assert commit.rebased == 7
+    left = [n for n in range(600) if n % 10 != 3 and n % 7 and n not in range(20, 30)]
+    assert iceberg.ids() == left
+    delete_equal(iceberg, [1, 2])
+    assert iceberg.ids() == left[2:]
+
+    def both() -> None:
+        iceberg.sql(f"delete from {iceberg} where id = 30")
+        delete_equal(iceberg, [4])
+
+    with monkeypatch.context() as patched:
+        before_commits(patched, both)
+        outcomes = list(iceberg.execute(iceberg.work()))
+    assert [type(outcome) for outcome in outcomes] == [GroupFailed]
+    assert iceberg.ids() == [n for n in left[2:] if n not in (4, 30)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("changes", "version"),
+    [
+        ([DELETE, "alter table {t} add column c int"], 3),
+        ([DELETE, "alter table {t} add partition field p"], 2),
+        ([DELETE, "alter table {t} set tblproperties ('format-version' = '3')"], 2),
+        ([COPY_ON_WRITE, DELETE], 3),
+        (["call ice.system.rewrite_data_files(table => '{n}', options => map('rewrite-all', 'true'))"], 3),
+    ],
+)
+def test_other_changes_stay_a_conflict(
+    iceberg: IcebergSubject, monkeypatch: pytest.MonkeyPatch, changes: list[str], version: int
+) -> None:
+    table = iceberg
+    create_iceberg(table, version)
+
+    def change() -> None:
+        for statement in changes:
+            table.sql(statement.format(t=table, n=table.identifier))
+
+    conflicts(table, monkeypatch, change)
+
+
+@pytest.mark.long
+def test_position_deletes_that_only_files_together_have_are_a_conflict(
+    iceberg: IcebergSubject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    properties = f"'format-version' = '2', 'write.delete.granularity' = 'partition', {MERGE_ON_READ}"
+    iceberg.sql(
+        f"create table {iceberg} using iceberg tblproperties ({properties}) as "
+        "select id, id * 7919 % 600 a, cast(id % 60 as int) b from range(0, 600, 1, 3)"
+    )
+    conflicts(iceberg, monkeypatch, lambda: iceberg.sql(f"delete from {iceberg} where id in (10, 210, 410)"))
+
+
+@pytest.mark.long
+def test_the_number_of_rebases_and_of_their_rows_is_limited(
+    iceberg: IcebergSubject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_iceberg(iceberg, 3)
+    monkeypatch.setattr(rebase, "MAX_ROWS", 1)
+    conflicts(iceberg, monkeypatch, lambda: iceberg.sql(f"delete from {iceberg} where id in (10, 11)"))
+    monkeypatch.setattr(rebase, "MAX_REBASES", 0)
+    conflicts(iceberg, monkeypatch, lambda: iceberg.sql(f"delete from {iceberg} where id = 20"))
+
+
+def conflicts(table: IcebergSubject, monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
+    """Carry out the work, all of which must be in conflict, and which must not change any row."""
+    work = table.work()
+    with monkeypatch.context() as patched:
+        before_commits(patched, change)
+        outcomes = [o for o in table.execute(work) if not isinstance(o, Notice)]
+    assert outcomes
+    assert all(isinstance(o, GroupFailed) and isinstance(o.error, CommitConflict) for o in outcomes), outcomes
+    assert not table.sql(f"select 1 from {table}.snapshots where summary['zlayout.run'] is not null").collect()

@@ -1,0 +1,262 @@
+package io.zlayout.iceberg;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.LongBuffer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.Function;
+import java.util.function.LongConsumer;
+import org.apache.iceberg.BaseFileScanTask;
+import org.apache.iceberg.ContentFile;
+import org.apache.iceberg.DataFile;
+import org.apache.iceberg.DeleteFile;
+import org.apache.iceberg.FileContent;
+import org.apache.iceberg.FileFormat;
+import org.apache.iceberg.FileScanTask;
+import org.apache.iceberg.MetricsConfig;
+import org.apache.iceberg.PartitionSpec;
+import org.apache.iceberg.RewriteFiles;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.data.BaseDeleteLoader;
+import org.apache.iceberg.deletes.BaseDVFileWriter;
+import org.apache.iceberg.deletes.PositionDelete;
+import org.apache.iceberg.deletes.PositionDeleteIndex;
+import org.apache.iceberg.deletes.PositionDeleteWriter;
+import org.apache.iceberg.encryption.EncryptedOutputFile;
+import org.apache.iceberg.encryption.EncryptingFileIO;
+import org.apache.iceberg.expressions.ResidualEvaluator;
+import org.apache.iceberg.io.OutputFileFactory;
+import org.apache.iceberg.parquet.Parquet;
+import org.apache.iceberg.util.ContentFileUtil;
+
+/**
+ * Reads and writes position deletes, by Iceberg's own classes: deletion vectors in tables of format version 3, and
+ * files with positions in tables of version 2. Numbers are passed as by ContentFiles.
+ */
+public class DeleteFiles {
+    /**
+     * Compares the deletes of files at two versions.
+     *
+     * @return for each file the number of its rows that are deleted by position only in `after`, and their ascending
+     *     positions. Empty if there is none, if there are more than `limit`, or if anything else was changed: if a row
+     *     was restored, if other equality deletes apply, or if a file has none of its deletes for itself. An Iceberg
+     *     rewrite must remove a delete file to add others.
+     */
+    public byte[] newlyDeleted(List before, List after, Table table, long limit) {
+        final EncryptingFileIO io = EncryptingFileIO.combine(table.io(), table.encryption());
+        BaseDeleteLoader loader = new BaseDeleteLoader(new Function() {
+            public Object apply(Object file) {
+                return io.newInputFile((DeleteFile) file);
+            }
+        });
+        List positions = new ArrayList(before.size());
+        long rows = 0;
+        for (int at = 0; at < before.size(); at++) {
+            FileScanTask old = (FileScanTask) before.get(at);
+            FileScanTask task = (FileScanTask) after.get(at);
+            if (!identities(old, true).equals(identities(task, true)) || !hasOwnDeletes(task)) {
+                return new byte[0];
+            }
+            Newly newly = new Newly(positions(loader, old), limit - rows);
+            positions(loader, task).forEach(newly);
+            if (newly.tooMany || newly.kept != newly.known.cardinality()) {
+                return new byte[0];
+            }
+            rows += newly.count;
+            positions.add(Arrays.copyOf(newly.positions, newly.count));
+        }
+        if (rows == 0) {
+            return new byte[0];
+        }
+        ByteBuffer buffer = ByteBuffer.allocate(Math.toIntExact(8 * (positions.size() + rows)));
+        for (int at = 0; at < positions.size(); at++) {
+            long[] found = (long[]) positions.get(at);
+            buffer.putLong(found.length);
+            for (int n = 0; n < found.length; n++) {
+                buffer.putLong(found[n]);
+            }
+        }
+        return buffer.array();
+    }
+
+    /** Returns what identifies the equality deletes of a task, or its other deletes. */
+    private static Set identities(FileScanTask task, boolean equality) {
+        Set found = new HashSet();
+        Iterator deletes = deletes(task, equality).iterator();
+        while (deletes.hasNext()) {
+            DeleteFile delete = (DeleteFile) deletes.next();
+            found.add(Arrays.asList(new Object[] {delete.location(), delete.contentOffset()}));
+        }
+        return found;
+    }
+
+    private static List deletes(FileScanTask task, boolean equality) {
+        List found = new ArrayList();
+        for (int at = 0; at < task.deletes().size(); at++) {
+            DeleteFile delete = (DeleteFile) task.deletes().get(at);
+            if ((delete.content() == FileContent.EQUALITY_DELETES) == equality) {
+                found.add(delete);
+            }
+        }
+        return found;
+    }
+
+    private static boolean hasOwnDeletes(FileScanTask task) {
+        for (int at = 0; at < task.deletes().size(); at++) {
+            if (ContentFileUtil.isFileScoped((DeleteFile) task.deletes().get(at))) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private static PositionDeleteIndex positions(BaseDeleteLoader loader, FileScanTask task) {
+        List deletes = deletes(task, false);
+        return loader.loadPositionDeletes(deletes, ((ContentFile) task.file()).location());
+    }
+
+    /** Collects the positions that are not known. */
+    private static class Newly implements LongConsumer {
+        final PositionDeleteIndex known;
+        final long limit;
+        long[] positions = new long[16];
+        int count = 0;
+        long kept = 0;
+        boolean tooMany = false;
+
+        Newly(PositionDeleteIndex known, long limit) {
+            this.known = known;
+            this.limit = limit;
+        }
+
+        public void accept(long position) {
+            if (known.isDeleted(position)) {
+                kept++;
+            } else if (count >= limit) {
+                tooMany = true;
+            } else {
+                if (count == positions.length) {
+                    positions = Arrays.copyOf(positions, 2 * count);
+                }
+                positions[count++] = position;
+            }
+        }
+    }
+
+    /**
+     * Writes deletes of rows of new files.
+     *
+     * @param tasks scan tasks of the files
+     * @param positions for each file the number of its deleted rows, and their ascending positions
+     * @param vectors whether the table has deletion vectors
+     * @return scan tasks of the same files with these deletes only
+     */
+    public List marked(
+            List tasks, byte[] positions, Table table, boolean vectors, String schema, String spec, ResidualEvaluator residuals)
+            throws IOException {
+        LongBuffer numbers = ByteBuffer.wrap(positions).asLongBuffer();
+        Map deletes = vectors ? vectors(tasks, numbers, table) : files(tasks, numbers, table);
+        List marked = new ArrayList(tasks.size());
+        for (int at = 0; at < tasks.size(); at++) {
+            DataFile file = (DataFile) ((FileScanTask) tasks.get(at)).file();
+            DeleteFile delete = (DeleteFile) deletes.get(((ContentFile) file).location());
+            if (delete == null) {
+                throw new IllegalStateException("no deletes were written for a file");
+            }
+            marked.add(new BaseFileScanTask(file, new DeleteFile[] {delete}, schema, spec, residuals));
+        }
+        return marked;
+    }
+
+    private static Map vectors(List tasks, LongBuffer numbers, Table table) throws IOException {
+        OutputFileFactory files = OutputFileFactory.builderFor(table, 0, 0L).format(FileFormat.PUFFIN).build();
+        BaseDVFileWriter writer = new BaseDVFileWriter(files, new Function() {
+            public Object apply(Object path) {
+                return null; // the positions are all that are deleted
+            }
+        });
+        try {
+            for (int at = 0; at < tasks.size(); at++) {
+                ContentFile file = (ContentFile) ((FileScanTask) tasks.get(at)).file();
+                PartitionSpec spec = (PartitionSpec) table.specs().get(Integer.valueOf(file.specId()));
+                for (long left = numbers.get(); left > 0; left--) {
+                    writer.delete(file.location(), numbers.get(), spec, file.partition());
+                }
+            }
+        } finally {
+            writer.close();
+        }
+        Map written = new HashMap();
+        Iterator deletes = writer.result().deleteFiles().iterator();
+        while (deletes.hasNext()) {
+            DeleteFile delete = (DeleteFile) deletes.next();
+            written.put(delete.referencedDataFile(), delete);
+        }
+        return written;
+    }
+
+    private static Map files(List tasks, LongBuffer numbers, Table table) throws IOException {
+        Map metrics = new HashMap();
+        metrics.put("write.metadata.metrics.default", "full"); // by the whole path, a reader knows the only file
+        OutputFileFactory files = OutputFileFactory.builderFor(table, 0, 0L)
+                .format(FileFormat.PARQUET).suffix("deletes").build();
+        Map written = new HashMap();
+        for (int at = 0; at < tasks.size(); at++) {
+            ContentFile file = (ContentFile) ((FileScanTask) tasks.get(at)).file();
+            PartitionSpec spec = (PartitionSpec) table.specs().get(Integer.valueOf(file.specId()));
+            EncryptedOutputFile output =
+                    spec.isUnpartitioned() ? files.newOutputFile() : files.newOutputFile(spec, file.partition());
+            PositionDeleteWriter writer = Parquet.writeDeletes(output)
+                    .setAll(table.properties())
+                    .metricsConfig(MetricsConfig.fromProperties(metrics))
+                    .withSpec(spec)
+                    .withPartition(file.partition())
+                    .withKeyMetadata(output.keyMetadata())
+                    .overwrite()
+                    .buildPositionWriter();
+            try {
+                PositionDelete delete = PositionDelete.create();
+                for (long left = numbers.get(); left > 0; left--) {
+                    writer.write(delete.set(file.location(), numbers.get()));
+                }
+            } finally {
+                writer.close();
+            }
+            written.put(file.location(), writer.toDeleteFile());
+        }
+        return written;
+    }
+
+    /** Returns a list of items with others at these positions. */
+    public List replaced(List items, byte[] positions, List others) {
+        LongBuffer at = ByteBuffer.wrap(positions).asLongBuffer();
+        List replaced = new ArrayList(items);
+        for (int n = 0; n < others.size(); n++) {
+            replaced.set(Math.toIntExact(at.get()), others.get(n));
+        }
+        return replaced;
+    }
+
+    /** Returns the delete files of all tasks. */
+    public List deletes(List tasks) {
+        List found = new ArrayList();
+        for (int at = 0; at < tasks.size(); at++) {
+            found.addAll(((FileScanTask) tasks.get(at)).deletes());
+        }
+        return found;
+    }
+
+    /** Adds delete files to a rewrite. */
+    public void add(RewriteFiles change, List deletes) {
+        for (int at = 0; at < deletes.size(); at++) {
+            change.addFile((DeleteFile) deletes.get(at));
+        }
+    }
+}
