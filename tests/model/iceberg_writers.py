@@ -87,6 +87,11 @@ def compact(table: IcebergTable, key: int, name: str) -> Change:
     )
 
 
+def update_outside(table: IcebergTable, _key: int, name: str) -> Change:
+    """Replace the only file that the rewrites leave alone."""
+    return update(table, 5, name)
+
+
 WRITERS: Mapping[str, Callable[[IcebergTable, int, str], Change]] = {
     "append": append,
     "delete": delete,
@@ -108,6 +113,7 @@ def drop(table: IcebergTable, key: int, name: str) -> None:
     table.dropped = True
 
 
+OTHERS = {"update_outside": update_outside}
 ON_BRANCHES = {"elsewhere": elsewhere, "drop": drop}
 
 
@@ -115,9 +121,13 @@ def write(table: IcebergTable, operation: str, key: int, name: str) -> None:
     """The process: pin, write, commit; after a conflict nothing."""
     if operation in ON_BRANCHES:
         return ON_BRANCHES[operation](table, key, name)
+    if "+" in operation:
+        for number, each in enumerate(operation.split("+")):
+            write(table, each, key, f"{name}{number}")
+        return None
     if operation not in ("append", "equality"):  # which read nothing
         step("pin")
-    change = WRITERS[operation](table, key, name)
+    change = (WRITERS | OTHERS)[operation](table, key, name)
     if not (change.added or change.added_deletes):
         return None
     step("commit")

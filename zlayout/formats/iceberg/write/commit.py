@@ -29,9 +29,9 @@ from zlayout.formats.iceberg.write.jvm import (
     IcebergJvm,
     Prepared,
     Swap,
-    changes_partition_spec,
     commit_prepared,
     java_errors,
+    keeps_sequence_number,
 )
 from zlayout.formats.iceberg.write.settings import current_fields, dead_snapshots, known_state
 from zlayout.formats.iceberg.write.staging import Staged, head, staged, still_live, to_branch
@@ -189,18 +189,26 @@ class Committer:
         """
 
         def prepare() -> Prepared[Commit]:
-            transaction, snapshot = self.prepare(some)
-            return transaction.commitTransaction, rewrite_commit(snapshot, some)
+            change, snapshot = self.prepare(some)
+            return change.commitTransaction, rewrite_commit(snapshot, some)
 
         doing = f"committing run {self._work.run_id} to {self._work.table}"
-        attempts = MAX_ATTEMPTS if self._work.table.branch else 1  # to main, Iceberg itself applies the change again
+        attempts = MAX_ATTEMPTS if self._swaps(some) else 1  # else Iceberg itself applies the change again
         commit = commit_prepared(doing, prepare, lambda _: self.finished(some), attempts=attempts, pause=PAUSE_SECONDS)
         self._committed += len(some)
         self._measurement.committed(some)
         return commit
 
+    def _keeps_number(self, some: Sequence[Rewritten]) -> bool:
+        spec_id = int(self._pinned.table.spec().specId())
+        return keeps_sequence_number(self._pinned.snapshot, partitions_of([each.group for each in some]), spec_id)
+
+    def _swaps(self, some: Sequence[Rewritten]) -> bool:
+        """Return whether the commit of these groups is a compare-and-set."""
+        return bool(self._work.table.branch) or self._keeps_number(some)
+
     def prepare(self, some: Sequence[Rewritten]) -> tuple[Any, int]:
-        """Return a transaction to be committed (for a branch, a Swap) and the id of its snapshot.
+        """Return a transaction to be committed (a Swap for a compare-and-set) and the id of its snapshot.
 
         Raises:
             CommitConflict: ZL320, ZL321.
@@ -209,10 +217,11 @@ class Committer:
         """
         pinned, work, content = self._pinned, self._work, self._pinned.jvm.content
         groups, added = [each.group for each in some], new_files(some)
+        keeps_number, swaps = self._keeps_number(some), self._swaps(some)
         new, old = pinned.handles_of(added), pinned.tasks_of(groups)
         require_paths(work.table, some, content.paths(new), content.paths(content.files(old)))
         table = pinned.jvm.load(work.table)
-        if work.table.branch:  # check before the final read: a commit during the check would cost an attempt
+        if swaps:  # check before the final read: a commit during the check would cost an attempt
             pinned.require_files(added, table.io())
             table = pinned.jvm.load(work.table)
         newest = head(table, work.table)
@@ -224,7 +233,7 @@ class Committer:
         transaction = swap.transaction
         change = transaction.newRewrite().validateFromSnapshot(work.version)
         to_branch(change, table, work.table)
-        if not changes_partition_spec(partitions_of(groups), int(pinned.table.spec().specId())):
+        if keeps_number:
             change.dataSequenceNumber(pinned.snapshot.sequenceNumber())
         content.replace(change, old, new, deletes=pinned.has_deletes)
         for key, value in work.spec.commit_properties.items():
@@ -234,7 +243,10 @@ class Committer:
         for key, value in self._measurement.properties(some).items():
             change.set(key, value)
         change.commit()
-        snapshot = int(head(transaction.table(), work.table).snapshotId())
+        made = head(transaction.table(), work.table)
+        if keeps_number:
+            self._require_equality_deletes(made, table.io())
+        snapshot = int(made.snapshotId())
         state = known_state(pinned.jvm, swap.base)
         state = recorded.after(state, work.layout, [snapshot], self._dead, _baselines(snapshot, some, work))
         properties = transaction.updateProperties().set(recorded.PROPERTY, recorded.render(state))
@@ -243,9 +255,24 @@ class Committer:
             value = stored(work.accepts if complete else "", snapshot)
             properties.set(property_of(work.table), value)
         properties.commit()
-        if not work.table.branch:
+        if not swaps:
             pinned.require_files(added, table.io())
-        return swap if work.table.branch else transaction, snapshot
+        return swap if swaps else transaction, snapshot
+
+    def _require_equality_deletes(self, made: Any, io: Any) -> None:
+        """Check that a commit removes no equality delete that came after the pinned snapshot.
+
+        Iceberg removes delete files that are older than all data files, but does not count those that the commit adds
+        (https://github.com/apache/iceberg/pull/10962). The rows of such a delete would be live again.
+
+        Args:
+            made: The Java snapshot of the commit.
+            io: A Java FileIO.
+        """
+        newest = self._pinned.jvm.content.newest_equality_delete(made.removedDeleteFiles(io))
+        if newest > int(self._pinned.snapshot.sequenceNumber()):
+            message = f"{self._work.table}: Iceberg would remove an equality delete that other writers have just added"
+            raise CommitConflict.of("ZL321", message, hint="plan again")
 
     def _require_own_former_files(self, base: Any) -> None:
         """See `read.outside.require_own_former_files`. base: the metadata that the commit replaces."""
