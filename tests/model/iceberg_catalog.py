@@ -193,7 +193,7 @@ class Change:
         removed_deletes = {delete.name for delete in self.removed_deletes}
         if self.removed:
             # `ManifestFilterManager.dropDeleteFilesOlderThan`, for which added files do not count
-            kept = (file.sequence for name, file in base.files.items() if name in files and file not in added)
+            kept = (file.sequence for name, file in base.files.items() if name in files)
             oldest = min(kept, default=sequence - 1)
             removed_deletes |= {name for name, delete in base.deletes.items() if delete.sequence < oldest}
         dropped = tuple(delete for name, delete in base.deletes.items() if name in removed_deletes)

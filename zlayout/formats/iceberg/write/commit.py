@@ -193,7 +193,9 @@ class Committer:
             return change.commitTransaction, rewrite_commit(snapshot, some)
 
         doing = f"committing run {self._work.run_id} to {self._work.table}"
-        attempts = MAX_ATTEMPTS if self._swaps(some) else 1  # else Iceberg itself applies the change again
+        attempts = (
+            MAX_ATTEMPTS if self._swaps(self._keeps_number(some)) else 1
+        )  # else Iceberg itself applies the change again
         commit = commit_prepared(doing, prepare, lambda _: self.finished(some), attempts=attempts, pause=PAUSE_SECONDS)
         self._committed += len(some)
         self._measurement.committed(some)
@@ -203,9 +205,9 @@ class Committer:
         spec_id = int(self._pinned.table.spec().specId())
         return keeps_sequence_number(self._pinned.snapshot, partitions_of([each.group for each in some]), spec_id)
 
-    def _swaps(self, some: Sequence[Rewritten]) -> bool:
-        """Return whether the commit of these groups is a compare-and-set."""
-        return bool(self._work.table.branch) or self._keeps_number(some)
+    def _swaps(self, keeps_number: bool) -> bool:
+        """Return whether a commit is a compare-and-set."""
+        return keeps_number or bool(self._work.table.branch)
 
     def prepare(self, some: Sequence[Rewritten]) -> tuple[Any, int]:
         """Return a transaction to be committed (a Swap for a compare-and-set) and the id of its snapshot.
@@ -217,7 +219,8 @@ class Committer:
         """
         pinned, work, content = self._pinned, self._work, self._pinned.jvm.content
         groups, added = [each.group for each in some], new_files(some)
-        keeps_number, swaps = self._keeps_number(some), self._swaps(some)
+        keeps_number = self._keeps_number(some)
+        swaps = self._swaps(keeps_number)
         new, old = pinned.handles_of(added), pinned.tasks_of(groups)
         require_paths(work.table, some, content.paths(new), content.paths(content.files(old)))
         table = pinned.jvm.load(work.table)
