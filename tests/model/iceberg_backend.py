@@ -162,7 +162,7 @@ def stand_in() -> Iterator[None]:
     with ExitStack() as stack:
         for module, name, value in (
             (jvm, "IcebergJvm", StandIn),
-            (jvm, "time", SimpleNamespace(sleep=lambda _: None)),  # before the next attempt on a branch
+            (jvm, "time", SimpleNamespace(sleep=lambda _: None)),  # before the next attempt of a swap
             (staging, "require_types", lambda *_: None),
             (staging, "is_ancestor", lambda *_: True),
             (staging, "tasks_of", tasks_of),

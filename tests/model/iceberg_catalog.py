@@ -14,7 +14,7 @@ from functools import cached_property
 
 from model.java import JavaError, Seq
 from model.rows import EMPTY, NOTHING, Effect, Expected, Row, renamed
-from model.schedule import Intern, learned
+from model.schedule import Intern, Violation, learned
 
 _PACKAGE = "org.apache.iceberg.exceptions"
 
@@ -59,6 +59,8 @@ class Snapshot:
     removed: tuple[str, ...]
     has_deletes: bool
     log_id: int
+    equality_deletes: int = 0  # that the table has
+    dropped: tuple[DeleteFile, ...] = ()
 
     def snapshotId(self) -> int:
         return self.number
@@ -68,6 +70,12 @@ class Snapshot:
 
     def firstRowId(self) -> int:
         return 0  # no table is upgraded here
+
+    def summary(self) -> dict[str, str]:
+        return {"total-equality-deletes": str(self.equality_deletes)}
+
+    def removedDeleteFiles(self, _io: object) -> tuple[DeleteFile, ...]:
+        return self.dropped
 
     def deleteManifests(self, _io: object) -> Seq:
         return Seq("x" if self.has_deletes else "")
@@ -84,6 +92,12 @@ class Metadata:
     next_row_id: int = 0
     values: Mapping[str, str] = field(default_factory=dict)
     expected: Expected = EMPTY
+    violation: Violation | None = None  # that a commit of it would be
+
+    def committed(self) -> Metadata:
+        if self.violation is not None:
+            raise self.violation
+        return self
 
     @property
     def current(self) -> Snapshot:
@@ -180,7 +194,7 @@ class Change:
                     raise invalid("another deletion vector for the same file")
 
     def after(self, base: Metadata, log_id: int, *, lineage: bool) -> Metadata:
-        """The metadata with this change. Raises Violation when its rows are not those that they must be."""
+        """The metadata with this change. It is a violation when its rows are not those that they must be."""
         values = {**base.values, **self.properties}
         if not (self.removed or self.added or self.added_deletes or self.removed_deletes):
             return replace(base, log_id=log_id, values=values)
@@ -194,20 +208,38 @@ class Change:
             added.append(replace(file, sequence=data_sequence, first_row_id=next_row_id, snapshot=self.number))
             next_row_id += len(file.rows)
         files |= {file.name: file for file in added}
-        dropped = {delete.name for delete in self.removed_deletes}
-        deletes = {name: delete for name, delete in base.deletes.items() if name not in dropped}
+        removed_deletes = {delete.name for delete in self.removed_deletes}
+        if self.removed:
+            # `ManifestFilterManager.dropDeleteFilesOlderThan`, for which added files do not count
+            kept = (file.sequence for name, file in base.files.items() if name in files)
+            oldest = min(kept, default=sequence - 1)
+            removed_deletes |= {name for name, delete in base.deletes.items() if delete.sequence < oldest}
+        dropped = tuple(delete for name, delete in base.deletes.items() if name in removed_deletes)
+        deletes = {name: delete for name, delete in base.deletes.items() if name not in removed_deletes}
         new_deletes = tuple(replace(delete, sequence=sequence) for delete in self.added_deletes)
         deletes |= {delete.name: delete for delete in new_deletes}
         gone = tuple(file.name for file in self.removed)
         snapshot = Snapshot(
-            self.number, sequence, dict(self.summary), new_deletes, tuple(added), gone, bool(deletes), log_id
+            self.number,
+            sequence,
+            dict(self.summary),
+            new_deletes,
+            tuple(added),
+            gone,
+            bool(deletes),
+            log_id,
+            sum(not delete.target for delete in deletes.values()),
+            dropped,
         )
         after = Metadata(log_id, (*base.history, snapshot), files, deletes, next_row_id, values, base.expected)
         if added and new_deletes and not lineage:
             after = replace(after, files=files | _renamed(after, added))
         rows = [row for file in after.files.values() for row in after.live(file, lineage=lineage)]
         expected = base.expected.after(self.effect, rows)
-        expected.check(rows)
+        try:
+            expected.check(rows)
+        except Violation as violation:
+            return replace(after, expected=expected, violation=violation)
         return replace(after, expected=expected)
 
 
@@ -278,7 +310,7 @@ class IcebergTable:
     def commit(self, change: Change) -> None:
         """Validate and apply to the newest metadata, and swap."""
         change.validate(self.current)
-        self.current = self.prepared(self.current, change)
+        self.current = self.prepared(self.current, change).committed()
 
     def write(self, names: Iterable[str]) -> None:
         self.storage |= set(names)

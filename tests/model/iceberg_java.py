@@ -76,6 +76,9 @@ class Content:
     def paths(self, files: Iterable[DataFile]) -> pa.Array:
         return pa.array([file.name for file in files], pa.string())
 
+    def newest_equality_delete(self, deletes: Iterable[DeleteFile]) -> int:
+        return max((delete.sequence for delete in deletes if not delete.target), default=0)
+
     def is_file_scoped(self, delete: DeleteFile) -> bool:
         return bool(delete.target)
 
@@ -184,7 +187,7 @@ class Loaded:
         def swap() -> None:
             if self.table.current is not base or self.table.dropped:
                 raise overtaken()
-            self.table.current = wanted
+            self.table.current = wanted.committed()
 
         send(swap)
 

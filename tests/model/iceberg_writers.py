@@ -122,6 +122,11 @@ def compact(table: IcebergTable, key: int, name: str) -> Change:
     )
 
 
+def update_outside(table: IcebergTable, _key: int, name: str) -> Change:
+    """Replace the only file that the rewrites leave alone."""
+    return update(table, 5, name)
+
+
 WRITERS: Mapping[str, Callable[[IcebergTable, int, str], Change]] = {
     "append": append,
     "delete": delete,
@@ -146,6 +151,7 @@ def drop(table: IcebergTable, key: int, name: str) -> None:
     table.dropped = True
 
 
+OTHERS = {"update_outside": update_outside}
 ON_BRANCHES = {"elsewhere": elsewhere, "drop": drop}
 
 
@@ -160,7 +166,7 @@ def _write(table: IcebergTable, operation: str, key: int, name: str) -> None:
         return ON_BRANCHES[operation](table, key, name)
     if operation not in ("append", "equality"):  # which read nothing
         step("pin")
-    change = (WRITERS | REBASED)[operation](table, key, name)
+    change = (WRITERS | OTHERS | REBASED)[operation](table, key, name)
     if not (change.added or change.added_deletes or change.removed_deletes):
         return None
     step("commit")

@@ -132,7 +132,8 @@ def unchecked(self: prepared.Swap) -> None:
 
 BELIEVED = (iceberg_backend, "is_exact", lambda _: False)
 DELETES = Scenario("iceberg", ("delete", "update"))
-EQUALITY = Scenario("iceberg", ("equality",), rewriters=1)
+EQUALITY = Scenario("iceberg", ("equality",), rewriters=1, lineage=False)  # which has had equality deletes before
+DROPPED_DELETES = Scenario("iceberg", ("equality+update_outside",), rewriters=1, lineage=False)
 ANSWERS = Scenario("iceberg", ("update",), faults=1)
 JOBS = Scenario("iceberg", ("append",), rewriters=1, faults=1, jobs_fail=True)
 ONE = Scenario("iceberg", ("append",), rewriters=1)
@@ -154,6 +155,20 @@ MUTANTS = (
         EQUALITY,
         {"rows revived"},
         patched((Rewrite, "dataSequenceNumber", sequence_of_now)),
+    ),
+    Mutant(
+        "dropped-deletes-unseen",
+        "commits although Iceberg drops an equality delete that applies to the new files",
+        DROPPED_DELETES,
+        {"rows revived"},
+        patched((Committer, "_require_equality_deletes", lambda *_: None)),
+    ),
+    Mutant(
+        "dropped-by-a-retry",
+        "lets Iceberg apply the change again to newer metadata, without the check",
+        DROPPED_DELETES,
+        {"rows revived"},
+        patched((prepared.Swap, "commitTransaction", unchecked)),
     ),
     Mutant(
         "deletes-not-validated",

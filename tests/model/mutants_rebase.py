@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from model import delta_backend
-from model.iceberg_java import Deletes, Rewrite
+from model.iceberg_java import Deletes, Rewrite, Task
 from model.mutant import Mutant, patched
 from model.worlds import Scenario
 
@@ -20,6 +20,7 @@ from zlayout.table.state import Int64
 
 StandIn = delta_backend.StandIn
 real_written, real_deleted_tasks = Deletes.marked, IcebergRebase._deleted_rows
+real_newly_deleted = Deletes.newly_deleted
 real_marked, real_match, real_deleted_rows = StandIn.marked, rebase.match, Rebase._deleted_rows
 real_current, real_find = Rebase._current, rebase.find_copies
 
@@ -98,6 +99,14 @@ def not_restored(_self: Any, before: Any, after: Any, *_: Any) -> list[Int64]:
     return found
 
 
+def by_position_only(self: Deletes, before: Any, after: Any, *others: Any) -> Any:
+    """Does not compare equality deletes."""
+    tasks = [
+        [Task.of_new(task.data, tuple(d for d in task.applied if d.target)) for task in of] for of in (before, after)
+    ]
+    return real_newly_deleted(self, *tasks, *others)
+
+
 def sequence_of_now(self: Rewrite, sequence: int) -> Rewrite:  # noqa: ARG001
     self.change.data_sequence = self._transaction.table().currentSnapshot().sequence
     return self
@@ -116,6 +125,7 @@ ROWS_TWICE = Scenario("iceberg", ("delete_one+delete",), rewriters=1, lineage=Fa
 ROWS_JOBS = Scenario("iceberg", ("delete",), rewriters=1, faults=1, jobs_fail=True)
 ROWS_RESTORED = Scenario("iceberg", ("delete", "restore"), rewriters=1)
 ROWS_EQUALITY = Scenario("iceberg", ("delete", "equality"), rewriters=1)
+ROWS_KNOWN_EQUALITY = Scenario("iceberg", ("delete", "equality"), rewriters=1, lineage=False)
 CLUSTERED = Scenario("delta", ("cluster+delete",), rewriters=1, unclustered=True)
 
 MUTANTS = (
@@ -276,9 +286,16 @@ MUTANTS = (
     Mutant(
         "rebase-iceberg-sequence-raised",
         "gives the new files the sequence number of the newest snapshot, whose equality deletes then miss them",
-        ROWS_EQUALITY,
+        ROWS_KNOWN_EQUALITY,
         {"rows revived"},
         patched((Rewrite, "dataSequenceNumber", sequence_of_now)),
+    ),
+    Mutant(
+        "rebase-iceberg-equality-unseen",
+        "does not notice equality deletes that came before the newest snapshot",
+        ROWS_EQUALITY,
+        {REFUSED},
+        patched((Deletes, "newly_deleted", by_position_only)),
     ),
     Mutant(
         "rebase-iceberg-deletes-not-required",

@@ -177,6 +177,13 @@ def _on_branches() -> Iterator[Scenario]:
     yield Scenario("iceberg", ("update",), faults=1, branch="audit", long=True)
 
 
+def _dropped_deletes() -> Iterator[Scenario]:
+    """A concurrent equality delete becomes older than all files that Iceberg counts when it drops delete files."""
+    yield Scenario("iceberg", ("equality+update_outside",), rewriters=1, lineage=False)
+    yield Scenario("iceberg", ("equality+update_outside",), rewriters=1, faults=1)
+    yield Scenario("iceberg", ("equality+update_outside", "append"), lineage=False, long=True)
+
+
 def _catalog_managed() -> Iterator[Scenario]:
     yield Scenario("delta", (MANAGE, "append"), rewriters=1, faults=1)
     yield Scenario("delta", (MANAGE,), faults=1)
@@ -213,7 +220,7 @@ def _rebased() -> Iterator[Scenario]:
     yield Scenario("iceberg", ("delete", "delete"), rewriters=1, faults=2, jobs_fail=True, long=True)
 
 
-SCENARIOS = (*_scenarios(), *_on_branches(), *_catalog_managed(), *_clustered(), *_rebased())
+SCENARIOS = (*_scenarios(), *_on_branches(), *_dropped_deletes(), *_catalog_managed(), *_clustered(), *_rebased())
 
 
 @contextmanager

@@ -128,6 +128,46 @@ def test_a_concurrent_delete_applies_to_the_new_files(table: IcebergSubject, ver
 
 
 @pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("before", [[], [5]], ids=["first", "further"])
+def test_a_concurrent_delete_stays_although_all_other_files_are_newer(
+    table: IcebergSubject, version: int, before: list[int]
+) -> None:
+    """Iceberg removes delete files that are older than all data files, and does not count the files of the commit."""
+    create(table, version)
+    append(table, 0, 400)
+    append(table, 400, 400)
+    if before:
+        delete_equal(table, before)
+    state = table.observe()
+
+    def write() -> None:
+        delete_equal(table, [7, 407])
+        append(table, 1000, 10)
+
+    (done,) = table.race(state, write)
+    left = [n for n in [*range(800), *range(1000, 1010)] if n not in (*before, 7, 407)]
+    assert table.ids() == left
+    assert isinstance(done, GroupFailed)
+    assert done.error.diagnostics[0].code == "ZL321"
+    assert apply(table)[1].status == "unchanged"
+    assert table.ids() == left
+
+
+def test_a_concurrent_delete_is_a_conflict_for_engine_native(table: IcebergSubject) -> None:
+    """Older deletes do not reach new files with the number of their own commit, so Iceberg must report them."""
+    create(table)
+    append(table, 0, 400)
+    append(table, 400, 400)
+    delete_equal(table, [5])
+    native = replace(table, layout=make_layout("a", "b", curve="zorder", target_size=4096, engine="native"))
+    assert apply(native)[1].status == "unchanged"
+    made = native.java_table().currentSnapshot()
+    numbers = {int(f.dataSequenceNumber()) for f in made.addedDataFiles(native.java_table().io())}
+    assert numbers == {int(made.sequenceNumber())}
+    assert table.ids() == [n for n in range(800) if n != 5]
+
+
+@pytest.mark.parametrize("version", [2, 3])
 def test_a_delete_in_the_old_partitioning_is_a_conflict_for_rows_that_move_to_the_new(
     table: IcebergSubject, version: int
 ) -> None:

@@ -23,7 +23,7 @@ from zlayout.curve.kd import Cuts, divide_files, first_on_the_right, rank_with_c
 from zlayout.curve.tree import Ranked
 from zlayout.message_text import plural
 from zlayout.planner.simulation import Drawn
-from zlayout.predicate.model import Compare, In, InKeys, IsNull, Leaf, Like, Operator, Predicate, leaves, with_leaves
+from zlayout.predicate.model import Compare, In, IsNull, Leaf, NeedsRows, Operator, Predicate, leaves, with_leaves
 from zlayout.predicate.prune import may_match
 from zlayout.report.words import share
 from zlayout.spec.model import WORKLOAD_CURVE, Layout, ZorderColumn
@@ -289,7 +289,7 @@ def _divides(cut: Compare, kind: pa.DataType) -> bool:
 
 def _at_constants(leaf: Leaf) -> Iterator[Compare]:
     """Yield the cuts that separate the values for which a condition is true from others."""
-    if isinstance(leaf, IsNull | InKeys | Like):
+    if isinstance(leaf, IsNull | NeedsRows):
         return
     operator = leaf.operator if isinstance(leaf, Compare) else "="
     for value in leaf.values if isinstance(leaf, In) else (leaf.value,):

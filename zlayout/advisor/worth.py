@@ -33,6 +33,7 @@ from zlayout.predicate.model import (
     IsNull,
     Leaf,
     Like,
+    NeedsRows,
     Not,
     Operator,
     Or,
@@ -164,7 +165,7 @@ class _Axis:
                 return self._true(Or(tuple(Compare(column, "=", value) for value in values)))
             case Compare(column, operator, value) if column == self.column and value in self.named:
                 return self._compared(operator, self.named[value])
-            case Not(operand) if not isinstance(operand, IsNull | InKeys | Like):
+            case Not(operand) if not isinstance(operand, IsNull | NeedsRows):
                 return self._true(negated(operand))
             case _:
                 return np.ones(self.rows.shape, bool)

@@ -254,11 +254,13 @@ class Rebase(ABC):
             require_same_difference(reader, deleted, copies, before, after)
         new = self._replaced(new, copies.at, after)
         old = self._replaced(self._old, deleted.at, deleted.after)
+        found = zip(copies.at.tolist(), copies.positions, strict=True)
+        rows_of = {at: np.union1d(self._deleted.get(at, rows), rows) for at, rows in found}
+        versions = {each.group.id: now for each in some}
         # from here on without calls, which could fail between two assignments
         self._old, self._new = old, new
-        for at, rows in zip(copies.at.tolist(), copies.positions, strict=True):
-            self._deleted[at] = np.union1d(self._deleted.get(at, rows), rows)
-        self._versions |= {each.group.id: now for each in some}
+        self._deleted |= rows_of
+        self._versions |= versions
         return True
 
     def _current(self, each: Rewritten) -> Rewritten:

@@ -20,6 +20,7 @@ import org.apache.iceberg.ContentFile;
 import org.apache.iceberg.ContentFileParser;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.DeleteFile;
+import org.apache.iceberg.FileContent;
 import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.RewriteFiles;
@@ -120,6 +121,18 @@ public class ContentFiles {
             }
         }
         return true;
+    }
+
+    /** Returns the highest data sequence number of the equality deletes among delete files, 0 if there is none. */
+    public long newestEqualityDelete(Iterable files) {
+        long newest = 0;
+        for (Iterator deletes = files.iterator(); deletes.hasNext();) {
+            DeleteFile delete = (DeleteFile) deletes.next();
+            if (delete.content() == FileContent.EQUALITY_DELETES) {
+                newest = Math.max(newest, delete.dataSequenceNumber().longValue());
+            }
+        }
+        return newest;
     }
 
     /** Returns the items at these positions. */

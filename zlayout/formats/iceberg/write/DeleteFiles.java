@@ -56,16 +56,18 @@ public class DeleteFiles {
                 return io.newInputFile((DeleteFile) file);
             }
         });
+        for (int at = 0; at < before.size(); at++) { // before any delete file is read
+            FileScanTask old = (FileScanTask) before.get(at);
+            FileScanTask task = (FileScanTask) after.get(at);
+            if (!equalityDeletes(old).equals(equalityDeletes(task)) || !hasOwnDeletes(task)) {
+                return new byte[0];
+            }
+        }
         List positions = new ArrayList(before.size());
         long rows = 0;
         for (int at = 0; at < before.size(); at++) {
-            FileScanTask old = (FileScanTask) before.get(at);
-            FileScanTask task = (FileScanTask) after.get(at);
-            if (!identities(old, true).equals(identities(task, true)) || !hasOwnDeletes(task)) {
-                return new byte[0];
-            }
-            Newly newly = new Newly(positions(loader, old), limit - rows);
-            positions(loader, task).forEach(newly);
+            Newly newly = new Newly(positions(loader, (FileScanTask) before.get(at)), limit - rows);
+            positions(loader, (FileScanTask) after.get(at)).forEach(newly);
             if (newly.tooMany || newly.kept != newly.known.cardinality()) {
                 return new byte[0];
             }
@@ -86,13 +88,12 @@ public class DeleteFiles {
         return buffer.array();
     }
 
-    /** Returns what identifies the equality deletes of a task, or its other deletes. */
-    private static Set identities(FileScanTask task, boolean equality) {
+    /** Returns the locations of the equality deletes of a task. */
+    private static Set equalityDeletes(FileScanTask task) {
         Set found = new HashSet();
-        Iterator deletes = deletes(task, equality).iterator();
+        Iterator deletes = deletes(task, true).iterator();
         while (deletes.hasNext()) {
-            DeleteFile delete = (DeleteFile) deletes.next();
-            found.add(Arrays.asList(new Object[] {delete.location(), delete.contentOffset()}));
+            found.add(((DeleteFile) deletes.next()).location());
         }
         return found;
     }

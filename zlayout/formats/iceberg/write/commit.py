@@ -29,9 +29,9 @@ from zlayout.formats.iceberg.write.jvm import (
     IcebergJvm,
     Prepared,
     Swap,
-    changes_partition_spec,
     commit_prepared,
     java_errors,
+    keeps_sequence_number,
 )
 from zlayout.formats.iceberg.write.rebase import Rebase
 from zlayout.formats.iceberg.write.settings import current_fields, dead_snapshots, known_state
@@ -220,18 +220,26 @@ class Committer:
         some = self._rebase.added(some)
 
         def prepare() -> Prepared[Commit]:
-            transaction, snapshot = self.prepare(some, start)
-            return transaction.commitTransaction, rewrite_commit(snapshot, some)
+            change, snapshot = self.prepare(some, start)
+            return change.commitTransaction, rewrite_commit(snapshot, some)
 
         doing = f"committing run {self._work.run_id} to {self._work.table}"
-        attempts = MAX_ATTEMPTS if self._work.table.branch else 1  # to main, Iceberg itself applies the change again
+        attempts = MAX_ATTEMPTS if self._swaps(some, start) else 1  # Iceberg itself applies other commits again
         commit = commit_prepared(doing, prepare, lambda _: self.finished(some), attempts=attempts, pause=PAUSE_SECONDS)
         self._committed += len(some)
         self._measurement.committed(some)
         return replace(commit, rebased=rebased)
 
+    def _keeps_number(self, some: Sequence[Rewritten]) -> bool:
+        spec_id = int(self._pinned.table.spec().specId())
+        return keeps_sequence_number(self._pinned.snapshot, partitions_of([each.group for each in some]), spec_id)
+
+    def _swaps(self, some: Sequence[Rewritten], start: int) -> bool:
+        """Return whether a commit is a compare-and-set, because it needs checks that Iceberg does not repeat."""
+        return start != self._work.version or self._keeps_number(some) or bool(self._work.table.branch)
+
     def prepare(self, some: Sequence[Rewritten], start: int) -> tuple[Any, int]:
-        """Return a transaction to be committed (for a branch, a Swap) and the id of its snapshot.
+        """Return a transaction to be committed (a Swap for a compare-and-set) and the id of its snapshot.
 
         Args:
             some: The groups with their new files as they are to be committed.
@@ -244,25 +252,30 @@ class Committer:
         """
         pinned, work, content = self._pinned, self._work, self._pinned.jvm.content
         groups, added = [each.group for each in some], new_files(some)
+        swaps = self._swaps(some, start)
         new, old = pinned.handles_of(added), self._rebase.removed(groups)
         require_paths(work.table, some, content.paths(new), content.paths(content.files(old)))
         table = pinned.jvm.load(work.table)
-        if work.table.branch:  # check before the final read: a commit during the check would cost an attempt
+        if swaps:  # check before the final read: a commit during the check would cost an attempt
             pinned.require_files(added, table.io())
+            self._rebase.require_deletes(some, table.io())
             table = pinned.jvm.load(work.table)
-        newest = head(table, work.table)
-        if pinned.snapshot.firstRowId() is None and newest is not None and newest.firstRowId() is not None:
-            # the rows of the pinned snapshot have no row ids, so they would get other ids than those of the table
+        if pinned.lacks_row_ids_of(head(table, work.table)):
             raise CommitConflict.of("ZL320", f"{work.table}: row ids were added since the plan", hint="plan again")
+        if start != work.version and not pinned.has_definition_of(table):  # which the new delete files are written for
+            raise CommitConflict.of(
+                "ZL320", f"{work.table}: its definition was changed since the plan", hint="plan again"
+            )
         swap = Swap.of(table)
         self._require_own_former_files(swap.base)
         transaction = swap.transaction
         change = transaction.newRewrite().validateFromSnapshot(start)
         to_branch(change, table, work.table)
-        if not changes_partition_spec(partitions_of(groups), int(pinned.table.spec().specId())):
+        keeps_number = self._keeps_number(some)
+        if keeps_number:
             change.dataSequenceNumber(pinned.snapshot.sequenceNumber())
         content.replace(change, old, new, deletes=pinned.has_deletes or start != work.version)
-        self._rebase.add_deletes(change, some, table.io())
+        self._rebase.add_deletes(change, some)
         for key, value in work.spec.commit_properties.items():
             change.set(key, value)
         change.set(recorded.RUN, work.run_id)
@@ -270,7 +283,10 @@ class Committer:
         for key, value in self._measurement.properties(some).items():
             change.set(key, value)
         change.commit()
-        snapshot = int(head(transaction.table(), work.table).snapshotId())
+        made = head(transaction.table(), work.table)
+        if keeps_number:
+            self._require_equality_deletes(made, table.io())
+        snapshot = int(made.snapshotId())
         state = known_state(pinned.jvm, swap.base)
         state = recorded.after(state, work.layout, [snapshot], self._dead, _baselines(snapshot, some, work))
         properties = transaction.updateProperties().set(recorded.PROPERTY, recorded.render(state))
@@ -279,9 +295,24 @@ class Committer:
             value = stored(work.accepts if complete else "", snapshot)
             properties.set(property_of(work.table), value)
         properties.commit()
-        if not work.table.branch:
+        if not swaps:
             pinned.require_files(added, table.io())
-        return swap if work.table.branch else transaction, snapshot
+        return swap if swaps else transaction, snapshot
+
+    def _require_equality_deletes(self, made: Any, io: Any) -> None:
+        """Check that a commit removes no equality delete that came after the pinned snapshot.
+
+        Iceberg removes delete files that are older than all data files, but does not count those that the commit adds
+        (https://github.com/apache/iceberg/pull/10962). The rows of such a delete would be live again.
+
+        Args:
+            made: The Java snapshot of the commit.
+            io: A Java FileIO.
+        """
+        newest = self._pinned.jvm.content.newest_equality_delete(made.removedDeleteFiles(io))
+        if newest > int(self._pinned.snapshot.sequenceNumber()):
+            message = f"{self._work.table}: Iceberg would remove an equality delete that other writers have just added"
+            raise CommitConflict.of("ZL321", message, hint="plan again")
 
     def _require_own_former_files(self, base: Any) -> None:
         """See `read.outside.require_own_former_files`. base: the metadata that the commit replaces."""

@@ -100,10 +100,11 @@ _ENGINE = {
     "spark.SparkTableCache": "get/0 add/2 remove/1",
     "spark.ScanTaskSetManager": "get/0 stageTasks/3 removeTasks/2",
     "spark.FileRewriteCoordinator": "get/0 fetchNewFiles/2 clearRewrite/2",
+    "Snapshot": "summary/0 removedDeleteFiles/1",
     "RewriteFiles": "validateFromSnapshot/1 dataSequenceNumber/1 addFile/1 deleteFile/1 toBranch/1",
     "util.SnapshotUtil": "isAncestorOf/3",
     # the methods that `ContentFiles.java` calls, against which it is compiled
-    "ContentFile": "location/0 recordCount/0 fileSizeInBytes/0 nullValueCounts/0 lowerBounds/0 upperBounds/0 "
+    "ContentFile": "content/0 location/0 recordCount/0 fileSizeInBytes/0 nullValueCounts/0 lowerBounds/0 upperBounds/0 "
     "dataSequenceNumber/0 fileSequenceNumber/0 copyWithoutStats/0",
     "DeleteFile": "contentOffset/0",
     "GenericDataFile": "copy/0 setFirstRowId/1 setDataSequenceNumber/1 setFileSequenceNumber/1",
@@ -278,6 +279,13 @@ class ContentFiles:
         fields: tuple[Field, ...] = ("data sequence number", "file sequence number")
         return all(np.array_equal(self.numbers(old, field), self.numbers(now, field)) for field in fields)
 
+    def newest_equality_delete(self, deletes: Any) -> int:
+        """Return the highest data sequence number of the equality deletes among delete files; 0 without any.
+
+        deletes: An Iterable of DeleteFile.
+        """
+        return int(self._java.newestEqualityDelete(deletes))
+
     def have_only_vectors(self, tasks: Any) -> bool:
         """Return whether all delete files of the tasks are deletion vectors."""
         return bool(self._java.hasOnlyVectors(tasks))
@@ -350,15 +358,22 @@ class ContentFiles:
 # Converts partitions to Iceberg expressions.
 
 
-def changes_partition_spec(partitions: Iterable[Partition], spec_id: int) -> bool:
-    """Return whether a rewrite into partition spec `spec_id` changes the spec of some partitions.
+def keeps_sequence_number(snapshot: Any, partitions: Iterable[Partition], spec_id: int) -> bool:
+    """Return whether the new files of a rewrite get the data sequence number of the snapshot that it has read.
 
-    An equality delete applies to files of its own spec and partition, or to all files if its spec has no fields. If
-    rows move to files of another spec, other equality deletes apply to them. Therefore the new files must not keep the
-    data sequence number of the old files. With a new number, Iceberg reports a concurrent delete of the old spec as a
-    conflict, and a concurrent delete of the new spec does not apply to the new files.
+    Equality deletes that are committed meanwhile then apply to the new files, as to the old ones. With a new number,
+    Iceberg reports them as a conflict, which suffices in two cases:
+    - The table has no equality deletes. To keep the number, a commit needs a check and a compare-and-set.
+    - The rewrite changes the partition spec. An equality delete applies to files of its own spec and partition, or to
+      all files if its spec has no fields, so that other ones apply to rows that move to files of another spec.
+
+    Args:
+        snapshot: The Java snapshot.
+        partitions: The partitions that are rewritten.
+        spec_id: The partition spec of the new files.
     """
-    return any(partition.spec_id != spec_id for partition in partitions)
+    has_deletes = snapshot.summary().get("total-equality-deletes") != "0"  # perhaps, if the writer has not counted them
+    return has_deletes and all(partition.spec_id == spec_id for partition in partitions)
 
 
 def partition_filter(jvm: IcebergJvm, chosen: Sequence[Partition]) -> Any:

@@ -17,12 +17,7 @@ from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import RunCommit, commits_to, run_commits, run_snapshots
 from zlayout.formats.iceberg.read.schema import iceberg_name
 from zlayout.formats.iceberg.read.support import also_selected, native_order
-from zlayout.formats.iceberg.write.jvm import (
-    FAILURES,
-    IcebergJvm,
-    changes_partition_spec,
-    partition_filter,
-)
+from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, partition_filter
 from zlayout.formats.iceberg.write.settings import dead_snapshots, write_state
 from zlayout.formats.iceberg.write.staging import head, to_branch
 from zlayout.formats.kernel.outcome import ran
@@ -128,7 +123,8 @@ def _options(work: PlannedTable, spec_id: int) -> dict[str, str]:
         "max-file-size-bytes": str(MAX_SIZE_FACTOR * work.layout.target_size),
         "max-file-group-size-bytes": str(UNLIMITED_BYTES),
         "output-spec-id": str(spec_id),
-        "use-starting-sequence-number": str(not changes_partition_spec(partitions_of(work.groups), spec_id)).lower(),
+        # Else Iceberg may remove concurrent equality deletes: see `write.commit.Committer._require_equality_deletes`.
+        "use-starting-sequence-number": "false",
         "shuffle-partitions-per-file": str(-(-work.layout.target_size // SHUFFLE_PARTITION_BYTES)),
         "partial-progress.enabled": str(several).lower(),
         "partial-progress.max-commits": str(MAX_COMMITS),

@@ -1,12 +1,12 @@
 """Rebases groups of an Iceberg table onto position deletes and deletion vectors of other writers.
 
-See `zlayout.formats.kernel.rebase`. The new files keep the data sequence number of the pinned snapshot, so that
-equality deletes go on to apply to them as to the old files. The new delete files get the sequence number of the commit.
+See `zlayout.formats.kernel.rebase`. The new delete files get the data sequence number of the commit. Position deletes
+apply to files with the same or an older number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,12 +18,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from zlayout.formats.base import Group, Notify, PlannedTable
-from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, calls_of, changes_partition_spec
+from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, calls_of
 from zlayout.formats.iceberg.write.staging import Staged, head, is_ancestor, tasks_of
 from zlayout.formats.kernel import rebase
 from zlayout.formats.kernel.commits import NewFiles, Rewritten, require_sizes
 from zlayout.formats.kernel.rebase import Copies, Deleted
-from zlayout.formats.kernel.requirements import partitions_of, paths_of
 from zlayout.spark.arrow import from_bytes, to_bytes
 from zlayout.spark.jvm import JavaClasses, java_object
 from zlayout.table.state import Int64
@@ -156,6 +155,7 @@ class Rebase(rebase.Rebase):
         """Store what the rewrite has read. notify: called with each stage."""
         super().__init__(pinned.jvm.session, pinned.tasks, work, notify, FAILURES)
         self._pinned = pinned
+        self._planned: tuple[int, Any] | None = None  # the newest snapshot that was planned, and its tasks
 
     @cached_property
     def _deletes(self) -> DeleteFiles:
@@ -174,25 +174,32 @@ class Rebase(rebase.Rebase):
         """Return the scan tasks of the groups' pinned files in that snapshot, a java.util.List."""
         return self._jvm.content.select(self._old, self._pinned.positions_of(groups))
 
-    def add_deletes(self, change: Any, some: Sequence[Rewritten], io: Any) -> None:
-        """Add the delete files of new files to a Java RewriteFiles.
+    def require_deletes(self, some: Sequence[Rewritten], io: Any) -> None:
+        """Check that the delete files of new files are on storage.
 
         Args:
             some: The groups with their new files as they are to be committed.
             io: A Java FileIO.
 
         Raises:
-            EngineError: ZL316, if a delete file is not on storage.
+            EngineError: ZL316.
         """
-        at = np.concatenate([each.added.at for each in some])
-        marked = np.array([n for n in at.tolist() if n in self._deleted], np.int64)
-        if not len(marked):
-            return
-        content = self._jvm.content
-        deletes = self._deletes.of(content.select(self._new, marked))
-        paths = content.paths(deletes)
-        require_sizes(paths, content.numbers(deletes, "bytes"), content.stored(paths, io))
-        self._deletes.add(change, deletes)
+        marked, content = self._marked_files(some), self._jvm.content
+        if len(marked):
+            deletes = self._deletes.of(marked)
+            paths = content.paths(deletes)
+            require_sizes(paths, content.numbers(deletes, "bytes"), content.stored(paths, io))
+
+    def add_deletes(self, change: Any, some: Sequence[Rewritten]) -> None:
+        """Add the delete files of new files to a Java RewriteFiles. some: as for `require_deletes`."""
+        marked = self._marked_files(some)
+        if len(marked):
+            self._deletes.add(change, self._deletes.of(marked))
+
+    def _marked_files(self, some: Sequence[Rewritten]) -> Any:
+        """Return the scan tasks of the new files that have deletes, a list."""
+        at = [n for each in some for n in each.added.at.tolist() if n in self._deleted]
+        return self._jvm.content.select(self._new, np.array(at, np.int64)) if at else []
 
     def _is_possible(self) -> bool:
         return self._pinned.format_version() > 1 and not JavaClasses(self._session.sparkContext).missing(_CALLS)
@@ -208,14 +215,16 @@ class Rebase(rebase.Rebase):
             yield Reader(self._pinned, stack, str(self._work.table))
 
     def _deleted_rows(self, now: Version | None, some: Sequence[Rewritten]) -> Deleted | None:
-        jvm, content, groups = self._jvm, self._jvm.content, [each.group for each in some]
-        if now is None or not self._has_same_definition(now, groups):
+        content, groups = self._jvm.content, [each.group for each in some]
+        if now is None or not self._pinned.has_definition_of(now.table):
             return None
         newest = now.table.snapshot(now.snapshot)
-        if not is_ancestor(jvm, now.table, newest, self.snapshot(some)):
+        if self._pinned.lacks_row_ids_of(newest):
+            return None
+        if not is_ancestor(self._jvm, now.table, newest, self.snapshot(some)):
             return None  # the branch was moved backwards
         at = self._pinned.positions_of(groups)
-        before, after = content.select(self._old, at), tasks_of(jvm, now.table, now.snapshot, paths_of(groups))
+        before, after = content.select(self._old, at), content.select(self._tasks(now), at)
         if content.missing(after) or not content.same_sequence_numbers(before, after):
             return None
         changed = np.flatnonzero(~content.same_deletes(before, after))
@@ -228,10 +237,11 @@ class Rebase(rebase.Rebase):
         owner = np.repeat(np.arange(len(some)), [len(group.files) for group in groups])
         return Deleted(before, after, at[changed], owner[changed], rows)
 
-    def _has_same_definition(self, now: Version, groups: Iterable[Group]) -> bool:
-        """Return whether the definition is the pinned one, and the new files keep the sequence number of the old."""
-        spec = int(self._pinned.table.spec().specId())
-        return not changes_partition_spec(partitions_of(groups), spec) and self._pinned.has_definition_of(now.table)
+    def _tasks(self, now: Version) -> Any:
+        """Return the scan tasks of all pinned files in a version, null for a file that it does not have."""
+        if self._planned is None or self._planned[0] != now.snapshot:  # several sets of groups may be in conflict
+            self._planned = now.snapshot, tasks_of(self._jvm, now.table, now.snapshot, self._pinned.path)
+        return self._planned[1]
 
     def _written(self, handles: Any) -> Any:
         return self._pinned.new_tasks(handles)

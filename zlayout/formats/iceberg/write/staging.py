@@ -219,6 +219,13 @@ class Staged:
             for name in ("uuid", "formatVersion", "currentSchemaId", "defaultSpecId")
         )
 
+    def lacks_row_ids_of(self, newest: Any) -> bool:
+        """Return whether the rows of a newer Java snapshot have row ids, but not those of the pinned snapshot.
+
+        The new files would then get other row ids than the rows have. newest: None for an empty branch.
+        """
+        return newest is not None and newest.firstRowId() is not None and self.snapshot.firstRowId() is None
+
     def write(self, frame: DataFrame) -> None:
         """Write the placed frame without a commit: one file per Spark partition and output partition."""
         options = {
