@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -174,15 +174,20 @@ def test_each_rebase_works_on_the_changes_since_the_one_before_it(
     assert table.ids() == [n for n in range(600) if n % 10 != 3 and n not in (0, 1, 2, 4, 5, 14, 16)]
 
 
+def create_with_int(table: IcebergSubject, version: int) -> None:
+    """540 rows whose id is an int, for `delete_equal`."""
+    table.sql(
+        f"create table {table} using iceberg tblproperties ('format-version' = '{version}', {MERGE_ON_READ}) as "
+        "select cast(id as int) id, id * 7919 % 600 a, cast(id % 60 as int) b from range(0, 600, 1, 3) "
+        "where id % 10 <> 3"
+    )
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("version", [2, 3])
 def test_equality_deletes_stay_applied(iceberg: IcebergSubject, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
     """Those that were there before, and those that come after. Those that come meanwhile are a conflict."""
-    iceberg.sql(
-        f"create table {iceberg} using iceberg tblproperties ('format-version' = '{version}', {MERGE_ON_READ}) as "
-        "select cast(id as int) id, id * 7919 % 600 a, cast(id % 60 as int) b from range(0, 600, 1, 3) "
-        "where id % 10 <> 3"
-    )
+    create_with_int(iceberg, version)
     delete_equal(iceberg, [*range(0, 600, 7), 601])
     work = iceberg.work()
     before_commits(monkeypatch, lambda: iceberg.sql(f"delete from {iceberg} where id between 20 and 29"))
@@ -222,11 +227,52 @@ def test_other_changes_stay_a_conflict(
     table = iceberg
     create_iceberg(table, version)
 
-    def change() -> None:
-        for statement in changes:
-            table.sql(statement.format(t=table, n=table.identifier))
+    conflicts(table, monkeypatch, lambda: each(table, changes))
 
-    conflicts(table, monkeypatch, change)
+
+def each(table: IcebergSubject, changes: Iterable[str]) -> None:
+    for statement in changes:
+        table.sql(statement.format(t=table, n=table.identifier))
+
+
+@pytest.mark.long
+def test_a_new_format_version_after_a_rebase_is_a_conflict(
+    iceberg: IcebergSubject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The position deletes of the rebase may not be added to a table of version 3."""
+    create_iceberg(iceberg)
+    upgrade = "alter table {t} set tblproperties ('format-version' = '3')"
+    conflicts(iceberg, monkeypatch, *(partial(each, iceberg, [change]) for change in (DELETE, upgrade)))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", [2, 3])
+def test_files_that_move_to_another_partition_spec_are_rebased(
+    iceberg: IcebergSubject, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """Without the sequence number of the old files. Equality deletes that come meanwhile are a conflict."""
+    table = iceberg
+    create_with_int(table, version)
+    delete_equal(table, [1])
+    table.sql(f"alter table {table} add partition field bucket(2, id)")
+    work = table.work()
+    before_commits(monkeypatch, partial(each, table, ["delete from {t} where id between 20 and 29"]))
+    commit, *others = table.execute(work)
+    assert not others, "\n".join(map(repr, (commit, *others)))
+    other = parent(table, commit.version)
+    columns = "*, _row_id, _last_updated_sequence_number" if version > 2 else "*"
+    assert rows_at(table, commit.version, columns) == rows_at(table, other, columns)
+    assert {p.spec_id for p in table.observe().files.partitions} == {1}
+    monkeypatch.undo()
+    table.sql(f"alter table {table} replace partition field bucket(2, id) with bucket(4, id)")
+
+    def both() -> None:
+        table.sql(f"delete from {table} where id = 30")
+        delete_equal(table, [4])
+
+    before = table.ids()
+    conflicts(table, monkeypatch, both, commits=1)
+    assert table.ids() == [n for n in before if n != 30 and n != 4]
 
 
 @pytest.mark.long
@@ -252,12 +298,18 @@ def test_the_number_of_rebases_and_of_their_rows_is_limited(
     conflicts(iceberg, monkeypatch, lambda: iceberg.sql(f"delete from {iceberg} where id = 20"))
 
 
-def conflicts(table: IcebergSubject, monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
-    """Carry out the work, all of which must be in conflict, and which must not change any row."""
+def conflicts(
+    table: IcebergSubject, monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], object], commits: int = 0
+) -> None:
+    """Carry out the work, all of which must be in conflict.
+
+    changes: one before each of the first attempts to commit. commits: that the table has from zlayout.
+    """
     work = table.work()
     with monkeypatch.context() as patched:
-        before_commits(patched, change)
+        before_commits(patched, *changes)
         outcomes = [o for o in table.execute(work) if not isinstance(o, Notice)]
     assert outcomes
     assert all(isinstance(o, GroupFailed) and isinstance(o.error, CommitConflict) for o in outcomes), outcomes
-    assert not table.sql(f"select 1 from {table}.snapshots where summary['zlayout.run'] is not null").collect()
+    found = table.sql(f"select 1 from {table}.snapshots where summary['zlayout.run'] is not null").collect()
+    assert len(found) == commits
