@@ -13,6 +13,7 @@ from model.worlds import Scenario
 
 from zlayout.formats.delta.write.rebase import Rebase
 from zlayout.formats.iceberg.write import rebase as of_iceberg
+from zlayout.formats.iceberg.write.commit import Committer
 from zlayout.formats.iceberg.write.rebase import Rebase as IcebergRebase
 from zlayout.formats.kernel import rebase
 from zlayout.rewrite import gate
@@ -20,7 +21,7 @@ from zlayout.table.state import Int64
 
 StandIn = delta_backend.StandIn
 real_written, real_deleted_tasks = Deletes.marked, IcebergRebase._deleted_rows
-real_newly_deleted = Deletes.newly_deleted
+real_newly_deleted, real_require = Deletes.newly_deleted, Committer._require_equality_deletes
 real_marked, real_match, real_deleted_rows = StandIn.marked, rebase.match, Rebase._deleted_rows
 real_current, real_find = Rebase._current, rebase.find_copies
 
@@ -107,6 +108,11 @@ def by_position_only(self: Deletes, before: Any, after: Any, *others: Any) -> An
     return real_newly_deleted(self, *tasks, *others)
 
 
+def unless_rebased(self: Committer, made: Any, io: Any) -> None:
+    if not self._rebase._versions:
+        real_require(self, made, io)
+
+
 def sequence_of_now(self: Rewrite, sequence: int) -> Rewrite:  # noqa: ARG001
     self.change.data_sequence = self._transaction.table().currentSnapshot().sequence
     return self
@@ -126,6 +132,7 @@ ROWS_JOBS = Scenario("iceberg", ("delete",), rewriters=1, faults=1, jobs_fail=Tr
 ROWS_RESTORED = Scenario("iceberg", ("delete", "restore"), rewriters=1)
 ROWS_EQUALITY = Scenario("iceberg", ("delete", "equality"), rewriters=1)
 ROWS_KNOWN_EQUALITY = Scenario("iceberg", ("delete", "equality"), rewriters=1, lineage=False)
+ROWS_DROPPED = Scenario("iceberg", ("delete", "equality+update_outside"), rewriters=1, lineage=False)
 CLUSTERED = Scenario("delta", ("cluster+delete",), rewriters=1, unclustered=True)
 
 MUTANTS = (
@@ -296,6 +303,13 @@ MUTANTS = (
         ROWS_EQUALITY,
         {REFUSED},
         patched((Deletes, "newly_deleted", by_position_only)),
+    ),
+    Mutant(
+        "rebase-iceberg-dropped-deletes",
+        "does not look for equality deletes that Iceberg drops with a commit after a rebase",
+        ROWS_DROPPED,
+        {"rows revived"},
+        patched((Committer, "_require_equality_deletes", unless_rebased)),
     ),
     Mutant(
         "rebase-iceberg-deletes-not-required",

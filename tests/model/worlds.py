@@ -182,6 +182,7 @@ def _dropped_deletes() -> Iterator[Scenario]:
     yield Scenario("iceberg", ("equality+update_outside",), rewriters=1, lineage=False)
     yield Scenario("iceberg", ("equality+update_outside",), rewriters=1, faults=1)
     yield Scenario("iceberg", ("equality+update_outside", "append"), lineage=False, long=True)
+    yield Scenario("iceberg", ("delete", "equality+update_outside"), rewriters=1, lineage=False, long=True)
 
 
 def _catalog_managed() -> Iterator[Scenario]:

@@ -246,6 +246,57 @@ def test_a_new_format_version_after_a_rebase_is_a_conflict(
 
 
 @pytest.mark.long
+def test_a_rebased_commit_is_sent_again_after_an_append_but_not_for_a_new_format_version(
+    iceberg: IcebergSubject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both happen between the preparation of the commit and its request."""
+    table, prepare = iceberg, Committer.prepare
+    create_iceberg(table)
+    upgrade = "alter table {t} set tblproperties ('format-version' = '3')"
+    append = "insert into {t} values (700, 1, 1, 1)"
+    waiting = [append]
+
+    def change_after_it(self: Committer, some: Any, start: int) -> Any:
+        prepared = prepare(self, some, start)
+        if waiting and start != self._work.version:
+            each(table, [waiting.pop()])
+        return prepared
+
+    monkeypatch.setattr(Committer, "prepare", change_after_it)
+    before_commits(monkeypatch, partial(each, table, [DELETE]))
+    commit, *others = table.execute(table.work())
+    assert not others, "\n".join(map(repr, (commit, *others)))
+    assert commit.rebased == 1
+    assert table.ids() == [n for n in range(600) if n % 10 != 3 and n != 10] + [700]
+    waiting.append(upgrade)
+    conflicts(table, monkeypatch, partial(each, table, ["delete from {t} where id = 20"]), commits=1)
+    assert not waiting
+
+
+@pytest.mark.long
+def test_a_file_that_was_added_again_is_a_conflict(iceberg: IcebergSubject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equality deletes between its two sequence numbers apply to the new files only."""
+    create_iceberg(iceberg, 2)
+
+    def add_again() -> None:
+        java = iceberg.java_table()
+        scan = java.newScan().planFiles()
+        (file, *_) = [task.file() for task in scan]
+        java.newDelete().deleteFile(file).commit()
+        java.newAppend().appendFile(file).commit()
+        each(iceberg, [DELETE])
+
+    conflicts(iceberg, monkeypatch, add_again)
+
+
+@pytest.mark.long
+def test_a_rollback_after_a_rebase_is_a_conflict(iceberg: IcebergSubject, monkeypatch: pytest.MonkeyPatch) -> None:
+    create_iceberg(iceberg, 3)
+    back = "call ice.system.rollback_to_snapshot('{n}', " + f"{iceberg.observe().version})"
+    conflicts(iceberg, monkeypatch, *(partial(each, iceberg, [change]) for change in (DELETE, back)))
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("version", [2, 3])
 def test_files_that_move_to_another_partition_spec_are_rebased(
     iceberg: IcebergSubject, monkeypatch: pytest.MonkeyPatch, version: int

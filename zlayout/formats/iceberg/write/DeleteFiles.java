@@ -46,8 +46,8 @@ public class DeleteFiles {
      *
      * @return for each file the number of its rows that are deleted by position only in `after`, and their ascending
      *     positions. Empty if there is none, if there are more than `limit`, or if anything else was changed: if a row
-     *     was restored, if other equality deletes apply, or if a file has none of its deletes for itself. An Iceberg
-     *     rewrite must remove a delete file to add others.
+     *     was restored, if other equality deletes apply, or if a file that lost rows has none of its deletes for itself.
+     *     An Iceberg rewrite must remove a delete file to add others.
      */
     public byte[] newlyDeleted(List before, List after, Table table, long limit) {
         final EncryptingFileIO io = EncryptingFileIO.combine(table.io(), table.encryption());
@@ -57,18 +57,17 @@ public class DeleteFiles {
             }
         });
         for (int at = 0; at < before.size(); at++) { // before any delete file is read
-            FileScanTask old = (FileScanTask) before.get(at);
-            FileScanTask task = (FileScanTask) after.get(at);
-            if (!equalityDeletes(old).equals(equalityDeletes(task)) || !hasOwnDeletes(task)) {
+            if (!equalityDeletes((FileScanTask) before.get(at)).equals(equalityDeletes((FileScanTask) after.get(at)))) {
                 return new byte[0];
             }
         }
         List positions = new ArrayList(before.size());
         long rows = 0;
         for (int at = 0; at < before.size(); at++) {
+            FileScanTask task = (FileScanTask) after.get(at);
             Newly newly = new Newly(positions(loader, (FileScanTask) before.get(at)), limit - rows);
-            positions(loader, (FileScanTask) after.get(at)).forEach(newly);
-            if (newly.tooMany || newly.kept != newly.known.cardinality()) {
+            positions(loader, task).forEach(newly);
+            if (newly.tooMany || newly.kept != newly.known.cardinality() || newly.count > 0 && !hasOwnDeletes(task)) {
                 return new byte[0];
             }
             rows += newly.count;

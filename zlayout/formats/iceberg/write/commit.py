@@ -37,7 +37,6 @@ from zlayout.formats.iceberg.write.rebase import Rebase
 from zlayout.formats.iceberg.write.settings import current_fields, dead_snapshots, known_state
 from zlayout.formats.iceberg.write.staging import Staged, head, staged, still_live, to_branch
 from zlayout.formats.kernel.commits import (
-    BusyTable,
     Measurement,
     NewFiles,
     Rewritten,
@@ -106,7 +105,7 @@ def _partitions(pinned: Staged, group: Group, handles: Any) -> tuple[Int64, tupl
 # The rewrite and its commits.
 
 
-PAUSE_SECONDS = 0.5  # the mean pause between two attempts to commit to a branch
+PAUSE_SECONDS = 0.5  # the mean pause between two attempts of a compare-and-set
 
 
 def rewrite(
@@ -199,18 +198,16 @@ class Committer:
     def commit(self, some: Sequence[Rewritten]) -> Commit:
         """Make one commit. After a conflict with position deletes of other writers, rebase the groups and try again.
 
-        On a branch, a commit is prepared again if another commit was made at the same time.
+        A compare-and-set is prepared again if another commit was made at the same time.
 
         Raises:
-            CommitConflict: ZL320, ZL321. On a branch, BusyTable if other commits were made during each attempt.
+            CommitConflict: ZL320, ZL321; BusyTable if other commits were made during each attempt of a compare-and-set.
             EngineError: ZL305, ZL310, ZL314, ZL316.
             CommitUnknown: ZL331.
         """
         while True:
             try:
                 return self._commit(some)
-            except BusyTable:
-                raise
             except CommitConflict:
                 if not self._rebase.onto_newest(some):
                     raise
@@ -260,13 +257,13 @@ class Committer:
             pinned.require_files(added, table.io())
             self._rebase.require_deletes(some, table.io())
             table = pinned.jvm.load(work.table)
+        swap = Swap.of(table)  # reads the table once more; the checks are of what the swap compares
         if pinned.lacks_row_ids_of(head(table, work.table)):
             raise CommitConflict.of("ZL320", f"{work.table}: row ids were added since the plan", hint="plan again")
         if start != work.version and not pinned.has_definition_of(table):  # which the new delete files are written for
             raise CommitConflict.of(
                 "ZL320", f"{work.table}: its definition was changed since the plan", hint="plan again"
             )
-        swap = Swap.of(table)
         self._require_own_former_files(swap.base)
         transaction = swap.transaction
         change = transaction.newRewrite().validateFromSnapshot(start)

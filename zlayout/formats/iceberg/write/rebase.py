@@ -81,7 +81,7 @@ class DeleteFiles:
         Returns:
             int64[rows] for each file, the ascending positions of the rows that are deleted in `after` only. None if
             there is no such row, or more than the limit; if a row is deleted in `before` only; if other equality
-            deletes apply to a file; or if a file has no deletes for itself alone in `after`.
+            deletes apply to a file; or if a file with such rows has no deletes for itself alone in `after`.
         """
         numbers = from_bytes(self._java.newlyDeleted(before, after, table, limit))
         found, start = [], 0
