@@ -276,12 +276,11 @@ def test_a_rebased_commit_is_sent_again_after_an_append_but_not_for_a_new_format
 @pytest.mark.long
 def test_a_file_that_was_added_again_is_a_conflict(iceberg: IcebergSubject, monkeypatch: pytest.MonkeyPatch) -> None:
     """Equality deletes between its two sequence numbers apply to the new files only."""
-    create_iceberg(iceberg, 2)
+    create_with_int(iceberg, 2)
 
     def add_again() -> None:
         java = iceberg.java_table()
-        scan = java.newScan().planFiles()
-        (file, *_) = [task.file() for task in scan]
+        file = java.newScan().planFiles().iterator().next().file()
         java.newDelete().deleteFile(file).commit()
         java.newAppend().appendFile(file).commit()
         each(iceberg, [DELETE])
