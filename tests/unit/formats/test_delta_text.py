@@ -16,8 +16,9 @@ from zlayout.formats.delta.read.features import native_diagnostics
 from zlayout.formats.delta.read.history import run_commits, version_with_marker
 from zlayout.formats.delta.read.log import log_segment
 from zlayout.formats.delta.read.schema import parse_names, stats_columns_without
-from zlayout.formats.delta.write.optimize import literal, optimize_conf, partitions_predicate
+from zlayout.formats.delta.write.optimize import optimize_conf, partitions_predicate
 from zlayout.formats.delta.write.transaction import file_uris
+from zlayout.formats.kernel.conditions import literal
 from zlayout.spec.model import ZorderColumn
 from zlayout.sql_text import column_name, dotted, path_of, string_literal
 from zlayout.table.state import Partition, PartitionField, TableState
@@ -85,6 +86,7 @@ def test_a_column_has_one_name_however_a_user_quotes_it(written: str, name: str)
         ),
         (datetime(2024, 1, 1), pa.timestamp("us"), "TIMESTAMP_NTZ'2024-01-01 00:00:00'"),
         (b"\x00\xff", pa.binary(), "X'00FF'"),
+        ("${env:HOME}", pa.string(), "'\\u0024{env:HOME}'"),
         ("it's \\ \n ü😀", pa.string(), "'it\\'s \\\\ \\u000a \\u00fc\\U0001f600'"),
     ],
 )
