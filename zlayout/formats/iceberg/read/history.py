@@ -222,13 +222,12 @@ def run_commits(
 
 
 def rewrites_since(
-    catalog: CatalogConfig, name: TableName, earlier: Collection[int], planned: pa.Array, application: str | None
+    catalog: CatalogConfig, name: TableName, earlier: Collection[int], application: str | None
 ) -> tuple[RunCommit, ...]:
-    """Return the rewrites that removed planned files, in the order of their commits: those of a run without run ids.
+    """Return the snapshots that rewrote data files, in the order of their commits.
 
     Args:
         earlier: The ids of snapshots to leave out.
-        planned: string[files], the paths of the planned files.
         application: The id of the Spark application that made the snapshots, None for any. Snapshots without such an
             id are not left out.
 
@@ -243,8 +242,7 @@ def rewrites_since(
         and operation_of(one) == "replace"
         and application in (None, summary_of(one).get("app-id", application))
     ]
-    paths = frozenset(planned.to_pylist())
-    return tuple(commit for commit in _commits(table, name, made) if commit.change.removed & paths)
+    return tuple(commit for commit in _commits(table, name, made) if commit.change.removed)
 
 
 def _commits(table: Table, name: TableName, snapshots: list[Snapshot]) -> tuple[RunCommit, ...]:

@@ -1,8 +1,8 @@
 """Engine `native` on Iceberg in a session without a JVM: calls the procedure `rewrite_data_files` by SQL.
 
 The procedure runs the same action as `native`, but stores neither run id nor layout id in its snapshots. Therefore the
-rewrites of planned files that are new in the table are those of the run, and only the table property `zlayout.state`
-states their layout (docs/adr/0044-native-by-sql.md).
+new rewrites of planned files are those of the run, and only the table property `zlayout.state` states their layout
+(docs/adr/0044-native-by-sql.md).
 """
 
 from __future__ import annotations
@@ -320,6 +320,7 @@ def rewrite(
     call = statement(sql, work, state, metadata.default_spec_id)
     earlier = frozenset(one.snapshot_id for one in metadata.snapshots)
     application = sql.spark.conf.get("spark.app.id", None)
+    planned = frozenset(paths_of(work.groups).to_pylist())
 
     def run() -> int:
         sql.answer = None
@@ -328,7 +329,10 @@ def rewrite(
         return int(sql.answer["failed_data_files_count"])
 
     def look() -> tuple[RunCommit, ...]:
-        return rewrites_since(sql.catalog, work.table, earlier, paths_of(work.groups), application)
+        found = rewrites_since(sql.catalog, work.table, earlier, application)
+        if _are_those_of(sql.answer, found):  # with those that rewrote other files than planned
+            return found
+        return tuple(commit for commit in found if not planned.isdisjoint(commit.change.removed))
 
     done = yield from settle(work, run, look, _FAILURES, state.files, observe)
     own.update(commit.snapshot for commit in done)
