@@ -420,7 +420,8 @@ class TransformedTable(IcebergTable):
 
     def create(self) -> None:
         columns = "part INT, flag BOOLEAN, name STRING, day DATE, at TIMESTAMP_NTZ, key BIGINT, a INT, b INT, id INT"
-        self._session.sql(f"CREATE TABLE {self.name} ({columns}) USING iceberg PARTITIONED BY ({self._partitioned_by})")
+        clauses = f"PARTITIONED BY ({self._partitioned_by}) TBLPROPERTIES ('write.metadata.metrics.column.a' = 'none')"
+        self._session.sql(f"CREATE TABLE {self.name} ({columns}) USING iceberg {clauses}")
 
     def append(self) -> None:
         values = ", ".join(f"({row}, 1, 2, {at})" for at, row in enumerate(self.ROWS))
@@ -436,20 +437,21 @@ class TransformedTable(IcebergTable):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("partitioned_by", "scope", "rewritten"),
+    ("curve", "partitioned_by", "scope", "rewritten"),
     [
-        ("part, flag, truncate(3, name), months(day), days(at), bucket(3, key)", "part < 2", (0, 1)),
-        ("part, flag", "flag IS NOT NULL", (1, 2)),  # Iceberg takes `NOT flag` for a condition that is true for null too
-        ("days(at)", "at < TIMESTAMP_NTZ '2000-01-01 00:00:00'", (1,)),
+        ("zorder", "part, flag, truncate(3, name), months(day), days(at), bucket(3, key)", "part < 2", (0, 1)),
+        # Iceberg takes `NOT flag` for a condition that is true for null too
+        ("linear", "part, flag", "flag IS NOT NULL", (1, 2)),
+        ("hilbert", "days(at)", "at < TIMESTAMP_NTZ '2000-01-01 00:00:00'", (1,)),
     ],
     ids=["transforms", "flag", "days"],
 )
 def test_only_the_planned_partitions_are_rewritten(
-    partitioned_by: str, scope: str, rewritten: tuple[int, ...], tmp_path: Path, session: SparkSession
+    curve: str, partitioned_by: str, scope: str, rewritten: tuple[int, ...], tmp_path: Path, session: SparkSession
 ) -> None:
     ice = TransformedTable(tmp_path, session, partitioned_by)
     layout = ice.root / "layouts" / "t.yaml"
-    layout.write_text(f'{layout.read_text()}where: "{scope}"\n')
+    layout.write_text(layout.read_text().replace("zorder}", f"{curve}}}") + f'where: "{scope}"\n')
     rows, before = ice.rows(), ice.paths()
     report = zlayout.apply(ice.plan(), spark=session)
     assert report.results[ice.name].problems == ()
@@ -458,6 +460,7 @@ def test_only_the_planned_partitions_are_rewritten(
     assert [len(after[at]) for at in rewritten] == [1] * len(rewritten)
     assert ice.rows() == rows
     assert ice.status() == "unchanged"
+    assert ice.loaded.metadata.properties["write.metadata.metrics.column.a"] != "none"  # a had no bounds before
 
 
 @pytest.mark.long

@@ -757,9 +757,11 @@ class ConnectRuntime(SparkRuntime):
         from pyspark.errors import PySparkException
 
         for table in sorted(self._changed, key=str):
-            if FORMATS[self._project.catalogs[table.catalog].format].spark_catalog:  # see `LiveRuntime`
+            name = quote_path((table.catalog, *table.identifier))
+            # see `LiveRuntime`; this session may replace `${...}` in statements
+            if FORMATS[self._project.catalogs[table.catalog].format].spark_catalog and "$" not in name:
                 with suppress(PySparkException):
-                    self._server.sql(f"REFRESH TABLE {quote_path((table.catalog, *table.identifier))}").collect()
+                    self._server.sql(f"REFRESH TABLE {name}").collect()
 
     @property
     def session(self) -> SparkSession:

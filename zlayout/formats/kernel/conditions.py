@@ -1,4 +1,4 @@
-"""Literals and conditions in the SQL statements of engine native, which select partitions and set properties."""
+"""Conditions in the SQL statements of engine native, which select partitions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def literal(value: Any, type_: pa.DataType) -> str:
         case FarTime():
             return f"{'TIMESTAMP' if type_.tz else 'TIMESTAMP_NTZ'}'{value}'"
         case str():
-            return text_literal(value)
+            return string_literal(value)
         case bytes():
             return f"X'{value.hex().upper()}'"
         case Decimal():
@@ -40,11 +40,6 @@ def literal(value: Any, type_: pa.DataType) -> str:
         case int():
             return f"CAST({value} AS BIGINT)" if pa.types.is_int64(type_) else str(value)
     raise TypeError(f"expected a partition value of a primitive type, found {type(value).__name__}")
-
-
-def text_literal(text: str) -> str:
-    """Return the literal of a string in a statement. Spark would replace `${...}`, also within a string."""
-    return string_literal(text).replace("$", "\\u0024")
 
 
 def any_of(conditions: Sequence[str]) -> str:

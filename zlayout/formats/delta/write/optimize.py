@@ -26,13 +26,13 @@ from zlayout.formats.delta.read.schema import STRING_PREFIX
 from zlayout.formats.delta.write.by_sql import DeltaSql
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.transaction import USER_METADATA, Log, spark_errors, user_metadata
-from zlayout.formats.kernel.conditions import any_of, literal, text_literal
+from zlayout.formats.kernel.conditions import any_of, literal
 from zlayout.formats.kernel.requirements import Replaced, partitions_of, paths_of, require_only_planned
 from zlayout.planner.clustering import LARGE_CUBE, NEW_CUBE, is_full
 from zlayout.planner.partitions import SMALL_BELOW
 from zlayout.spark.arrow import from_arrow
 from zlayout.spec.model import Layout
-from zlayout.sql_text import path_of, quote_identifier, quote_path
+from zlayout.sql_text import path_of, quote_identifier, quote_path, string_literal
 from zlayout.table.state import FileTable, Partition, TableState
 
 # The statement and the session configuration of OPTIMIZE.
@@ -329,7 +329,7 @@ def mark_records(delta: DeltaSql, log: Log, work: PlannedTable, version: int) ->
 def _set(
     delta: DeltaJvm | DeltaSql, log: Log, work: PlannedTable, version: int, properties: Iterable[tuple[str, str]]
 ) -> Commit:
-    pairs = ", ".join(f"{text_literal(name)} = {text_literal(value)}" for name, value in properties)
+    pairs = ", ".join(f"{string_literal(name)} = {string_literal(value)}" for name, value in properties)
     return _altered(delta, log, work, version, f"SET TBLPROPERTIES ({pairs})", "setting table properties")
 
 

@@ -31,14 +31,14 @@ from zlayout.formats.iceberg.read.schema import argument, spec_fields, transform
 from zlayout.formats.iceberg.read.support import has_row_ids_in_orc, native_order
 from zlayout.formats.iceberg.write.jvm import FAILURES, without_derived
 from zlayout.formats.iceberg.write.native import Past, options, require_only_appends, settle
-from zlayout.formats.kernel.conditions import any_of, literal, text_literal
+from zlayout.formats.kernel.conditions import any_of, literal
 from zlayout.formats.kernel.outcome import java_errors, ran
 from zlayout.formats.kernel.requirements import partitions_of, paths_of
 from zlayout.spark.connect import is_lost, statement_errors
 from zlayout.spark.versions import numbers
 from zlayout.spec.formats import FORMATS
 from zlayout.spec.model import CatalogConfig, Layout, TableName
-from zlayout.sql_text import path_of, quote_identifier, quote_path
+from zlayout.sql_text import path_of, quote_identifier, quote_path, string_literal
 from zlayout.table.python_values import far_date
 from zlayout.table.state import Partition, PartitionField, TableState
 
@@ -191,15 +191,15 @@ def require_appends_only(metadata: TableMetadata, work: PlannedTable, own: Colle
 
 def statement(sql: IcebergSql, work: PlannedTable, state: TableState, spec_id: int) -> str:
     """Return the CALL that rewrites the partitions of a plan. spec_id: the partition spec of the new files."""
-    pairs = (text_literal(part) for pair in options(work, spec_id).items() for part in pair)
+    pairs = (string_literal(part) for pair in options(work, spec_id).items() for part in pair)
     arguments = {
-        "table": text_literal(sql.name),
+        "table": string_literal(sql.name),
         "strategy": "'sort'",
-        "sort_order": text_literal(sort_order(work.layout)),
+        "sort_order": string_literal(sort_order(work.layout)),
         "options": f"map({', '.join(pairs)})",
     }
     if not work.covers_table and (condition := where(sql.functions, partitions_of(work.groups), state)):
-        arguments["where"] = text_literal(condition)
+        arguments["where"] = string_literal(condition)
     named = ", ".join(f"{name} => {value}" for name, value in arguments.items())
     return f"CALL {sql.functions}.rewrite_data_files({named})"
 
@@ -395,4 +395,4 @@ def _set(sql: IcebergSql, wanted: dict[str, str], doing: str) -> bool:
 
 def _literal_of(text: str) -> str:
     # Iceberg's parser takes ALTER TABLE with words such as "drop branch", also in a string, for its own statement.
-    return text_literal(text).replace(" ", "\\u0020")
+    return string_literal(text).replace(" ", "\\u0020")
