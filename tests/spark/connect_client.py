@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.util import find_spec
@@ -39,7 +40,7 @@ from zlayout.formats.delta.write.by_sql import (
 )
 from zlayout.formats.iceberg.write.by_sql import IcebergSql
 from zlayout.formats.iceberg.write.by_sql import require_same_table as require_same_iceberg_table
-from zlayout.session.results import TableEvent
+from zlayout.session.results import TableEvent, TableFinished, TableStarted
 from zlayout.spark import connect
 from zlayout.spark.session import ConnectRuntime
 
@@ -461,6 +462,29 @@ def test_only_the_planned_partitions_are_rewritten(
     assert ice.rows() == rows
     assert ice.status() == "unchanged"
     assert ice.loaded.metadata.properties["write.metadata.metrics.column.a"] != "none"  # a had no bounds before
+
+
+@pytest.mark.long
+def test_two_tables_at_the_same_time(tmp_path: Path, session: SparkSession) -> None:
+    for name in ("lake", "ice", "both"):
+        (tmp_path / name).mkdir()
+    tables = [Table(tmp_path / "lake"), IcebergTable(tmp_path / "ice")]
+    root = tmp_path / "both"
+    (root / "layouts").mkdir()
+    catalogs = ", ".join(table.catalogs().strip("{}") + "}" for table in tables)
+    (root / "zlayout.yaml").write_text(f"version: 1\ncatalogs: {{{catalogs}}}\n")
+    for at, table in enumerate(tables):
+        shutil.copy(table.root / "layouts" / "t.yaml", root / "layouts" / f"{at}.yaml")
+    before, filters, events = [table.rows() for table in tables], list(warnings.filters), []
+    report = zlayout.apply(
+        zlayout.plan(zlayout.load_project(root)), spark=session, concurrent_tables=2, on_event=events.append
+    )
+    assert {name: result.problems for name, result in report.results.items()} == {t.name: () for t in tables}
+    ends = [type(event) for event in events if isinstance(event, TableStarted | TableFinished)]
+    assert ends == [TableStarted] * 2 + [TableFinished] * 2
+    assert [table.rows() for table in tables] == before
+    assert [table.status() for table in tables] == ["unchanged"] * 2
+    assert warnings.filters == filters
 
 
 @pytest.mark.long

@@ -400,6 +400,22 @@ class SparkRuntime:
         with suppress(OSError, Py4JError):  # if the JVM has died, the next call reports it
             activate(self._session)
 
+    def for_threads(self, threads: int) -> tuple[SparkRuntime, ...]:
+        """Return a runtime for each of several threads that work at the same time.
+
+        Raises:
+            Refused: ZL210, if pyspark does not give each thread its own thread of the JVM, so that all share a session.
+        """
+        if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() != "true":
+            raise Refused.of(
+                "ZL210",
+                "several tables cannot be rewritten at the same time while PYSPARK_PIN_THREAD is not true",
+                hint="unset PYSPARK_PIN_THREAD, or rewrite one table after the other",
+            )
+        run, starting = uuid.uuid4().hex, threading.Lock()
+        names = (f"zlayout-{run}-{number}" for number in range(threads))
+        return tuple(WorkerRuntime(self._project, self, name, starting) for name in names)
+
     def cancel(self) -> bool:
         """Cancel the jobs of this runtime and its workers that may be cancelled. Return whether there are such jobs."""
         cancellable = [runtime for runtime in (self, *self.workers) if runtime.cancellable]
@@ -737,6 +753,10 @@ class ConnectRuntime(SparkRuntime):
     def committed(self, table: TableName) -> None:
         """Remember a changed table, which `stop` refreshes in the caller's session."""
         self._changed.add(table)
+
+    def for_threads(self, threads: int) -> tuple[SparkRuntime, ...]:
+        """Return a runtime for each thread, with a session of its own on the server."""
+        return tuple(ConnectRuntime(self._project, self._catalogs, self._server) for _ in range(threads))
 
     def cancel_jobs(self) -> None:
         """Interrupt the requests of this runtime."""
