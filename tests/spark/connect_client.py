@@ -443,9 +443,9 @@ class TransformedTable(IcebergTable):
         ("zorder", "part, flag, truncate(3, name), months(day), days(at), bucket(3, key)", "part < 2", (0, 1)),
         # Iceberg takes `NOT flag` for a condition that is true for null too
         ("linear", "part, flag", "flag IS NOT NULL", (1, 2)),
-        ("hilbert", "days(at)", "at < TIMESTAMP_NTZ '2000-01-01 00:00:00'", (1,)),
+        ("hilbert", "years(day), hours(at)", "at < TIMESTAMP_NTZ '2000-01-01 00:00:00'", (1,)),
     ],
-    ids=["transforms", "flag", "days"],
+    ids=["transforms", "flag", "times"],
 )
 def test_only_the_planned_partitions_are_rewritten(
     curve: str, partitioned_by: str, scope: str, rewritten: tuple[int, ...], tmp_path: Path, session: SparkSession
