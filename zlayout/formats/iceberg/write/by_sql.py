@@ -314,13 +314,14 @@ def rewrite(
     Raises:
         As `native.rewrite` does.
     """
-    notify(Progress(str(work.table), Stage.REWRITING, f"with Iceberg's {native_order(work.layout)}"))
     metadata = sql.metadata()
     require_appends_only(metadata, work, own)
     call = statement(sql, work, state, metadata.default_spec_id)
     earlier = frozenset(one.snapshot_id for one in metadata.snapshots)
-    application = sql.spark.conf.get("spark.app.id", None)
+    with java_errors(f"checking {work.table}", _FAILURES):
+        application = sql.spark.conf.get("spark.app.id", None)
     planned = frozenset(paths_of(work.groups).to_pylist())
+    notify(Progress(str(work.table), Stage.REWRITING, f"with Iceberg's {native_order(work.layout)}"))
 
     def run() -> int:
         sql.answer = None
