@@ -3,6 +3,7 @@
 import ast
 import gzip
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -66,6 +68,11 @@ READERS = {
         "the identity of the run, and responses of AWS, which botocore does not decompress",
         "MAX_METADATA_BYTES",
         "test_glue",
+    ),
+    "session/dimensions.py": (
+        "exports of tables: CSV, and columns of Parquet files",
+        "MAX_BYTES, MAX_ROWS, MAX_STRING_BYTES",
+        "test_exports",
     ),
     "reading.py": ("itself", "", ""),
     "session/revisions.py": (
@@ -209,6 +216,50 @@ def test_row_groups(project: Path) -> None:
             writer.write_table(pa.concat_tables([many] * 40), row_group_size=40_000_000)
         assert path.stat().st_size < 4_000_000
     assert "has 40,000,000 rows" in alone(project, "plan", "--sample", code=0)
+
+
+def sparse(path: Path) -> None:
+    path.write_text("k,name\n")
+    os.truncate(path, 50 << 30)
+
+
+def short_rows(path: Path) -> None:
+    path.write_bytes(b"k,name\n" + b"1,\n" * 20_000_000)
+
+
+def repeated(path: Path) -> None:
+    one = pa.DictionaryArray.from_arrays(pa.array(np.zeros(200_000, np.int32)), pa.array(["x" * (1 << 20)]))
+    table = pa.table({"k": pa.array(range(200_000)), "name": one})
+    pq.write_table(table, path, compression="zstd", dictionary_pagesize_limit=1 << 30)
+
+
+def many_rows(path: Path) -> None:
+    rows = pa.table({"k": pa.array(np.zeros(5_000_000, np.int64)), "name": pa.nulls(5_000_000, pa.string())})
+    with pq.ParquetWriter(path, rows.schema, compression="zstd") as writer:
+        for _ in range(40):
+            writer.write_table(rows)
+
+
+EXPORTS = {
+    "sparse.csv": (sparse, "more than 64 MiB"),
+    "short_rows.csv": (short_rows, "more than 5,000,000 rows"),
+    "repeated.parquet": (repeated, "the strings have more than 256 MiB"),
+    "many_rows.parquet": (many_rows, "more than 5,000,000 rows"),
+}
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_exports(name: str, project: Path) -> None:
+    make, message = EXPORTS[name]
+    make(project / name)
+    columns = ", columns: [k integer, name string]" if name.endswith(".csv") else ""
+    with (project / "zlayout.yaml").open("a") as file:
+        file.write(f"workload: {{engine: trino, exports: {{d: {{files: {name}{columns}}}}}}}\n")
+    (project / "workloads").mkdir()
+    (project / "workloads" / "q.sql").write_text("SELECT 1 FROM orders o JOIN d ON o.a = d.k WHERE d.name LIKE '%x%'")
+    said = alone(project, "plan")
+    assert "ZL098" in said
+    assert message in said
 
 
 class Answers(BaseHTTPRequestHandler):

@@ -1,6 +1,7 @@
 """The tests of `test_connect.py`, which runs them in an environment that has the client alone: no pyspark, no py4j.
 
-The server is given by CONNECT_PLACE, CONNECT_TOKEN and CONNECT_PROCESS. Rows are compared by deltalake.
+The server is given by CONNECT_PLACE, CONNECT_TOKEN and CONNECT_PROCESS, and the folder of its Iceberg catalog by
+CONNECT_CATALOG. Rows are compared by deltalake and pyiceberg.
 """
 
 import os
@@ -8,7 +9,10 @@ import shutil
 import signal
 import threading
 import time
+import uuid
+import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,6 +21,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
+from pyiceberg.catalog import load_catalog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import LongType, NestedField
 from pyspark.sql import SparkSession
 
 import zlayout
@@ -29,11 +38,14 @@ from zlayout.formats.delta.write.by_sql import (
     require_own_files,
     require_same_table,
 )
-from zlayout.session.results import TableEvent
+from zlayout.formats.iceberg.write.by_sql import IcebergSql
+from zlayout.formats.iceberg.write.by_sql import require_same_table as require_same_iceberg_table
+from zlayout.session.results import TableEvent, TableFinished, TableStarted
 from zlayout.spark import connect
 from zlayout.spark.session import ConnectRuntime
 
 PLACE, TOKEN = os.environ["CONNECT_PLACE"], os.environ["CONNECT_TOKEN"]
+CATALOG = os.environ["CONNECT_CATALOG"]
 URL = f"sc://{PLACE}/;token={TOKEN}"
 PARTS, ROWS = 2, 200
 
@@ -49,28 +61,35 @@ def session() -> Iterator[SparkSession]:
 class Table:
     """A project with one layout of engine native, and its Delta table, which deltalake has written."""
 
+    name = "lake.db.t"
+
     def __init__(self, root: Path, engine: str = "native", *, parts: int = PARTS) -> None:
         self.root, self.path = root, root / "lake" / "db" / "t"
         (root / "layouts").mkdir()
-        catalog = f"catalogs: {{lake: {{format: delta, type: path, warehouse: {root / 'lake'}}}}}"
-        (root / "zlayout.yaml").write_text(f"version: 1\n{catalog}\n")
-        layout = f"version: 1\ntable: lake.db.t\nengine: {engine}\nzorder: {{columns: [a, b], curve: zorder}}\n"
+        (root / "zlayout.yaml").write_text(f"version: 1\ncatalogs: {self.catalogs()}\n")
+        layout = f"version: 1\ntable: {self.name}\nengine: {engine}\nzorder: {{columns: [a, b], curve: zorder}}\n"
         (root / "layouts" / "t.yaml").write_text(layout)
         self._parts, self._rows = parts, 0
         for _ in range(3):
             self.append()
 
     def append(self) -> None:
+        rows = pa.table(self.new_rows())
+        write_deltalake(str(self.path), rows, mode="append", partition_by=["part"] if self._parts else None)
+
+    def new_rows(self) -> dict[str, Any]:
         random = np.random.default_rng(self._rows)
         ids = np.arange(self._rows, self._rows + ROWS)
         self._rows += ROWS
-        rows = {
+        return {
             "part": ids % max(self._parts, 1),
             "a": random.integers(0, 999, ROWS),
             "b": random.integers(0, 999, ROWS),
             "id": ids,
         }
-        write_deltalake(str(self.path), pa.table(rows), mode="append", partition_by=["part"] if self._parts else None)
+
+    def catalogs(self) -> str:
+        return f"{{lake: {{format: delta, type: path, warehouse: {self.root / 'lake'}}}}}"
 
     @property
     def project(self) -> zlayout.Project:
@@ -78,6 +97,9 @@ class Table:
 
     def plan(self) -> Any:
         return zlayout.plan(self.project)
+
+    def changes(self) -> int:
+        return DeltaTable(str(self.path)).version()
 
     def rows(self) -> list[dict[str, int]]:
         found = DeltaTable(str(self.path)).to_pyarrow_table().sort_by("id").to_pylist()
@@ -87,13 +109,59 @@ class Table:
         return str(self.plan().document.tables[0].status)
 
 
+class IcebergTable(Table):
+    """The same with an Iceberg table, which pyiceberg has written to the catalog of the server."""
+
+    def __init__(self, root: Path, *, parts: int = PARTS) -> None:
+        namespace = f"n{uuid.uuid4().hex[:8]}"
+        self.name = f"ice.{namespace}.t"
+        self.files: Any = load_catalog(
+            "ice", type="sql", uri=f"sqlite:///{CATALOG}/ice.db", warehouse=f"file://{CATALOG}/iceberg"
+        )
+        self.files.create_namespace(namespace)
+        self.create()
+        super().__init__(root, parts=parts)
+        self.path = Path(self.loaded.location().removeprefix("file://"))
+
+    def create(self) -> None:
+        columns = [NestedField(at, name, LongType()) for at, name in enumerate(("part", "a", "b", "id"), 1)]
+        by_part = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "part"))
+        self.files.create_table(self.name.removeprefix("ice."), Schema(*columns), partition_spec=by_part)
+
+    def catalogs(self) -> str:
+        options = f"type: sql, uri: 'sqlite:///{CATALOG}/ice.db', warehouse: 'file://{CATALOG}/iceberg'"
+        return f"{{ice: {{format: iceberg, {options}}}}}"
+
+    def append(self) -> None:
+        self.loaded.append(pa.table(self.new_rows()))
+
+    @property
+    def loaded(self) -> Any:
+        return self.files.load_table(self.name.removeprefix("ice."))
+
+    def snapshots(self) -> list[str]:
+        return [one.summary.operation.value for one in self.loaded.metadata.snapshots]
+
+    def changes(self) -> int:
+        return len(self.snapshots())
+
+    def rows(self) -> list[dict[str, int]]:
+        return [dict(row) for row in self.loaded.scan().to_arrow().sort_by("id").to_pylist()]
+
+
+@pytest.fixture
+def ice(tmp_path: Path) -> IcebergTable:
+    return IcebergTable(tmp_path)
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     return Table(tmp_path)
 
 
 def code_of(result: Any) -> str:
-    return str(result.results["lake.db.t"].problems[0].code)
+    (only,) = result.results.values()
+    return str(only.problems[0].code)
 
 
 def test_apply_drift_and_the_empty_plan(
@@ -158,8 +226,8 @@ def test_engine_zlayout_is_refused(tmp_path: Path, session: SparkSession) -> Non
     assert DeltaTable(str(table.path)).version() == version
 
 
-def during_optimize(table: Table, work: Callable[[], None]) -> Callable[[Any], None]:
-    """Return a function for `on_event` that calls `work` after OPTIMIZE has written a file, and before it commits."""
+def during_rewrite(table: Table, work: Callable[[], None]) -> Callable[[Any], None]:
+    """Return a function for `on_event` that calls `work` after the server has written a file, and before it commits."""
     before = set(table.path.rglob("*.parquet"))
 
     def wait() -> None:
@@ -184,7 +252,7 @@ def test_a_conflict_is_planned_again_and_loses_nothing(tmp_path: Path, session: 
         DeltaTable(str(table.path)).delete("part = 3", commit_properties=CommitProperties(max_commit_retries=50))
 
     events: list[Any] = []
-    follow = during_optimize(table, delete)
+    follow = during_rewrite(table, delete)
 
     def on_event(event: Any) -> None:
         follow(event)
@@ -200,7 +268,11 @@ def test_a_conflict_is_planned_again_and_loses_nothing(tmp_path: Path, session: 
 
 
 @pytest.mark.long
-def test_a_session_that_was_closed_has_an_unknown_outcome(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [Table, IcebergTable])
+def test_a_session_that_was_closed_has_an_unknown_outcome(
+    kind: type[Table], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = kind(tmp_path)
     opened: list[Any] = []
 
     def open_session(remote: str) -> Any:
@@ -213,10 +285,10 @@ def test_a_session_that_was_closed_has_an_unknown_outcome(table: Table, monkeypa
 
     monkeypatch.setattr("zlayout.spark.session.open_session", open_session)
     monkeypatch.setenv("SPARK_REMOTE", URL)
-    version = DeltaTable(str(table.path)).version()
+    changes = table.changes()
     report = zlayout.apply(table.plan(), on_event=close)
     assert code_of(report) == "ZL331"
-    assert DeltaTable(str(table.path)).version() == version + 1  # the table property
+    assert table.changes() == changes + (kind is Table)  # the table property of Delta
 
 
 @pytest.mark.long
@@ -294,15 +366,185 @@ def test_an_interrupt_cancels_the_statement(table: Table, session: SparkSession)
     assert "CANCEL" in str(raised[0]).upper()
 
 
+def test_apply_drift_and_the_empty_plan_on_iceberg(
+    ice: IcebergTable, session: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, conf = ice.rows(), sorted(map(str, session.sql("SET").collect()))
+    events: list[Any] = []
+    report = zlayout.apply(ice.plan(), spark=session, on_event=events.append)
+    assert report.results[ice.name].problems == ()
+    commits = [e.event for e in events if isinstance(e, TableEvent) and isinstance(e.event, Commit)]
+    assert [c.kind for c in commits] == ["rewrite"] * PARTS + ["record"]
+    assert [(c.files_removed, c.files_added, len(c.groups)) for c in commits[:-1]] == [(3, 1, 1)] * PARTS
+    assert ice.rows() == before
+    assert ice.status() == "unchanged"
+    assert sorted(map(str, session.sql("SET").collect())) == conf
+    laid = ice.plan().planned[0].state
+    assert laid.files.layouts[0].settings["zorder.columns"] == ["a", "b"]
+    assert laid.rewrites == ()  # not those of other writers, although the snapshots have no run id
+
+    ice.append()
+    assert sorted(ice.plan().planned[0].state.files.layout.tolist()) == [-1] * PARTS + [0] * PARTS
+    assert [str(found.table) for found in zlayout.drift(ice.project).drifted] == [ice.name]
+    before = ice.rows()
+    monkeypatch.chdir(ice.root)
+    monkeypatch.setenv("PATH", "/nonexistent")  # a client needs no Java
+    assert run(["apply", "--auto-approve", "--remote", URL]) == 0
+    assert ice.rows() == before
+    assert ice.status() == "unchanged"
+    assert TOKEN not in "".join(capfd.readouterr())
+    assert run(["apply", "--auto-approve", "--remote", URL]) == 0
+    assert ice.snapshots() == ["append"] * 3 + ["replace"] * PARTS + ["append"] + ["replace"] * PARTS
+
+
+@pytest.mark.parametrize(
+    ("parts", "deleted", "code"),
+    [(4, "part = 3", "ZL322"), pytest.param(1, "id < 100", "ZL321", marks=pytest.mark.long)],
+    ids=["partitions", "table"],
+)
+def test_a_conflict_on_iceberg_is_planned_again_and_loses_nothing(
+    parts: int, deleted: str, code: str, tmp_path: Path, session: SparkSession
+) -> None:
+    ice = IcebergTable(tmp_path, parts=parts)
+    events: list[Any] = []
+    follow = during_rewrite(ice, lambda: ice.loaded.delete(deleted))
+
+    def on_event(event: Any) -> None:
+        follow(event)
+        events.append(event)
+
+    expected = [row for row in ice.rows() if row["part"] != 3 and (parts > 1 or row["id"] >= 100)]
+    report = zlayout.apply(ice.plan(), spark=session, on_event=on_event)
+    assert report.results[ice.name].succeeded
+    failed = [e.event.error for e in events if isinstance(e, TableEvent) and isinstance(e.event, GroupFailed)]
+    assert [error.diagnostics[0].code for error in failed] == [code]
+    assert ice.rows() == expected
+    assert ice.status() == "unchanged"
+    assert {"delete", "overwrite"} & {*ice.snapshots()}
+
+
+class TransformedTable(IcebergTable):
+    """A table that the server has partitioned by columns of several types, three files in each of three partitions."""
+
+    ROWS = (
+        "1, NULL, NULL, NULL, NULL, NULL",
+        "1, FALSE, 'it''s \u0024{x} \\\\', DATE'1969-02-03', TIMESTAMP_NTZ'1969-12-31 23:00:00', -9000000000",
+        "2, TRUE, 'other', DATE'2024-02-03', TIMESTAMP_NTZ'2024-01-01 01:00:00', 7",
+    )
+
+    def __init__(self, root: Path, session: SparkSession, partitioned_by: str) -> None:
+        self._session, self._partitioned_by = session, partitioned_by
+        super().__init__(root)
+
+    def create(self) -> None:
+        columns = "part INT, flag BOOLEAN, name STRING, day DATE, at TIMESTAMP_NTZ, key BIGINT, a INT, b INT, id INT"
+        clauses = f"PARTITIONED BY ({self._partitioned_by}) TBLPROPERTIES ('write.metadata.metrics.column.a' = 'none')"
+        self._session.sql(f"CREATE TABLE {self.name} ({columns}) USING iceberg {clauses}")
+
+    def append(self) -> None:
+        values = ", ".join(f"({row}, 1, 2, {at})" for at, row in enumerate(self.ROWS))
+        self._session.sql(f"INSERT INTO {self.name} VALUES {values}")
+
+    def paths(self) -> dict[int, set[str]]:
+        """The paths of the files that have the rows of each id."""
+        found: dict[int, set[str]] = {}
+        for row in self._session.sql(f"SELECT id, _file FROM {self.name}").collect():
+            found.setdefault(row["id"], set()).add(row["_file"])
+        return found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("curve", "partitioned_by", "scope", "rewritten"),
+    [
+        ("zorder", "part, flag, truncate(3, name), months(day), days(at), bucket(3, key)", "part < 2", (0, 1)),
+        # Iceberg takes `NOT flag` for a condition that is true for null too
+        ("linear", "part, flag", "flag IS NOT NULL", (1, 2)),
+        ("hilbert", "years(day), hours(at)", "at < TIMESTAMP_NTZ '2000-01-01 00:00:00'", (1,)),
+    ],
+    ids=["transforms", "flag", "times"],
+)
+def test_only_the_planned_partitions_are_rewritten(
+    curve: str, partitioned_by: str, scope: str, rewritten: tuple[int, ...], tmp_path: Path, session: SparkSession
+) -> None:
+    ice = TransformedTable(tmp_path, session, partitioned_by)
+    layout = ice.root / "layouts" / "t.yaml"
+    layout.write_text(layout.read_text().replace("zorder}", f"{curve}}}") + f'where: "{scope}"\n')
+    rows, before = ice.rows(), ice.paths()
+    report = zlayout.apply(ice.plan(), spark=session)
+    assert report.results[ice.name].problems == ()
+    after = ice.paths()
+    assert {at for at in before if before[at] != after[at]} == set(rewritten)
+    assert [len(after[at]) for at in rewritten] == [1] * len(rewritten)
+    assert ice.rows() == rows
+    assert ice.status() == "unchanged"
+    assert ice.loaded.metadata.properties["write.metadata.metrics.column.a"] != "none"  # a had no bounds before
+
+
+@pytest.mark.long
+def test_two_tables_at_the_same_time(tmp_path: Path, session: SparkSession) -> None:
+    for name in ("lake", "ice", "both"):
+        (tmp_path / name).mkdir()
+    tables = [Table(tmp_path / "lake"), IcebergTable(tmp_path / "ice")]
+    root = tmp_path / "both"
+    (root / "layouts").mkdir()
+    catalogs = ", ".join(table.catalogs().strip("{}") + "}" for table in tables)
+    (root / "zlayout.yaml").write_text(f"version: 1\ncatalogs: {{{catalogs}}}\n")
+    for at, table in enumerate(tables):
+        shutil.copy(table.root / "layouts" / "t.yaml", root / "layouts" / f"{at}.yaml")
+    before, filters, events = [table.rows() for table in tables], list(warnings.filters), []
+    report = zlayout.apply(
+        zlayout.plan(zlayout.load_project(root)), spark=session, concurrent_tables=2, on_event=events.append
+    )
+    assert {name: result.problems for name, result in report.results.items()} == {t.name: () for t in tables}
+    ends = [type(event) for event in events if isinstance(event, TableStarted | TableFinished)]
+    assert ends == [TableStarted] * 2 + [TableFinished] * 2
+    assert [table.rows() for table in tables] == before
+    assert [table.status() for table in tables] == ["unchanged"] * 2
+    assert warnings.filters == filters
+
+
+@pytest.mark.long
+def test_what_sql_cannot_express_is_refused(ice: IcebergTable, session: SparkSession) -> None:
+    snapshots = ice.snapshots()
+    settings = ice.root / "zlayout.yaml"
+    plain = settings.read_text()
+    settings.write_text(plain + "commit: {properties: {ticket: '1'}}\n")
+    report = zlayout.apply(ice.plan(), spark=session)
+    assert code_of(report) == "ZL204"
+    assert "commit.properties" in report.results[ice.name].problems[0].message
+    settings.write_text(plain)
+    layout = ice.root / "layouts" / "t.yaml"
+    native = layout.read_text()
+    for text in (native.replace("native", "zlayout"), native + "partition_by: [part, 'bucket(2, id)']\n"):
+        layout.write_text(text)
+        assert code_of(zlayout.apply(ice.plan(), spark=session)) == "ZL204"
+    assert ice.snapshots() == snapshots
+    assert ice.loaded.metadata.properties == {}
+
+
+@pytest.mark.long
+def test_another_table_of_the_name_is_refused(ice: IcebergTable, session: SparkSession) -> None:
+    (planned,) = ice.plan().planned
+    sql = IcebergSql(session, ice.project.catalogs["ice"], planned.spec.table)
+    with pytest.raises(zlayout.CommitConflict, match=r"ZL320 .* with snapshot 17, the Spark server finds another one"):
+        require_same_iceberg_table(sql, planned, replace(planned.state, version=17))
+    other = replace(sql, table=replace(sql.table, name="none"))
+    with pytest.raises(Refused, match=r"ZL208 .* finds no such Iceberg table"):
+        require_same_iceberg_table(other, planned, planned.state)
+
+
+@pytest.mark.parametrize("kind", [Table, pytest.param(IcebergTable, marks=pytest.mark.long)])  # one each for a server
 def test_a_server_that_dies_has_an_unknown_outcome_and_loses_nothing(
-    table: Table, monkeypatch: pytest.MonkeyPatch
+    kind: type[Table], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connect, "_RETRIES", 1)
     monkeypatch.setenv("SPARK_REMOTE", URL)
+    table = kind(tmp_path)
     before = table.rows()
     report = zlayout.apply(
         table.plan(),
-        on_event=during_optimize(table, lambda: os.kill(int(os.environ["CONNECT_PROCESS"]), signal.SIGKILL)),
+        on_event=during_rewrite(table, lambda: os.kill(int(os.environ["CONNECT_PROCESS"]), signal.SIGKILL)),
     )
     assert code_of(report) == "ZL331"
     assert table.rows() == before

@@ -3,20 +3,23 @@
 from pathlib import Path
 
 import pytest
-from support.connect import TOKEN, connect_server
+from support.connect import TOKEN, both_formats, connect_server
 from support.environments import ROOT, environment, run
 
 
 @pytest.mark.parametrize(
-    ("tests", "passed"), [("not long", 6), pytest.param("long", 6, marks=pytest.mark.long)], ids=["daily", "others"]
+    ("tests", "passed"), [("not long", 8), pytest.param("long", 15, marks=pytest.mark.long)], ids=["daily", "others"]
 )
 def test_a_client_without_java(tmp_path: Path, tests: str, passed: int) -> None:
-    python = environment(tmp_path / "client", f"{ROOT}[connect]", "pytest")
-    with connect_server(tmp_path / "log") as server:
+    python = environment(tmp_path / "client", f"{ROOT}[connect,sql]", "pytest")
+    catalog = tmp_path / "catalog"
+    catalog.mkdir()
+    with connect_server(tmp_path / "log", both_formats(catalog)) as server:
         given = {
             "CONNECT_PLACE": server.place,
             "CONNECT_TOKEN": TOKEN,
             "CONNECT_PROCESS": str(server.process.pid),
+            "CONNECT_CATALOG": str(catalog),
             "PATH": str(python.parent),
         }
         client = Path(__file__).with_name("connect_client.py")

@@ -15,10 +15,25 @@ from zlayout.spark.jars import cache_folder, closure, provide
 
 TOKEN = "token-of-the-test"
 _OPENED = ("java.lang", "java.nio", "java.net", "java.util", "java.util.concurrent", "sun.nio.ch", "sun.util.calendar")
-DELTA = {
+_DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
+_ICEBERG = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+
+
+def both_formats(folder: Path) -> dict[str, str]:
+    """The configuration for Delta, and for Iceberg with the catalog `ice` in a folder: `ice.db` and `iceberg`."""
+    ice = {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": "jdbc",
+        ".uri": f"jdbc:sqlite:{folder}/ice.db",
+        ".jdbc.schema-version": "V1",
+        ".warehouse": f"file://{folder}/iceberg",
+    }
+    extensions = f"{_DELTA['spark.sql.extensions']},{_ICEBERG}"
+    named = {f"spark.sql.catalog.ice{key}": value for key, value in ice.items()}
+    return _DELTA | {"spark.sql.extensions": extensions} | named
 
 
 @dataclass
@@ -43,10 +58,12 @@ class ConnectServer:
 
 
 @contextmanager
-def connect_server(log: Path, conf: Mapping[str, str] = DELTA, *, delta: bool = True) -> Iterator[ConnectServer]:
-    """Start a server, and end it after the block. delta: whether the jars of Delta are on its class path."""
-    home, port = versions.spark_home(), free_port()
-    jars = provide(closure([versions.installed().delta_package]), cache_folder(os.environ), os.environ) if delta else []
+def connect_server(log: Path, conf: Mapping[str, str]) -> Iterator[ConnectServer]:
+    """Start a server with the jars of Delta, Iceberg and SQLite, and end it after the block."""
+    home, port, release = versions.spark_home(), free_port(), versions.installed()
+    assert release.iceberg_package
+    packages = [release.delta_package, release.iceberg_package, versions.JDBC_PACKAGES["sqlite"]]
+    jars = provide(closure(packages), cache_folder(os.environ), os.environ)
     whole = {
         "spark.connect.authenticate.token": TOKEN,
         "spark.connect.grpc.binding.address": "127.0.0.1",

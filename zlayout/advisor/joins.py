@@ -8,7 +8,7 @@ may contain further keys, but no key is outside of all ranges, so that no file w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -104,7 +104,12 @@ class _Values:
 
 
 def with_joins(
-    workload: Workload, table: TableName, state: TableState, read: ReadRows, max_ranges: int = MAX_RANGES
+    workload: Workload,
+    table: TableName,
+    state: TableState,
+    read: ReadRows,
+    max_ranges: int = MAX_RANGES,
+    certain: Container[str] = (),
 ) -> tuple[Workload, tuple[Through, ...]]:
     """Return the workload with the conditions through joins on one table as conditions on its own columns.
 
@@ -116,6 +121,7 @@ def with_joins(
         table, state: The table.
         read: Reads the rows of the other tables.
         max_ranges: The largest number of ranges of keys in one condition.
+        certain: The names of other tables that mean the same table with any namespace.
     """
     own = {c.name.lower(): c for c in state.columns}
     evaluation = Evaluation(read, max_ranges)
@@ -133,7 +139,7 @@ def with_joins(
         for predicate in scan.through:
             subqueries |= {(scan.query, leaf.text) for leaf in leaves(predicate) if isinstance(leaf, InKeys)}
             try:
-                _require_same_schema(scan.table, predicate)
+                _require_same_schema(scan.table, predicate, certain)
                 made = evaluation.on_columns(predicate, own)
             except NotEvaluatedError as error:
                 tables = frozenset((scan.table,))
@@ -156,14 +162,15 @@ def with_joins(
     return replace(workload, scans=tuple(scans), unused=(*kept, *unused)), tuple(used)
 
 
-def _require_same_schema(table: str, predicate: Predicate) -> None:
+def _require_same_schema(table: str, predicate: Predicate, certain: Container[str]) -> None:
     """Raise NotEvaluatedError if a name lacks a namespace that the name of the scanned table has."""
     for leaf in leaves(predicate):
         for keys in leaf.sets if isinstance(leaf, InKeys) else ():
-            if "/" in table or ("/" not in keys.table and keys.table.count(".") < table.count(".")):
+            is_short = "/" not in keys.table and keys.table.count(".") < table.count(".")
+            if keys.table not in certain and ("/" in table or is_short):
                 raise NotEvaluatedError(f"the namespace of {keys.table} is unknown (write it as that of {table})")
             if keys.predicate is not None:
-                _require_same_schema(table, keys.predicate)
+                _require_same_schema(table, keys.predicate, certain)
 
 
 @dataclass

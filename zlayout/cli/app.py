@@ -272,7 +272,7 @@ Remote = Annotated[
     typer.Option(
         "--remote",
         metavar="URL",
-        help="Use this Spark Connect server, for layouts with engine: native of Delta tables: "
+        help="Use this Spark Connect server, for layouts with engine: native: "
         "sc://HOST:PORT/;token=TOKEN. Default: SPARK_REMOTE, else a Spark on this machine.",
     ),
 ]

@@ -17,7 +17,6 @@ from math import ceil, log2
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from py4j.protocol import Py4JError
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -65,6 +64,7 @@ from zlayout.rewrite.rows import (
     with_source_order,
 )
 from zlayout.spark.arrow import from_arrow, to_arrow
+from zlayout.spark.java_errors import Py4JError
 from zlayout.spark.jvm import column_of, expression_of, jvm_of, scala_seq, session_conf
 from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.table.state import PREFIX, reserved_refusals

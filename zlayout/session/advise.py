@@ -150,7 +150,7 @@ def make_study(
     if project.key_ranges:
         others = {catalog: backend_for(config, runtime) for catalog, config in project.catalogs.items()}
         backends = {**others, name.catalog: backend}
-        read, used = read_joined(read, sources, known, name, schema, backends, project.key_ranges)
+        read, used = read_joined(read, sources, known, name, schema, backends, project)
         through = through_texts(used)
     on_table = on_table_of(read, name, schema)
     layouts = (*given, declared) if declared else given

@@ -6,10 +6,8 @@ A run ends in time if it has a time limit, and can work on several tables at the
 from __future__ import annotations
 
 import math
-import os
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -19,7 +17,7 @@ from queue import Empty, SimpleQueue
 from random import uniform
 from typing import TypeVar
 
-from zlayout.errors import CommitConflict, Refused
+from zlayout.errors import CommitConflict
 from zlayout.formats.base import Backend, Commit, Event, Group, GroupFailed, Notice, Notify, Progress, Stage
 from zlayout.planner import passes
 from zlayout.planner.actions import Reason
@@ -42,8 +40,8 @@ from zlayout.session.results import (
     result_of,
 )
 from zlayout.session.sampling import begin_predictions
-from zlayout.spark.session import SparkRuntime, WorkerRuntime
-from zlayout.spec.model import Maintenance, Project
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.model import Maintenance
 from zlayout.tuning import give_back_freed_memory
 
 # The time limit: which rewrites a run may still start, and the parts of a plan that fit the time that is left.
@@ -343,7 +341,6 @@ def gain(plan: TablePlan) -> float:
 def at_the_same_time(
     work: Callable[[SparkRuntime, Callable[[E], None]], None],
     threads: int,
-    project: Project,
     runtime: SparkRuntime,
     on_event: Callable[[E], None],
 ) -> None:
@@ -352,30 +349,16 @@ def at_the_same_time(
     Args:
         work: Called with the runtime of its thread, and with a function that calls `on_event` in the calling thread.
         threads: The number of threads.
-        project: The project.
-        runtime: The runtime whose session the runtimes of the threads clone. It is started by the first thread.
+        runtime: The runtime that provides those of the threads.
         on_event: Its exceptions are raised in the thread that made the event.
 
     Raises:
-        Refused: ZL210, pyspark does not give each thread its own thread of the JVM, so that all share one session.
+        Refused: ZL210, see `SparkRuntime.for_threads`.
         KeyboardInterrupt: A thread ended with it and no thread with another exception; or it was raised in the calling
             thread, which then does not wait for the other threads.
         BaseException: A thread ended with this exception.
     """
-    if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() != "true":
-        raise Refused.of(
-            "ZL210",
-            "several tables cannot be rewritten at the same time while PYSPARK_PIN_THREAD is not true",
-            hint="unset PYSPARK_PIN_THREAD, or rewrite one table after the other",
-        )
-    if not runtime.has_jvm:
-        raise Refused.of(
-            "ZL210",
-            "several tables cannot be rewritten at the same time through Spark Connect",
-            hint="rewrite one table after the other",
-        )
-    run, starting = uuid.uuid4().hex, threading.Lock()
-    workers = [WorkerRuntime(project, runtime, f"zlayout-{run}-{number}", starting) for number in range(threads)]
+    workers = runtime.for_threads(threads)
     asked: SimpleQueue[tuple[E, Future[None]]] = SimpleQueue()
     ended: list[BaseException] = []
 
@@ -384,7 +367,7 @@ def at_the_same_time(
         asked.put((event, answer))
         answer.result()
 
-    def work_alone(worker: WorkerRuntime) -> None:
+    def work_alone(worker: SparkRuntime) -> None:
         try:
             with worker:
                 work(worker, relay)
@@ -392,7 +375,7 @@ def at_the_same_time(
             ended.append(error)
 
     running = [threading.Thread(target=work_alone, args=(worker,), daemon=True) for worker in workers]
-    runtime.workers = tuple(workers)
+    runtime.workers = workers
     try:
         for thread in running:
             thread.start()
@@ -470,7 +453,7 @@ def carry_out(
         if concurrent_tables == 1 or len(changing) == 1:
             carry_out_next(runtime, on_event)
         else:
-            at_the_same_time(carry_out_next, min(concurrent_tables, len(changing)), plan.project, runtime, on_event)
+            at_the_same_time(carry_out_next, min(concurrent_tables, len(changing)), runtime, on_event)
     except KeyboardInterrupt:
         return tuple(done), True
     return tuple(done), stop_requested()

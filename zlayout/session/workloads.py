@@ -46,7 +46,7 @@ MAX_UNREAD_SHOWN = 3
 def with_workloads(
     planned: Sequence[PlannedTable], project: Project, backends: Mapping[str, Backend], max_bytes: int, reading: Reading
 ) -> tuple[PlannedTable, ...]:
-    """Return the plans with the cost of the queries on each table. Raises the errors of `read_workload`.
+    """Return the plans with the cost of the queries on each table. Raises the errors of `read_workload`, and ZL098.
 
     A table keeps its plan if no query can skip its files. It gets a warning (ZL414) if its files cannot be read.
 
@@ -68,7 +68,7 @@ def with_workloads(
             assert p.state is not None
             name, sources = p.spec.table, p.spec.workload
             read[name], through[name] = read_joined(
-                read[name], sources, workloads.columns(), name, p.state, backends, project.key_ranges
+                read[name], sources, workloads.columns(), name, p.state, backends, project
             )
 
     def forecast(one: PlannedTable) -> PlannedTable:

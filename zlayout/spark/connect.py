@@ -8,9 +8,10 @@ it has, never for the kind of its session.
 from __future__ import annotations
 
 import re
+import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 from weakref import WeakSet
@@ -175,12 +176,35 @@ def explicit(session: SparkSession) -> frozenset[str]:
     return frozenset(str(row[0]) for row in session.sql("SET").collect())
 
 
-@contextmanager
-def without_warnings() -> Iterator[None]:
+class _WithoutWarnings:
+    """Ignores all warnings while a thread is in a block of it. The filters of warnings are those of the process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._filters: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._filters = warnings.catch_warnings()
+                self._filters.__enter__()
+                warnings.simplefilter("ignore")
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._filters.__exit__(*error)
+
+
+_without_warnings = _WithoutWarnings()
+
+
+def without_warnings() -> AbstractContextManager[None]:
     """Ignore the warnings of a server about deprecated settings in the block."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+    return _without_warnings
 
 
 def set_conf(session: SparkSession, key: str, value: str) -> None:

@@ -57,6 +57,7 @@ from zlayout.spec.client_options import (
 )
 from zlayout.spec.formats import FORMATS
 from zlayout.spec.model import CatalogConfig, Project, TableName
+from zlayout.sql_text import quote_path
 from zlayout.table.location import S3_ENDPOINT_VARIABLES, canonical
 
 if TYPE_CHECKING:
@@ -399,6 +400,22 @@ class SparkRuntime:
         with suppress(OSError, Py4JError):  # if the JVM has died, the next call reports it
             activate(self._session)
 
+    def for_threads(self, threads: int) -> tuple[SparkRuntime, ...]:
+        """Return a runtime for each of several threads that work at the same time.
+
+        Raises:
+            Refused: ZL210, if pyspark does not give each thread its own thread of the JVM, so that all share a session.
+        """
+        if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() != "true":
+            raise Refused.of(
+                "ZL210",
+                "several tables cannot be rewritten at the same time while PYSPARK_PIN_THREAD is not true",
+                hint="unset PYSPARK_PIN_THREAD, or rewrite one table after the other",
+            )
+        run, starting = uuid.uuid4().hex, threading.Lock()
+        names = (f"zlayout-{run}-{number}" for number in range(threads))
+        return tuple(WorkerRuntime(self._project, self, name, starting) for name in names)
+
     def cancel(self) -> bool:
         """Cancel the jobs of this runtime and its workers that may be cancelled. Return whether there are such jobs."""
         cancellable = [runtime for runtime in (self, *self.workers) if runtime.cancellable]
@@ -644,9 +661,8 @@ class LiveRuntime(SparkRuntime):
         self._persisted = frozenset(number for number, _ in _persistent(clone))
         for key, value in SESSION_CONF.items():
             clone.conf.set(key, value)
-        for catalog in self._project.catalogs.values():
-            if FORMATS[catalog.format].spark_catalog:  # a cache of tables would hide commits of other writers
-                clone.conf.set(f"{_CATALOG}.{catalog.name}.cache-enabled", "false")
+        for key, value in _without_caches(self._project.catalogs.values()).items():
+            clone.conf.set(key, value)
         try:
             set_time_zone(clone, zone)
         except EngineError:
@@ -674,6 +690,12 @@ class LiveRuntime(SparkRuntime):
 
     def _sessions(self) -> Any:
         return java_sessions(jvm_of(self._given))
+
+
+def _without_caches(catalogs: Iterable[CatalogConfig]) -> dict[str, str]:
+    """Return the configuration without caches of tables, which would hide commits of other writers."""
+    named = (catalog.name for catalog in catalogs if FORMATS[catalog.format].spark_catalog)
+    return {f"{_CATALOG}.{name}.cache-enabled": "false" for name in named}
 
 
 def _class_attributes(restored: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
@@ -720,6 +742,7 @@ class ConnectRuntime(SparkRuntime):
         self._catalogs = tuple(catalogs)
         self._server = server
         self._tag = f"zlayout-{uuid.uuid4().hex}"
+        self._changed: set[TableName] = set()
 
     def resume(self) -> None:
         """Do nothing: a client has no active session in a JVM."""
@@ -727,16 +750,38 @@ class ConnectRuntime(SparkRuntime):
     def configure_store(self, conf: Mapping[str, str]) -> None:
         """Change nothing: the server has the configuration of its object stores."""
 
+    def committed(self, table: TableName) -> None:
+        """Remember a changed table, which `stop` refreshes in the caller's session."""
+        self._changed.add(table)
+
+    def for_threads(self, threads: int) -> tuple[SparkRuntime, ...]:
+        """Return a runtime for each thread, with a session of its own on the server."""
+        return tuple(ConnectRuntime(self._project, self._catalogs, self._server) for _ in range(threads))
+
     def cancel_jobs(self) -> None:
         """Interrupt the requests of this runtime."""
         session: Any = self.session
         session.interruptTag(self._tag)
 
     def stop(self) -> None:
-        """Close the session, also if the server no longer answers."""
+        """Close the session, also if the server no longer answers, and refresh the changed tables in the caller's."""
         session, self._session = self._session, None
         if session is not None:
+            if not was_lost(session):
+                self._refresh()
             close_session(session)
+
+    def _refresh(self) -> None:
+        if isinstance(self._server, str):
+            return
+        from pyspark.errors import PySparkException
+
+        for table in sorted(self._changed, key=str):
+            name = quote_path((table.catalog, *table.identifier))
+            # see `LiveRuntime`; this session may replace `${...}` in statements
+            if FORMATS[self._project.catalogs[table.catalog].format].spark_catalog and "$" not in name:
+                with suppress(PySparkException):
+                    self._server.sql(f"REFRESH TABLE {name}").collect()
 
     @property
     def session(self) -> SparkSession:
@@ -773,7 +818,7 @@ class ConnectRuntime(SparkRuntime):
             raise Refused(*dict.fromkeys(problems))
         zone = self._project.spark.conf.get(TIME_ZONE, SESSION_CONF[TIME_ZONE])
         with without_warnings():
-            for key, value in (SESSION_CONF | {TIME_ZONE: zone}).items():
+            for key, value in (SESSION_CONF | {TIME_ZONE: zone} | _without_caches(checked)).items():
                 set_conf(session, key, value)
         session.addTag(self._tag)
 

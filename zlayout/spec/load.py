@@ -25,6 +25,7 @@ from zlayout.spec.check import REMOVED_KEYS, Violation, located, validate
 from zlayout.spec.layouts import LAYOUT_PATTERNS, WORKLOAD_PATTERNS, layout_spec
 from zlayout.spec.model import (
     CatalogConfig,
+    Export,
     HistoryConfig,
     LayoutRule,
     LayoutSpec,
@@ -44,6 +45,11 @@ from zlayout.spec.yaml import Document, read
 
 
 WILDCARDS = "*?["
+
+
+def is_relative(pattern: str) -> bool:
+    """Return whether a pattern matches only what is below its folder, except through links."""
+    return bool(pattern) and not os.path.isabs(pattern) and ".." not in pattern.split("/") and pattern.isprintable()
 
 
 class Folder:
@@ -287,6 +293,9 @@ def _replaced(data: Mapping[str, Any], values: Mapping[KeyPath, str], path: KeyP
 
 PROJECT_FILE = "zlayout.yaml"
 HISTORY_PATH, HISTORY_KEEP = ".zlayout/history.db", "400d"
+_EXPORTED_COLUMN = re.compile(
+    r"(\S|\S.*\S)\s+(integer|string|date|boolean|decimal\(([0-9]{1,2}),\s*([0-9]{1,2})\))", re.DOTALL
+)
 
 
 def find_project(start: Path, *, named: bool = False) -> Path:
@@ -412,6 +421,7 @@ class _Loading:
             history=self._history(data["history"], locations) if "history" in data else None,
             maintenance=self._maintenance(data["maintenance"], locations) if "maintenance" in data else None,
             query_engine=data.get("workload", {}).get("engine", "spark"),
+            exports=self._exports(data.get("workload", {}).get("exports", {}), locations),
         )
 
     def _maintenance(self, entry: Mapping[str, Any], locations: Mapping[str, Location]) -> Maintenance | None:
@@ -434,6 +444,47 @@ class _Loading:
             self._error("ZL051", message, at, "use a relative path without '..', such as .zlayout/history.db")
             return None
         return HistoryConfig(path, int(entry.get("keep", HISTORY_KEEP).removesuffix("d")))
+
+    def _exports(self, entries: Mapping[str, Any], locations: Mapping[str, Location]) -> dict[str, Export]:
+        """The files are searched for when a query needs them, because a checkout may have none of them."""
+        found: dict[str, Export] = {}
+        for name, entry in entries.items():
+            at, files = locations[f"workload.exports.{name}"], entry["files"]
+            where = locations[f"workload.exports.{name}.files"]
+            is_csv = files.endswith(".csv")
+            if not is_relative(files) or "://" in files:
+                message = f"expected files in the folder of the project, found {quote_value(files)}"
+                self._error("ZL097", message, where, "copy the export into the project, and write a relative path")
+            elif not is_csv and not files.endswith(".parquet"):
+                message = f"expected files that end with .parquet or .csv, found {quote_value(files)}"
+                self._error("ZL097", message, where)
+            elif is_csv != ("columns" in entry):
+                csv = "expected columns with their types for a CSV file, which states none"
+                parquet = "expected no columns for Parquet files, which state the types of all columns"
+                hint = "write columns: [id integer, name string]" if is_csv else "remove columns"
+                self._error("ZL097", csv if is_csv else parquet, at, hint)
+            elif name.lower() in found:
+                message = f"duplicate export of {quote_value(name)} (names differ by letter case only)"
+                self._error("ZL097", message, at, "keep one of the two")
+            else:
+                columns = self._columns(entry.get("columns", ()), f"workload.exports.{name}.columns", locations)
+                found[name.lower()] = Export(name, files, columns, at)
+        return found
+
+    def _columns(self, written: Iterable[str], key: str, locations: Mapping[str, Location]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for index, text in enumerate(written):
+            at = locations[f"{key}[{index}]"]
+            parts = _EXPORTED_COLUMN.fullmatch(text)
+            assert parts is not None  # the schema has the same pattern
+            name, kind, precision, scale = parts.groups()
+            if precision and not (int(scale) <= int(precision) and 1 <= int(precision) <= 38):
+                self._error("ZL097", f"expected decimal(p,s) with s <= p <= 38, found {quote_value(kind)}", at)
+            elif name.lower() in {other.lower() for other in found}:
+                self._error("ZL097", f"duplicate column {quote_value(name)}", at, "keep one of the two")
+            else:
+                found[name] = kind
+        return found
 
     def _document(self) -> tuple[Document, dict[str, Any]]:
         unread = Document({}, {}, Location(shown(self.path), 1, 1))
@@ -490,7 +541,7 @@ class _Loading:
         return sorted(found.values(), key=lambda declared: str(_spec_of(declared).table))
 
     def _files(self, pattern: str, at: Location) -> Iterator[Path]:
-        if not pattern or os.path.isabs(pattern) or ".." in pattern.split("/") or not pattern.isprintable():
+        if not is_relative(pattern):
             message = f"expected a pattern below zlayout.yaml, found {quote_value(pattern)}"
             self._error("ZL027", message, at, "use a relative pattern without '..'")
             return

@@ -635,6 +635,23 @@ QUERY_ENGINES = {"spark": 0, "databricks": 1, "duckdb": 1, "snowflake": 1, "trin
 
 
 @dataclass(frozen=True, slots=True)
+class Export:
+    """`workload.exports.NAME` of `zlayout.yaml`: a table that queries join, exported to files of the project.
+
+    Attributes:
+        table: The name of the table in queries.
+        files: The pattern of the files, relative to the folder of the project. It ends with .parquet or .csv.
+        columns: The types of the columns of CSV files that are read, by name; empty for Parquet files.
+        location: Where the export is declared.
+    """
+
+    table: str
+    files: str
+    columns: Mapping[str, str]
+    location: Location
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
     """`zlayout.yaml` and the layout specs that it refers to.
 
@@ -649,6 +666,7 @@ class Project:
         history: Where history records are kept; None if none are kept.
         maintenance: When `apply` may rewrite tables; None for any time.
         query_engine: The engine of the queries in workloads, one of `QUERY_ENGINES`.
+        exports: Tables that the queries join and that are read from files, by the name in queries in lower case.
     """
 
     root: Path
@@ -661,6 +679,7 @@ class Project:
     history: HistoryConfig | None = None
     maintenance: Maintenance | None = None
     query_engine: str = "spark"
+    exports: Mapping[str, Export] = field(default_factory=dict)
 
     @property
     def key_ranges(self) -> int:

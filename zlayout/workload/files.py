@@ -30,7 +30,8 @@ def read_workload(
     Args:
         paths: SQL files, CSV files (`.csv`), and Spark event logs, also folders of them.
         columns: The column names of tables, by the table name that the queries use or by its last part. They are
-            needed to find the table of an unqualified column in a query of several tables.
+            needed to find the table of an unqualified column in a query of several tables. `*` (FURTHER) stands for
+            columns whose names are unknown.
         now: The time (UTC, naive) to which `current_timestamp()` is set in SQL and CSV files; None for the present
             time. In an event log, each query has a time of its own.
 

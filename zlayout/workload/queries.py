@@ -38,6 +38,7 @@ from zlayout.workload.model import MAX_TEXT, Inverted, Query, Scan, UnreadableEr
 
 
 OPTIONAL_SIDES = ("LEFT", "FULL")  # the sides of joins that may leave the item on their right without a row
+FURTHER = "*"  # stands for further columns of a source, of which only some are known
 Ctes = Mapping[str, "Source"]
 
 
@@ -48,7 +49,7 @@ class Source:
     Attributes:
         aliases: The names that may qualify its columns, each as a tuple of parts in lower case.
         table: The dotted name or the storage location of a table; empty for other items.
-        columns: The names of its columns in lower case; None if they are unknown.
+        columns: The names of its columns in lower case, with FURTHER if it may have others; None if they are unknown.
         query: The query of a derived table or CTE; None for other items.
         visible: The CTEs that the query can refer to.
         renamed: Whether its columns are others than those of the table or query, as after `AS t(a, b)` and PIVOT.
@@ -160,7 +161,7 @@ def owner(parts: Sequence[str], sources: Sequence[Source]) -> tuple[Source, str]
         meant = sources.merged[lower[0]]
         return None if meant is None else (meant, dotted(parts))
     certain = [s for s in sources if s.columns is not None and lower[0] in s.columns]
-    possible = certain or [s for s in sources if s.columns is None]
+    possible = certain or [s for s in sources if s.columns is None or FURTHER in s.columns]
     return (possible[0], dotted(parts)) if len(possible) == 1 else None
 
 
@@ -168,7 +169,7 @@ def is_outside(parts: Sequence[str], sources: Sequence[Source]) -> bool:
     """Return whether a column belongs to none of the sources of a subquery, so that it is one of an enclosing query."""
     lower = tuple(p.lower() for p in parts)
     for source in sources:
-        if source.columns is None or lower[0] in source.columns:
+        if source.columns is None or FURTHER in source.columns or lower[0] in source.columns:
             return False
         if any(len(lower) > len(alias) and lower[: len(alias)] == alias for alias in source.aliases):
             return False

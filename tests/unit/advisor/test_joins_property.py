@@ -17,9 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from zlayout.advisor.joins import Evaluation, NotEvaluatedError, Rows
+from zlayout.advisor.joins import Evaluation, NotEvaluatedError, ReadRows, Rows
+from zlayout.errors import Location
 from zlayout.predicate.model import InKeys, Predicate, leaves
 from zlayout.predicate.prune import may_match
+from zlayout.session.dimensions import OtherTables
+from zlayout.spec.model import Export, TableName
 from zlayout.table.state import Column, ColumnBounds
 from zlayout.workload import read_workload
 
@@ -285,8 +288,28 @@ def column_of(table: pa.Table) -> dict[str, Column]:
     return {field.name: Column(field.name, field.type, True) for field in table.schema}
 
 
+def exported(duck: duckdb.DuckDBPyConnection, rng: random.Random, kind: str, folder: Path) -> OtherTables:
+    """The dimensions as DuckDB exports them, each without one of its columns at times. kind: csv or parquet."""
+    types = {"INTEGER": "integer", "BIGINT": "integer", "SMALLINT": "integer", "VARCHAR": "string", "DATE": "date"}
+    types["DOUBLE"] = "decimal(9, 2)"  # the prices have two decimals
+    exports = {}
+    for table in ("day", "item", "store", "region"):
+        columns = duck.execute(f"SELECT column_name, column_type FROM (DESCRIBE {table})").fetchall()
+        if rng.random() < 0.5:
+            columns.remove(rng.choice(columns))
+        names = ", ".join(name for name, _ in columns)
+        options = "FORMAT csv, HEADER" if kind == "csv" else "FORMAT parquet, ROW_GROUP_SIZE 2048"
+        duck.execute(f"COPY (SELECT {names} FROM {table}) TO '{folder / table}.{kind}' ({options})")
+        declared = {name: types[written] for name, written in columns} if kind == "csv" else {}
+        exports[table] = Export(table, f"{table}.{kind}", declared, Location("zlayout.yaml", 1, 1))
+    return OtherTables(TableName("lake", ("db",), "fact"), {}, folder, exports)
+
+
 def check(seed: int, tmp_path: Path, queries: int = 20) -> tuple[int, int]:
-    """Check queries on one random star; returns the number of used conditions, and of files that they skip."""
+    """Check queries on one random star; returns the number of used conditions, and of files that they skip.
+
+    Of five stars, one has its dimensions in CSV files, and one in Parquet files.
+    """
     rng = random.Random(seed)
     tables = star(rng)
     known = {name: table.column_names for name, table in tables.items()}
@@ -294,10 +317,14 @@ def check(seed: int, tmp_path: Path, queries: int = 20) -> tuple[int, int]:
     for name, table in tables.items():
         duck.register(name, table)
 
-    def read(name: str, names: frozenset[str]) -> Rows:
+    def registered(name: str, names: frozenset[str]) -> Rows:
         keys = {c: tables[name][c].combine_chunks() for c in tables[name].column_names if c in names}
         return Rows(column_of(tables[name]), keys)
 
+    read: ReadRows = registered
+    if seed % 5 < 2:
+        others = exported(duck, rng, ("csv", "parquet")[seed % 5], tmp_path)
+        known, read = {**known, **others.columns(others.exports)}, others.rows
     max_ranges = (1, 2, 5, 64)[seed % 4]
     evaluation, of_fact, own = Evaluation(read, max_ranges), bounds(tables["fact"]), column_of(tables["fact"])
     rows = np.full(FILES, ROWS_PER_FILE, np.int64)

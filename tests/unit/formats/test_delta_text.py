@@ -16,8 +16,9 @@ from zlayout.formats.delta.read.features import native_diagnostics
 from zlayout.formats.delta.read.history import run_commits, version_with_marker
 from zlayout.formats.delta.read.log import log_segment
 from zlayout.formats.delta.read.schema import parse_names, stats_columns_without
-from zlayout.formats.delta.write.optimize import literal, optimize_conf, partitions_predicate
+from zlayout.formats.delta.write.optimize import optimize_conf, partitions_predicate
 from zlayout.formats.delta.write.transaction import file_uris
+from zlayout.formats.kernel.conditions import literal
 from zlayout.spec.model import ZorderColumn
 from zlayout.sql_text import column_name, dotted, path_of, string_literal
 from zlayout.table.state import Partition, PartitionField, TableState

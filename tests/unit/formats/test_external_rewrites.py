@@ -260,8 +260,10 @@ def test_a_rewrite_of_data_files_is_one_and_a_rewrite_of_manifests_is_not() -> N
         snapshot(5, Operation.REPLACE, 7, **spark),
     ]
     metadata: Any = SimpleNamespace(snapshots=snapshots)
-    (found,) = external_rewrites_of(metadata, snapshots[-1], known=True)
+    (found,) = external_rewrites_of(metadata, snapshots[-1], frozenset(), known=True)
     assert (found.operation, found.version, found.commits) == ("replace (a rewrite of data files)", 5, 2)
+    (found,) = external_rewrites_of(metadata, snapshots[-1], frozenset({2}), known=True)  # 2 is in the layout records
+    assert (found.version, found.commits) == (5, 1)
     expired: Any = SimpleNamespace(snapshots=snapshots[3:])
-    assert len(external_rewrites_of(expired, snapshots[-1], known=True)) == 1
-    assert external_rewrites_of(expired, snapshots[-1], known=False) == ()
+    assert len(external_rewrites_of(expired, snapshots[-1], frozenset(), known=True)) == 1
+    assert external_rewrites_of(expired, snapshots[-1], frozenset(), known=False) == ()

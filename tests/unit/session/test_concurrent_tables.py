@@ -147,5 +147,5 @@ def test_an_error_of_a_thread_is_raised_after_the_others_have_ended() -> None:
 
     project = Project(Path(), {}, SparkConfig(), ())
     with pytest.raises(ZeroDivisionError):
-        at_the_same_time(work, 2, project, SparkRuntime(project), done.append)
+        at_the_same_time(work, 2, SparkRuntime(project), done.append)
     assert done == ["first", "second"]

@@ -1,19 +1,22 @@
 """Errors of a Spark Connect server decide the outcome of a statement. The client itself is not installed here."""
 
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
 
-from zlayout.errors import CommitConflict, CommitUnknown, EngineError, Refused
+from zlayout.errors import CommitConflict, CommitUnknown, EngineError, Location, Refused
 from zlayout.formats.delta.write.transaction import FAILURES
+from zlayout.formats.iceberg.write.jvm import FAILURES as OF_ICEBERG
 from zlayout.formats.kernel.outcome import ran
 from zlayout.spark import connect
-from zlayout.spark.connect import is_connect, place_of, remote_of, statement_errors
+from zlayout.spark.connect import is_connect, place_of, remote_of, statement_errors, without_warnings
 from zlayout.spark.jvm import session_conf
 from zlayout.spark.session import ConnectRuntime
-from zlayout.spec.model import Project, SparkConfig
+from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
 
 SERVER = "\tat org.apache.spark.sql.connect.execution.ExecuteThreadRunner.executeInternal(ExecuteThreadRunner.scala:1)"
 WRITE = "\tat org.apache.spark.sql.delta.files.TransactionalWrite.writeFiles(TransactionalWrite.scala:1)"
@@ -21,6 +24,7 @@ _DELTA = "org.apache.spark.sql.delta.OptimisticTransactionImpl"
 COMMIT = f"\tat {_DELTA}.doCommitRetryIteratively(OptimisticTransaction.scala:1)"
 PREPARE = f"\tat {_DELTA}.$anonfun$prepareCommit$1(OptimisticTransaction.scala:1)"
 FULL = "java.io.IOException"
+PLACE = Location("zlayout.yaml")
 CONFLICT = "io.delta.exceptions.ConcurrentDeleteReadException"
 
 
@@ -201,3 +205,63 @@ def test_a_session_that_cannot_be_prepared_is_closed(monkeypatch: pytest.MonkeyP
     assert "secret" not in str(raised.value)
     assert session.stopped
     assert not runtime.started
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind"),
+    [
+        ("ValidationException: Missing required files to delete", CommitConflict),
+        ("CommitFailedException: the metadata has changed", CommitConflict),
+        ("CommitStateUnknownException: no answer", CommitUnknown),
+        ("NotFoundException: no file", EngineError),
+    ],
+)
+def test_the_cause_decides_the_outcome_of_the_procedure_of_iceberg(cause: str, kind: type[EngineError]) -> None:
+    def run() -> None:
+        raise server_error("java.lang.RuntimeException", SERVER, f"Caused by: org.apache.iceberg.exceptions.{cause}")
+
+    _, failure = ran("rewriting", run, list, OF_ICEBERG)
+    assert type(failure) is kind
+
+
+def test_each_thread_has_a_session_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zlayout.spark.session.open_session", lambda _: fake_session())
+    monkeypatch.setenv("PYSPARK_PIN_THREAD", "false")  # which concerns py4j only
+    runtime = ConnectRuntime(Project(Path(), {}, SparkConfig(None, {}), ()), (), "sc://host")
+    one, other = runtime.for_threads(2)
+    with one, other:
+        assert len({one.session, other.session}) == 2
+    assert not runtime.started
+
+
+def test_the_tables_of_iceberg_are_refreshed_in_the_session_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    given, statements = fake_session(), list[str]()
+    given.sql = lambda text: statements.append(text) or SimpleNamespace(collect=list)
+    monkeypatch.setattr("zlayout.spark.session.session_beside", lambda _: fake_session())
+    catalogs = {
+        "ice": CatalogConfig("ice", "iceberg", "sql", {}, PLACE),
+        "lake": CatalogConfig("lake", "delta", "path", {}, PLACE),
+    }
+    for lost, refreshed in ((False, ["REFRESH TABLE `ice`.`db`.`t`"]), (True, [])):
+        runtime = ConnectRuntime(Project(Path(), catalogs, SparkConfig(None, {}), ()), (), given)
+        own = runtime.session
+        for name in ("ice.db.t", "ice.db.${x}", "lake.db.t"):
+            catalog, *namespace, last = name.split(".")
+            runtime.committed(TableName(catalog, tuple(namespace), last))
+        if lost:
+            connect.mark_lost(own)
+        runtime.stop()
+        assert statements == refreshed
+        statements.clear()
+
+
+def test_warnings_are_shown_again_after_the_last_thread() -> None:
+    before = list(warnings.filters)
+    first, second = without_warnings(), without_warnings()
+    with first:
+        second.__enter__()
+    warnings.warn("ignored", stacklevel=1)
+    second.__exit__(None, None, None)
+    assert list(warnings.filters) == before
+    with pytest.raises(UserWarning):
+        warnings.warn("an error in tests", stacklevel=1)

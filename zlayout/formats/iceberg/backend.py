@@ -67,11 +67,12 @@ CASE_SENSITIVE = "spark.sql.caseSensitive"
 class IcebergBackend:
     """Iceberg tables of one catalog, addressed by name."""
 
-    capabilities = Capabilities("iceberg", partition_evolution=True, native_by_rank=False)
+    capabilities = Capabilities("iceberg", partition_evolution=True, native_by_rank=False, native_by_sql=True)
 
     def __init__(self, catalog: CatalogConfig, runtime: SparkRuntime) -> None:
         self._catalog = catalog
         self.runtime = runtime
+        self._made: dict[str, set[int]] = {}  # the snapshots of each run without a JVM, whose summaries have no run id
 
     def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
         """See `zlayout.formats.iceberg.read.observe.observe`."""
@@ -205,7 +206,11 @@ class IcebergBackend:
 
         Raises:
             Refused: ZL225, ZL227, ZL228, ZL229, ZL242, before any write; ZL225 also after a change of settings.
+                Without a JVM also ZL204, ZL207, ZL208, ZL223, before any write.
         """
+        if not self.runtime.has_jvm:
+            yield from self._by_sql(work, state, notify)
+            return
         from zlayout.formats.iceberg.write import commit
         from zlayout.formats.iceberg.write import native as by_iceberg
         from zlayout.formats.iceberg.write.jvm import IcebergJvm
@@ -224,10 +229,7 @@ class IcebergBackend:
             work = replace(work, spec=replace(work.spec, commit_properties=properties))
         if work.groups and has_row_ids_in_orc(state):
             require_row_ids_of_orc(jvm, work.table)
-        conf = {VECTORIZED: "false"} if needs_row_reader(state) else {}
-        if has_names_in_two_cases(state):
-            conf[CASE_SENSITIVE] = "true"
-        with session_conf(jvm.session, conf):
+        with session_conf(jvm.session, _conf(state)):
             if native:  # engine zlayout needs no such check: it drops the groups whose files have changed
                 require_native(jvm, work.table)
                 require_own_files(self.observe(work.table, ()))  # it also rewrites files that were added since the plan
@@ -244,3 +246,29 @@ class IcebergBackend:
                 yield from by_iceberg.rewrite(jvm, self._catalog, work, notify, state.files, observe)
             elif work.groups:
                 yield from commit.rewrite(jvm, self._catalog, work, notify, state.files)
+
+    def _by_sql(self, work: PlannedTable, state: TableState, notify: Notify) -> Iterator[Event]:
+        """Carry out a plan by statements of SQL alone, for engine native."""
+        from zlayout.formats.iceberg.write import by_sql
+        from zlayout.formats.iceberg.write.jvm import java_errors
+
+        notify(Progress(str(work.table), Stage.CHANGING_SETTINGS if work.properties else Stage.STARTING))
+        by_sql.require_expressible(work, state, yields=bool(self._catalog.options.get("yield_to_writers")))
+        sql = by_sql.IcebergSql(self.runtime.session, self._catalog, work.table)
+        own = self._made.setdefault(work.run_id, set())
+        with session_conf(sql.spark, _conf(state)):
+            with java_errors(f"checking {work.table}"):
+                by_sql.require_same_table(sql, work, state)
+            if work.groups:
+                require_own_files(self.observe(work.table, ()))  # it also rewrites files that were added since the plan
+                by_sql.require_appends_only(sql.metadata(), work, own)
+            if (changed := by_sql.change_settings(sql, work)) is not None:
+                yield changed
+            if work.groups:
+                yield from by_sql.rewrite(sql, work, state, notify, partial(self.observe, work.table, ()), own)
+
+
+def _conf(state: TableState) -> dict[str, str]:
+    """Return the session configuration with which Iceberg reads the files of a table as they are."""
+    conf = {VECTORIZED: "false"} if needs_row_reader(state) else {}
+    return conf | {CASE_SENSITIVE: "true"} if has_names_in_two_cases(state) else conf

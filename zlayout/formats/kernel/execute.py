@@ -276,7 +276,7 @@ def require_sql_alone(steps: Steps, work: PlannedTable, *, native: bool) -> None
         raise Refused.of(
             "ZL204",
             f"{work.table}: {needed} needs the driver's JVM, which Spark Connect does not give",
-            hint="declare engine: native for a Delta table, or run `zlayout apply` inside spark-submit on the cluster",
+            hint="declare engine: native, or run `zlayout apply` inside spark-submit on the cluster",
         )
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
-from decimal import Decimal
 from math import ceil
 from typing import Any
 
@@ -28,13 +26,13 @@ from zlayout.formats.delta.read.schema import STRING_PREFIX
 from zlayout.formats.delta.write.by_sql import DeltaSql
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.transaction import USER_METADATA, Log, spark_errors, user_metadata
+from zlayout.formats.kernel.conditions import any_of, literal
 from zlayout.formats.kernel.requirements import Replaced, partitions_of, paths_of, require_only_planned
 from zlayout.planner.clustering import LARGE_CUBE, NEW_CUBE, is_full
 from zlayout.planner.partitions import SMALL_BELOW
 from zlayout.spark.arrow import from_arrow
 from zlayout.spec.model import Layout
 from zlayout.sql_text import path_of, quote_identifier, quote_path, string_literal
-from zlayout.table.partition import FarTime
 from zlayout.table.state import FileTable, Partition, TableState
 
 # The statement and the session configuration of OPTIMIZE.
@@ -95,41 +93,9 @@ def optimize_statement(location: str, work: PlannedTable, state: TableState) -> 
     return f"OPTIMIZE delta.{quote_identifier(location)}{where}{f' ZORDER BY ({columns})' if columns else ''}"
 
 
-def literal(value: Any, type_: pa.DataType) -> str:
-    """Return the typed literal of a value. type_: the Arrow type of its column."""
-    match value:
-        case bool():
-            return "TRUE" if value else "FALSE"
-        case FarTime() if pa.types.is_date(type_):
-            return f"DATE'{value}'"
-        case FarTime():
-            return f"{'TIMESTAMP' if type_.tz else 'TIMESTAMP_NTZ'}'{value}'"
-        case str():
-            return string_literal(value)
-        case bytes():
-            return f"X'{value.hex().upper()}'"
-        case Decimal():
-            return f"CAST('{value}' AS DECIMAL({type_.precision}, {type_.scale}))"
-        case datetime() if value.tzinfo is not None:
-            utc = value.astimezone(UTC).replace(tzinfo=None)
-            return f"TIMESTAMP'{utc.isoformat(sep=' ')}Z'"
-        case datetime():
-            return f"TIMESTAMP_NTZ'{value.isoformat(sep=' ')}'"
-        case date():
-            return f"DATE'{value.isoformat()}'"
-        case float():
-            return f"CAST('{value!r}' AS {'FLOAT' if pa.types.is_float32(type_) else 'DOUBLE'})"
-        case int():
-            return f"CAST({value} AS BIGINT)" if pa.types.is_int64(type_) else str(value)
-    raise TypeError(f"expected a partition value of a primitive type, found {type(value).__name__}")
-
-
 def partitions_predicate(partitions: Sequence[Partition], types: Sequence[pa.DataType]) -> str:
-    """Return a predicate that is true in exactly these partitions. types: the types of the partition columns.
-
-    The OR is a balanced tree, because a long chain overflows the stack of Spark's parser.
-    """
-    return _balanced([_in_partition(partition, types) for partition in partitions])
+    """Return a predicate that is true in exactly these partitions. types: the types of the partition columns."""
+    return any_of([_in_partition(partition, types) for partition in partitions])
 
 
 def _in_partition(partition: Partition, types: Sequence[pa.DataType]) -> str:
@@ -140,13 +106,6 @@ def _in_partition(partition: Partition, types: Sequence[pa.DataType]) -> str:
         for field, value, type_ in zip(partition.fields, partition.values, types, strict=True)
     ]
     return "(" + " AND ".join(tests) + ")"
-
-
-def _balanced(tests: list[str]) -> str:
-    if len(tests) == 1:
-        return tests[0]
-    half = len(tests) // 2
-    return f"({_balanced(tests[:half])} OR {_balanced(tests[half:])})"
 
 
 # The rewrite by OPTIMIZE, and the layout records of its new files.

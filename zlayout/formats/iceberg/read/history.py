@@ -107,19 +107,20 @@ def reads_property(table: TableName) -> str:
 
 
 def external_rewrites_of(
-    metadata: TableMetadata, snapshot: Snapshot | None, *, known: bool
+    metadata: TableMetadata, snapshot: Snapshot | None, own: frozenset[int], *, known: bool
 ) -> tuple[ExternalRewrite, ...]:
     """Return what other writers rewrote between the last snapshot by zlayout and a snapshot.
 
     Args:
         metadata: The metadata of the table, whose snapshots may have expired in part.
         snapshot: The newest snapshot to consider.
+        own: The snapshots in the layout records. Those that were made by SQL have no run id.
         known: Whether the table has layout records, so that zlayout has rewritten it.
     """
     found: list[ExternalRewrite] = []
     for number, one in enumerate(ancestors(metadata, snapshot)):
         summary = summary_of(one)
-        if recorded.LAYOUT_ID in summary or recorded.RUN in summary:
+        if recorded.LAYOUT_ID in summary or recorded.RUN in summary or one.snapshot_id in own:
             return external_rewrites(found)
         if number >= MAX_SNAPSHOTS:
             break
@@ -217,14 +218,41 @@ def run_commits(
         TableError: ZL121 to ZL123, ZL125, ZL127, ZL128.
     """
     table = load_table(catalog, name)
-    made = [s for s in _of_run(table, run_id) if s.snapshot_id not in earlier]
-    made.sort(key=lambda s: s.sequence_number or 0)
+    return _commits(table, name, [s for s in _of_run(table, run_id) if s.snapshot_id not in earlier])
+
+
+def rewrites_since(
+    catalog: CatalogConfig, name: TableName, earlier: Collection[int], application: str | None
+) -> tuple[RunCommit, ...]:
+    """Return the snapshots that rewrote data files, in the order of their commits.
+
+    Args:
+        earlier: The ids of snapshots to leave out.
+        application: The id of the Spark application that made the snapshots, None for any. Snapshots without such an
+            id are not left out.
+
+    Raises:
+        TableError: ZL121 to ZL123, ZL125, ZL127, ZL128.
+    """
+    table = load_table(catalog, name)
+    made = [
+        one
+        for one in table.metadata.snapshots
+        if one.snapshot_id not in earlier
+        and operation_of(one) == "replace"
+        and application in (None, summary_of(one).get("app-id", application))
+    ]
+    return tuple(commit for commit in _commits(table, name, made) if commit.change.removed)
+
+
+def _commits(table: Table, name: TableName, snapshots: list[Snapshot]) -> tuple[RunCommit, ...]:
+    snapshots.sort(key=lambda s: s.sequence_number or 0)
     with readable_metadata(table, name):
         return tuple(
             RunCommit(
                 s.snapshot_id, read_change(manifests_of(s, table.io), table.io, s.snapshot_id), s.parent_snapshot_id
             )
-            for s in made
+            for s in snapshots
         )
 
 

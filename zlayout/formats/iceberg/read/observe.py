@@ -134,7 +134,9 @@ def observe_table(
         notes=notes,
         maintainers=of_location(metadata.location),
         ordering=None if (files.layout >= 0).any() else _sort_ordering(table.sort_order(), schema),
-        rewrites=external_rewrites_of(metadata, snapshot, known=bool(recorded.listed(state) - of_others)),
+        rewrites=external_rewrites_of(
+            metadata, snapshot, recorded.listed(state), known=bool(recorded.listed(state) - of_others)
+        ),
         last_written=last_written,
         future_times=future,
         files_outside=outside.number,

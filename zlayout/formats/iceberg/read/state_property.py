@@ -140,6 +140,18 @@ def from_summaries(
     return state
 
 
+def known(properties: Mapping[str, str], summaries: Iterable[tuple[int, Mapping[str, str]]]) -> State:
+    """Return the layout records of a table, from its properties and the summaries of its snapshots.
+
+    A property that is invalid counts as none.
+    """
+    try:
+        state = parse(properties.get(PROPERTY))
+    except CorruptState:
+        state = {}
+    return from_summaries(state, summaries, undone(properties))
+
+
 def joined(state: State, other: State) -> State:
     """Return the state with the snapshots and baselines of another one."""
     for name, entry in other.items():

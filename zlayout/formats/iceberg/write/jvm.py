@@ -390,13 +390,13 @@ def _for_spec(jvm: IcebergJvm, fields: tuple[PartitionField, ...], rows: list[tu
     make = jvm.iceberg.expressions.Expressions
     if not fields:
         return make.alwaysTrue()
-    needed = _without_derived(fields)
+    needed = without_derived(fields)
     if len(needed) == 1:
         return _any_of(make, _one_field(jvm, fields[needed[0]], list({row[needed[0]]: None for row in rows})))
     return _any_of(make, [_all_equal(jvm, [(fields[i], row[i]) for i in needed]) for row in rows])
 
 
-def _without_derived(fields: tuple[PartitionField, ...]) -> list[int]:
+def without_derived(fields: tuple[PartitionField, ...]) -> list[int]:
     """Return the positions of the fields without transforms of an identity field, whose condition is redundant."""
     # Iceberg (1.12) would compare the result of the transform with the plain value.
     plain = {f.source for f in fields if f.transform == "identity"}

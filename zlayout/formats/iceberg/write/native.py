@@ -6,8 +6,8 @@ planned version has files in these partitions that the work does not contain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -20,7 +20,7 @@ from zlayout.formats.iceberg.read.support import also_selected, native_order
 from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, partition_filter
 from zlayout.formats.iceberg.write.settings import dead_snapshots, write_state
 from zlayout.formats.iceberg.write.staging import head, to_branch
-from zlayout.formats.kernel.outcome import ran
+from zlayout.formats.kernel.outcome import Failures, ran
 from zlayout.formats.kernel.requirements import Replaced, partitions_of, require_only_planned
 from zlayout.spec.model import CatalogConfig, Layout
 from zlayout.table.state import FileTable, TableState
@@ -53,16 +53,51 @@ def rewrite(
     """
     notify(Progress(str(work.table), Stage.REWRITING, f"with Iceberg's {native_order(work.layout)}"))
     earlier = run_snapshots(catalog, work.table, work.run_id)
-    failed_files = 0
 
-    def run() -> None:
-        nonlocal failed_files
-        failed_files = int(action(jvm, work).execute().failedDataFilesCount())
+    def run() -> int:
+        return int(action(jvm, work).execute().failedDataFilesCount())
 
     def look() -> tuple[RunCommit, ...]:
         return run_commits(catalog, work.table, work.run_id, earlier)
 
-    done, failure = ran(f"rewriting {work.table} in run {work.run_id}", run, look, FAILURES)
+    done = yield from settle(work, run, look, FAILURES, planned, observe)
+    if done:
+        yield from record(jvm, catalog, work, done)
+
+
+def settle(
+    work: PlannedTable,
+    run: Callable[[], int],
+    look: Callable[[], Sequence[RunCommit]],
+    failures: Failures,
+    planned: FileTable,
+    observe: Callable[[int | None], TableState],
+) -> Generator[Commit | GroupFailed, None, Sequence[RunCommit]]:
+    """Run the rewrite, settle its outcome, and check what it replaced.
+
+    Args:
+        run: Runs the rewrite. Returns the number of files that it could not rewrite.
+        look: Reads the commits of the rewrite from the table.
+        failures: How the rewrite reports failures.
+        planned: See `rewrite`.
+        observe: See `rewrite`.
+
+    Yields:
+        The commits, and the groups that none of them completes.
+
+    Returns:
+        The commits.
+
+    Raises:
+        EngineError, CommitUnknown: See `rewrite`.
+    """
+    failed_files = 0
+
+    def counted() -> None:
+        nonlocal failed_files
+        failed_files = run()
+
+    done, failure = ran(f"rewriting {work.table} in run {work.run_id}", counted, look, failures)
     if isinstance(failure, CommitUnknown) and not done:
         raise failure
     commits = tuple(commits_to(work.groups, done))
@@ -78,8 +113,7 @@ def rewrite(
         lambda snapshot: observe(snapshot).files,
         lambda partitions: also_selected(partitions, partitions_of(work.groups)),
     )
-    if done:
-        yield from record(jvm, catalog, work, done)
+    return done
 
 
 def action(jvm: IcebergJvm, work: PlannedTable) -> Any:
@@ -91,7 +125,7 @@ def action(jvm: IcebergJvm, work: PlannedTable) -> Any:
     rewrites = _ordered(jvm, rewrites, table, work.layout)
     if not work.covers_table:
         rewrites = rewrites.filter(partition_filter(jvm, partitions_of(work.groups)))
-    for key, value in _options(work, int(table.spec().specId())).items():
+    for key, value in options(work, int(table.spec().specId())).items():
         rewrites = rewrites.option(key, value)
     for key, value in work.spec.commit_properties.items():
         rewrites = rewrites.snapshotProperty(key, value)
@@ -114,7 +148,8 @@ def _ordered(jvm: IcebergJvm, action: Any, table: Any, layout: Layout) -> Any:
             return action.zOrder(jvm.strings(columns))
 
 
-def _options(work: PlannedTable, spec_id: int) -> dict[str, str]:
+def options(work: PlannedTable, spec_id: int) -> dict[str, str]:
+    """Return the options of `rewrite_data_files`. spec_id: the partition spec of the new files."""
     several = len({(p.spec_id, p.values) for p in partitions_of(work.groups)}) > 1
     return {
         "rewrite-all": "true",
@@ -143,30 +178,60 @@ FILE_CHANGES = (
 
 
 def require_appends_only(table: Any, work: PlannedTable) -> None:
+    """See `require_only_appends`. table: the Java table."""
+    require_only_appends(work, _history(table, work))
+
+
+def _history(table: Any, work: PlannedTable) -> Iterator[Past]:
+    snapshot = head(table, work.table)
+    while snapshot is not None:
+        summary = dict(snapshot.summary())
+        yield Past(
+            int(snapshot.snapshotId()), str(snapshot.operation()), summary, summary.get(recorded.RUN) == work.run_id
+        )
+        parent = snapshot.parentId()
+        snapshot = None if parent is None else table.snapshot(parent)
+
+
+class Past(NamedTuple):
+    """One snapshot of a branch.
+
+    Attributes:
+        of_run: Whether it is an earlier commit of the run, with other groups.
+    """
+
+    id: int
+    operation: str
+    summary: Mapping[str, str]
+    of_run: bool
+
+
+def require_only_appends(work: PlannedTable, history: Iterable[Past]) -> None:
     """Check that other writers have only appended files since the work's version.
 
     Iceberg's action does not check this, because it rewrites the files that it finds. Work without groups is not
     checked, because it depends on no files.
+
+    Args:
+        history: The snapshots of the branch, the newest first.
 
     Raises:
         Refused: ZL225, if another writer has removed files or rows.
     """
     if not work.groups:
         return
-    snapshot = newest = head(table, work.table)
-    while snapshot is not None and snapshot.snapshotId() != work.version:
-        summary = dict(snapshot.summary())
-        of_run = summary.get(recorded.RUN) == work.run_id  # an earlier commit of the run, with other groups
-        if snapshot.operation() != "append" and not of_run and not changes_no_files(summary):
+    newest = None
+    for snapshot in history:
+        newest = newest or snapshot
+        if snapshot.id == work.version:
+            return
+        if snapshot.operation != "append" and not snapshot.of_run and not changes_no_files(snapshot.summary):
             break
-        parent = snapshot.parentId()
-        snapshot = None if parent is None else table.snapshot(parent)
-    if snapshot is None or snapshot.snapshotId() != work.version:
-        message = (
-            f"{work.table} changed since the plan: expected snapshot {work.version} or appends to it, "
-            f"found {'no snapshot' if newest is None else f'{newest.snapshotId()} ({newest.operation()})'}"
-        )
-        raise Refused.of("ZL225", message, hint="plan again")
+    message = (
+        f"{work.table} changed since the plan: expected snapshot {work.version} or appends to it, "
+        f"found {'no snapshot' if newest is None else f'{newest.id} ({newest.operation})'}"
+    )
+    raise Refused.of("ZL225", message, hint="plan again")
 
 
 def changes_no_files(summary: Mapping[str, str]) -> bool:

@@ -179,11 +179,7 @@ def dead_snapshots(jvm: IcebergJvm, catalog: CatalogConfig, name: TableName, tab
 
 def known_state(jvm: IcebergJvm, base: Any) -> recorded.State:
     """Return the layout records in table metadata, from the property and from the summaries of snapshots."""
-    try:
-        state = recorded.parse(base.properties().get(recorded.PROPERTY))
-    except recorded.CorruptState:
-        state = {}
-    return recorded.from_summaries(state, _summaries(jvm, base), recorded.undone(dict(base.properties())))
+    return recorded.known(dict(base.properties()), _summaries(jvm, base))
 
 
 def _summaries(jvm: IcebergJvm, base: Any) -> Iterable[tuple[int, Mapping[str, str]]]:
