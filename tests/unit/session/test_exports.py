@@ -99,6 +99,23 @@ def test_what_is_not_certain_is_no_condition(queries: str, engine: str) -> None:
 
 
 @pytest.mark.usefixtures("project")
+def test_the_namespace_of_an_export_is_that_of_its_declaration() -> None:
+    declare(PARQUET.replace("warehouse.", ""))
+    found = planned("SELECT 1 FROM lake.db.orders JOIN dates ON day = d_key WHERE d_month = 7").workload
+    assert found is not None
+    assert found.now.files == 1
+
+
+@pytest.mark.parametrize(("inner", "is_certain"), [("orders", True), ("orders, warehouse.dates", False)])
+@pytest.mark.usefixtures("project")
+def test_a_column_that_an_export_may_have_is_not_one_of_the_enclosing_query(inner: str, is_certain: bool) -> None:
+    pq.write_table(pa.table({"k": [7, 8], "m": [1, 2]}), "exports/keys.parquet")
+    declare(f"{PARQUET}\n    keys: {{files: exports/keys.parquet}}")
+    query = f"SELECT (SELECT count(*) FROM {inner} WHERE day = k) FROM keys WHERE m = 1"
+    assert (planned(query).workload is not None) == is_certain
+
+
+@pytest.mark.usefixtures("project")
 def test_several_files_are_one_table() -> None:
     Path("exports/dates").mkdir()
     for number, at in enumerate(range(0, DAYS, 300)):
