@@ -166,8 +166,8 @@ def _require_same_schema(table: str, predicate: Predicate, certain: Container[st
     """Raise NotEvaluatedError if a name lacks a namespace that the name of the scanned table has."""
     for leaf in leaves(predicate):
         for keys in leaf.sets if isinstance(leaf, InKeys) else ():
-            is_short = "/" not in keys.table and keys.table.count(".") < table.count(".")
-            if keys.table not in certain and ("/" in table or is_short):
+            is_short = "/" in table or keys.table.count(".") < table.count(".")
+            if keys.table not in certain and "/" not in keys.table and is_short:
                 raise NotEvaluatedError(f"the namespace of {keys.table} is unknown (write it as that of {table})")
             if keys.predicate is not None:
                 _require_same_schema(table, keys.predicate, certain)

@@ -18,7 +18,7 @@ import zlayout
 from zlayout.errors import Location, SpecError
 from zlayout.planner.model import TablePlan
 from zlayout.session import dimensions
-from zlayout.spec.model import Export, TableName
+from zlayout.spec.model import Export, Project, SparkConfig, TableName
 
 ROWS, FILES, DAYS = 4_000, 20, 1000
 LAYOUT = "version: 1\ntable: lake.db.orders\nzorder: {columns: [a, day]}\n"
@@ -228,7 +228,8 @@ def test_what_is_read_is_limited(exports: str, limit: str, message: str, monkeyp
 def test_the_time_is_limited(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dimensions.Folder, "matching", lambda *_: time.sleep(0.5) or iter(()))
     export = Export("dates", "dates.parquet", {}, Location("zlayout.yaml", 7, 5))
-    others = dimensions.OtherTables(TableName("lake", ("db",), "orders"), {}, project, {"dates": export}, timeout=0.01)
+    empty = Project(project, {}, SparkConfig(None, {}), (), exports={"dates": export})
+    others = dimensions.OtherTables(TableName("lake", ("db",), "orders"), {}, empty, timeout=0.01)
     with pytest.raises(SpecError, match=r"were not read within 0.01 s"):
         others.columns(["dates"])
 
