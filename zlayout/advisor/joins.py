@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -43,6 +44,7 @@ from zlayout.table.state import Column, TableState
 from zlayout.workload.model import MAX_TEXT, Query, Scan, Unused, Workload
 
 MAX_RANGES = 64  # of keys in one condition
+MAX_KEPT_BYTES = 512 * 1024 * 1024  # of the rows of other tables; those of further tables are read again
 AFTER_SPACE = "!"  # the character after a space
 MAX_DEPTH = 8  # of tables whose keys limit other tables
 
@@ -124,7 +126,8 @@ def with_joins(
         certain: The names of other tables that mean the same table with any namespace.
     """
     own = {c.name.lower(): c for c in state.columns}
-    evaluation = Evaluation(read, max_ranges)
+    of_table = [scan for scan in workload.scans if is_named(scan.table, table, state.location)]
+    evaluation = Evaluation(_ReadOnce.of(read, [p for scan in of_table for p in scan.through]), max_ranges)
     scans: list[Scan] = []
     unused: list[Unused] = []
     used: list[Through] = []
@@ -171,6 +174,47 @@ def _require_same_schema(table: str, predicate: Predicate, certain: Container[st
                 raise NotEvaluatedError(f"the namespace of {keys.table} is unknown (write it as that of {table})")
             if keys.predicate is not None:
                 _require_same_schema(table, keys.predicate, certain)
+
+
+@dataclass(slots=True)
+class _ReadOnce:
+    """Reads each table once, with all columns that some conditions need, as far as the rows do not take much memory.
+
+    Attributes:
+        read: Reads rows, see `ReadRows`.
+        needed: The columns in lower case, by the name of the table.
+    """
+
+    read: ReadRows
+    needed: dict[str, set[str]] = field(default_factory=dict)
+    _rows: dict[str, Rows | None] = field(default_factory=dict)
+    _bytes: int = 0
+
+    @staticmethod
+    def of(read: ReadRows, predicates: Sequence[Predicate]) -> _ReadOnce:
+        """Return a reader for the evaluation of the predicates."""
+        made, todo = _ReadOnce(read), list(predicates)
+        while todo:
+            for leaf in leaves(todo.pop()):
+                for keys in leaf.sets if isinstance(leaf, InKeys) else ():
+                    found = made.needed.setdefault(keys.table, set())
+                    found.add(keys.column.lower())
+                    if keys.predicate is not None:
+                        found |= {name.lower() for name in columns(keys.predicate)}
+                        todo.append(keys.predicate)
+        return made
+
+    def __call__(self, table: str, names: frozenset[str]) -> Rows:
+        if table not in self._rows:
+            self._rows[table] = None
+            if self._bytes < MAX_KEPT_BYTES:
+                with suppress(
+                    NotEvaluatedError
+                ):  # perhaps all columns are too large, and those of one condition are not
+                    self._rows[table] = rows = self.read(table, frozenset(self.needed[table]))
+                    self._bytes += sum(values.nbytes for values in rows.keys.values())
+        rows_of = self._rows[table]
+        return self.read(table, names) if rows_of is None else rows_of
 
 
 @dataclass

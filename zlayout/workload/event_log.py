@@ -734,6 +734,9 @@ _PRODUCT = re.compile(r"CartesianProduct\b|BroadcastNestedLoopJoin \w+, (?:Inner
 _GROUPING = re.compile(r"(?:Hash|ObjectHash|Sort)Aggregate\(keys?=\[([^\[\]]*)\]")
 _OUTPUT = re.compile(r"(?:BatchScan|FileScan) [^\[\]]*\[([^\[\]]*)\]")
 _ATTRIBUTE_ID = re.compile(r"([^\s()#,\[\]`.]+)#(\d+)L?")
+# A join key: an attribute, or one that Spark compares with an attribute of type bigint. The conversion does not change
+# integers, and keys of other types are not compared with integers when they are evaluated.
+_KEY = re.compile(rf"(cast\()?{_ATTRIBUTE_ID.pattern}(?(1) as bigint\))")
 _ON_BRANCH = re.compile(r"\bbranch=(?!null\b)")
 # Nodes with one child that pass on its rows one by one, with the same attributes.
 _ROW_BY_ROW = frozenset(
@@ -821,9 +824,10 @@ class _Joins:
             if node.join is not None and side < 2:
                 kind, pairs = node.join
                 for pair in pairs if _DROPS.get(kind, (False, False))[side] else ():
-                    mine = _ATTRIBUTE_ID.fullmatch(pair[side])
-                    column = columns.get(mine[2]) if mine and is_traced else None
-                    keys = self._key_set(pair[1 - side], node, 1 - side, hops) if column else None
+                    mine, other = (_KEY.fullmatch(pair[at]) for at in (side, 1 - side))
+                    is_traced_pair = is_traced and mine and other and not (mine[1] and other[1])
+                    column = columns.get(mine[3]) if mine and is_traced_pair else None
+                    keys = self._key_set(other[3], node, 1 - side, hops) if column and other else None
                     if column and keys is not None:
                         if keys.predicate is not None:
                             found[InKeys(column, (keys,))] = None
@@ -837,20 +841,17 @@ class _Joins:
         self._known[scan, top] = tuple(found), tuple(left)
         return self._known[scan, top]
 
-    def _key_set(self, attribute: str, join: _Node, side: int, hops: int) -> Keys | None:
+    def _key_set(self, number: str, join: _Node, side: int, hops: int) -> Keys | None:
         """Return the keys of the scan to which an attribute of one side of a join belongs; None if it is unknown."""
-        number = _ATTRIBUTE_ID.fullmatch(attribute)
-        if number is None:
-            return None
-        owners = [scan for scan in self._scans if number[2] in self._columns[scan]]
-        owners = [scan for scan in owners if self._leads(scan, join, side, number[2])]
+        owners = [scan for scan in self._scans if number in self._columns[scan]]
+        owners = [scan for scan in owners if self._leads(scan, join, side, number)]
         if len(owners) != 1:
             return None
         (scan,) = owners
         own = scan.certain()
         limits = self._limits(scan, join, hops + 1)[0] if hops + 1 < MAX_HOPS else ()
         predicate = conjunction([*([] if own is None else [own]), *limits])
-        return Keys(scan.table, self._columns[scan][number[2]], predicate)
+        return Keys(scan.table, self._columns[scan][number], predicate)
 
     @staticmethod
     def _leads(scan: _Scan, join: _Node, side: int, number: str) -> bool:

@@ -40,7 +40,7 @@ EXPECTED: list[tuple[list[InKeys], list[str]]] = [
     ([IN_MONTH, key("a", Compare("d_name", "=", "n5"))], []),
     ([], ["day = d_key"]),  # a window
     ([], ["day = (d_key + 1)"]),
-    ([], ["cast(small as bigint) = d_key"]),
+    ([key("small", MONTH)], []),  # of type int
     ([], []),  # a condition that is a subquery
     ([], []),  # FULL JOIN
     ([key("day", Compare("c29", "=", 3), table=WIDE)], []),
@@ -97,6 +97,8 @@ CHANGES = {
     "cached": ('"nodeName": "Filter"', '"nodeName": "InMemoryTableScan"'),
     "assigned": ("Project [d_key#155L]", "Project [upper(d_key#155L) AS d_key#155L]"),
     "names with commas": ("[day#152L] IcebergScan", "[x,day#152L] IcebergScan"),
+    "two conversions": ("[day#152L], [d_key#155L]", "[cast(day#152 as bigint)], [cast(d_key#155 as bigint)]"),
+    "a narrowing conversion": ("[day#152L], [d_key#155L]", "[cast(day#152L as int)], [d_key#155]"),
     "more keys on one side": ("[d_key#155L], Inner", "[d_key#155L, d_month#156], Inner"),
     "a branch": ("snapshotId=996884880816689425, branch=null", "snapshotId=1, branch=audit"),
 }
