@@ -99,10 +99,14 @@ def through_texts(used: Sequence[Through]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """Distinct keys in ascending order, and which of them are selected."""
+    """Distinct keys in ascending order, and which of them are selected.
+
+    rows: The largest number of rows that have these; None if it is unknown, as if the rows are joined to others.
+    """
 
     every: pa.Array
     selected: Bools
+    rows: int | None = None
 
 
 def with_joins(
@@ -112,6 +116,7 @@ def with_joins(
     read: ReadRows,
     max_ranges: int = MAX_RANGES,
     certain: Container[str] = (),
+    max_rows: int = 0,
 ) -> tuple[Workload, tuple[Through, ...]]:
     """Return the workload with the conditions through joins on one table as conditions on its own columns.
 
@@ -124,10 +129,11 @@ def with_joins(
         read: Reads the rows of the other tables.
         max_ranges: The largest number of ranges of keys in one condition.
         certain: The names of other tables that mean the same table with any namespace.
+        max_rows: Up to this number of matching rows of the other table, each of their integer keys is a range.
     """
     own = {c.name.lower(): c for c in state.columns}
     of_table = [scan for scan in workload.scans if is_named(scan.table, table, state.location)]
-    evaluation = Evaluation(_ReadOnce.of(read, [p for scan in of_table for p in scan.through]), max_ranges)
+    evaluation = Evaluation(_ReadOnce.of(read, [p for scan in of_table for p in scan.through]), max_ranges, max_rows)
     scans: list[Scan] = []
     unused: list[Unused] = []
     used: list[Through] = []
@@ -219,10 +225,11 @@ class _ReadOnce:
 
 @dataclass
 class Evaluation:
-    """Evaluates `InKeys` with the rows of other tables. read, max_ranges: as in `with_joins`."""
+    """Evaluates `InKeys` with the rows of other tables. read, max_ranges, max_rows: as in `with_joins`."""
 
     read: ReadRows
     max_ranges: int = MAX_RANGES
+    max_rows: int = 0
     _sets: dict[Keys, _Values] = field(default_factory=dict)
     _failed: dict[Keys, str] = field(default_factory=dict)
 
@@ -246,7 +253,8 @@ class Evaluation:
             raise NotEvaluatedError(Reason.UNKNOWN_COLUMN)
         values = self.values(leaf.sets)
         _require_same_kind(column.type, values.every.type)
-        return ranges_of(column.name, values.every, values.selected, self.max_ranges)
+        are_few = values.rows is not None and values.rows <= self.max_rows and _kind(column.type) == "integer"
+        return ranges_of(column.name, values.every, values.selected, MAX_RANGES if are_few else self.max_ranges)
 
     def kept(self, leaf: InKeys) -> float:
         """Return the share of the keys that an evaluated `InKeys` selects."""
@@ -296,7 +304,8 @@ class Evaluation:
                 raise NotEvaluatedError(f"no condition on {keys.table} can be evaluated")
             match = conditions
         every = _distinct([values])
-        return _Values(every, _is_in(every, values.filter(pa.array(match))))
+        joined = keys.predicate is not None and any(isinstance(leaf, InKeys) for leaf in leaves(keys.predicate))
+        return _Values(every, _is_in(every, values.filter(pa.array(match))), None if joined else int(match.sum()))
 
     def _rows(self, predicate: Predicate, rows: Rows, count: int, depth: int) -> Bools | None:
         """Return which rows may match, bool[count]; None if the predicate cannot be evaluated at all."""

@@ -66,13 +66,16 @@ def read_joined(
     Raises:
         SpecError: As `read_workload`; ZL098, an export that the queries need cannot be read.
     """
+    skipping = project.key_skipping
+    if skipping is None or len(state.files) < skipping.min_files or state.files.bytes.sum() < skipping.min_bytes:
+        return workload, ()
     queries = {scan.query for scan in workload.scans if is_named(scan.table, table, state.location)}
     names = dict.fromkeys(s.table for s in workload.scans if s.query in queries)
     others = OtherTables(table, backends, project)
     columns = others.columns(name for name in names if not is_named(name, table, state.location))
     if columns:
         workload = read_workload(sources, {**columns, **known})
-    return with_joins(workload, table, state, others.rows, project.key_ranges, project.exports)
+    return with_joins(workload, table, state, others.rows, 1, project.exports, skipping.rows)
 
 
 @dataclass(slots=True)

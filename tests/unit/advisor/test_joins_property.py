@@ -327,7 +327,11 @@ def check(seed: int, tmp_path: Path, queries: int = 20) -> tuple[int, int]:
         others = exported(duck, rng, ("csv", "parquet")[seed % 5], tmp_path)
         known, read = {**known, **others.columns(others.project.exports)}, others.rows
     max_ranges = (1, 2, 5, 64)[seed % 4]
-    evaluation, of_fact, own = Evaluation(read, max_ranges), bounds(tables["fact"]), column_of(tables["fact"])
+    evaluation, of_fact, own = (
+        Evaluation(read, max_ranges, 50 * (seed % 2)),
+        bounds(tables["fact"]),
+        column_of(tables["fact"]),
+    )
     rows = np.full(FILES, ROWS_PER_FILE, np.int64)
     used = skipped = 0
     path = tmp_path / "q.sql"
