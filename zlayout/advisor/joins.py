@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -43,6 +44,7 @@ from zlayout.table.state import Column, TableState
 from zlayout.workload.model import MAX_TEXT, Query, Scan, Unused, Workload
 
 MAX_RANGES = 64  # of keys in one condition
+MAX_KEPT_BYTES = 512 * 1024 * 1024  # of the rows of other tables; those of further tables are read again
 AFTER_SPACE = "!"  # the character after a space
 MAX_DEPTH = 8  # of tables whose keys limit other tables
 
@@ -97,10 +99,14 @@ def through_texts(used: Sequence[Through]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """Distinct keys in ascending order, and which of them are selected."""
+    """Distinct keys in ascending order, and which of them are selected.
+
+    rows: The largest number of rows that have these; None if it is unknown, as if the rows are joined to others.
+    """
 
     every: pa.Array
     selected: Bools
+    rows: int | None = None
 
 
 def with_joins(
@@ -110,6 +116,7 @@ def with_joins(
     read: ReadRows,
     max_ranges: int = MAX_RANGES,
     certain: Container[str] = (),
+    max_rows: int = 0,
 ) -> tuple[Workload, tuple[Through, ...]]:
     """Return the workload with the conditions through joins on one table as conditions on its own columns.
 
@@ -122,9 +129,11 @@ def with_joins(
         read: Reads the rows of the other tables.
         max_ranges: The largest number of ranges of keys in one condition.
         certain: The names of other tables that mean the same table with any namespace.
+        max_rows: Up to this number of matching rows of the other table, each of their integer keys is a range.
     """
     own = {c.name.lower(): c for c in state.columns}
-    evaluation = Evaluation(read, max_ranges)
+    of_table = [scan for scan in workload.scans if is_named(scan.table, table, state.location)]
+    evaluation = Evaluation(_ReadOnce.of(read, [p for scan in of_table for p in scan.through]), max_ranges, max_rows)
     scans: list[Scan] = []
     unused: list[Unused] = []
     used: list[Through] = []
@@ -166,19 +175,61 @@ def _require_same_schema(table: str, predicate: Predicate, certain: Container[st
     """Raise NotEvaluatedError if a name lacks a namespace that the name of the scanned table has."""
     for leaf in leaves(predicate):
         for keys in leaf.sets if isinstance(leaf, InKeys) else ():
-            is_short = "/" not in keys.table and keys.table.count(".") < table.count(".")
-            if keys.table not in certain and ("/" in table or is_short):
+            is_short = "/" in table or keys.table.count(".") < table.count(".")
+            if keys.table not in certain and "/" not in keys.table and is_short:
                 raise NotEvaluatedError(f"the namespace of {keys.table} is unknown (write it as that of {table})")
             if keys.predicate is not None:
                 _require_same_schema(table, keys.predicate, certain)
 
 
+@dataclass(slots=True)
+class _ReadOnce:
+    """Reads each table once, with all columns that some conditions need, as far as the rows do not take much memory.
+
+    Attributes:
+        read: Reads rows, see `ReadRows`.
+        needed: The columns in lower case, by the name of the table.
+    """
+
+    read: ReadRows
+    needed: dict[str, set[str]] = field(default_factory=dict)
+    _rows: dict[str, Rows | None] = field(default_factory=dict)
+    _bytes: int = 0
+
+    @staticmethod
+    def of(read: ReadRows, predicates: Sequence[Predicate]) -> _ReadOnce:
+        """Return a reader for the evaluation of the predicates."""
+        made, todo = _ReadOnce(read), list(predicates)
+        while todo:
+            for leaf in leaves(todo.pop()):
+                for keys in leaf.sets if isinstance(leaf, InKeys) else ():
+                    found = made.needed.setdefault(keys.table, set())
+                    found.add(keys.column.lower())
+                    if keys.predicate is not None:
+                        found |= {name.lower() for name in columns(keys.predicate)}
+                        todo.append(keys.predicate)
+        return made
+
+    def __call__(self, table: str, names: frozenset[str]) -> Rows:
+        if table not in self._rows:
+            self._rows[table] = None
+            if self._bytes < MAX_KEPT_BYTES:
+                with suppress(
+                    NotEvaluatedError
+                ):  # perhaps all columns are too large, and those of one condition are not
+                    self._rows[table] = rows = self.read(table, frozenset(self.needed[table]))
+                    self._bytes += sum(values.nbytes for values in rows.keys.values())
+        rows_of = self._rows[table]
+        return self.read(table, names) if rows_of is None else rows_of
+
+
 @dataclass
 class Evaluation:
-    """Evaluates `InKeys` with the rows of other tables. read, max_ranges: as in `with_joins`."""
+    """Evaluates `InKeys` with the rows of other tables. read, max_ranges, max_rows: as in `with_joins`."""
 
     read: ReadRows
     max_ranges: int = MAX_RANGES
+    max_rows: int = 0
     _sets: dict[Keys, _Values] = field(default_factory=dict)
     _failed: dict[Keys, str] = field(default_factory=dict)
 
@@ -202,7 +253,8 @@ class Evaluation:
             raise NotEvaluatedError(Reason.UNKNOWN_COLUMN)
         values = self.values(leaf.sets)
         _require_same_kind(column.type, values.every.type)
-        return ranges_of(column.name, values.every, values.selected, self.max_ranges)
+        are_few = values.rows is not None and values.rows <= self.max_rows and _kind(column.type) == "integer"
+        return ranges_of(column.name, values.every, values.selected, MAX_RANGES if are_few else self.max_ranges)
 
     def kept(self, leaf: InKeys) -> float:
         """Return the share of the keys that an evaluated `InKeys` selects."""
@@ -252,7 +304,8 @@ class Evaluation:
                 raise NotEvaluatedError(f"no condition on {keys.table} can be evaluated")
             match = conditions
         every = _distinct([values])
-        return _Values(every, _is_in(every, values.filter(pa.array(match))))
+        joined = keys.predicate is not None and any(isinstance(leaf, InKeys) for leaf in leaves(keys.predicate))
+        return _Values(every, _is_in(every, values.filter(pa.array(match))), None if joined else int(match.sum()))
 
     def _rows(self, predicate: Predicate, rows: Rows, count: int, depth: int) -> Bools | None:
         """Return which rows may match, bool[count]; None if the predicate cannot be evaluated at all."""

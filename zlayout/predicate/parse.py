@@ -85,7 +85,8 @@ def to_sql(predicate: Predicate) -> str:
 
 def _select(keys: Keys) -> str:
     where = "" if keys.predicate is None else f" WHERE {to_sql(keys.predicate)}"
-    return f"SELECT {quote_column(keys.column)} FROM {quote_column(keys.table)}{where}"
+    table = f"delta.{quote_path([keys.table])}" if "/" in keys.table else quote_column(keys.table)
+    return f"SELECT {quote_column(keys.column)} FROM {table}{where}"
 
 
 def quote_column(name: str) -> str:

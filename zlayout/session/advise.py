@@ -147,7 +147,7 @@ def make_study(
     known = {name.name: column_names(schema)}
     read = read_workload(sources, known)
     through: tuple[str, ...] = ()
-    if project.key_ranges:
+    if project.key_skipping:
         others = {catalog: backend_for(config, runtime) for catalog, config in project.catalogs.items()}
         backends = {**others, name.catalog: backend}
         read, used = read_joined(read, sources, known, name, schema, backends, project)

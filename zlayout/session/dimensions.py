@@ -28,6 +28,7 @@ from zlayout.session.sampling import SEED
 from zlayout.spec.load import Folder
 from zlayout.spec.model import Export, Project, TableName
 from zlayout.sql_text import path_of
+from zlayout.table.location import canonical
 from zlayout.table.state import Column, TableState
 from zlayout.workload import Workload, read_workload
 from zlayout.workload.queries import FURTHER
@@ -65,13 +66,16 @@ def read_joined(
     Raises:
         SpecError: As `read_workload`; ZL098, an export that the queries need cannot be read.
     """
+    skipping = project.key_skipping
+    if skipping is None or len(state.files) < skipping.min_files or state.files.bytes.sum() < skipping.min_bytes:
+        return workload, ()
     queries = {scan.query for scan in workload.scans if is_named(scan.table, table, state.location)}
     names = dict.fromkeys(s.table for s in workload.scans if s.query in queries)
-    others = OtherTables(table, backends, project.root, project.exports)
+    others = OtherTables(table, backends, project)
     columns = others.columns(name for name in names if not is_named(name, table, state.location))
     if columns:
         workload = read_workload(sources, {**columns, **known})
-    return with_joins(workload, table, state, others.rows, project.key_ranges, project.exports)
+    return with_joins(workload, table, state, others.rows, 1, project.exports, skipping.rows)
 
 
 @dataclass(slots=True)
@@ -81,15 +85,13 @@ class OtherTables:
     Attributes:
         table: The table. A name in a query that lacks a namespace or catalog has that of this table.
         backends: By the name of the catalog.
-        root: The folder of the project.
-        exports: The tables that are read from files instead, by the name in queries.
+        project: The project. Its exports are read instead of the tables of these names.
         timeout: The limit on each read, in seconds.
     """
 
     table: TableName
     backends: Mapping[str, Backend]
-    root: Path
-    exports: Mapping[str, Export]
+    project: Project
     timeout: float = TIMEOUT
     _found: dict[str, tuple[TableName, TableState] | str] = field(default_factory=dict)
     _files: dict[str, _ExportedTable] = field(default_factory=dict)
@@ -101,7 +103,7 @@ class OtherTables:
         """
         found = {}
         for name in names:
-            if name in self.exports:
+            if name in self.project.exports:
                 found[name] = [*self._exported(name).columns, FURTHER]
             elif not isinstance(observed := self._table(name), str):
                 state = observed[1]
@@ -116,7 +118,7 @@ class OtherTables:
             NotEvaluatedError: A table of a catalog cannot be used.
             SpecError: ZL098, an export cannot be read.
         """
-        if name in self.exports:
+        if name in self.project.exports:
             exported = self._exported(name)
             return Rows(exported.columns, exported.within(lambda: exported.read(columns), self.timeout, self.table))
         observed = self._table(name)
@@ -148,16 +150,36 @@ class OtherTables:
         return self._found[name]
 
     def _observed(self, name: str) -> tuple[TableName, TableState]:
-        own = (self.table.catalog, *self.table.identifier)
-        parts = () if "/" in name else tuple(name.split("."))
-        catalog, *identifier = (*own[: max(len(own) - len(parts), 0)], *parts) if parts else own[:1]
-        backend = self.backends.get(catalog)
-        if backend is None or not identifier:
+        if "/" in name:
+            table = self._at(canonical(name))
+        else:
+            own, parts = (self.table.catalog, *self.table.identifier), name.split(".")
+            catalog, *identifier = (*own[: max(len(own) - len(parts), 0)], *parts)
+            table = TableName(catalog, tuple(identifier[:-1]), identifier[-1]) if identifier else None
+        backend = None if table is None else self.backends.get(table.catalog)
+        if table is None or backend is None:
             raise NotEvaluatedError(f"{name} is in no catalog of the project")
         if len(self._found) >= MAX_TABLES:
             raise NotEvaluatedError(f"more than {MAX_TABLES} tables")
-        table = TableName(catalog, tuple(identifier[:-1]), identifier[-1])
-        return table, self._read(name, lambda: backend.observe(table, ()), table)
+        state = self._read(name, lambda: backend.observe(table, ()), table)
+        if "/" in name and canonical(state.location) != canonical(name):
+            raise NotEvaluatedError(f"{name} is in no catalog of the project")
+        return table, state
+
+    def _at(self, location: str) -> TableName | None:
+        """Return the table that a catalog of type `path` has at a location in canonical form."""
+        for name, catalog in self.project.catalogs.items():
+            if catalog.type != "path":
+                continue
+            for table, at in catalog.options.get("tables", {}).items():
+                if canonical(at) == location:
+                    *namespace, last = table.split(".")
+                    return TableName(name, tuple(namespace), last)
+            warehouse = canonical(catalog.options["warehouse"]) if catalog.options.get("warehouse") else location
+            if location.startswith(f"{warehouse}/"):
+                *namespace, last = location.removeprefix(f"{warehouse}/").split("/")
+                return TableName(name, tuple(namespace), last)
+        return None
 
     def _read(self, name: str, read: Callable[[], Result], table: TableName) -> Result:
         try:
@@ -167,7 +189,7 @@ class OtherTables:
 
     def _exported(self, name: str) -> _ExportedTable:
         if name not in self._files:
-            table = _ExportedTable(self.exports[name], self.root)
+            table = _ExportedTable(self.project.exports[name], self.project.root)
             table.within(table.open, self.timeout, self.table)
             self._files[name] = table
         return self._files[name]

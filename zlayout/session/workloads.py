@@ -63,7 +63,7 @@ def with_workloads(
     # Not in a thread, because an invalid file stops the plan.
     read = {p.spec.table: workloads.of(p.spec) for p in known}
     through: dict[TableName, tuple[Through, ...]] = {}
-    if project.key_ranges:
+    if project.key_skipping:
         for p in known:
             assert p.state is not None
             name, sources = p.spec.table, p.spec.workload

@@ -629,9 +629,32 @@ class HistoryConfig:
     keep_days: int
 
 
-# The engines of queries, and the number of ranges of join keys by which each skips files while a query runs. Those that
-# do are assumed to use the lowest and the highest key only.
-QUERY_ENGINES = {"spark": 0, "databricks": 1, "duckdb": 1, "snowflake": 1, "trino": 1}
+@dataclass(frozen=True, slots=True)
+class KeySkipping:
+    """How an engine skips files of a table by the keys of the tables that are joined to it, while a query runs.
+
+    It compares the lowest and the highest key with the bounds of a file, except where it compares each key.
+
+    Attributes:
+        rows: Up to this number of matching rows of the other table, it compares each of their integer keys.
+        min_files, min_bytes: It skips no files of a table with fewer files or bytes.
+    """
+
+    rows: int = 0
+    min_files: int = 0
+    min_bytes: int = 0
+
+
+# By the engine of queries; None for no skipping. DuckDB: the setting dynamic_or_filter_threshold, measured with version
+# 2.0 in tests/unit/session/test_duckdb_reads.py. Databricks: deltaTableFilesThreshold and deltaTableSizeThreshold of
+# https://docs.databricks.com/delta/optimizations/dynamic-file-pruning.html.
+QUERY_ENGINES = {
+    "spark": None,
+    "databricks": KeySkipping(min_files=10, min_bytes=10_000_000_000),
+    "duckdb": KeySkipping(rows=50),
+    "snowflake": KeySkipping(),
+    "trino": KeySkipping(),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -682,8 +705,8 @@ class Project:
     exports: Mapping[str, Export] = field(default_factory=dict)
 
     @property
-    def key_ranges(self) -> int:
-        """The number of ranges of join keys by which the engine of the queries skips files; 0 if it does not."""
+    def key_skipping(self) -> KeySkipping | None:
+        """How the engine of the queries skips files by join keys; None if it does not."""
         return QUERY_ENGINES[self.query_engine]
 
     def __repr__(self) -> str:

@@ -16,11 +16,11 @@ import re
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote
@@ -30,7 +30,9 @@ from zlayout.predicate.model import (
     And,
     Compare,
     In,
+    InKeys,
     IsNull,
+    Keys,
     Not,
     Operator,
     Or,
@@ -39,6 +41,7 @@ from zlayout.predicate.model import (
     conjunction,
     starts_with,
 )
+from zlayout.predicate.parse import to_sql
 from zlayout.reading import LimitedStream, SupportsRead, TooLargeError, open_file
 from zlayout.sql_text import column_name
 from zlayout.table.external import instant_of_milliseconds
@@ -71,6 +74,7 @@ _ATTRIBUTE = r"([^\s()#]+)#\d+L?"
 _PARTITION_LEAF = re.compile(rf"\(?{_ATTRIBUTE} ({'|'.join(_SYMBOLS)}) ([^()]*)\)?")
 _PARTITION_NULL = re.compile(rf"(isnull|isnotnull)\({_ATTRIBUTE}\)")
 _PARTITION_IN = re.compile(rf"\(?{_ATTRIBUTE} IN \(((?:[^(),]|,(?! ))*)\)+")
+_SUBQUERY = re.compile(r"\b(?:Scalar)?[Ss]ubquery#\d")
 _ID = re.compile(r"#\d+L?")
 # A function of a column, or arithmetic on one. Null tests and SQL operators, which look like functions, are excluded.
 _COMPUTED = re.compile(
@@ -193,6 +197,8 @@ def _leaf(name: str, inner: str) -> Predicate:
     if not rest.startswith(",") or name in ("IsNull", "IsNotNull"):
         raise UnreadableError(NOT_READ)
     value = rest[1:]
+    if _SUBQUERY.search(value):  # its result is not in the log
+        raise UnreadableError(NOT_READ)
     if name == "In":
         listed = re.fullmatch(r"\s*\[(.*)\]\s*", value, re.DOTALL)
         values = tuple(v for v in listed[1].split(",") if v != "null") if listed else ()
@@ -289,8 +295,8 @@ _WRITERS: dict[str, LeftOut] = {
 # The description of a write that only runs its query. Spark 3.5 names a function before it.
 _DISCARDS = re.compile(r"\w+ (?:[^,\s]{1,300}, )?(?:[a-z.]{1,100}\.)?NoopWrite\b")
 
-# A scan: its table, its predicate, and the text and the reason of each unused filter.
-Found = tuple[str, Predicate | None, Unread]
+# A scan: its table, its predicate, the text and the reason of each unused filter, and the conditions through joins.
+Found = tuple[str, Predicate | None, Unread, tuple[InKeys, ...]]
 # The scans of an execution, the number of its statement, and what its own plan is.
 _Key = tuple[tuple[Found, ...], int | None, LeftOut | None]
 
@@ -506,7 +512,7 @@ def read_event_log(path: Path, on_broken: Callable[[int], None] = lambda _line: 
         own = _left_out(plan)
         if itself is not None:
             statements[itself] = own
-        scans = tuple(found for node, above in _nodes(plan) if (found := _scan(node, above)) is not None)
+        scans = _scans(plan)
         if scans:
             time = instant_of_milliseconds(event.get("time"))
             statement = _id(event, "rootExecutionId")
@@ -528,8 +534,8 @@ def read_event_log(path: Path, on_broken: Callable[[int], None] = lambda _line: 
     unused: list[Unused] = []
     for scans, number in weights.items():
         query = replace(queries[scans], weight=float(number))
-        for table, predicate, left in scans:
-            used.append(Scan(query, table, predicate))
+        for table, predicate, left, through in scans:
+            used.append(Scan(query, table, predicate, through))
             unused += [Unused(query, text[:MAX_TEXT], reason, frozenset((table,))) for text, reason in left]
     return EventLog(tuple(used), tuple(unused), len(weights), Counter(left_out.values()))
 
@@ -595,32 +601,98 @@ def _object(line: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _nodes(root: Any) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
+@dataclass(frozen=True, eq=False)
+class _Node:
+    """A node of a plan. position: among the children of the parent."""
+
+    name: str
+    text: str
+    metadata: Any
+    parent: _Node | None = None
+    position: int = 0
+
+    def up(self) -> Iterator[tuple[_Node, int]]:
+        """Yield at most MAX_PLAN_DEPTH nodes above, each with the position of the child from which it is reached."""
+        at = self
+        for _ in range(MAX_PLAN_DEPTH):
+            if at.parent is None:
+                return
+            yield at.parent, at.position
+            at = at.parent
+
+    @cached_property
+    def join(self) -> tuple[str, list[tuple[str, str]]] | None:
+        """The type of an equi-join and the pairs of its keys; None for another node."""
+        join = _JOIN.match(self.text)
+        if join is None:
+            return None
+        left, right = (_split(keys, ", ") for keys in join.groups()[:2])
+        return join[3], [*zip(left, right, strict=True)] if len(left) == len(right) else []
+
+    @cached_property
+    def kept(self) -> frozenset[str] | None:
+        """The numbers of the attributes by which it groups rows; None if it does not group them."""
+        grouping = _GROUPING.match(self.text)
+        if grouping is None:
+            return None
+        found = [_ATTRIBUTE_ID.fullmatch(part) for part in _split(grouping[1], ", ")]
+        return frozenset(one[2] for one in found if one) if all(found) else frozenset()
+
+    @cached_property
+    def assigned(self) -> frozenset[str]:
+        """The numbers of the attributes that it computes."""
+        return frozenset(re.findall(r" AS [^#]*#(\d+)", self.text))
+
+    @cached_property
+    def is_product(self) -> bool:
+        return _PRODUCT.match(self.text) is not None
+
+    def passes(self, position: int) -> bool:
+        """Whether it returns the rows of a child one by one, or combined with those of another child without keys."""
+        if self.is_product:
+            return position < 2
+        return position == 0 and (self.name in _ROW_BY_ROW or self.name.startswith("WholeStageCodegen ("))
+
+
+def _nodes(root: Any) -> Iterator[tuple[_Node, tuple[str, ...]]]:
     """Yield each node of a plan with the descriptions of the Filter nodes above it that filter only its rows."""
-    stack: list[tuple[Any, tuple[str, ...]]] = [(root, ())]
+    stack: list[tuple[Any, tuple[str, ...], _Node | None, int]] = [(root, (), None, 0)]
     for _ in range(MAX_NODES):
         if not stack:
             return
-        node, above = stack.pop()
-        if isinstance(node, dict):
+        found, above, parent, position = stack.pop()
+        if isinstance(found, dict):
+            name, text = str(found.get("nodeName")), str(found.get("simpleString") or "")
+            node = _Node(name, text, found.get("metadata"), parent, position)
             yield node, above
-            if node.get("nodeName") == "Filter":
-                above = (*above, str(node.get("simpleString") or ""))
-            elif not str(node.get("nodeName")).startswith(_TRANSPARENT):
+            if name == "Filter":
+                above = (*above, text)
+            elif not name.startswith(_TRANSPARENT):
                 above = ()
-            children = node.get("children")
-            stack += [(child, above) for child in reversed(children)] if isinstance(children, list) else []
+            if isinstance(children := found.get("children"), list):
+                stack += [(child, above, node, n) for n, child in reversed([*enumerate(children)])]
 
 
-def _scan(node: dict[str, Any], above: tuple[str, ...]) -> Found | None:
+def _scans(plan: Any) -> tuple[Found, ...]:
+    """Return the scans of a plan."""
+    found, is_whole = list[_Scan](), True
+    for node, above in _nodes(plan):
+        is_whole = is_whole and not node.name.startswith("Reused")
+        if (scan := _scan(node, above)) is not None:
+            found.append(_Scan(node, *scan))
+    joins = _Joins(found, is_whole=is_whole)
+    return tuple(map(joins.with_joins, found))
+
+
+def _scan(node: _Node, above: tuple[str, ...]) -> tuple[str, Predicate | None, Unread] | None:
     rest = tuple(part for text in above for part in not_pushed(text))
-    metadata, description = node.get("metadata"), str(node.get("simpleString") or "")
+    metadata, description = node.metadata, node.text
     location = _LOCATION.search(str(metadata.get("Location", ""))) if isinstance(metadata, dict) else None
     if location and isinstance(metadata, dict):
         pushed, left = pushed_filters(str(metadata.get("PushedFilters", "[]")))
         partition, more = partition_filters(str(metadata.get("PartitionFilters", "[]")))
         return unquote(location[1]), _all_of([*pushed, *partition]), (*left, *more, *rest)
-    if "BatchScan" not in str(node.get("nodeName")):
+    if "BatchScan" not in node.name:
         return None
     table = _TABLE.search(description)
     begin = _FILTERS.search(description, table.end()) if table else None
@@ -642,3 +714,157 @@ def _all_of(predicates: list[Predicate]) -> Predicate | None:
     whole = conjunction(predicates)
     kept = dict.fromkeys(whole.operands if isinstance(whole, And) else predicates)
     return conjunction(p for p in kept if not (isinstance(p, Not) and isinstance(p.operand, IsNull)))
+
+
+# The joins of a plan.
+#
+# Spark gives each attribute of a plan a number that is unique in it (`day#152L`). An attribute of a scan that a join
+# compares is therefore the column of the scan, as long as each node in between passes attributes on as they are. A
+# condition is made only where all of this is certain.
+
+
+NOT_TRACED = "a join whose keys cannot be traced to columns in the query plan"
+MAX_HOPS = 4  # joins between a table and the one whose conditions limit it
+MAX_JOINED, MAX_PLAN_DEPTH = 200, 500  # scans of a plan whose joins are followed, and nodes above each of them
+_JOIN = re.compile(
+    r"(?:BroadcastHashJoin|SortMergeJoin|ShuffledHashJoin)(?:\(skew=true\))? "
+    r"\[([^\[\]]+)\], \[([^\[\]]+)\], (Inner|LeftSemi|LeftAnti|LeftOuter|RightOuter|FullOuter)\b"
+)
+_PRODUCT = re.compile(r"CartesianProduct\b|BroadcastNestedLoopJoin \w+, (?:Inner|Cross)\b")
+_GROUPING = re.compile(r"(?:Hash|ObjectHash|Sort)Aggregate\(keys?=\[([^\[\]]*)\]")
+_OUTPUT = re.compile(r"(?:BatchScan|FileScan) [^\[\]]*\[([^\[\]]*)\]")
+_ATTRIBUTE_ID = re.compile(r"([^\s()#,\[\]`.]+)#(\d+)L?")
+# A join key: an attribute, or one that Spark compares with an attribute of type bigint. The conversion does not change
+# integers, and keys of other types are not compared with integers when they are evaluated.
+_KEY = re.compile(rf"(cast\()?{_ATTRIBUTE_ID.pattern}(?(1) as bigint\))")
+_ON_BRANCH = re.compile(r"\bbranch=(?!null\b)")
+# Nodes with one child that pass on its rows one by one, with the same attributes.
+_ROW_BY_ROW = frozenset(
+    ("AdaptiveSparkPlan", "BroadcastExchange", "ColumnarToRow", "Exchange", "Filter", "InputAdapter", "Project", "Sort")
+)
+# By the type of a join: whether it drops each row on the left, and on the right, whose keys the other side lacks.
+_DROPS = {"Inner": (True, True), "LeftSemi": (True, True), "LeftOuter": (False, True), "RightOuter": (True, False)}
+# Whether each row that it returns is one on the left, or on the right, with further columns or without.
+_RETURNS = {**dict.fromkeys(("LeftSemi", "LeftAnti", "LeftOuter"), (True, False)), "Inner": (True, True)}
+_FIELD = re.compile(r"[<,]([^\s:,<>`]+):(tinyint|smallint|int|bigint|date|boolean|string|decimal\(\d+,\d+\))(?=[,>])")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scan:
+    node: _Node
+    table: str
+    predicate: Predicate | None
+    left: Unread
+
+    def columns(self) -> dict[str, str]:
+        """Return its columns by the numbers of their attributes; none if a name could be read in two ways."""
+        output = _OUTPUT.match(self.node.text)
+        parts = re.sub(r",? ?\.\.\. \d+ more fields$", "", output[1]).split(",") if output else []
+        found = [_ATTRIBUTE_ID.fullmatch(part.strip()) for part in parts]
+        return {one[2]: one[1] for one in found if one} if all(found) else {}
+
+    def certain(self) -> Predicate | None:
+        """Return what of the predicate can be evaluated with rows without excluding one by mistake."""
+        if self.predicate is None or _ON_BRANCH.search(self.node.text):
+            return None
+        if not isinstance(self.node.metadata, dict) or "ReadSchema" not in self.node.metadata:
+            return self.predicate  # of Iceberg, which is SQL with quoted strings
+        schema = str(self.node.metadata["ReadSchema"])
+        types = {name.lower(): kind for name, kind in _FIELD.findall(schema)} if schema.count("<") == 1 else {}
+        return _with_types(self.predicate, types)
+
+
+def _with_types(predicate: Predicate, types: Mapping[str, str]) -> Predicate | None:
+    """Return what a predicate implies for sure, as Spark prints strings without quotes.
+
+    A list of strings may be another list, and `null` may be a string.
+    """
+    match predicate:
+        case And(operands):
+            return conjunction(p for o in operands if (p := _with_types(o, types)) is not None)
+        case Or(operands):
+            return predicate if all(_with_types(o, types) == o for o in operands) else None
+        case Not(operand):
+            return predicate if _with_types(operand, types) == operand else None
+        case In() | IsNull():
+            return predicate if types.get(predicate.column.lower(), "string") != "string" else None
+        case _:
+            return predicate if predicate.column.lower() in types else None
+
+
+class _Joins:
+    """Follows the join keys of a plan. scans: all scans of the plan. is_whole: whether no part of it is shared."""
+
+    def __init__(self, scans: Sequence[_Scan], *, is_whole: bool) -> None:
+        self._scans = scans
+        self._is_used = is_whole and 1 < len(scans) <= MAX_JOINED
+        self._columns = {scan: scan.columns() for scan in scans}
+        self._known: dict[tuple[_Scan, _Node | None], tuple[tuple[InKeys, ...], Unread]] = {}
+
+    def with_joins(self, scan: _Scan) -> Found:
+        """Return the scan with the conditions on it, each of which is an unused one too until the keys are known."""
+        through, notes = self._limits(scan, None, 0) if len(self._scans) <= MAX_JOINED else ((), ())
+        filters = tuple((to_sql(one), str(Reason.JOIN_FILTER)) for one in through)
+        return scan.table, scan.predicate, (*scan.left, *filters, *notes), through
+
+    def _limits(self, scan: _Scan, top: _Node | None, hops: int) -> tuple[tuple[InKeys, ...], Unread]:
+        """Return the conditions on a scan that the joins above it imply, and the joins that are not used.
+
+        top: The node at which to end; None for the root.
+        """
+        if (scan, top) in self._known:
+            return self._known[scan, top]
+        found: dict[InKeys, None] = {}
+        left: dict[tuple[str, str], None] = {}
+        columns, is_traced = self._columns[scan], self._is_used
+        for node, side in scan.node.up():
+            if node is top:
+                break
+            columns = {number: name for number, name in columns.items() if number not in node.assigned}
+            if node.join is not None and side < 2:
+                kind, pairs = node.join
+                for pair in pairs if _DROPS.get(kind, (False, False))[side] else ():
+                    mine, other = (_KEY.fullmatch(pair[at]) for at in (side, 1 - side))
+                    is_traced_pair = is_traced and mine and other and not (mine[1] and other[1])
+                    column = columns.get(mine[3]) if mine and is_traced_pair else None
+                    keys = self._key_set(other[3], node, 1 - side, hops) if column and other else None
+                    if column and keys is not None:
+                        if keys.predicate is not None:
+                            found[InKeys(column, (keys,))] = None
+                    elif columns.keys() & set(re.findall(r"#(\d+)", pair[side])) and self._limited(node, 1 - side):
+                        left[_ID.sub("", " = ".join(pair)), NOT_TRACED] = None
+                is_traced = is_traced and _RETURNS.get(kind, (False, False))[side]
+            elif node.kept is not None:
+                columns = {number: name for number, name in columns.items() if number in node.kept}
+            elif not node.passes(side):
+                is_traced = False
+        self._known[scan, top] = tuple(found), tuple(left)
+        return self._known[scan, top]
+
+    def _key_set(self, number: str, join: _Node, side: int, hops: int) -> Keys | None:
+        """Return the keys of the scan to which an attribute of one side of a join belongs; None if it is unknown."""
+        owners = [scan for scan in self._scans if number in self._columns[scan]]
+        owners = [scan for scan in owners if self._leads(scan, join, side, number)]
+        if len(owners) != 1:
+            return None
+        (scan,) = owners
+        own = scan.certain()
+        limits = self._limits(scan, join, hops + 1)[0] if hops + 1 < MAX_HOPS else ()
+        predicate = conjunction([*([] if own is None else [own]), *limits])
+        return Keys(scan.table, self._columns[scan][number], predicate)
+
+    @staticmethod
+    def _leads(scan: _Scan, join: _Node, side: int, number: str) -> bool:
+        """Whether an attribute of a scan reaches one side of a join with no other values than those of the scan."""
+        for node, at in scan.node.up():
+            if node is join:
+                return at == side
+            if number in node.assigned or (node.kept is not None and number not in node.kept):
+                return False
+            if node.kept is None and not node.passes(at) and (node.join is None or at > 1):
+                return False
+        return False
+
+    def _limited(self, join: _Node, side: int) -> bool:
+        below = (scan for scan in self._scans if any(node is join and at == side for node, at in scan.node.up()))
+        return any(scan.predicate is not None or scan.left for scan in below)

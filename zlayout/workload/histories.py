@@ -21,6 +21,7 @@ from sqlglot import exp
 
 from zlayout.errors import Location, SpecError
 from zlayout.message_text import quote_value
+from zlayout.predicate.model import conjunction
 from zlayout.predicate.parse import quote_column, to_sql
 from zlayout.reading import MAX_METADATA_BYTES, MAX_METADATA_VALUES, parse_json
 from zlayout.sql_text import quote_path, string_literal
@@ -368,7 +369,7 @@ def _executed(query: Query, text: str) -> Executed:
 
 
 def _event_log(path: Path, history: History) -> None:
-    """Add each scan as a query on one table, because an event log contains the filters of scans only."""
+    """Add each scan as a query on one table, because an event log contains plans and no statements."""
     broken: list[int] = []
     log = read_event_log(path, broken.append)
     history.left_out.update({kind.value: number for kind, number in log.left_out.items()})
@@ -376,7 +377,8 @@ def _event_log(path: Path, history: History) -> None:
     history.problems += [Problem(Location(str(path), line, 1), reason) for line in broken]
     for scan in log.scans:
         table = f"delta.{quote_path([scan.table])}" if "/" in scan.table else quote_path(scan.table.split("."))
-        condition = "" if scan.predicate is None else to_sql(scan.predicate)
+        whole = conjunction([*([] if scan.predicate is None else [scan.predicate]), *scan.through])
+        condition = "" if whole is None else to_sql(whole)
         history.executed.append(_executed(scan.query, select(table, condition)))
 
 

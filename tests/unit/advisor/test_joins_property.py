@@ -22,7 +22,7 @@ from zlayout.errors import Location
 from zlayout.predicate.model import InKeys, Predicate, leaves
 from zlayout.predicate.prune import may_match
 from zlayout.session.dimensions import OtherTables
-from zlayout.spec.model import Export, TableName
+from zlayout.spec.model import Export, Project, SparkConfig, TableName
 from zlayout.table.state import Column, ColumnBounds
 from zlayout.workload import read_workload
 
@@ -302,7 +302,8 @@ def exported(duck: duckdb.DuckDBPyConnection, rng: random.Random, kind: str, fol
         duck.execute(f"COPY (SELECT {names} FROM {table}) TO '{folder / table}.{kind}' ({options})")
         declared = {name: types[written] for name, written in columns} if kind == "csv" else {}
         exports[table] = Export(table, f"{table}.{kind}", declared, Location("zlayout.yaml", 1, 1))
-    return OtherTables(TableName("lake", ("db",), "fact"), {}, folder, exports)
+    project = Project(folder, {}, SparkConfig(None, {}), (), exports=exports)
+    return OtherTables(TableName("lake", ("db",), "fact"), {}, project)
 
 
 def check(seed: int, tmp_path: Path, queries: int = 20) -> tuple[int, int]:
@@ -324,9 +325,13 @@ def check(seed: int, tmp_path: Path, queries: int = 20) -> tuple[int, int]:
     read: ReadRows = registered
     if seed % 5 < 2:
         others = exported(duck, rng, ("csv", "parquet")[seed % 5], tmp_path)
-        known, read = {**known, **others.columns(others.exports)}, others.rows
+        known, read = {**known, **others.columns(others.project.exports)}, others.rows
     max_ranges = (1, 2, 5, 64)[seed % 4]
-    evaluation, of_fact, own = Evaluation(read, max_ranges), bounds(tables["fact"]), column_of(tables["fact"])
+    evaluation, of_fact, own = (
+        Evaluation(read, max_ranges, 50 * (seed % 2)),
+        bounds(tables["fact"]),
+        column_of(tables["fact"]),
+    )
     rows = np.full(FILES, ROWS_PER_FILE, np.int64)
     used = skipped = 0
     path = tmp_path / "q.sql"

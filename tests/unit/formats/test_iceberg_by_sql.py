@@ -1,5 +1,6 @@
 """Engine native on Iceberg by SQL alone: its statements, and which snapshots and layout records are those of a run."""
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import date
 from types import SimpleNamespace
@@ -9,10 +10,11 @@ import pyarrow as pa
 import pytest
 from support.builders import SPEC_PLACE, make_file_table, make_group, make_layout, make_state, make_work
 
-from zlayout.errors import CommitUnknown, EngineError, Refused
+from zlayout.errors import CommitUnknown, EngineError, Refused, ZlayoutError
 from zlayout.formats.base import Commit, GroupFailed
 from zlayout.formats.iceberg.read.history import RunCommit
 from zlayout.formats.iceberg.read.manifests import Change
+from zlayout.formats.iceberg.read.observe import NO_SNAPSHOT
 from zlayout.formats.iceberg.write import by_sql
 from zlayout.formats.iceberg.write.by_sql import IcebergSql
 from zlayout.spec.model import CatalogConfig, TableName
@@ -195,3 +197,52 @@ def test_what_sql_cannot_express_is_refused(settings: dict[str, Any], yields: bo
 
 def test_words_of_other_statements_are_not_in_the_text() -> None:
     assert by_sql._literal_of("drop branch x") == "'drop\\u0020branch\\u0020x'"
+
+
+class Checked:
+    """A server that answers what is checked before any write."""
+
+    version = "4.0.5"
+
+    def __init__(
+        self,
+        rows: Sequence[Any] = (1,),
+        *,
+        extensions: str = "a.B,org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        iceberg: str = "1.11.0",
+        readable: bool = True,
+    ) -> None:
+        self._rows, self._iceberg, self._readable = rows, iceberg, readable
+        self.conf = SimpleNamespace(get=lambda *_: extensions)
+
+    def sql(self, statement: str) -> Any:
+        return SimpleNamespace(collect=lambda: [[self._iceberg]] if "iceberg_version" in statement else self._rows)
+
+    def table(self, _: str) -> Any:
+        if not self._readable:
+            raise ValueError("unsupported type: geometry")
+        return SimpleNamespace(schema=())
+
+
+ORC = {"properties": {"write.format.default": "orc"}, "features": frozenset({"row-lineage"})}
+
+
+@pytest.mark.parametrize(
+    ("server", "curve", "state", "code"),
+    [
+        (Checked(), "zorder", {}, ""),
+        (Checked(extensions="a.B"), "zorder", {}, "ZL207 .*lacks spark.sql.extensions=org.apache.iceberg"),
+        (Checked([]), "zorder", {}, "ZL320 .*with snapshot 7"),
+        (Checked([{"value": "/t"}]), "zorder", {"version": NO_SNAPSHOT}, ""),
+        (Checked([{"value": "/u"}]), "zorder", {"version": NO_SNAPSHOT}, "ZL320 .*at /t"),
+        (Checked(readable=False), "zorder", {}, "ZL227 the Iceberg 1.11.0 of the Spark server cannot read"),
+        (Checked(), "zorder", ORC, "ZL228"),
+        (Checked(), "hilbert", {}, "ZL223 .*of Iceberg 1.11.0 has no curve hilbert"),
+        (Checked(iceberg="1.12.0"), "hilbert", {}, ""),
+    ],
+)
+def test_what_the_server_lacks_is_refused(server: Any, curve: str, state: dict[str, Any], code: str) -> None:
+    work = make_work(make_layout("a", curve=curve), NAME, groups=[make_group("g", make_file_table([1]), 1)])
+    sql = IcebergSql(server, CatalogConfig("ice", "iceberg", "sql", {}, SPEC_PLACE), NAME)
+    with pytest.raises(ZlayoutError, match=code) if code else nullcontext():
+        by_sql.require_same_table(sql, work, make_state(make_file_table([1]), format="iceberg", **state))

@@ -177,3 +177,25 @@ def test_thousands_of_alternatives_are_compared_at_once() -> None:
     found = may_match(either, bounds, np.ones(rows, np.int64))
     assert (np.flatnonzero(found) == np.arange(0, 15_000, 5)).all()
     assert 0 < bounds.read < 10
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int32(), pa.int64()])
+def test_integers_of_any_size_are_compared_as_numbers(kind: pa.DataType) -> None:
+    most = 2 ** (kind.bit_width - 1)
+    edges = [-most, -most + 1, -1, 0, 1, most - 1]
+    pairs = [(low, high) for low in edges for high in edges if low <= high]
+    for nulls in ([], [(None, 5), (5, None), (None, None)]):
+        lower, upper = zip(*pairs, *nulls, strict=True)
+        rows = np.full(len(lower), 3, np.int64)
+        bounds = ColumnBounds(pa.array(lower, kind), pa.array(upper, kind), rows * 0, rows > 5)
+        for value in [*edges, 2**40, 2**63 - 1, -(2**63)]:
+            for operator, expected in {
+                "=": lambda low, high, v: low <= v <= high,
+                "<": lambda low, _, v: low < v,
+                "<=": lambda low, _, v: low <= v,
+                ">": lambda _, high, v: high > v,
+                ">=": lambda _, high, v: high >= v,
+                "!=": lambda low, high, v: low != v or high != v,
+            }.items():
+                found = may_match(Compare("c", operator, value), {"c": bounds}, rows)[: len(pairs)]
+                assert found.tolist() == [expected(low, high, value) for low, high in pairs], (operator, value)

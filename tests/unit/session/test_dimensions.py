@@ -13,6 +13,7 @@ import zlayout
 from zlayout.planner.model import TablePlan
 from zlayout.report.text import TextOptions, render
 from zlayout.session import dimensions
+from zlayout.spec.model import QUERY_ENGINES, KeySkipping
 
 ROWS, FILES, DAYS = 40_000, 20, 1000
 LAYOUT = "version: 1\ntable: lake.db.orders\nzorder: {columns: [a, day]}\n"
@@ -65,6 +66,17 @@ def test_the_keys_of_the_dimension_skip_files() -> None:
 def test_open_spark_skips_no_files_by_the_keys_of_a_join() -> None:
     use("spark")
     assert planned().workload is None
+
+
+@pytest.mark.parametrize(("files", "size", "skips"), [(20, 1, True), (21, 1, False), (1, 10**9, False)])
+@pytest.mark.usefixtures("table")
+def test_databricks_skips_files_of_large_tables_only(
+    files: int, size: int, skips: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use("databricks")
+    assert planned().workload is None
+    monkeypatch.setitem(QUERY_ENGINES, "databricks", KeySkipping(min_files=files, min_bytes=size))
+    assert (planned().workload is not None) == skips
 
 
 @pytest.mark.parametrize(

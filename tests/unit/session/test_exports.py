@@ -18,7 +18,7 @@ import zlayout
 from zlayout.errors import Location, SpecError
 from zlayout.planner.model import TablePlan
 from zlayout.session import dimensions
-from zlayout.spec.model import Export, TableName
+from zlayout.spec.model import Export, Project, SparkConfig, TableName
 
 ROWS, FILES, DAYS = 4_000, 20, 1000
 LAYOUT = "version: 1\ntable: lake.db.orders\nzorder: {columns: [a, day]}\n"
@@ -96,6 +96,23 @@ def test_the_keys_of_an_export_skip_files(exports: str, condition: str, files: i
 def test_what_is_not_certain_is_no_condition(queries: str, engine: str) -> None:
     declare(PARQUET, engine)
     assert planned(queries).workload is None
+
+
+@pytest.mark.usefixtures("project")
+def test_the_namespace_of_an_export_is_that_of_its_declaration() -> None:
+    declare(PARQUET.replace("warehouse.", ""))
+    found = planned("SELECT 1 FROM lake.db.orders JOIN dates ON day = d_key WHERE d_month = 7").workload
+    assert found is not None
+    assert found.now.files == 1
+
+
+@pytest.mark.parametrize(("inner", "is_certain"), [("orders", True), ("orders, warehouse.dates", False)])
+@pytest.mark.usefixtures("project")
+def test_a_column_that_an_export_may_have_is_not_one_of_the_enclosing_query(inner: str, is_certain: bool) -> None:
+    pq.write_table(pa.table({"k": [7, 8], "m": [1, 2]}), "exports/keys.parquet")
+    declare(f"{PARQUET}\n    keys: {{files: exports/keys.parquet}}")
+    query = f"SELECT (SELECT count(*) FROM {inner} WHERE day = k) FROM keys WHERE m = 1"
+    assert (planned(query).workload is not None) == is_certain
 
 
 @pytest.mark.usefixtures("project")
@@ -211,7 +228,8 @@ def test_what_is_read_is_limited(exports: str, limit: str, message: str, monkeyp
 def test_the_time_is_limited(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dimensions.Folder, "matching", lambda *_: time.sleep(0.5) or iter(()))
     export = Export("dates", "dates.parquet", {}, Location("zlayout.yaml", 7, 5))
-    others = dimensions.OtherTables(TableName("lake", ("db",), "orders"), {}, project, {"dates": export}, timeout=0.01)
+    empty = Project(project, {}, SparkConfig(None, {}), (), exports={"dates": export})
+    others = dimensions.OtherTables(TableName("lake", ("db",), "orders"), {}, empty, timeout=0.01)
     with pytest.raises(SpecError, match=r"were not read within 0.01 s"):
         others.columns(["dates"])
 

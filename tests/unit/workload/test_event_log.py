@@ -17,6 +17,7 @@ from zlayout.workload import event_log, files, read_workload, statements
 from zlayout.workload.event_log import (
     NOT_READ,
     LeftOut,
+    _Node,
     _scan,
     event_logs,
     is_event_log,
@@ -152,8 +153,8 @@ def test_a_partition_value_may_have_a_comma() -> None:
 
 def test_text_that_no_scan_prints_is_read_in_one_pass() -> None:
     text = "IcebergScan(table=x," * 50_000
-    assert _scan({"nodeName": "BatchScan", "simpleString": text}, ()) is None
-    assert _scan({"metadata": {"Location": "Tahoe" * 200_000}}, ()) is None
+    assert _scan(_Node("BatchScan", text, None), ()) is None
+    assert _scan(_Node("Scan", "", {"Location": "Tahoe" * 200_000}), ()) is None
 
 
 def test_filters_that_the_parser_did_not_foresee_are_left_out() -> None:
