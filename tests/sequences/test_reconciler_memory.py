@@ -1,11 +1,11 @@
-"""The reconciler's contract on the memory backend: 200 sequences in CI."""
+"""The reconciler's contract on the memory backend: 60 sequences, and 300 further ones in `make test-long`."""
 
-import os
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
@@ -16,8 +16,6 @@ from support.memory_format.store import MemoryCatalog, MemoryTable
 from zlayout.session.plan import plan_table
 from zlayout.spec.model import TableName
 from zlayout.table.state import PartitionField
-
-SEQUENCES = 200 if os.environ.get("CI") else 60
 
 
 class MemorySubject:
@@ -105,10 +103,17 @@ class MemoryReconciler(Reconciler):
         self.subject.stored.rename({new: old for old, new in names.items()})
 
 
-TestMemoryReconciler = MemoryReconciler.TestCase
-TestMemoryReconciler.settings = settings(
-    max_examples=SEQUENCES, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
-)
+class MoreReconciler(MemoryReconciler):
+    """The same, with other examples where they are derived from the name."""
+
+
+def of_sequences(count: int) -> settings:
+    return settings(max_examples=count, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+TestMemoryReconciler, TestMoreReconciler = MemoryReconciler.TestCase, MoreReconciler.TestCase
+TestMemoryReconciler.settings, TestMoreReconciler.settings = of_sequences(60), of_sequences(300)
+TestMoreReconciler.pytestmark = [pytest.mark.long]
 
 
 def test_moved_rows_become_more_files_because_of_a_file_that_is_merged_with_them() -> None:
