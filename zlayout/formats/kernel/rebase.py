@@ -21,8 +21,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from zlayout.errors import Diagnostic
-from zlayout.formats.base import Notify, PlannedTable, Progress, Stage
+from zlayout.errors import CommitConflict, Diagnostic
+from zlayout.formats.base import Commit, Notify, PlannedTable, Progress, Stage
 from zlayout.formats.kernel.commits import NewFiles, Rewritten, positions
 from zlayout.formats.kernel.outcome import JVM_LOST, Failures, translated
 from zlayout.rewrite.engine import rewrite_conf
@@ -191,6 +191,24 @@ class Rebase(ABC):
         """Return why groups were not rebased, if the user can change it: what was not returned before."""
         notes, self._notes = self._notes, []
         return notes
+
+    def until_committed(self, some: Sequence[Rewritten], commit: Callable[[Sequence[Rewritten]], Commit]) -> Commit:
+        """Make a commit of groups. After a conflict, rebase them and try again.
+
+        Args:
+            some: The groups as they were written.
+            commit: Sends the commit of the groups as they are after the rebases so far.
+
+        Raises:
+            CommitConflict: The groups cannot be rebased.
+            EngineError: As `onto_newest`.
+        """
+        while True:
+            try:
+                return commit(some)
+            except CommitConflict:
+                if not self.onto_newest(some):
+                    raise
 
     def onto_newest(self, some: Sequence[Rewritten]) -> bool:
         """Rebase groups onto the newest version. The stage is `rebasing` meanwhile, in which a user may stop the run.

@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from zlayout.errors import CommitConflict, Diagnostic, EngineError, first_line
+from zlayout.errors import Diagnostic, EngineError, first_line
 from zlayout.formats.base import Commit, Group, GroupFailed, Notice, Notify, PlannedTable, Progress, Stage
 from zlayout.formats.delta.read.log import BASELINE, GROUP
 from zlayout.formats.delta.read.observe import read_bounds
@@ -556,12 +556,7 @@ class Committer:
             EngineError: ZL305, ZL310, ZL314, ZL316.
             CommitUnknown: ZL331.
         """
-        while True:
-            try:
-                return self._commit(some)
-            except CommitConflict:
-                if not self._rebase.onto_newest(some):
-                    raise
+        return self._rebase.until_committed(some, self._commit)
 
     def _commit(self, some: Sequence[Rewritten]) -> Commit:
         rebased = self._rebase.rows(some)

@@ -205,12 +205,7 @@ class Committer:
             EngineError: ZL305, ZL310, ZL314, ZL316.
             CommitUnknown: ZL331.
         """
-        while True:
-            try:
-                return self._commit(some)
-            except CommitConflict:
-                if not self._rebase.onto_newest(some):
-                    raise
+        return self._rebase.until_committed(some, self._commit)
 
     def _commit(self, some: Sequence[Rewritten]) -> Commit:
         rebased, start = self._rebase.rows(some), self._rebase.snapshot(some)
