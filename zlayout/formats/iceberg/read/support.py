@@ -207,6 +207,13 @@ def empty_main(table: str) -> Diagnostic:
     return Diagnostic("ZL229", message, "refused", "use engine zlayout, or commit to main first")
 
 
+def unreadable_row_ids(table: str) -> Diagnostic:
+    """Return the refusal of a table of which `has_row_ids_in_orc` is true, for Spark before version 4.1."""
+    message = f"{table} has row ids and ORC files, whose row ids Iceberg for this version of Spark cannot read"
+    hint = "use Spark 4.1, or set write.format.default to parquet and rewrite the ORC files with Spark 4.1"
+    return Diagnostic("ZL228", message, "refused", hint)
+
+
 def has_names_in_two_cases(state: TableState) -> bool:
     """Return whether names of columns differ only in letter case. Spark then must compare names exactly."""
     parts = [path_of(column.name) for column in state.columns]

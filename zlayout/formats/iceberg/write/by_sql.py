@@ -28,7 +28,7 @@ from zlayout.formats.iceberg.read.history import (
 )
 from zlayout.formats.iceberg.read.observe import NO_SNAPSHOT
 from zlayout.formats.iceberg.read.schema import argument, spec_fields, transform_name
-from zlayout.formats.iceberg.read.support import has_row_ids_in_orc, native_order
+from zlayout.formats.iceberg.read.support import has_row_ids_in_orc, native_order, unreadable_row_ids
 from zlayout.formats.iceberg.write.jvm import FAILURES, without_derived
 from zlayout.formats.iceberg.write.native import Past, options, require_only_appends, settle
 from zlayout.formats.kernel.conditions import any_of, literal
@@ -161,9 +161,7 @@ def _require_readable(sql: IcebergSql, work: PlannedTable, state: TableState) ->
         hint = "use Spark 4.1 with Iceberg 1.12, or rewrite the table with the engine that writes it"
         raise Refused.of("ZL227", message, hint=hint, detail=first_line(error)) from error
     if has_row_ids_in_orc(state) and numbers(str(sql.spark.version)) < (4, 1):
-        message = f"{work.table} has row ids and ORC files, whose row ids Iceberg for this version of Spark cannot read"
-        hint = "use Spark 4.1, or set write.format.default to parquet and rewrite the ORC files with Spark 4.1"
-        raise Refused.of("ZL228", message, hint=hint)
+        raise Refused(unreadable_row_ids(str(work.table)))
     if native_order(work.layout) == "hilbert" and numbers(version) < numbers(_FIRST_WITH_HILBERT):
         message = f"{work.table}: rewrite_data_files of Iceberg {version} has no curve hilbert"
         raise Refused.of("ZL223", message, hint=f"use curve zorder, or Iceberg {_FIRST_WITH_HILBERT}")

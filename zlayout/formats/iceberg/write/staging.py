@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 
 from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Group, GroupFailed, PlannedTable
-from zlayout.formats.iceberg.read.support import empty_main
+from zlayout.formats.iceberg.read.support import empty_main, unreadable_row_ids
 from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
 from zlayout.formats.kernel.commits import NewFiles, positions_among, require_sizes, spark_partitions
 from zlayout.formats.kernel.requirements import changed_files, paths_of, planned_paths, split_groups
@@ -80,9 +80,7 @@ def require_row_ids_of_orc(jvm: IcebergJvm, table: TableName) -> None:
     """
     # before, both readers of Iceberg give all rows of an ORC file the same row id, which a rewrite would store
     if not has_class(jvm.root, _ONLY_SINCE_SPARK_4_1):
-        message = f"{table} has row ids and ORC files, whose row ids Iceberg for this version of Spark cannot read"
-        hint = "use Spark 4.1, or set write.format.default to parquet and rewrite the ORC files with Spark 4.1"
-        raise Refused.of("ZL228", message, hint=hint)
+        raise Refused(unreadable_row_ids(str(table)))
 
 
 def require_row_id_column(name: object, snapshot: Any, frame: DataFrame) -> None:
