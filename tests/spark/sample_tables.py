@@ -23,6 +23,19 @@ def create_delta(table: DeltaSubject, count: int, features: str = DELTA_FEATURES
 
 
 MERGE_ON_READ = "'write.delete.mode'='merge-on-read', 'write.update.mode'='merge-on-read'"
+# Columns of many types, with values that compare in odd ways, of a column id
+VALUES = (
+    "id % 7 k",
+    "case id % 5 when 0 then double('NaN') when 1 then double('-0.0') when 2 then 0.0D when 3 then id % 3 end d",
+    "case id % 3 when 0 then float('NaN') when 1 then float('-0.0') end f",
+    "named_struct('x', nullif(id % 2, 1), 'y', array(double('NaN'), double('-0.0'), null, id % 2)) s",
+    "case when id % 4 > 0 then map('m', double(id % 2), '', double('NaN')) end m",
+    "case id % 3 when 0 then x'' when 1 then x'00ff' end b",
+    "case id % 3 when 0 then '' when 1 then 'é😀' end t",
+    "cast(id % 2 as decimal(38, 10)) n",
+    "timestamp_micros(id % 3) ts",
+    "date_add(date'0001-01-01', cast(id % 2 as int)) dt",
+)
 
 
 def create_iceberg(table: IcebergSubject, version: int = 2, partitioned: str = "") -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from deltalake import DeltaTable, QueryBuilder
-from spark.sample_tables import create_delta
+from spark.sample_tables import VALUES, create_delta
 from spark.subjects import DeltaSubject
 from support.builders import make_layout
 
@@ -108,20 +108,6 @@ def delete_positions(table: DeltaSubject, chosen: Callable[[int, int], np.ndarra
     actions = delta.seq(delta.files.replacing(added, removed, 0, data_change=True))
     manual = scala_object(delta._delta, "DeltaOperations$ManualUpdate")
     return int(begin(delta, snapshot, removed).commit(actions, manual, scala_map(delta._jvm, {})))
-
-
-VALUES = (
-    "id % 7 k",
-    "case id % 5 when 0 then double('NaN') when 1 then double('-0.0') when 2 then 0.0D when 3 then id % 3 end d",
-    "case id % 3 when 0 then float('NaN') when 1 then float('-0.0') end f",
-    "named_struct('x', nullif(id % 2, 1), 'y', array(double('NaN'), double('-0.0'), null, id % 2)) s",
-    "case when id % 4 > 0 then map('m', double(id % 2), '', double('NaN')) end m",
-    "case id % 3 when 0 then x'' when 1 then x'00ff' end b",
-    "case id % 3 when 0 then '' when 1 then 'é😀' end t",
-    "cast(id % 2 as decimal(38, 10)) n",
-    "timestamp_micros(id % 3) ts",
-    "date_add(date'0001-01-01', cast(id % 2 as int)) dt",
-)
 
 
 def test_equal_rows_of_every_type_are_deleted_as_often_as_they_were(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from spark.sample_tables import MERGE_ON_READ, create_iceberg
+from spark.sample_tables import MERGE_ON_READ, VALUES, create_iceberg
 from spark.subjects import IcebergSubject
 from spark.test_iceberg_equality import delete_equal
 from support.builders import make_layout
@@ -47,6 +47,11 @@ def before_commits(monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], objec
 def rows_at(table: IcebergSubject, version: int, columns: str = "*") -> Counter[str]:
     """The rows of a snapshot, as Spark reads them."""
     return Counter(map(repr, table.sql(f"select {columns} from {table} version as of {version}").collect()))
+
+
+def columns_of(version: int) -> str:
+    """All columns of a table of a format version, with those of row lineage."""
+    return "*, _row_id, _last_updated_sequence_number" if version > 2 else "*"
 
 
 def elsewhere(table: IcebergSubject, version: int) -> Counter[str]:
@@ -86,24 +91,9 @@ def test_rows_that_are_deleted_before_the_commit_are_deleted_from_the_new_files(
     other = parent(table, commit.version)
     assert based == [work.version, other]
     assert (parent(table, other), commit.groups) == (work.version, ("g0", "g1"))
-    columns = "*, _row_id, _last_updated_sequence_number" if version > 2 else "*"
-    assert rows_at(table, commit.version, columns) == rows_at(table, other, columns)
+    assert rows_at(table, commit.version, columns_of(version)) == rows_at(table, other, columns_of(version))
     assert commit.rebased == rebased
     assert elsewhere(table, commit.version) == elsewhere(table, other)
-
-
-VALUES = (
-    "id % 7 k",
-    "case id % 5 when 0 then double('NaN') when 1 then double('-0.0') when 2 then 0.0D when 3 then id % 3 end d",
-    "case id % 3 when 0 then float('NaN') when 1 then float('-0.0') end f",
-    "named_struct('x', nullif(id % 2, 1), 'y', array(double('NaN'), double('-0.0'), null, id % 2)) s",
-    "case when id % 4 > 0 then map('m', double(id % 2), '', double('NaN')) end m",
-    "case id % 3 when 0 then x'' when 1 then x'00ff' end b",
-    "case id % 3 when 0 then '' when 1 then 'é😀' end t",
-    "cast(id % 2 as decimal(38, 10)) n",
-    "timestamp_micros(id % 3) ts",
-    "date_add(date'0001-01-01', cast(id % 2 as int)) dt",
-)
 
 
 @pytest.mark.long
@@ -160,14 +150,13 @@ def test_each_rebase_works_on_the_changes_since_the_one_before_it(
     assert not others, "\n".join(map(repr, (commit, *others)))
     other = parent(table, commit.version)
     assert (len(based), searched, commit.rebased) == (4, [5, 1, 1], 7)
-    columns = "*, _row_id, _last_updated_sequence_number" if version > 2 else "*"
-    assert rows_at(table, commit.version, columns) == rows_at(table, other, columns)
+    assert rows_at(table, commit.version, columns_of(version)) == rows_at(table, other, columns_of(version))
     assert elsewhere(table, commit.version) == elsewhere(table, other)
     monkeypatch.undo()
     backend = table.backend
     undone = backend.roll_back(backend.undo(table.name, None), "undo", {}, lambda _: None)
     assert undone.version == other
-    assert rows_at(table, table.observe().version, columns) == rows_at(table, other, columns)
+    assert rows_at(table, table.observe().version, columns_of(version)) == rows_at(table, other, columns_of(version))
     (again,) = table.execute(table.work())
     assert isinstance(again, Commit)
     table.sql(f"delete from {table} where id = 16")
@@ -310,8 +299,7 @@ def test_files_that_move_to_another_partition_spec_are_rebased(
     commit, *others = table.execute(work)
     assert not others, "\n".join(map(repr, (commit, *others)))
     other = parent(table, commit.version)
-    columns = "*, _row_id, _last_updated_sequence_number" if version > 2 else "*"
-    assert rows_at(table, commit.version, columns) == rows_at(table, other, columns)
+    assert rows_at(table, commit.version, columns_of(version)) == rows_at(table, other, columns_of(version))
     assert {p.spec_id for p in table.observe().files.partitions} == {1}
     monkeypatch.undo()
     table.sql(f"alter table {table} replace partition field bucket(2, id) with bucket(4, id)")
