@@ -214,9 +214,8 @@ class _ReadOnce:
         if table not in self._rows:
             self._rows[table] = None
             if self._bytes < MAX_KEPT_BYTES:
-                with suppress(
-                    NotEvaluatedError
-                ):  # perhaps all columns are too large, and those of one condition are not
+                # all columns may be too large, and those of one condition not
+                with suppress(NotEvaluatedError):
                     self._rows[table] = rows = self.read(table, frozenset(self.needed[table]))
                     self._bytes += sum(values.nbytes for values in rows.keys.values())
         rows_of = self._rows[table]
