@@ -316,6 +316,41 @@ def test_files_outside_and_commits_that_could_be_replaced(table: Table, session:
         require_exclusive_commits(DeltaSql(session, "s3a://bucket/t"), name)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [({"versionAsOf": "1"}, [*range(10)]), ({}, [0, 1, 2, 4, 5, 6, 7, 8, 9, 10])],
+    ids=["planned version", "newest version"],
+)
+def test_a_dataframe_replaces_files_that_it_has_not_read(
+    options: dict[str, str], found: list[int], tmp_path: Path, session: SparkSession
+) -> None:
+    """Why engine zlayout needs a JVM (ADR 0050): no check of the version, row ids that change, no way back."""
+    table = f"delta.`{tmp_path}`"
+
+    def ids() -> list[int]:
+        return sorted(row["id"] for row in session.sql(f"SELECT id FROM {table}").collect())
+
+    def row_ids() -> list[int]:
+        read = session.read.format("delta").load(str(tmp_path))
+        return sorted(row[0] for row in read.select("_metadata.row_id").collect())
+
+    features = "'delta.enableDeletionVectors' = 'true', 'delta.enableRowTracking' = 'true'"
+    session.sql(f"CREATE TABLE {table} (id INT, part INT) USING delta PARTITIONED BY (part) TBLPROPERTIES ({features})")
+    session.sql(f"INSERT INTO {table} SELECT CAST(id AS INT), CAST(id % 2 AS INT) FROM range(10)")
+    rows = session.read.format("delta").options(**options).load(str(tmp_path)).where("part = 1")
+    session.sql(f"INSERT INTO {table} VALUES (10, 1)")
+    session.sql(f"DELETE FROM {table} WHERE id = 3")
+    before = row_ids()
+    writer = rows.write.format("delta").mode("overwrite").option("replaceWhere", "part = 1")
+    writer.option("dataChange", "false").save(str(tmp_path))
+    assert ids() == found  # with the planned version, 10 is lost, and 3 is there again
+    assert row_ids() != before
+    session.sql(f"INSERT INTO {table} VALUES (11, 1)")
+    session.sql(f"RESTORE TABLE {table} TO VERSION AS OF 3")
+    assert ids() == [0, 1, 2, 4, 5, 6, 7, 8, 9, 10]  # without 11
+
+
 def test_the_client_is_alone() -> None:
     assert find_spec("py4j") is None
 

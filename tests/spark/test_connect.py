@@ -8,7 +8,7 @@ from support.environments import ROOT, environment, run
 
 
 @pytest.mark.parametrize(
-    ("tests", "passed"), [("not long", 8), pytest.param("long", 15, marks=pytest.mark.long)], ids=["daily", "others"]
+    ("tests", "passed"), [("not long", 8), pytest.param("long", 17, marks=pytest.mark.long)], ids=["daily", "others"]
 )
 def test_a_client_without_java(tmp_path: Path, tests: str, passed: int) -> None:
     python = environment(tmp_path / "client", f"{ROOT}[connect,sql]", "pytest")
