@@ -169,8 +169,13 @@ def in_partitions(queries: Sequence[TableQuery], state: TableState) -> tuple[Tab
         opened = may_match(predicate, files.bounds, files.rows)
         return by_value & (np.bincount(files.partition[opened], minlength=len(by_value)) > 0)
 
-    found = {predicate: possible(predicate) for query in queries for predicate in query.predicates}
-    return tuple(replace(q, partitions=tuple(found[p] for p in q.predicates)) for q in queries)
+    # Equal predicates become one object, so that `costs` evaluates them once.
+    one = {predicate: predicate for query in queries for predicate in query.predicates}
+    found = {predicate: possible(predicate) for predicate in one}
+    return tuple(
+        replace(q, predicates=tuple(one[p] for p in q.predicates), partitions=tuple(found[p] for p in q.predicates))
+        for q in queries
+    )
 
 
 def column_shares(queries: Sequence[TableQuery]) -> dict[str, float]:
@@ -214,15 +219,15 @@ def costs(queries: Sequence[TableQuery], files: FileTable, *, sampled: bool = Fa
             present files may have matching rows, because the sample may contain none of these rows. Partitions that
             the table does not have at present may have matching rows.
     """
-    known: dict[Predicate, Bools] = {}
+    known: dict[int, Bools] = {}  # by the identity of the predicate, because a hash takes as long as pruning
 
     def of_scan(predicate: Predicate, partitions: Bools) -> tuple[float, float]:
-        if predicate not in known:
-            known[predicate] = may_match(predicate, files.bounds, files.rows)
+        if id(predicate) not in known:
+            known[id(predicate)] = may_match(predicate, files.bounds, files.rows)
         new = max(len(files.partitions) - len(partitions), 0)
         within = np.concatenate((partitions, np.ones(new, bool)))[files.partition]
-        hit = known[predicate] & within
-        if sampled and within.any() and not hit.any():
+        hit = known[id(predicate)] & within
+        if sampled and not hit.any() and within.any():
             return 1.0, files.bytes[within].mean()
         return hit.sum(), files.bytes[hit].sum()
 

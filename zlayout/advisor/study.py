@@ -233,9 +233,10 @@ class Search:
             step = min(choices, key=_cost)
             chosen = tuple(c.name for c in step.layout.columns)
             self.steps.append(step)
-            # The search continues after the best step, to show what one more column costs.
-            if self.best is None or self._better(step, self.best):
-                self.best = step
+            # The last step has no gain. It shows what one more column costs, and may be refined.
+            if self.best is not None and not self._better(step, self.best):
+                break
+            self.best = step
 
     def _refine(self, start: Choice, shares: Mapping[str, float], curves: Sequence[str]) -> Choice:
         best = start
@@ -312,10 +313,11 @@ def _plain(layout: Layout) -> Layout:
 
 # Share of the bytes read now that a layout must save to be recommended.
 MIN_SAVING = 0.05
-# The search uses SEARCH_ROWS sampled rows, or SEARCH_ROWS_PER_FILE for each new file if that is more. The finalists are
-# measured on as many as a plan simulates.
-SEARCH_ROWS = 30_000
-SEARCH_ROWS_PER_FILE = 200
+# The search uses SEARCH_ROWS sampled rows, and that for cuts CUT_ROWS; MIN_ROWS_PER_FILE for each new file if that
+# is more. The finalists are measured on as many as a plan simulates.
+SEARCH_ROWS = 10_000
+CUT_ROWS = 30_000
+MIN_ROWS_PER_FILE = 200
 # Share of the time limit that the search may use. The rest is for measuring the finalists.
 SEARCH_TIME_SHARE = 0.8
 
@@ -413,10 +415,7 @@ def _search(
     """Search on few rows of the sample, and measure the finalists on more."""
     # Returns the search, with steps measured on more rows; the chosen layout, then the one with cuts; and notes.
     # `started` is by the monotonic clock.
-    rewrite, limit = draws[0].rewrite, started + question.seconds
-    files = max(int(rewrite.targets.sum()), 1)
-    per_file = min(max(SEARCH_ROWS / files, SEARCH_ROWS_PER_FILE), MAX_ROWS_PER_FILE)
-    few = draw(rewrite, rewrite.weights, rows_per_file=per_file)
+    limit, few = started + question.seconds, _with_fewer_rows(draws[0].rewrite, SEARCH_ROWS)
     deadline = started + SEARCH_TIME_SHARE * question.seconds
     search = Search(
         lambda layout: measure([few], layout, queries),
@@ -434,8 +433,8 @@ def _search(
     choices = [search.choose([measured[layout] for layout in finals if layout in measured])] if finals else []
     notes: tuple[str, ...] = ()
     if choices and question.cuts:
-        # Cuts are chosen by the rows of the search, and measured on more.
-        checked = search_cuts(choices[0].layout, queries, few, partial(measure, draws), limit)
+        more = _with_fewer_rows(draws[0].rewrite, CUT_ROWS)
+        checked = search_cuts(choices[0].layout, queries, more, partial(measure, draws), limit)
         if checked is not None and checked.is_better:
             notes = (note_on_cuts(checked),)
             choices.append(measure(draws, checked.layout, queries))
@@ -443,6 +442,12 @@ def _search(
     search.steps = [measured.get(step.layout, step) for step in search.steps]
     search.interrupted |= not measured.keys() >= set(finals)
     return search, choices, notes
+
+
+def _with_fewer_rows(rewrite: Rewrite, rows: int) -> Drawn:
+    """Draw about `rows` rows, or as many as MIN_ROWS_PER_FILE and MAX_ROWS_PER_FILE allow."""
+    per_file = max(rows / max(int(rewrite.targets.sum()), 1), MIN_ROWS_PER_FILE)
+    return draw(rewrite, rewrite.weights, rows_per_file=min(per_file, MAX_ROWS_PER_FILE))
 
 
 def _saves(then: Costs, now: Costs) -> bool:

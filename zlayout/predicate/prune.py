@@ -7,6 +7,8 @@ value.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 from functools import reduce
 
 import numpy as np
@@ -31,6 +33,9 @@ from zlayout.predicate.model import (
 )
 from zlayout.table.state import Bools, ColumnBounds, Int64
 
+MAX_DIGITS = 18  # of a decimal whose digits are an integer of 64 bits
+_EXACT = Context(prec=MAX_DIGITS + 2, Emin=-50, Emax=50, traps=[Inexact, InvalidOperation, Overflow])
+_EPOCH = date(1970, 1, 1)
 MIN_VALUES_TO_SORT = 20  # below, comparing one value after the other is as fast
 
 
@@ -94,18 +99,22 @@ def negated(predicate: Predicate) -> Predicate:
 
 def _equals_any(bounds: ColumnBounds, values: Sequence[Value], rows: Int64) -> Bools:
     """Return which files may have one of the values. Thousands of values take little longer than one."""
+    numbers = [_integer(value, bounds.lower.type) for value in values]
+    wanted = [number for number in numbers if number is not None]
+    if len(wanted) == len(values) and (sides := _integers(bounds)) is not None:
+        return _hold_any(*sides, np.sort(np.array(wanted, np.int64))) & ~_all_null(bounds, rows)
     found, known = np.zeros(len(rows), bool), set[int]()
     if len(values) >= MIN_VALUES_TO_SORT:
         none, of_type = bounds.lower.slice(0, 0), dict[pa.DataType, dict[int, pa.Scalar]]()
         for at, value in enumerate(values):
-            sides = arrow_aligned(none, none, value)
-            if sides is not None and _is_sortable(sides[0].type) and _is_sortable(sides[2].type):
-                of_type.setdefault(sides[0].type, {})[at] = sides[2]
+            aligned = arrow_aligned(none, none, value)
+            if aligned is not None and _is_sortable(aligned[0].type) and _is_sortable(aligned[2].type):
+                of_type.setdefault(aligned[0].type, {})[at] = aligned[2]
         for some in of_type.values():
             first = next(iter(some))
-            sides = arrow_aligned(bounds.lower, bounds.upper, values[first])
-            if sides is not None:
-                found |= _holds_any(*sides[:2], pa.array([s.as_py() for s in some.values()], some[first].type))
+            aligned = arrow_aligned(bounds.lower, bounds.upper, values[first])
+            if aligned is not None:
+                found |= _holds_any(*aligned[:2], pa.array([s.as_py() for s in some.values()], some[first].type))
                 known |= some.keys()
     for at, value in enumerate(values):
         if at not in known:
@@ -126,7 +135,11 @@ def _holds_any(lower: pa.Array, upper: pa.Array, values: pa.Array) -> Bools:
     low, high, wanted = np.split(ranks, (len(lower), 2 * len(lower)))
     low = np.where(lower.is_valid().to_numpy(zero_copy_only=False), low, -1)
     high = np.where(upper.is_valid().to_numpy(zero_copy_only=False), high, np.iinfo(np.int64).max)
-    wanted = np.sort(wanted)
+    return _hold_any(low, high, np.sort(wanted))
+
+
+def _hold_any(low: Int64, high: Int64, wanted: Int64) -> Bools:
+    """Return which ranges hold one of the wanted numbers, which are sorted."""
     found: Bools = np.searchsorted(wanted, high, side="right") > np.searchsorted(wanted, low, side="left")
     return found
 
@@ -140,8 +153,9 @@ def _all_null(bounds: ColumnBounds, rows: Int64) -> Bools:
 
 
 def _compare(bounds: ColumnBounds, operator: Operator, value: Value) -> Bools:
-    if type(value) is int and -(2**63) <= value < 2**63 and (numbers := _integers(bounds)) is not None:
-        found = _compare_integers(*numbers, operator, value)
+    number = _integer(value, bounds.lower.type)
+    if number is not None and (numbers := _integers(bounds)) is not None:
+        found = _compare_integers(*numbers, number, operator)
         return found | bounds.truncated if operator == "!=" else found
     every = np.ones(len(bounds.lower), bool)
     sides = arrow_aligned(bounds.lower, bounds.upper, value)
@@ -165,14 +179,45 @@ def _compare(bounds: ColumnBounds, operator: Operator, value: Value) -> Bools:
 
 
 def _integers(bounds: ColumnBounds) -> tuple[Int64, Int64] | None:
-    """Return the bounds as numbers, which numpy compares much faster than Arrow; None if they are no integers."""
-    lower, upper = bounds.lower, bounds.upper
-    if lower.null_count or upper.null_count or not pt.is_signed_integer(lower.type):
+    """Return the bounds as integers, which numpy compares much faster than Arrow; None if they are no integers.
+
+    These are days for dates, and for decimals the number in units of the last digit.
+    """
+    lower, upper, type_ = bounds.lower, bounds.upper, bounds.lower.type
+    if not len(lower) or lower.null_count or upper.null_count:
         return None
-    return lower.to_numpy(), upper.to_numpy()
+    if pt.is_signed_integer(type_):
+        return lower.to_numpy(), upper.to_numpy()
+    if pt.is_date32(type_):
+        return lower.view(pa.int32()).to_numpy(), upper.view(pa.int32()).to_numpy()
+    if pt.is_decimal128(type_) and type_.precision <= MAX_DIGITS:
+        return _unscaled(lower), _unscaled(upper)
+    return None
 
 
-def _compare_integers(lower: Int64, upper: Int64, operator: Operator, value: int) -> Bools:
+def _integer(value: Value, type_: pa.DataType) -> int | None:
+    """Return a literal as an integer in the unit of `_integers`; None if it is not one of 64 bits."""
+    found: int | None = None
+    if type(value) is int and pt.is_signed_integer(type_):
+        found = value
+    elif type(value) is date and pt.is_date32(type_):
+        found = (value - _EPOCH).days
+    elif pt.is_decimal128(type_) and (type(value) is int or isinstance(value, Decimal)):
+        try:
+            number = Decimal(value).scaleb(type_.scale, _EXACT)
+        except ArithmeticError:
+            return None
+        found = int(number) if number == number.to_integral_value() else None
+    return found if found is not None and -(2**63) <= found < 2**63 else None
+
+
+def _unscaled(values: pa.Array) -> Int64:
+    """Return the digits of decimals of at most MAX_DIGITS digits, which fit the lower one of their two words."""
+    words = np.frombuffer(values.buffers()[1], np.int64)
+    return words[2 * values.offset : 2 * (values.offset + len(values)) : 2]
+
+
+def _compare_integers(lower: Int64, upper: Int64, value: int, operator: Operator) -> Bools:
     found: Bools
     match operator:
         case "=":

@@ -63,6 +63,13 @@ def test_two_columns_asked_for_alike_share_the_files() -> None:
     assert found.steps[0].costs.mean_files > 2 * found.best.costs.mean_files
 
 
+def test_the_search_adds_columns_until_one_has_no_gain() -> None:
+    # Four columns have conditions. The second one to be added has no gain, so that no third one is tried.
+    found = studied(points("part", 40) + points("ship", 1) + points("receipt", 1) + points("mode", 1))
+    assert columns(found) == ["part"]
+    assert [len(step.layout.columns) for step in found.steps] == [1, 2]
+
+
 def test_a_column_asked_for_more_gets_more_slices() -> None:
     found = studied(points("part", 20, weight=50.0) + points("ship", 20))
     assert columns(found)[0] == "part"
@@ -149,7 +156,7 @@ def test_no_layout_is_simulated_twice_on_the_same_rows(
     rows: int, simulated: list[tuple[int, Layout]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zlayout.advisor.study.SEARCH_ROWS", rows)
-    monkeypatch.setattr("zlayout.advisor.study.SEARCH_ROWS_PER_FILE", 1)
+    monkeypatch.setattr("zlayout.advisor.study.MIN_ROWS_PER_FILE", 1)
     found = studied(points("part", 3) + points("ship", 3))
     assert len(simulated) == len(set(simulated))
     assert {n for n, _ in simulated} == {rows, ROWS}
@@ -160,7 +167,7 @@ def test_a_time_limit_ends_the_last_measuring_too(
     simulated: list[tuple[int, Layout]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zlayout.advisor.study.SEARCH_ROWS", 2_000)
-    monkeypatch.setattr("zlayout.advisor.study.SEARCH_ROWS_PER_FILE", 1)
+    monkeypatch.setattr("zlayout.advisor.study.MIN_ROWS_PER_FILE", 1)
     clock = iter(range(10_000))
     monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
     found = studied(points("part", 3) + points("ship", 3), seconds=10.0)

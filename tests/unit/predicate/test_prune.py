@@ -1,5 +1,6 @@
 """Pruning by bounds, against SQL's three-valued logic row by row."""
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from unit.advisor.tables import bounds_of, holds, matching_rows
 
 from zlayout.advisor.costs import points
-from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate
+from zlayout.predicate.model import And, Compare, In, IsNull, Not, Operator, Or, Predicate, Value
 from zlayout.predicate.prune import may_match
 from zlayout.table.state import ColumnBounds
 from zlayout.workload.event_log import pushed_filters
@@ -199,3 +200,43 @@ def test_integers_of_any_size_are_compared_as_numbers(kind: pa.DataType) -> None
             }.items():
                 found = may_match(Compare("c", operator, value), {"c": bounds}, rows)[: len(pairs)]
                 assert found.tolist() == [expected(low, high, value) for low, high in pairs], (operator, value)
+
+
+DATES = [date(1, 1, 1), date(1969, 12, 31), date(1970, 1, 1), date(2026, 11, 29), date(9999, 12, 31)]
+CENTS = [Decimal(text) for text in ("-9999999999999999.99", "-0.01", "0.00", "1.25", "9999999999999999.99")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "edges", "others"),
+    [
+        (pa.date32(), DATES, [date(1969, 12, 30), date(2000, 2, 29)]),
+        # Literals of other scales, between two values, of other types, and beyond 64 bits.
+        (pa.decimal128(18, 2), CENTS, [*map(Decimal, ("1.2", "1.250000", "1.255", "1E+30")), 1, -1, 2**70]),
+        (pa.decimal128(30, 2), CENTS, [Decimal("1.255"), 2**70]),
+    ],
+)
+@pytest.mark.parametrize("first", [0, 3])
+def test_dates_and_decimals_are_compared_as_numbers(
+    kind: pa.DataType, edges: list[Value], others: list[Value], first: int
+) -> None:
+    pairs = [(low, high) for i, low in enumerate(edges) for high in edges[i:]]
+    compared: dict[Operator, Callable[[Any, Any, Any], bool]] = {
+        "=": lambda low, high, v: low <= v <= high,
+        "<": lambda low, _, v: low < v,
+        "<=": lambda low, _, v: low <= v,
+        ">": lambda _, high, v: high > v,
+        ">=": lambda _, high, v: high >= v,
+        "!=": lambda low, high, v: low != v or high != v,
+    }
+    for nulls in ([], [(None, edges[0]), (None, None)]):
+        lower, upper = (pa.array(side, kind).slice(first) for side in zip(*pairs, *nulls, strict=True))
+        rows = np.full(len(lower), 3, np.int64)
+        bounds = {"c": ColumnBounds(lower, upper, rows * 0, rows > 5)}
+        known = pairs[first:]
+        for value in [*edges, *others]:
+            for operator, expected in compared.items():
+                found = may_match(Compare("c", operator, value), bounds, rows)[: len(known)]
+                assert found.tolist() == [expected(low, high, value) for low, high in known], (operator, value)
+        values = (*others, edges[1])
+        found = may_match(In("c", values), bounds, rows)[: len(known)]
+        assert found.tolist() == [any(low <= v <= high for v in values) for low, high in known]
