@@ -1,4 +1,4 @@
-"""Runs `connect_client.py` in an environment that has the client of Spark Connect alone, against a real server."""
+"""Runs tests in an environment that has the client of Spark Connect alone, against a real server."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from support.environments import ROOT, environment, run
 
 
 @pytest.mark.parametrize(
-    ("tests", "passed"), [("not long", 8), pytest.param("long", 17, marks=pytest.mark.long)], ids=["daily", "others"]
+    ("tests", "passed"), [("not long", 11), pytest.param("long", 114, marks=pytest.mark.long)], ids=["daily", "others"]
 )
 def test_a_client_without_java(tmp_path: Path, tests: str, passed: int) -> None:
     python = environment(tmp_path / "client", f"{ROOT}[connect,sql]", "pytest")
@@ -22,7 +22,8 @@ def test_a_client_without_java(tmp_path: Path, tests: str, passed: int) -> None:
             "CONNECT_CATALOG": str(catalog),
             "PATH": str(python.parent),
         }
-        client = Path(__file__).with_name("connect_client.py")
+        # the last test of the second file kills the server
+        files = [Path(__file__).with_name(f"connect_{name}.py") for name in ("schedules", "client")]
         settings = ("-c", ROOT / "pyproject.toml", "--noconftest", "-p", "no:cacheprovider")
-        printed = run([python, "-m", "pytest", *settings, "--basetemp", "rows", "-m", tests, client], tmp_path, **given)
+        printed = run([python, "-m", "pytest", *settings, "--basetemp", "rows", "-m", tests, *files], tmp_path, **given)
     assert f"{passed} passed" in printed

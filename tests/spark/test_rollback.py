@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,10 @@ from zlayout.formats.base import Commit
 from zlayout.formats.delta.write import transaction as delta_outcome
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.iceberg.read.state_property import PROPERTY
+from zlayout.formats.iceberg.write import by_sql
 from zlayout.formats.iceberg.write import jvm as iceberg_prepared
 from zlayout.formats.iceberg.write import settings as iceberg_rollback
+from zlayout.formats.iceberg.write.by_sql import IcebergSql
 from zlayout.formats.kernel.outcome import Failures, settled
 from zlayout.planner.work import PlanOptions
 from zlayout.session.plan import plan_table
@@ -214,6 +217,32 @@ def test_iceberg_returns_to_the_exact_files_and_plan(iceberg: IcebergSubject, ve
     assert iceberg.rows() == rows
     plan_and_apply(spec, iceberg.backend)
     assert planned(spec, iceberg)[0] == "unchanged"
+
+
+@pytest.mark.long
+def test_iceberg_undoes_a_run_by_sql(iceberg: IcebergSubject) -> None:
+    """A run over Spark Connect, whose snapshots have no run id, is undone later in a session with a JVM."""
+    create_iceberg(iceberg)
+    files, rows = entries(iceberg), iceberg.rows()
+    state = iceberg.observe()
+    work = iceberg.work(state, make_layout("a", "b", engine="native"))
+    sql = IcebergSql(iceberg.spark, iceberg.catalog, iceberg.name)
+    look = partial(iceberg.backend.observe, iceberg.name, ())
+    events = list(by_sql.rewrite(sql, work, state, lambda _: None, look, set()))
+    assert [event.kind for event in events if isinstance(event, Commit)][-1] == "record"
+    append_iceberg(iceberg, 1000)
+    with pytest.raises(Refused) as other:
+        iceberg.backend.undo(iceberg.name, "another")
+    assert f"in effect: {work.run_id}" in str(other.value)
+    assert iceberg.backend.undo(iceberg.name, None).run_id == work.run_id
+    roll_back(iceberg)
+    assert files < entries(iceberg)
+    assert [row for row in iceberg.rows() if row[0] < 1000] == rows
+    assert len(iceberg.ids()) == len(rows) + 10
+    assert PROPERTY not in iceberg.java_table().properties()
+    with pytest.raises(Refused) as undone:
+        iceberg.backend.undo(iceberg.name, None)
+    assert code(undone) == "ZL231"
 
 
 @pytest.mark.long

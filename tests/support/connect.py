@@ -77,6 +77,7 @@ def connect_server(log: Path, conf: Mapping[str, str]) -> Iterator[ConnectServer
         "java",
         "-Xmx2g",
         "-XX:TieredStopAtLevel=1",
+        "-XX:ReservedCodeCacheSize=240m",  # of 48 MB with this level, which a long run fills
         "-XX:+UseSerialGC",
         "-Dderby.system.home=" + str(log.parent),
         *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED),

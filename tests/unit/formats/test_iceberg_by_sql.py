@@ -1,5 +1,6 @@
 """Engine native on Iceberg by SQL alone: its statements, and which snapshots and layout records are those of a run."""
 
+import re
 from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import date
@@ -83,7 +84,7 @@ class Server:
 
     def carry_out(self, statement: str) -> list[Any]:
         if statement.startswith("ALTER TABLE"):
-            self.properties["zlayout.state"] = "the records"
+            self.properties |= dict(re.findall(r"'(zlayout\.\w+)' = '([^']*)'", statement.replace("\\u0020", " ")))
             return []
         self.found = self.commits
         if isinstance(self.answer, Exception):
@@ -132,7 +133,17 @@ def test_the_rewrite_is_recorded(rewritten: Any) -> None:
     assert "sort_order => 'zorder(`a`, `s`.`x`)'" in call
     assert "'use-starting-sequence-number', 'false'" in call
     assert "where" not in call
-    assert alter == "ALTER TABLE `ice`.`db`.`t` SET TBLPROPERTIES ('zlayout.state' = 'the\\u0020records')"
+    assert alter == (
+        "ALTER TABLE `ice`.`db`.`t` SET TBLPROPERTIES "
+        "('zlayout.state' = 'the\\u0020records', 'zlayout.runs' = '{\"run\":[8]}')"
+    )
+
+
+def test_expired_snapshots_leave_the_list_of_runs(rewritten: Any) -> None:
+    server = Server(WHOLE, answer=(2, 1, 0))
+    server.properties["zlayout.runs"] = '{"old":[5,7],"gone":[6]}'
+    rewritten(server)
+    assert server.properties["zlayout.runs"] == '{"old":[7],"run":[8]}'
 
 
 def test_the_rewrites_of_others_are_neither_counted_nor_recorded(rewritten: Any) -> None:

@@ -20,6 +20,17 @@ def test_round_trip_is_compact_and_stable() -> None:
     assert recorded.parse(text) == state
 
 
+def test_runs_are_found_by_snapshot() -> None:
+    text = recorded.render_runs({8: "one", 9: "two", 11: "one"})
+    assert text == '{"one":[8,11],"two":[9]}'
+    assert recorded.runs({"zlayout.runs": text}) == {8: "one", 9: "two", 11: "one"}
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "7", '{"one":7}', '{"one":["8",true]}', '{"one":{"8":1}}', "[" * 100_000])
+def test_an_invalid_list_of_runs_has_none(text: str) -> None:
+    assert recorded.runs({"zlayout.runs": text}) == {}
+
+
 @pytest.mark.parametrize("text", [None, ""])
 def test_no_property_is_no_state(text: str | None) -> None:
     assert recorded.parse(text) == {}

@@ -343,19 +343,20 @@ def undo_run(
     """
     table = load_table(catalog, name)
     history = list(ancestors(table.metadata, table.current_snapshot()))
+    run_of = _run_ids(table.metadata)
     with readable_metadata(table, name):
-        chosen, changes = _chosen(name, table, history, run)
+        chosen, changes = _chosen(name, table, history, run_of, run)
     state = observe(history[0].snapshot_id)
     line = {one.snapshot_id: one for one in history}
     before = line[changes[0].version].parent_snapshot_id
     if before is None or before not in line:
         raise undo.gone(name, f"the snapshot before run {chosen} has expired")
     later = history[: next(at for at, one in enumerate(history) if one.snapshot_id == before)]
-    kept = [one for one in reversed(later) if _run_id(one) != chosen]
+    kept = [one for one in reversed(later) if run_of.get(one.snapshot_id) != chosen]
     ours, replaced = undo.net_change(changes)
     added = {path for path, _ in ours}
     with readable_metadata(table, name):
-        _require_picks(name, table, state, kept, added, chosen)
+        _require_picks(name, table, state, kept, added, chosen, run_of)
     states = {at: observe(line[at].parent_snapshot_id) for at in replaced}
     removed, missing = _rows(state, added)
     undo.require_unchanged(name, chosen, missing, len(added), [])
@@ -380,15 +381,19 @@ def undo_run(
     )
 
 
-def _run_id(snapshot: Snapshot) -> str:
-    return summary_of(snapshot).get(recorded.RUN, "")
+def _run_ids(metadata: TableMetadata) -> dict[int, str]:
+    """Return the ids of runs by snapshot, from the summaries, and for runs by SQL from a table property."""
+    summaries = {one.snapshot_id: summary_of(one) for one in metadata.snapshots}
+    return recorded.runs(metadata.properties) | {
+        at: summary[recorded.RUN] for at, summary in summaries.items() if recorded.RUN in summary
+    }
 
 
 def _chosen(
-    name: TableName, table: Table, history: Sequence[Snapshot], wanted: str | None
+    name: TableName, table: Table, history: Sequence[Snapshot], run_of: Mapping[int, str], wanted: str | None
 ) -> tuple[str, list[undo.Change]]:
     """Return the run to undo, and those of its snapshots that replaced files."""
-    runs = undo.runs_in_effect(Recorded(one.snapshot_id, _run_id(one)) for one in history)
+    runs = undo.runs_in_effect(Recorded(one.snapshot_id, run_of.get(one.snapshot_id, "")) for one in history)
     by_id = {one.snapshot_id: one for one in history}
 
     def change(snapshot: int) -> undo.Change | None:
@@ -398,18 +403,20 @@ def _chosen(
 
     if (chosen := undo.changes_of(runs, wanted, change)) is None:
         if wanted is not None:
-            _require_on_main(name, table, wanted, by_id)
+            _require_on_main(name, table, wanted, by_id, run_of)
         raise undo.no_run(name, wanted, runs)
     return chosen
 
 
-def _require_on_main(name: TableName, table: Table, wanted: str, history: Mapping[int, Snapshot]) -> None:
+def _require_on_main(
+    name: TableName, table: Table, wanted: str, history: Mapping[int, Snapshot], run_of: Mapping[int, str]
+) -> None:
     for branch, ref in table.metadata.refs.items():
         if not is_branch(ref):
             continue
         newest = table.metadata.snapshot_by_id(ref.snapshot_id)
         line = [one for one in ancestors(table.metadata, newest) if one.snapshot_id not in history]
-        if made := [one for one in line if _run_id(one) == wanted]:
+        if made := [one for one in line if run_of.get(one.snapshot_id) == wanted]:
             back = quote_identifier(branch)
             raise Refused.of(
                 "ZL230",
@@ -420,11 +427,17 @@ def _require_on_main(name: TableName, table: Table, wanted: str, history: Mappin
 
 
 def _require_picks(
-    name: TableName, table: Table, state: TableState, kept: Sequence[Snapshot], added: set[str], run_id: str
+    name: TableName,
+    table: Table,
+    state: TableState,
+    kept: Sequence[Snapshot],
+    added: set[str],
+    run_id: str,
+    run_of: Mapping[int, str],
 ) -> None:
     """Check that the later snapshots are appends that can be cherry-picked without a change of rows."""
     for snapshot in kept:
-        run = _run_id(snapshot)
+        run = run_of.get(snapshot.snapshot_id, "")
         what = f"{operation_of(snapshot)} of run {run}" if run else operation_of(snapshot)
         by = f"snapshot {snapshot.snapshot_id} ({what})"
         summary = summary_of(snapshot)

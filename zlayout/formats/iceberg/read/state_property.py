@@ -30,6 +30,7 @@ from zlayout.table.state import Partition, are_settings
 
 PROPERTY = "zlayout.state"
 RUN = "zlayout.run"
+RUNS = "zlayout.runs"  # the snapshots of runs by SQL, whose summaries have no run id: {"<run id>":[<snapshot>,...]}
 LAYOUT_ID = "zlayout.layout_id"
 MAX_BASELINES = 256  # of about 40 bytes each, because each commit stores the metadata of the table again
 _DIGEST_CHARACTERS = 10
@@ -171,6 +172,24 @@ def rollbacks(properties: Mapping[str, str]) -> list[dict[str, Any]]:
     except ValueError:
         return []
     return [entry for entry in entries if _is_rollback(entry)] if isinstance(entries, list) else []
+
+
+def runs(properties: Mapping[str, str]) -> dict[int, str]:
+    """Return the ids of the runs in the property, by snapshot. Invalid entries count as none."""
+    try:
+        entries = parse_json(properties.get(RUNS, "{}"))
+    except ValueError:
+        return {}
+    found = entries.items() if isinstance(entries, dict) else ()
+    return {at: run for run, made in found if isinstance(made, list) for at in made if type(at) is int}
+
+
+def render_runs(runs: Mapping[int, str]) -> str:
+    """Return the value of the property for `runs`."""
+    entries: dict[str, list[int]] = {}
+    for snapshot, run in runs.items():
+        entries.setdefault(run, []).append(snapshot)
+    return json.dumps(entries, separators=(",", ":"))
 
 
 def _is_rollback(entry: Any) -> bool:

@@ -1,8 +1,8 @@
 """Engine `native` on Iceberg in a session without a JVM: calls the procedure `rewrite_data_files` by SQL.
 
 The procedure runs the same action as `native`, but stores neither run id nor layout id in its snapshots. Therefore the
-new rewrites of planned files are those of the run, and only the table property `zlayout.state` states their layout
-(docs/adr/0044-native-by-sql.md).
+new rewrites of planned files are those of the run, and only the table properties `zlayout.state` and `zlayout.runs`
+state their layout and their run (docs/adr/0044-native-by-sql.md).
 """
 
 from __future__ import annotations
@@ -302,7 +302,7 @@ def rewrite(
     observe: Callable[[int | None], TableState],
     own: set[int],
 ) -> Iterator[Commit | GroupFailed]:
-    """Call the procedure for the partitions of the work, then set the layout records.
+    """Call the procedure for the partitions of the work, then record the layout and the run.
 
     Args:
         state: The table at the work's version.
@@ -357,7 +357,12 @@ def _record(sql: IcebergSql, work: PlannedTable, done: Sequence[RunCommit]) -> I
         dead = recorded.listed(state) - live_snapshots(sql.catalog, work.table)
     except TableError:
         dead = frozenset()
-    wanted = {recorded.PROPERTY: recorded.render(recorded.after(state, work.layout, made, dead))}
+    known = {one.snapshot_id for one in metadata.snapshots}
+    runs = {at: run for at, run in recorded.runs(metadata.properties).items() if at in known}
+    wanted = {
+        recorded.PROPERTY: recorded.render(recorded.after(state, work.layout, made, dead)),
+        recorded.RUNS: recorded.render_runs(runs | dict.fromkeys(made, work.run_id)),
+    }
     if _set(sql, wanted, f"recording the layout of {work.table}"):
         yield Commit("record", made[-1])
 
