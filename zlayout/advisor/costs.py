@@ -191,11 +191,16 @@ def column_shares(queries: Sequence[TableQuery]) -> dict[str, float]:
 # The costs of queries, of the present files and of simulated ones.
 
 
-def measure(draws: Sequence[Drawn], layout: Layout, queries: Sequence[TableQuery]) -> Choice:
-    """Simulate a rewrite in a layout on each of several draws, and return the mean of the costs of the queries."""
+def measure(
+    draws: Sequence[Drawn], layout: Layout, queries: Sequence[TableQuery], *, with_touched: bool = True
+) -> Choice:
+    """Simulate a rewrite in a layout on each of several draws, and return the mean of the costs of the queries.
+
+    with_touched: Compute `Choice.touched` too, which a search does not need.
+    """
     tables = [with_kept(drawn, new_files(drawn, layout)) for drawn in draws]
     sampled = not draws[0].rewrite.sample.complete
-    names = tuple(layout.weights)
+    names = tuple(layout.weights) if with_touched else ()
     touched = np.mean([[m.touched for m in layout_metrics(table, names)] for table in tables], axis=0)
     each = [costs(queries, table, sampled=sampled) for table in tables]
     return Choice(layout, len(tables[0]), Costs.mean(each), dict(zip(names, touched.tolist(), strict=True)))

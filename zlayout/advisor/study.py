@@ -417,8 +417,9 @@ def _search(
     # `started` is by the monotonic clock.
     limit, few = started + question.seconds, _with_fewer_rows(draws[0].rewrite, SEARCH_ROWS)
     deadline = started + SEARCH_TIME_SHARE * question.seconds
+    same = len(draws) == 1 and len(few) == len(draws[0])
     search = Search(
-        lambda layout: measure([few], layout, queries),
+        lambda layout: measure([few], layout, queries, with_touched=same),
         question.base,
         deadline,
         on_progress,
@@ -427,7 +428,6 @@ def _search(
     search.run(shares, (question.curve,) if question.curve else CURVES)
     finals = search.finalists()
     layouts = [*finals, *(step.layout for step in search.steps)]
-    same = len(draws) == 1 and len(few) == len(draws[0])
     again = search.known.__getitem__ if same else lambda layout: measure(draws, layout, queries)
     measured = _measured(layouts, again, limit)
     choices = [search.choose([measured[layout] for layout in finals if layout in measured])] if finals else []
@@ -438,8 +438,8 @@ def _search(
         if checked is not None and checked.is_better:
             notes = (note_on_cuts(checked),)
             choices.append(measure(draws, checked.layout, queries))
-    # A step that was not measured again before the time limit keeps its result on fewer rows.
-    search.steps = [measured.get(step.layout, step) for step in search.steps]
+    # A step that was not measured again before the time limit is shown with its result on fewer rows.
+    search.steps = [measured.get(s.layout) or measure([few], s.layout, queries) for s in search.steps]
     search.interrupted |= not measured.keys() >= set(finals)
     return search, choices, notes
 

@@ -175,6 +175,7 @@ def test_a_time_limit_ends_the_last_measuring_too(
     assert [n for n, _ in simulated].count(ROWS) in (1, 2)
     assert found.interrupted
     assert len(found.steps) >= 1
+    assert all(step.touched.keys() == step.layout.weights.keys() for step in found.steps)
     assert found.choices
 
 
