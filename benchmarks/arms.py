@@ -67,7 +67,11 @@ def delta_zorder_tuned(bench: Bench, keys: Keys) -> None:
 
 
 def iceberg_zorder(bench: Bench, keys: Keys) -> None:
-    """Run Iceberg's z-order. Its writer limits the uncompressed size of a file: the maximum gives one file per task."""
+    iceberg_rewrite(bench, f"zorder({', '.join(keys)})")
+
+
+def iceberg_rewrite(bench: Bench, order: str) -> None:
+    """Rewrite in a sort order. Iceberg limits the uncompressed size of a file: the maximum gives one file per task."""
     size = target_size(bench, "iceberg")
     options = {
         "rewrite-all": "true",
@@ -78,7 +82,7 @@ def iceberg_zorder(bench: Bench, keys: Keys) -> None:
     pairs = ", ".join(f"'{key}', '{value}'" for key, value in options.items())
     bench.runtime.session.sql(
         f"CALL ice.system.rewrite_data_files(table => '{'.'.join(ICEBERG.identifier)}', strategy => 'sort', "
-        f"sort_order => 'zorder({', '.join(keys)})', options => map({pairs}))"
+        f"sort_order => '{order}', options => map({pairs}))"
     ).collect()
 
 
