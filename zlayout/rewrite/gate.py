@@ -231,7 +231,7 @@ def _minus(before: Content, after: Content) -> Content:
 
 
 def digests(frame: DataFrame, columns: Sequence[str], *carried: str) -> DataFrame:
-    """Return HASH (bigint), DIGEST (string) and the carried columns of each row.
+    """Return HASH (bigint), DIGEST (binary) and the carried columns of each row.
 
     HASH is the 64-bit hash and DIGEST the SHA-256 of the bytes of a row, after equal values were normalised as by
     `Gate.verify`: two rows are equal if and only if their digests are. It is not defined for rows with a variant.
@@ -247,7 +247,8 @@ def digests(frame: DataFrame, columns: Sequence[str], *carried: str) -> DataFram
     rows = rows.observe(Observation(), F.count(F.lit(1)).alias("rows"))
     binary = scala_object(jvm.org.apache.spark.sql.types, "BinaryType")
     stored = column_of(jvm, call(jvm, _unsafe_row(jvm), "getBytes", binary))
-    return rows.select(column_of(jvm, _row_hash(jvm, None)).alias(HASH), F.sha2(stored, 256).alias(DIGEST), *carried)
+    digest = F.unhex(F.sha2(stored, 256)).alias(DIGEST)
+    return rows.select(column_of(jvm, _row_hash(jvm, None)).alias(HASH), digest, *carried)
 
 
 def has_variant(type: T.DataType) -> bool:

@@ -5,15 +5,20 @@ rows that were deleted from the pinned files since the snapshot are read from th
 are searched for in the new files, which get deletes for exactly these rows. The commit is sent again on top of the
 newest version. docs/adr/0048-rebase.md explains why the result has the rows of that version.
 
+A data file is read once, for the first rebase that needs it. Spark keeps the digests of its rows, and where they are
+(`RowIndex`), so that the next rebases only look up the rows that were deleted since the one before them.
+
 What differs between the formats is in the `rebase` module of each format.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import reduce
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -46,11 +51,12 @@ if TYPE_CHECKING:
 
 # The number of rebases of one rewrite, including those that fail after rows were read. Each one has to do with the
 # changes since the one before it only.
-MAX_REBASES = 10
+MAX_REBASES = 30
 # The number of rows that one rebase deletes from the new files. The driver needs about 500 bytes for each of them, most
 # of them for the path of its file.
 MAX_ROWS = 100_000
-_NUMBER, _COUNT, _RANK = (f"{PREFIX}{name}" for name in ("number", "count", "rank"))
+_NAME, _COUNT, _RANK = (f"{PREFIX}{name}" for name in ("name", "count", "rank"))
+_NO_ROWS = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,24 +78,40 @@ class Deleted:
     positions: Sequence[Int64]
 
     @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return sum(map(len, self.positions))
+    def located(self) -> Located:
+        """The rows, among the pinned files."""
+        return Located(self.at, self.owner, self.positions)
 
 
 @dataclass(frozen=True, slots=True)
-class Copies:
-    """The rows of the new files that are equal to deleted rows.
+class Located:
+    """Rows by their positions in files.
 
     Attributes:
-        at: int64[files], the new files, ascending positions among all new files.
+        at: int64[files], distinct positions among all pinned or among all new files.
         owner: int64[files], the group of each file, as a position among the groups of the commit.
-        positions: int64[rows] for each file, the positions of the rows.
+        positions: int64[rows] for each file, the ascending positions of the rows.
     """
 
     at: Int64
     owner: Int64
     positions: Sequence[Int64]
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return sum(map(len, self.positions))
+
+    def table(self) -> pa.Table:
+        """Return FILE (a position in `at`'s list of files), POSITION and GROUP of each row, all of them int64."""
+        counts = [len(rows) for rows in self.positions]
+        return pa.table(
+            {
+                FILE: np.repeat(self.at, counts),
+                POSITION: np.concatenate([_NO_ROWS, *self.positions]),
+                GROUP: np.repeat(self.owner, counts),
+            }
+        )
 
 
 class Reader(Protocol):
@@ -150,6 +172,8 @@ class Rebase(ABC):
         self._deleted: dict[int, Int64] = {}  # the ascending positions of the rows that were deleted from a new file
         self._versions: dict[str, Any] = {}  # by group id, the newest version onto which it was rebased
         self._left = MAX_REBASES
+        self._kept = ExitStack()  # what is needed until a commit was made or has failed
+        self._rows: tuple[Reader, RowIndex, RowIndex] | None = None  # of the pinned files, and of the new ones
 
     @abstractmethod
     def _is_possible(self) -> bool:
@@ -172,8 +196,16 @@ class Rebase(ABC):
         """Return all new files as a reader reads them. handles: as the rewrite has written them."""
 
     @abstractmethod
-    def _marked(self, files: Any, copies: Copies) -> Any:
+    def _marked(self, files: Any, copies: Located) -> Any:
         """Return the new files with deletes for further rows, which are written. None if that is not possible."""
+
+    @abstractmethod
+    def _newly_deleted(self, before: Any, after: Any) -> Sequence[Int64] | None:
+        """Read the deletes of new files from storage, and return the rows that are deleted in `after` only.
+
+        Returns:
+            int64[rows] for each file, the ascending positions. None if a row is deleted in `before` only.
+        """
 
     @abstractmethod
     def _replaced(self, files: Any, at: Int64, others: Any) -> Any:
@@ -203,12 +235,20 @@ class Rebase(ABC):
             CommitConflict: The groups cannot be rebased.
             EngineError: As `onto_newest`.
         """
-        while True:
-            try:
-                return commit(some)
-            except CommitConflict:
-                if not self.onto_newest(some):
-                    raise
+        try:
+            while True:
+                try:
+                    return commit(some)
+                except CommitConflict:
+                    if not self.onto_newest(some):
+                        raise
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        """Release what Spark keeps for rebases."""
+        kept, self._kept, self._rows = self._kept, ExitStack(), None
+        kept.close()
 
     def onto_newest(self, some: Sequence[Rewritten]) -> bool:
         """Rebase groups onto the newest version. The stage is `rebasing` meanwhile, in which a user may stop the run.
@@ -261,25 +301,47 @@ class Rebase(ABC):
             return False
         self._left -= 1
         new = self._written(some[0].added.handles) if self._new is None else self._new
-        with self._reader() as reader:
-            copies = find_copies(reader, new, some, deleted)
-            if copies is None:
-                return False
-            before = reader.select(new, copies.at)
-            after = self._marked(before, copies)
-            if after is None:
-                return False
-            require_same_difference(reader, deleted, copies, before, after)
+        found = self._found(new, some, deleted)
+        if found is None:
+            return False
+        copies, after = found
         new = self._replaced(new, copies.at, after)
         old = self._replaced(self._old, deleted.at, deleted.after)
-        found = zip(copies.at.tolist(), copies.positions, strict=True)
-        rows_of = {at: np.union1d(self._deleted.get(at, rows), rows) for at, rows in found}
+        marked = zip(copies.at.tolist(), copies.positions, strict=True)
+        rows_of = {at: np.union1d(self._deleted.get(at, rows), rows) for at, rows in marked}
         versions = {each.group.id: now for each in some}
         # from here on without calls, which could fail between two assignments
         self._old, self._new = old, new
         self._deleted |= rows_of
         self._versions |= versions
         return True
+
+    def _found(self, new: Any, some: Sequence[Rewritten], deleted: Deleted) -> tuple[Located, Any] | None:
+        """Return the rows of new files that are equal to deleted rows, and the files of `at` with deletes for them."""
+        reader, old_rows, new_rows = self._rows = self._rows or self._opened()
+        if has_variant(reader.pinned(deleted.before).schema):
+            return None  # equal values cannot be recognized by their bytes
+        searched = new_files_of(some, deleted, self._deleted)
+        old_rows.read(reader.pinned, reader, self._old, deleted.at)
+        is_first = new_rows.read(reader.written, reader, new, searched.at)
+        gone = old_rows.digests_of(deleted.located)
+        copies = find_copies(new_rows, searched, gone) if len(gone) == deleted.located.rows else None
+        if copies is None:
+            return None
+        before = reader.select(new, copies.at)
+        after = self._marked(before, copies)
+        if after is None:
+            return None
+        stored = self._newly_deleted(before, after) or [_NO_ROWS for _ in copies.positions]
+        require_same_digests(gone, new_rows.digests_of(replace(copies, positions=stored)), reader.table)
+        if is_first:
+            require_same_difference(reader, deleted, copies, before, after)
+        return copies, after
+
+    def _opened(self) -> tuple[Reader, RowIndex, RowIndex]:
+        reader = self._kept.enter_context(self._reader())
+        old_rows, new_rows = (self._kept.enter_context(RowIndex(self._session)) for _ in range(2))
+        return reader, old_rows, new_rows
 
     def _current(self, each: Rewritten) -> Rewritten:
         deleted = np.array([len(self._deleted.get(at, ())) for at in each.added.at.tolist()], np.int64)
@@ -293,91 +355,143 @@ class Rebase(ABC):
         """Return new files with the handles that a commit after a rebase needs."""
 
 
-def find_copies(reader: Reader, new: Any, some: Sequence[Rewritten], deleted: Deleted) -> Copies | None:
-    """Search the new files for rows that are equal to deleted ones.
+def new_files_of(some: Sequence[Rewritten], deleted: Deleted, marked: Mapping[int, Int64]) -> Located:
+    """Return the new files in which deleted rows must be, with the rows that earlier rebases have deleted from them.
 
     Args:
-        reader: Reads the files.
-        new: All new files, a java.util.List.
         some: The groups of the commit.
         deleted: The deleted rows.
-
-    Returns:
-        As many rows as were deleted; None if there are not as many, or if equal rows cannot be recognized.
+        marked: The positions of the deleted rows of new files.
     """
-    gone = read_deleted(reader, deleted)
-    if gone is None or len(gone) != deleted.rows:
-        return None
     touched = np.unique(deleted.owner).tolist()
     at = np.concatenate([some[group].added.at for group in touched])
     owner = np.repeat(touched, [len(some[group].added) for group in touched])
-    found = read_equal(reader, reader.select(new, at), owner, gone)
+    return Located(at, owner, [marked.get(file, _NO_ROWS) for file in at.tolist()])
+
+
+class RowIndex(AbstractContextManager["RowIndex"]):
+    """Where rows are: the digest of each row of some files, by file and position, as it was when the file was read."""
+
+    def __init__(self, session: SparkSession) -> None:
+        """Begin without files."""
+        self._session = session
+        self._frames: list[DataFrame] = []  # of FILE (int64), POSITION, HASH and DIGEST; each file is in one of them
+        self._at = _NO_ROWS
+
+    def __exit__(self, *_: object) -> None:
+        """Let Spark forget the rows. After an error it does so when the application ends."""
+        for frame in self._frames:
+            with suppress(Exception):
+                frame.unpersist()
+
+    def read(self, rows_of: Callable[[Any], DataFrame], reader: Reader, files: Any, at: Int64) -> bool:
+        """Read the files that the index does not have.
+
+        Args:
+            rows_of: A method of the reader, which returns the rows of files.
+            reader: Reads the files.
+            files: All pinned or all new files, a java.util.List.
+            at: int64, the positions of those that are needed.
+
+        Returns:
+            Whether there was such a file.
+        """
+        missing = np.setdiff1d(at, self._at)
+        if not len(missing):
+            return False
+        some = reader.select(files, missing)
+        frame = rows_of(some)
+        known = from_arrow(self._session, pa.table({_NAME: reader.names(some), FILE: missing}))
+        rows = digests(frame, _columns(frame), FILE, POSITION).withColumnRenamed(FILE, _NAME)
+        self._frames.append(rows.join(F.broadcast(known), _NAME).drop(_NAME).persist())
+        self._at = np.concatenate([self._at, missing])
+        return True
+
+    def digests_of(self, rows: Located) -> pa.Table:
+        """Return GROUP, HASH and DIGEST of rows, as many of them as the index has."""
+        wanted = F.broadcast(from_arrow(self._session, rows.table()))
+        return to_arrow(self._all().join(wanted, [FILE, POSITION]).select(GROUP, HASH, DIGEST))
+
+    def equal(self, files: Located, gone: pa.Table) -> pa.Table:
+        """Return the rows of files that are equal to deleted rows, of each row at most as many as were deleted.
+
+        Args:
+            files: The files, with the rows of them that are not live any more.
+            gone: The deleted rows, from `digests_of`.
+
+        Returns:
+            A table with the columns FILE, POSITION and DIGEST, in this order. It has at most as many rows as `gone`.
+            Spark selects them, because a row may have millions of equal ones.
+        """
+        session = self._session
+        constants = Constants(session, {HASH: pa.array(np.unique(gone[HASH].to_numpy()))})
+        known = from_arrow(session, pa.table({FILE: files.at, GROUP: files.owner}))
+        counts = gone.group_by([GROUP, DIGEST]).aggregate([(HASH, "count")])
+        deleted = pa.table({GROUP: counts[GROUP], DIGEST: counts[DIGEST], _COUNT: counts[f"{HASH}_count"]})
+        rows = self._all().where(constants.search(HASH, F.col(HASH)) >= 0).join(F.broadcast(known), FILE)
+        rows = rows.join(F.broadcast(from_arrow(session, deleted)), [GROUP, DIGEST])
+        if files.rows:
+            dead = from_arrow(session, files.table().select([FILE, POSITION]))
+            rows = rows.join(F.broadcast(dead), [FILE, POSITION], "left_anti")
+        rank = F.row_number().over(Window.partitionBy(GROUP, DIGEST).orderBy(FILE, POSITION))
+        # by the constant, Spark limits the rows of each task before the shuffle
+        most = F.col(_RANK) <= max(deleted[_COUNT].to_pylist())
+        rows = rows.withColumn(_RANK, rank).where(most & (F.col(_RANK) <= F.col(_COUNT)))
+        tasks = str(session.sparkContext.defaultParallelism)
+        with session_conf(session, {"spark.sql.shuffle.partitions": tasks}):
+            found = to_arrow(rows.select(FILE, POSITION, DIGEST))
+        return found.sort_by([(FILE, "ascending"), (POSITION, "ascending")])
+
+    def _all(self) -> DataFrame:
+        return reduce(DataFrame.unionByName, self._frames)
+
+
+def find_copies(index: RowIndex, files: Located, gone: pa.Table) -> Located | None:
+    """Search new files for rows that are equal to deleted ones.
+
+    Args:
+        index: The rows of the new files.
+        files: The new files, with the rows of them that are not live any more.
+        gone: The deleted rows, from `RowIndex.digests_of`.
+
+    Returns:
+        As many rows as were deleted; None if there are not as many.
+    """
+    found = index.equal(files, gone)
     file = found[FILE].to_numpy()
-    digest = found[DIGEST].combine_chunks()
-    chosen = match(gone[GROUP].to_numpy(), gone[DIGEST].combine_chunks(), owner[file], digest)
+    group_of = dict(zip(files.at.tolist(), files.owner.tolist(), strict=True))
+    groups = np.array([group_of[at] for at in file.tolist()], np.int64)
+    chosen = match(gone[GROUP].to_numpy(), gone[DIGEST].combine_chunks(), groups, found[DIGEST].combine_chunks())
     if chosen is None:
         return None
     marked, number = np.unique(file[chosen], return_inverse=True)
     rows = found[POSITION].to_numpy()[chosen]
-    return Copies(at[marked], owner[marked], [np.sort(rows[part]) for part in positions(number, len(marked))])
+    owner = np.array([group_of[at] for at in marked.tolist()], np.int64)
+    return Located(marked, owner, [np.sort(rows[part]) for part in positions(number, len(marked))])
 
 
-def read_deleted(reader: Reader, deleted: Deleted) -> pa.Table | None:
-    """Read the deleted rows from the old files.
-
-    Returns:
-        A table with the columns GROUP, HASH and DIGEST, one row for each deleted row. None if the table has a column
-        whose equal values cannot be recognized.
-    """
-    frame = reader.pinned(deleted.before)
-    if has_variant(frame.schema):
-        return None
-    counts = [len(rows) for rows in deleted.positions]
-    wanted = pa.table(
-        {
-            FILE: reader.names(deleted.before).take(pa.array(np.repeat(np.arange(len(counts)), counts))),
-            POSITION: np.concatenate(deleted.positions),
-            GROUP: np.repeat(deleted.owner, counts),
-        }
-    )
-    rows = frame.join(F.broadcast(from_arrow(reader.session, wanted)), [FILE, POSITION])
-    return to_arrow(digests(rows, _columns(frame), GROUP))
-
-
-def read_equal(reader: Reader, files: Any, owner: Int64, gone: pa.Table) -> pa.Table:
-    """Read the live rows of new files that are equal to deleted rows, of each row at most as many as were deleted.
+def require_same_digests(gone: pa.Table, marked: pa.Table, table: str) -> None:
+    """Check that the rows to delete from new files are equal to the rows that were deleted, group by group.
 
     Args:
-        reader: Reads the files.
-        files: The new files, a java.util.List.
-        owner: int64[files], the group of each file.
-        gone: The deleted rows, from `read_deleted`.
+        gone: The deleted rows, from `RowIndex.digests_of`.
+        marked: The rows at the positions in the new deletes, as storage has these.
+        table: The name of the table, for messages.
 
-    Returns:
-        A table with the columns FILE (int64, the position of the file in the list), POSITION and DIGEST, in this order.
-        It has at most as many rows as `gone`. Spark selects them, because a row may have millions of equal ones.
+    Raises:
+        EngineError: ZL310, if the rows differ.
     """
-    session = reader.session
-    constants = Constants(session, {HASH: pa.array(np.unique(gone[HASH].to_numpy()))})
-    names = reader.names(files)
-    known = from_arrow(session, pa.table({FILE: names, _NUMBER: np.arange(len(names)), GROUP: owner}))
-    counts = gone.group_by([GROUP, DIGEST]).aggregate([(HASH, "count")])
-    deleted = pa.table({GROUP: counts[GROUP], DIGEST: counts[DIGEST], _COUNT: counts[f"{HASH}_count"]})
-    frame = reader.written(files)
-    rows = digests(frame, _columns(frame), FILE, POSITION)
-    rows = rows.where(constants.search(HASH, F.col(HASH)) >= 0).join(F.broadcast(known), FILE)
-    rows = rows.join(F.broadcast(from_arrow(session, deleted)), [GROUP, DIGEST])
-    rank = F.row_number().over(Window.partitionBy(GROUP, DIGEST).orderBy(_NUMBER, POSITION))
-    # by the constant, Spark limits the rows of each task before the shuffle
-    most = F.col(_RANK) <= max(deleted[_COUNT].to_pylist())
-    rows = rows.withColumn(_RANK, rank).where(most & (F.col(_RANK) <= F.col(_COUNT)))
-    tasks = str(session.sparkContext.defaultParallelism)
-    with session_conf(session, {"spark.sql.shuffle.partitions": tasks}):
-        found = to_arrow(rows.select(F.col(_NUMBER).alias(FILE), POSITION, DIGEST))
-    return found.sort_by([(FILE, "ascending"), (POSITION, "ascending")])
+    nothing = Content(0, 0)
+    require_same_rows((_content(gone), nothing), (_content(marked), nothing), table)
 
 
-def require_same_difference(reader: Reader, deleted: Deleted, copies: Copies, before: Any, after: Any) -> None:
+def _content(rows: pa.Table) -> Content:
+    """Return what only tables with the same GROUP and DIGEST of the same number of rows have in common."""
+    keys = sorted(zip(rows[GROUP].to_pylist(), rows[DIGEST].to_pylist(), strict=True))
+    return Content(len(keys), int.from_bytes(sha256(repr(keys).encode()).digest()[:8], signed=True))
+
+
+def require_same_difference(reader: Reader, deleted: Deleted, copies: Located, before: Any, after: Any) -> None:
     """Check that new files lose the rows that pinned files have lost, group by group, by reading all of these files.
 
     Args:
@@ -423,15 +537,15 @@ def match(deleted_group: Int64, deleted: pa.Array, found_group: Int64, found: pa
 
     Args:
         deleted_group: int64[deleted], the group of each deleted row.
-        deleted: string[deleted], the digest of each deleted row. Equal rows have equal digests.
+        deleted: binary[deleted], the digest of each deleted row. Equal rows have equal digests.
         found_group: int64[found], the group of each row that may be chosen.
-        found: string[found], the digests of these rows.
+        found: binary[found], the digests of these rows.
 
     Returns:
         int64[deleted], the ascending positions of the chosen rows among the found ones. Of several equal rows of a
         group, the first ones are chosen. None if a deleted row has no equal row in its group that is left for it.
     """
-    digests = pa.concat_arrays([deleted.cast(pa.string()), found.cast(pa.string())]).dictionary_encode()
+    digests = pa.concat_arrays([deleted.cast(pa.binary()), found.cast(pa.binary())]).dictionary_encode()
     rows = np.stack([np.concatenate([deleted_group, found_group]), np.asarray(digests.indices, np.int64)])
     key = np.unique(rows, axis=1, return_inverse=True)[1].reshape(-1)
     wanted, of_found = key[: len(deleted)], key[len(deleted) :]

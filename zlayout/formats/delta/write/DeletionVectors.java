@@ -4,10 +4,13 @@ import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.net.URI;
 import java.nio.ByteBuffer;
 import java.nio.LongBuffer;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
@@ -20,13 +23,18 @@ import org.apache.spark.sql.delta.actions.Action$;
 import org.apache.spark.sql.delta.actions.AddFile;
 import org.apache.spark.sql.delta.actions.DeletionVectorDescriptor;
 import org.apache.spark.sql.delta.actions.DeletionVectorDescriptor$;
+import org.apache.spark.sql.delta.actions.RemoveFile;
 import org.apache.spark.sql.delta.deletionvectors.RoaringBitmapArray;
 import org.apache.spark.sql.delta.deletionvectors.RoaringBitmapArrayFormat$;
 import org.apache.spark.sql.delta.storage.dv.DeletionVectorStoreUtils;
 import org.apache.spark.sql.delta.storage.dv.HadoopFileSystemDVStore;
+import scala.Function1;
 import scala.None$;
 import scala.Option;
 import scala.Some;
+import scala.Tuple2;
+import scala.collection.Iterable;
+import scala.collection.Iterator;
 
 /**
  * Reads and writes the deletion vectors of AddFiles by Delta's own classes. Positions of rows are passed as bytes, 8 bytes
@@ -39,6 +47,65 @@ public class DeletionVectors {
     public DeletionVectors() {
         mapper.configure(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS, true);
         mapper.setNodeFactory(JsonNodeFactory.withExactBigDecimals(true));
+    }
+
+    /**
+     * Returns the files as some commits left them, in the same order. The list is empty if a file is not live any more.
+     * Actions are replayed as by Delta's InMemoryLogReplay.
+     *
+     * @param files the files before the commits
+     * @param commits pairs of the version and the actions of each commit, from `first` on
+     * @param last the version of the last commit to replay
+     * @param canonical returns one form of equal paths
+     */
+    public List after(List files, Iterator commits, long first, long last, Function1 canonical) throws Exception {
+        Map live = new HashMap();
+        List keys = new ArrayList(files.size());
+        for (int at = 0; at < files.size(); at++) {
+            keys.add(new URI((String) canonical.apply(((AddFile) files.get(at)).path())));
+            live.put(keys.get(at), files.get(at));
+        }
+        for (long version = first; version <= last; version++) {
+            Tuple2 commit = commits.hasNext() ? (Tuple2) commits.next() : null;
+            if (commit == null || ((Long) commit._1()).longValue() != version) {
+                throw new IllegalStateException("the log does not have version " + version);
+            }
+            replay((Iterable) commit._2(), canonical, live);
+        }
+        List now = new ArrayList(files.size());
+        for (int at = 0; at < files.size(); at++) {
+            if (live.get(keys.get(at)) == null) {
+                return new ArrayList();
+            }
+            now.add(live.get(keys.get(at)));
+        }
+        return now;
+    }
+
+    /** Replays one commit. `live` has a key for each file that matters, with null for a file that is not live. */
+    private static void replay(Iterable actions, Function1 canonical, Map live) throws Exception {
+        List added = new ArrayList();
+        Iterator each = actions.iterator();
+        while (each.hasNext()) {
+            Object action = each.next();
+            if (action instanceof RemoveFile) {
+                RemoveFile removed = (RemoveFile) action;
+                URI key = new URI((String) canonical.apply(removed.path()));
+                AddFile known = (AddFile) live.get(key);
+                if (known != null && known.getDeletionVectorUniqueId().equals(removed.getDeletionVectorUniqueId())) {
+                    live.put(key, null);
+                }
+            } else if (action instanceof AddFile) {
+                added.add(action);
+            }
+        }
+        for (int at = 0; at < added.size(); at++) {
+            AddFile file = (AddFile) added.get(at);
+            URI key = new URI((String) canonical.apply(file.path()));
+            if (live.containsKey(key)) {
+                live.put(key, file);
+            }
+        }
     }
 
     /** Returns how many more rows are deleted in `after`, summed over the files of which more rows are deleted. */

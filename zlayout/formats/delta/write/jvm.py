@@ -124,7 +124,9 @@ _VECTORS: Calls = {
         "serializeAsByteArray/1",
     ),
     f"{_DELTA}.deletionvectors.RoaringBitmapArrayFormat$": ("Portable/0",),
+    f"{_DELTA}.DeltaLog": ("getCanonicalPathFunction/1",),
     f"{_DELTA}.actions.AddFile": ("baseRowId/0", "defaultRowCommitVersion/0"),
+    f"{_DELTA}.actions.RemoveFile": ("path/0", "getDeletionVectorUniqueId/0"),
     f"{_DELTA}.actions.DeletionVectorDescriptor$": ("onDiskWithRelativePath/6",),
     f"{_DELTA}.commands.DeletionVectorUtils$": ("deletionVectorsWritable/2",),
 }
@@ -209,6 +211,24 @@ class AddFiles:
         paths = self._java.vectorLocations(files, self._log.dataPath())
         missing = self._java.select(paths, to_bytes(np.flatnonzero(self._stored(paths) < 0)))
         return [str(path) for path in missing]
+
+    def after(self, files: Any, version: int, last: int) -> Any | None:
+        """Return the files as the commits after a version left them, without a Spark job.
+
+        Args:
+            files: The files at the version.
+            version: The version.
+            last: The version after the last of these commits.
+
+        Returns:
+            The files in the same order. None if one of them is not live any more.
+        """
+        # in Delta 3, the method lacks the parameter for the table of a catalog
+        known = JavaClasses(self._spark.sparkContext).find(f"{_DELTA}.DeltaLog") or ()
+        catalog = (scala_object(self._jvm.scala, "None"),) if "getChanges/4" in known else ()
+        commits = self._log.getChanges(version + 1, *catalog, True)
+        found = self._vectors.after(files, commits, version + 1, last, self._log.getCanonicalPathFunction(False))
+        return found if len(found) == len(files) else None
 
     def same_ids(self, before: Any, after: Any) -> bool:
         """Return whether the rows of two lists of the same files have the same row ids and default commit versions."""

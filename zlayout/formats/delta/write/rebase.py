@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame
 
 from zlayout.formats.base import Group, Notify, PlannedTable
 from zlayout.formats.delta.write.jvm import DeltaJvm, metadata_column
-from zlayout.formats.delta.write.transaction import FAILURES, PinnedFiles, add_files_at, file_uris
+from zlayout.formats.delta.write.transaction import FAILURES, PinnedFiles, file_uris
 from zlayout.formats.kernel import rebase
 from zlayout.formats.kernel.commits import NewFiles, Rewritten
-from zlayout.formats.kernel.rebase import Copies, Deleted
+from zlayout.formats.kernel.rebase import Deleted, Located
 from zlayout.rewrite.rows import FILE, POSITION
 from zlayout.table.state import Int64
 
@@ -95,13 +95,10 @@ class Rebase(rebase.Rebase):
         if not (delta.same_definition(self._snapshot, now) and delta.writes_vectors(now)):
             return None
         at = self._pinned.of(each.group for each in some)
-        paths = self._pinned.path.take(pa.array(at))
-        live = add_files_at(delta, now, paths)
-        found = pc.index_in(paths, value_set=files.paths(live))
-        if found.null_count:
-            return None
         before = files.select(self._old, at)
-        after = files.select(live, np.asarray(found, np.int64))
+        after = files.after(before, self.snapshot(some).version(), now.version())
+        if after is None:
+            return None
         if not files.same_ids(before, after):
             return None  # Delta does not check this, because the transaction begins at the newest version
         same = pc.equal(files.vectors(before), files.vectors(after))
@@ -118,10 +115,13 @@ class Rebase(rebase.Rebase):
     def _written(self, handles: Any) -> Any:
         return handles
 
-    def _marked(self, files: Any, copies: Copies) -> Any:
+    def _marked(self, files: Any, copies: Located) -> Any:
         if pc.any(pc.equal(self._delta.files.stats(files), "")).as_py():
             return None  # Delta requires the number of rows of a file with a deletion vector
         return self._delta.files.marked(files, copies.positions)
+
+    def _newly_deleted(self, before: Any, after: Any) -> Sequence[Int64] | None:
+        return self._delta.files.newly_deleted(before, after)
 
     def _replaced(self, files: Any, at: Int64, others: Any) -> Any:
         return self._delta.files.replaced(files, at, others)

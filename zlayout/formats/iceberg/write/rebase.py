@@ -22,7 +22,7 @@ from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, calls_of
 from zlayout.formats.iceberg.write.staging import Staged, head, is_ancestor, tasks_of
 from zlayout.formats.kernel import rebase
 from zlayout.formats.kernel.commits import NewFiles, Rewritten, require_sizes
-from zlayout.formats.kernel.rebase import Copies, Deleted
+from zlayout.formats.kernel.rebase import Deleted, Located
 from zlayout.spark.arrow import from_bytes, to_bytes
 from zlayout.spark.jvm import JavaClasses, java_object
 from zlayout.table.state import Int64
@@ -246,13 +246,16 @@ class Rebase(rebase.Rebase):
     def _written(self, handles: Any) -> Any:
         return self._pinned.new_tasks(handles)
 
-    def _marked(self, files: Any, copies: Copies) -> Any:
+    def _marked(self, files: Any, copies: Located) -> Any:
         nothing = np.zeros(0, np.int64)
         positions = [
             np.union1d(self._deleted.get(at, nothing), rows)
             for at, rows in zip(copies.at.tolist(), copies.positions, strict=True)
         ]
         return self._deletes.marked(files, positions)
+
+    def _newly_deleted(self, before: Any, after: Any) -> Sequence[Int64] | None:
+        return self._deletes.newly_deleted(before, after, self._pinned.table, rebase.MAX_ROWS)
 
     def _replaced(self, files: Any, at: Int64, others: Any) -> Any:
         return self._deletes.replaced(files, at, others)
