@@ -128,6 +128,13 @@ class StandIn:
         changed = dict(zip(at, others, strict=True))
         return Seq(changed.get(number, file) for number, file in enumerate(files))
 
+    def after(self, files: Iterable[AddFile], version: int, last: int) -> Seq | None:
+        """The files of a version, by their paths."""
+        assert version <= last
+        live = {file.name: file for file in self.table.snapshots[last].files.values()}
+        found = [live.get(file.name) for file in files]
+        return None if None in found else Seq(found)
+
     def same_ids(self, before: Iterable[AddFile], after: Iterable[AddFile]) -> bool:
         ids = [[(file.base_row_id, file.commit_version) for file in files] for files in (before, after)]
         return ids[0] == ids[1]
@@ -261,14 +268,14 @@ def write_groups(
     return [Rewritten(g, of) for g, of in zip(groups, new.split(owner, len(groups)), strict=True)], ()
 
 
-def numbered(reader: rebase.Reader, files: Seq) -> list[rebases.Numbered]:
+def numbered(reader: rebase.Reader, files: Seq) -> rebases.Rows:
     """Stands in for the frames of `rebase.Reader`."""
     lineage = cast(StandIn, reader.delta).table.lineage
-    return [
+    return rebases.Rows(
         (number, position, row)
         for number, file in enumerate(files)
         for position, row in zip(file.positions, file.live(lineage=lineage), strict=True)
-    ]
+    )
 
 
 def version_with_marker(storage: DeltaTable, mark: str, after: int) -> int | None:
@@ -305,7 +312,6 @@ def stand_in() -> Iterator[None]:
             (commit, "layout_tags", cache(commit.layout_tags)),
             (transaction, "version_with_marker", version_with_marker),
             (transaction, "add_files_at", chosen_adds),
-            (rebase, "add_files_at", chosen_adds),
             (rebase.Reader, "pinned", numbered),
             (rebase.Reader, "written", numbered),
         ):

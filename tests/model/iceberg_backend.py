@@ -92,13 +92,13 @@ def tasks_of(client: StandIn, table: Loaded, snapshot: int, paths: pa.Array) -> 
     )
 
 
-def numbered(reader: rebase.Reader, files: Sequence[Task]) -> list[rebases.Numbered]:  # noqa: ARG001
+def numbered(reader: rebase.Reader, files: Sequence[Task]) -> rebases.Rows:  # noqa: ARG001
     """Stands in for the frames of `rebase.Reader`."""
-    return [
+    return rebases.Rows(
         (number, position, row)
         for number, task in enumerate(files)
         for position, row in zip(task.positions, task.live, strict=True)
-    ]
+    )
 
 
 def live_rows(tasks: Iterable[Task]) -> tuple[Row, ...]:

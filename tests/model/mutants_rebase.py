@@ -23,7 +23,7 @@ StandIn = delta_backend.StandIn
 real_written, real_deleted_tasks = Deletes.marked, IcebergRebase._deleted_rows
 real_newly_deleted, real_require = Deletes.newly_deleted, Committer._require_equality_deletes
 real_marked, real_match, real_deleted_rows = StandIn.marked, rebase.match, Rebase._deleted_rows
-real_current, real_find = Rebase._current, rebase.find_copies
+real_current, real_new_files = Rebase._current, rebase.new_files_of
 
 
 def nothing(*_: Any) -> None:
@@ -35,10 +35,14 @@ def next_positions(self: Any, files: Any, positions: Sequence[Int64]) -> Any:
     return real_marked(self, files, shifted)
 
 
-def first_file(_reader: Any, _new: Any, some: Any, deleted: Any) -> rebase.Copies:
-    """All rows are looked for in the first new file, at the positions that they had."""
-    at = np.concatenate(deleted.positions)[:1]
-    return rebase.Copies(some[0].added.at[:1], np.zeros(1, np.int64), [at])
+def first_file(_index: Any, files: rebase.Located, gone: pa.Table) -> rebase.Located:
+    """Takes the first rows of the first new file."""
+    return rebase.Located(files.at[:1], files.owner[:1], [np.arange(len(gone))])
+
+
+def all_live(some: Any, deleted: rebase.Deleted, marked: Any) -> rebase.Located:  # noqa: ARG001
+    """Forgets which rows of the new files earlier rebases have deleted."""
+    return real_new_files(some, deleted, {})
 
 
 def each_digest_once(deleted_group: Int64, deleted: pa.Array, found_group: Int64, found: pa.Array) -> Int64 | None:
@@ -124,11 +128,13 @@ PAIR = Scenario("delta", ("delete_pair",), rewriters=1, lineage=False)
 ONE_OF_PAIR = Scenario("delta", ("delete_one", "delete"), rewriters=1, lineage=False)
 TWICE = Scenario("delta", ("delete_one+delete",), rewriters=1, lineage=False)
 JOBS = Scenario("delta", ("delete",), rewriters=1, faults=1, jobs_fail=True)
+LATER_JOBS = Scenario("delta", ("delete", "delete"), rewriters=1, faults=1, jobs_fail=True)
 RESTORED = Scenario("delta", ("restore", "delete"), rewriters=1)
 ROWS = Scenario("iceberg", ("delete", "delete"), rewriters=1)
 ROWS_PAIR = Scenario("iceberg", ("delete_pair",), rewriters=1, lineage=False)
 ROWS_TWICE = Scenario("iceberg", ("delete_one+delete",), rewriters=1, lineage=False)
 ROWS_JOBS = Scenario("iceberg", ("delete",), rewriters=1, faults=1, jobs_fail=True)
+ROWS_LATER_JOBS = Scenario("iceberg", ("delete", "delete"), rewriters=1, faults=1, jobs_fail=True)
 ROWS_RESTORED = Scenario("iceberg", ("delete", "restore"), rewriters=1)
 ROWS_EQUALITY = Scenario("iceberg", ("delete", "equality"), rewriters=1)
 ROWS_KNOWN_EQUALITY = Scenario("iceberg", ("delete", "equality"), rewriters=1, lineage=False)
@@ -221,6 +227,27 @@ MUTANTS = (
         patched((gate, "_minus", lambda before, after: gate.Content(before.rows - after.rows, 0))),
     ),
     Mutant(
+        "rebase-later-unchecked",
+        "compares rows after the first rebase of a commit only",
+        LATER_JOBS,
+        {"rows lost", "rows revived"},
+        patched((rebase, "require_same_digests", nothing)),
+    ),
+    Mutant(
+        "rebase-same-copy-twice",
+        "deletes a copy that is deleted already, if another copy was deleted later",
+        ONE_OF_PAIR,
+        {REFUSED},
+        patched((rebase, "new_files_of", all_live)),
+    ),
+    Mutant(
+        "rebase-same-copy-twice-without-gate",
+        "deletes a copy that is deleted already, if another copy was deleted later, and compares nothing",
+        ONE_OF_PAIR,
+        {"rows revived", "rows doubled"},
+        patched((rebase, "new_files_of", all_live), (rebase, "require_same_rows", nothing)),
+    ),
+    Mutant(
         "rebase-onto-a-clustered-table",
         "does not compare the definition of the table with the pinned one",
         CLUSTERED,
@@ -289,6 +316,13 @@ MUTANTS = (
         ROWS_JOBS,
         {"rows lost", "rows revived"},
         patched((rebase, "require_same_rows", nothing)),
+    ),
+    Mutant(
+        "rebase-iceberg-later-unchecked",
+        "compares rows after the first rebase of a commit only",
+        ROWS_LATER_JOBS,
+        {"rows lost", "rows revived"},
+        patched((rebase, "require_same_digests", nothing)),
     ),
     Mutant(
         "rebase-iceberg-sequence-raised",

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from model.delta_backend import ModelDelta, StandIn
 from model.java import JavaError, no_answer
+from model.rebases import RowIndex
 from model.worlds import Delta, Memory, Scenario, stand_ins
 
 from zlayout.errors import CommitConflict, EngineError
 from zlayout.formats.base import Commit, GroupFailed, Notice, Progress, Stage
-from zlayout.formats.delta.write import rebase as of_delta
 from zlayout.formats.kernel import rebase
 from zlayout.formats.kernel.rebase import MAX_REBASES
 
@@ -91,11 +91,13 @@ def test_a_rebase_is_a_stage_of_its_own_and_the_commit_another(races: Races) -> 
 
 
 @pytest.mark.parametrize("error", [missing, lambda: MemoryError("too large"), lambda: ValueError("no such file")])
-@pytest.mark.parametrize("step", ["snapshot", "newly_deleted", "read_equal", "marked", "read_contents"])
+@pytest.mark.parametrize(
+    "step", ["snapshot", "after", "newly_deleted", "read", "digests_of", "equal", "marked", "read_contents"]
+)
 def test_after_an_error_the_conflict_stays_and_the_other_groups_are_committed(
     races: Races, monkeypatch: pytest.MonkeyPatch, step: str, error: Callable[[], Exception]
 ) -> None:
-    owner = rebase if step.startswith("read") else StandIn
+    owner: Any = next(each for each in (rebase, RowIndex, StandIn) if hasattr(each, step))
     real = getattr(owner, step)
 
     def fails(*arguments: Any) -> Any:
@@ -126,7 +128,7 @@ def test_an_error_after_the_gate_changes_nothing_of_what_is_known(
 
 
 def test_a_lost_jvm_ends_the_run(races: Races, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rebase, "read_equal", failing(no_answer))
+    monkeypatch.setattr(RowIndex, "equal", failing(no_answer))
     with pytest.raises(EngineError, match="ZL305"):
         races.run()
     assert races.commits == 0
@@ -157,7 +159,7 @@ def test_a_run_that_is_stopped_while_a_rebase_fails_commits_nothing_more(
         races.stop_at = Stage.COMMITTING
         raise JavaError("org.apache.spark.SparkException", message="Job 7 cancelled")
 
-    monkeypatch.setattr(rebase, "read_equal", cancelled)
+    monkeypatch.setattr(RowIndex, "equal", cancelled)
     with pytest.raises(Stopped):
         races.run()
     assert races.commits == 0
@@ -171,7 +173,7 @@ def test_no_rebase_begins_after_the_time_limit(races: Races) -> None:
 
 def test_the_number_of_rebases_is_limited(races: Races, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rebase, "MAX_REBASES", 0)
-    assert MAX_REBASES == 10
+    assert MAX_REBASES == 30
     notes = stays_a_conflict(races.run())
     assert any("rebased 0 times" in note for note in notes)
     assert Stage.REBASING not in races.stages
@@ -195,11 +197,11 @@ def test_files_with_other_row_ids_are_a_conflict(
     races: Races, monkeypatch: pytest.MonkeyPatch, changed: dict[str, int]
 ) -> None:
     """As if another writer had added a file again without its ids, beside a row that it deleted."""
-    chosen = of_delta.add_files_at
+    real = StandIn.after
 
     def with_other_ids(*arguments: Any) -> Any:
-        found = chosen(*arguments)
+        found = real(*arguments)
         return type(found)([*found[:-1], replace(found[-1], **changed)])
 
-    monkeypatch.setattr(of_delta, "add_files_at", with_other_ids)
+    monkeypatch.setattr(StandIn, "after", with_other_ids)
     assert stays_a_conflict(races.run()) == []

@@ -41,7 +41,17 @@ from zlayout.rewrite.gate import (
     has_variant,
     require_same_rows,
 )
-from zlayout.rewrite.rows import FILE, GROUP, POSITION, Constants, GroupTarget, index_arrays, index_files, with_origin
+from zlayout.rewrite.rows import (
+    FILE,
+    GROUP,
+    POSITION,
+    POSITION_BITS,
+    Constants,
+    GroupTarget,
+    index_arrays,
+    index_files,
+    with_origin,
+)
 from zlayout.spark.arrow import from_arrow, to_arrow
 from zlayout.spark.jvm import session_conf
 from zlayout.table.state import PREFIX, Int64
@@ -55,7 +65,7 @@ MAX_REBASES = 30
 # The number of rows that one rebase deletes from the new files. The driver needs about 500 bytes for each of them, most
 # of them for the path of its file.
 MAX_ROWS = 100_000
-_NAME, _COUNT, _RANK = (f"{PREFIX}{name}" for name in ("name", "count", "rank"))
+_PLACE, _COUNT, _RANK = (f"{PREFIX}{name}" for name in ("place", "count", "rank"))
 _NO_ROWS = np.zeros(0, np.int64)
 
 
@@ -102,16 +112,15 @@ class Located:
         """The number of rows."""
         return sum(map(len, self.positions))
 
-    def table(self) -> pa.Table:
-        """Return FILE (a position in `at`'s list of files), POSITION and GROUP of each row, all of them int64."""
-        counts = [len(rows) for rows in self.positions]
-        return pa.table(
-            {
-                FILE: np.repeat(self.at, counts),
-                POSITION: np.concatenate([_NO_ROWS, *self.positions]),
-                GROUP: np.repeat(self.owner, counts),
-            }
-        )
+    def places(self) -> Int64:
+        """Return int64[rows], the file and the position of each row as one number, see `RowIndex`."""
+        parts = [at << POSITION_BITS | rows for at, rows in zip(self.at.tolist(), self.positions, strict=True)]
+        return np.concatenate([_NO_ROWS, *parts])
+
+    def owners(self, places: Int64) -> Int64:
+        """Return int64[rows], the group of each of some rows of these files."""
+        order = np.argsort(self.at)
+        return self.owner[order][np.searchsorted(self.at, places >> POSITION_BITS, sorter=order)]
 
 
 class Reader(Protocol):
@@ -370,12 +379,16 @@ def new_files_of(some: Sequence[Rewritten], deleted: Deleted, marked: Mapping[in
 
 
 class RowIndex(AbstractContextManager["RowIndex"]):
-    """Where rows are: the digest of each row of some files, by file and position, as it was when the file was read."""
+    """Where rows are: the digest of each row of some files as it was when the file was read.
+
+    The place of a row is one number: file << POSITION_BITS | position. A file is a position among all pinned or among
+    all new files.
+    """
 
     def __init__(self, session: SparkSession) -> None:
         """Begin without files."""
         self._session = session
-        self._frames: list[DataFrame] = []  # of FILE (int64), POSITION, HASH and DIGEST; each file is in one of them
+        self._frames: list[DataFrame] = []  # of _PLACE (bigint), HASH and DIGEST; each file is in one of them
         self._at = _NO_ROWS
 
     def __exit__(self, *_: object) -> None:
@@ -401,16 +414,19 @@ class RowIndex(AbstractContextManager["RowIndex"]):
             return False
         some = reader.select(files, missing)
         frame = rows_of(some)
-        known = from_arrow(self._session, pa.table({_NAME: reader.names(some), FILE: missing}))
-        rows = digests(frame, _columns(frame), FILE, POSITION).withColumnRenamed(FILE, _NAME)
-        self._frames.append(rows.join(F.broadcast(known), _NAME).drop(_NAME).persist())
+        first = missing << POSITION_BITS
+        known = F.broadcast(from_arrow(self._session, pa.table({FILE: reader.names(some), _PLACE: first})))
+        rows = digests(frame, _columns(frame), FILE, POSITION).join(known, FILE)
+        rows = rows.select((F.col(_PLACE) + F.col(POSITION)).alias(_PLACE), HASH, DIGEST)
+        self._frames.append(rows.persist())
         self._at = np.concatenate([self._at, missing])
         return True
 
     def digests_of(self, rows: Located) -> pa.Table:
         """Return GROUP, HASH and DIGEST of rows, as many of them as the index has."""
-        wanted = F.broadcast(from_arrow(self._session, rows.table()))
-        return to_arrow(self._all().join(wanted, [FILE, POSITION]).select(GROUP, HASH, DIGEST))
+        constants = Constants(self._session, {_PLACE: pa.array(np.sort(rows.places()))})
+        found = to_arrow(self._all().where(constants.search(_PLACE, F.col(_PLACE)) >= 0))
+        return found.append_column(GROUP, pa.array(rows.owners(found[_PLACE].to_numpy()))).drop_columns(_PLACE)
 
     def equal(self, files: Located, gone: pa.Table) -> pa.Table:
         """Return the rows of files that are equal to deleted rows, of each row at most as many as were deleted.
@@ -420,27 +436,28 @@ class RowIndex(AbstractContextManager["RowIndex"]):
             gone: The deleted rows, from `digests_of`.
 
         Returns:
-            A table with the columns FILE, POSITION and DIGEST, in this order. It has at most as many rows as `gone`.
+            GROUP, DIGEST, FILE and POSITION of at most as many rows as `gone` has, in the order of FILE and POSITION.
             Spark selects them, because a row may have millions of equal ones.
         """
-        session = self._session
-        constants = Constants(session, {HASH: pa.array(np.unique(gone[HASH].to_numpy()))})
-        known = from_arrow(session, pa.table({FILE: files.at, GROUP: files.owner}))
-        counts = gone.group_by([GROUP, DIGEST]).aggregate([(HASH, "count")])
-        deleted = pa.table({GROUP: counts[GROUP], DIGEST: counts[DIGEST], _COUNT: counts[f"{HASH}_count"]})
-        rows = self._all().where(constants.search(HASH, F.col(HASH)) >= 0).join(F.broadcast(known), FILE)
-        rows = rows.join(F.broadcast(from_arrow(session, deleted)), [GROUP, DIGEST])
-        if files.rows:
-            dead = from_arrow(session, files.table().select([FILE, POSITION]))
-            rows = rows.join(F.broadcast(dead), [FILE, POSITION], "left_anti")
-        rank = F.row_number().over(Window.partitionBy(GROUP, DIGEST).orderBy(FILE, POSITION))
+        session, place = self._session, F.col(_PLACE)
+        group = np.full(self._at.max() + 1, -1)
+        group[files.at] = files.owner
+        arrays = {HASH: np.unique(gone[HASH].to_numpy()), _PLACE: np.sort(files.places()), GROUP: group}
+        constants = Constants(session, {name: pa.array(values) for name, values in arrays.items()})
+        counts = gone.group_by([GROUP, DIGEST]).aggregate([(HASH, "count")]).rename_columns({f"{HASH}_count": _COUNT})
+        rows = self._all().where(constants.search(HASH, F.col(HASH)) >= 0).where(constants.search(_PLACE, place) < 0)
+        rows = rows.withColumn(GROUP, constants.at(GROUP, F.shiftright(place, POSITION_BITS).cast("int")))
+        rows = rows.join(F.broadcast(from_arrow(session, counts)), [GROUP, DIGEST])
+        rank = F.row_number().over(Window.partitionBy(GROUP, DIGEST).orderBy(_PLACE))
         # by the constant, Spark limits the rows of each task before the shuffle
-        most = F.col(_RANK) <= max(deleted[_COUNT].to_pylist())
+        most = F.col(_RANK) <= max(counts[_COUNT].to_pylist())
         rows = rows.withColumn(_RANK, rank).where(most & (F.col(_RANK) <= F.col(_COUNT)))
         tasks = str(session.sparkContext.defaultParallelism)
         with session_conf(session, {"spark.sql.shuffle.partitions": tasks}):
-            found = to_arrow(rows.select(FILE, POSITION, DIGEST))
-        return found.sort_by([(FILE, "ascending"), (POSITION, "ascending")])
+            found = to_arrow(rows.select(GROUP, DIGEST, _PLACE)).sort_by(_PLACE)
+        places = found[_PLACE].to_numpy()
+        located = {FILE: places >> POSITION_BITS, POSITION: places & (1 << POSITION_BITS) - 1}
+        return pa.table({GROUP: found[GROUP], DIGEST: found[DIGEST], **located})
 
     def _all(self) -> DataFrame:
         return reduce(DataFrame.unionByName, self._frames)
@@ -458,15 +475,13 @@ def find_copies(index: RowIndex, files: Located, gone: pa.Table) -> Located | No
         As many rows as were deleted; None if there are not as many.
     """
     found = index.equal(files, gone)
-    file = found[FILE].to_numpy()
-    group_of = dict(zip(files.at.tolist(), files.owner.tolist(), strict=True))
-    groups = np.array([group_of[at] for at in file.tolist()], np.int64)
-    chosen = match(gone[GROUP].to_numpy(), gone[DIGEST].combine_chunks(), groups, found[DIGEST].combine_chunks())
+    groups, of_found = gone[GROUP].to_numpy(), found[GROUP].to_numpy()
+    chosen = match(groups, gone[DIGEST].combine_chunks(), of_found, found[DIGEST].combine_chunks())
     if chosen is None:
         return None
-    marked, number = np.unique(file[chosen], return_inverse=True)
+    marked, number = np.unique(found[FILE].to_numpy()[chosen], return_inverse=True)
     rows = found[POSITION].to_numpy()[chosen]
-    owner = np.array([group_of[at] for at in marked.tolist()], np.int64)
+    owner = files.owners(marked << POSITION_BITS)
     return Located(marked, owner, [np.sort(rows[part]) for part in positions(number, len(marked))])
 
 
