@@ -125,16 +125,16 @@ def sequence_of_now(self: Rewrite, sequence: int) -> Rewrite:  # noqa: ARG001
 REFUSED = "gate refused"
 DELETE = Scenario("delta", ("delete", "delete"), rewriters=1)
 PAIR = Scenario("delta", ("delete_pair",), rewriters=1, lineage=False)
-ONE_OF_PAIR = Scenario("delta", ("delete_one", "delete"), rewriters=1, lineage=False)
 TWICE = Scenario("delta", ("delete_one+delete",), rewriters=1, lineage=False)
+EACH_OF_PAIR = Scenario("delta", ("delete_one+delete_one",), rewriters=1, lineage=False)
 JOBS = Scenario("delta", ("delete",), rewriters=1, faults=1, jobs_fail=True)
-LATER_JOBS = Scenario("delta", ("delete", "delete"), rewriters=1, faults=1, jobs_fail=True)
+LATER_JOBS = Scenario("delta", ("delete_one+delete_one",), rewriters=1, faults=1, jobs_fail=True)
 RESTORED = Scenario("delta", ("restore", "delete"), rewriters=1)
 ROWS = Scenario("iceberg", ("delete", "delete"), rewriters=1)
 ROWS_PAIR = Scenario("iceberg", ("delete_pair",), rewriters=1, lineage=False)
 ROWS_TWICE = Scenario("iceberg", ("delete_one+delete",), rewriters=1, lineage=False)
 ROWS_JOBS = Scenario("iceberg", ("delete",), rewriters=1, faults=1, jobs_fail=True)
-ROWS_LATER_JOBS = Scenario("iceberg", ("delete", "delete"), rewriters=1, faults=1, jobs_fail=True)
+ROWS_LATER_JOBS = Scenario("iceberg", ("delete_one+delete_one",), rewriters=1, faults=1, jobs_fail=True)
 ROWS_RESTORED = Scenario("iceberg", ("delete", "restore"), rewriters=1)
 ROWS_EQUALITY = Scenario("iceberg", ("delete", "equality"), rewriters=1)
 ROWS_KNOWN_EQUALITY = Scenario("iceberg", ("delete", "equality"), rewriters=1, lineage=False)
@@ -236,14 +236,14 @@ MUTANTS = (
     Mutant(
         "rebase-same-copy-twice",
         "deletes a copy that is deleted already, if another copy was deleted later",
-        ONE_OF_PAIR,
+        EACH_OF_PAIR,
         {REFUSED},
         patched((rebase, "new_files_of", all_live)),
     ),
     Mutant(
         "rebase-same-copy-twice-without-gate",
         "deletes a copy that is deleted already, if another copy was deleted later, and compares nothing",
-        ONE_OF_PAIR,
+        EACH_OF_PAIR,
         {"rows revived", "rows doubled"},
         patched((rebase, "new_files_of", all_live), (rebase, "require_same_rows", nothing)),
     ),
