@@ -20,6 +20,7 @@ from zlayout.formats.base import Commit, GroupFailed, Notice, PlannedTable, Stag
 from zlayout.formats.delta.write.jvm import AddFiles, DeltaJvm
 from zlayout.formats.delta.write.transaction import begin
 from zlayout.formats.kernel import rebase
+from zlayout.spark.java_errors import Py4JJavaError
 from zlayout.spark.jvm import scala_map, scala_object
 
 LAYOUT = make_layout("a", "b", target_size=20_000)
@@ -96,11 +97,14 @@ def test_rows_that_are_deleted_before_the_commit_are_deleted_from_the_new_files(
 
 
 def delete_positions(table: DeltaSubject, chosen: Callable[[int, int], np.ndarray[Any, Any]]) -> int:
-    """Commit deletion vectors as another writer. chosen: the positions to delete by number and rows of a file."""
+    """Commit deletion vectors as another writer. chosen: the positions to delete by number and rows of a file.
+
+    Its rows are all that it was written with.
+    """
     delta = DeltaJvm(table.spark, str(table.path))
     snapshot = delta.snapshot()
     old = delta.live_files(snapshot)
-    rows = [int(file.numLogicalRecords().get()) for file in old]
+    rows = [int(file.numPhysicalRecords().get()) for file in old]
     positions = [chosen(number, count).astype(np.int64) for number, count in enumerate(rows)]
     at = np.flatnonzero([len(some) for some in positions])
     removed = delta.files.select(old, at)
@@ -115,7 +119,8 @@ def test_equal_rows_of_every_type_are_deleted_as_often_as_they_were(
 ) -> None:
     """420 combinations, each of them in five equal rows. Without row ids, any of the equal rows may be deleted.
 
-    Only as many rows as were deleted are collected, however many are equal to them.
+    Only as many rows as were deleted are collected, however many are equal to them. The second rebase reads no file,
+    and does not delete the rows again that the first one has deleted.
     """
     values = ", ".join(VALUES)
     ids = "select id % 420 id from range(0, 2100, 1, 3)"
@@ -126,8 +131,8 @@ def test_equal_rows_of_every_type_are_deleted_as_often_as_they_were(
     work = table.work(layout=make_layout("k", "dt", target_size=20_000))
     random = np.random.default_rng(3)
 
-    def some(_: int, rows: int) -> Any:
-        return np.sort(random.choice(rows, rows // 4, replace=False))
+    def some(first: int, _: int, rows: int) -> Any:
+        return np.sort(random.choice(rows // 2, rows // 4, replace=False)) * 2 + first
 
     match, found = rebase.match, list[tuple[int, int]]()
 
@@ -143,21 +148,76 @@ def test_equal_rows_of_every_type_are_deleted_as_often_as_they_were(
             np.setdiff1d(np.arange(count), rows)[: len(rows)]
             for count, rows in zip(counts, copies.positions, strict=True)
         ]
-        with pytest.raises(EngineError, match=r"ZL310 .* other rows from the new files .* with other content"):
+        with pytest.raises(EngineError, match=r"ZL310 .* other rows from the new files"):
             check(reader, gone, copies, before, reader.delta.files.marked(before, others))
         check(reader, gone, copies, before, after)
 
     monkeypatch.setattr(rebase, "match", counted)
     monkeypatch.setattr(rebase, "require_same_difference", first_with_other_rows)
-    before_commits(monkeypatch, lambda: delete_positions(table, some))
+    read_file, reads = rebase.RowIndex.read, list[bool]()
+
+    def read_once(*arguments: Any) -> bool:
+        reads.append(read_file(*arguments))
+        return reads[-1]
+
+    monkeypatch.setattr(rebase.RowIndex, "read", read_once)
+    before_commits(monkeypatch, *[partial(delete_positions, table, partial(some, first)) for first in (0, 1)])
     read, columns = work.version, "k, d, f, s, m, b, t, n, ts, dt"
-    (commit,) = table.execute(work)
+    commit, *others = table.execute(work)
+    assert not others, "\n".join(map(repr, (commit, *others)))
     assert isinstance(commit, Commit)
-    assert (commit.version, commit.rebased, commit.rows) == (read + 2, 525, 1575)
-    assert found == [(525, 525)]
-    expected = table.sql(f"select {columns} from {table} version as of {read + 1}").collect()
+    assert (commit.version, commit.rebased, commit.rows) == (read + 3, 1050, 1050)
+    assert found == [(525, 525)] * 2
+    assert reads == [True, True, False, False]
+    expected = table.sql(f"select {columns} from {table} version as of {read + 2}").collect()
     assert Counter(map(repr, table.sql(f"select {columns} from {table}").collect())) == Counter(map(repr, expected))
-    assert elsewhere(table, commit.version, "k, d, b, t, n, dt") == elsewhere(table, read + 1, "k, d, b, t, n, dt")
+    assert elsewhere(table, commit.version, "k, d, b, t, n, dt") == elsewhere(table, read + 2, "k, d, b, t, n, dt")
+    assert table.spark._jsparkSession.sharedState().cacheManager().isEmpty(), "Spark keeps no rows after the commit"
+
+
+@pytest.mark.parametrize("cloned", [False, True])
+def test_commits_leave_the_files_that_the_newest_snapshot_has(table: DeltaSubject, *, cloned: bool) -> None:
+    """A shallow clone has absolute paths."""
+    create_delta(table, 200)
+    path = table.path.parent / "clone" if cloned else table.path
+    if cloned:
+        table.sql(f"create table delta.`{path}` shallow clone {table}")
+    delta = DeltaJvm(table.spark, str(path))
+    first = delta.snapshot()
+    files = delta.live_files(first)
+    lived = list[int]()
+    for change in (
+        "delete from {t} where id in (10, 11)",
+        "insert into {t} select * from {t} where id = 12",
+        "update {t} set b = 7 where id = 13",
+        "delete from {t} where p is null",
+        "restore table {t} to version as of {first}",
+        "delete from {t} where id = 10",
+        "optimize {t}",
+    ):
+        table.sql(change.format(t=f"delta.`{path}`", first=first.version()))
+        now = delta.snapshot()
+        live = dict(zip(delta.files.paths(delta.live_files(now)).to_pylist(), delta.live_files(now), strict=True))
+        found = [
+            delta.files.after(delta.files.select(files, np.array([at])), first.version(), now.version())
+            for at in range(len(files))
+        ]
+        expected = [live.get(path) for path in delta.files.paths(files).to_pylist()]
+        for one, file in zip(found, expected, strict=True):
+            assert (one is None) == (file is None)
+            if file is not None:
+                assert one[0].stats() == file.stats()
+                assert one[0].getDeletionVectorUniqueId().equals(file.getDeletionVectorUniqueId())
+                assert delta.files.same_ids(one, [file])
+        whole = delta.files.after(files, first.version(), now.version())
+        assert (whole is None) == (None in expected)
+        lived.append(sum(file is not None for file in expected))
+    assert lived == [len(files)] * 3 + [lived[3], *[len(files)] * 2, 0]
+    assert 0 < lived[3] < len(files)
+    assert delta.files.after(files, first.version(), first.version()).equals(files)
+    (path / "_delta_log" / f"{first.version() + 1:020}.json").unlink()
+    with pytest.raises(Py4JJavaError, match=r"IllegalState|does not have version|VersionNotFound|not contiguous"):
+        delta.files.after(files, first.version(), delta.snapshot().version())
 
 
 @pytest.mark.long
