@@ -18,6 +18,7 @@ from zlayout.formats.delta.read.observe import LIQUID
 Change = tuple[Sequence[Any], Effect]
 COLUMNS = ("key",)
 PAIR = 3  # the key of two rows that look the same
+LAST = 4  # the key of a row in the last file
 DELETED = 9  # the key and the uid of the row that is deleted from the start
 CUBE = {ZCUBE_ID: "cube", ZCUBE_COLUMNS: json.dumps(COLUMNS)}
 
@@ -72,6 +73,11 @@ def delete_one(table: DeltaTable, snapshot: Snapshot, key: int, name: str) -> Ch
         at = max(at for at in file.positions if file.rows[at].key == PAIR)
         return _with_vector(table, file, file.deleted | {at}), Effect(removed=frozenset({file.rows[at].uid}))
     return [], NOTHING
+
+
+def delete_last(table: DeltaTable, snapshot: Snapshot, key: int, name: str) -> Change:  # noqa: ARG001
+    """From another file of the group that has the pair."""
+    return delete(table, snapshot, LAST, name)
 
 
 def restore(table: DeltaTable, snapshot: Snapshot, key: int, name: str) -> Change:  # noqa: ARG001
@@ -146,6 +152,7 @@ WRITERS: Mapping[str, Callable[[DeltaTable, Snapshot, int, str], Change]] = {
 REBASED: Mapping[str, Callable[[DeltaTable, Snapshot, int, str], Change]] = {
     "delete_pair": delete_pair,
     "delete_one": delete_one,
+    "delete_last": delete_last,
     "restore": restore,
 }
 CLUSTERING: Mapping[str, Callable[[DeltaTable, Snapshot, int, str], Change]] = {

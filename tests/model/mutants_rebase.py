@@ -20,6 +20,7 @@ from zlayout.rewrite import gate
 from zlayout.table.state import Int64
 
 StandIn = delta_backend.StandIn
+real_difference = rebase.require_same_difference
 real_written, real_deleted_tasks = Deletes.marked, IcebergRebase._deleted_rows
 real_newly_deleted, real_require = Deletes.newly_deleted, Committer._require_equality_deletes
 real_marked, real_match, real_deleted_rows = StandIn.marked, rebase.match, Rebase._deleted_rows
@@ -43,6 +44,11 @@ def first_file(_index: Any, files: rebase.Located, gone: pa.Table) -> rebase.Loc
 def all_live(some: Any, deleted: rebase.Deleted, marked: Any) -> rebase.Located:  # noqa: ARG001
     """Forgets which rows of the new files earlier rebases have deleted."""
     return real_new_files(some, deleted, {})
+
+
+def of_both_sides(reader: Any, sides: Sequence[rebase.Lost]) -> None:
+    if len(sides) > 1:
+        real_difference(reader, sides)
 
 
 def each_digest_once(deleted_group: Int64, deleted: pa.Array, found_group: Int64, found: pa.Array) -> Int64 | None:
@@ -69,19 +75,6 @@ def additional_only(_self: Any, before: Any, after: Any) -> list[Int64]:
     """Does not notice that rows were restored."""
     pairs = [(old.deleted, new.deleted) for old, new in zip(before, after, strict=True)]
     return [np.array(sorted(new - old), np.int64) for old, new in pairs]
-
-
-def missing_is_deleted(deleted_group: Int64, deleted: pa.Array, found_group: Int64, found: pa.Array) -> Int64:
-    """Skips what it does not find."""
-    kept = [
-        n for n in range(len(deleted)) if real_match(deleted_group[n : n + 1], deleted[n : n + 1], found_group, found)
-    ]
-    chosen = real_match(deleted_group[kept], deleted.take(pa.array(kept, pa.int64())), found_group, found)
-    return np.zeros(0, np.int64) if chosen is None else chosen
-
-
-def any_group(deleted_group: Int64, deleted: pa.Array, found_group: Int64, found: pa.Array) -> Int64 | None:
-    return real_match(np.zeros_like(deleted_group), deleted, np.zeros_like(found_group), found)
 
 
 def next_rows(self: Any, tasks: Any, positions: Sequence[Int64]) -> Any:
@@ -126,6 +119,7 @@ REFUSED = "gate refused"
 DELETE = Scenario("delta", ("delete", "delete"), rewriters=1)
 PAIR = Scenario("delta", ("delete_pair",), rewriters=1, lineage=False)
 TWICE = Scenario("delta", ("delete_one+delete",), rewriters=1, lineage=False)
+LATER_FILE = Scenario("delta", ("delete_one+delete_last",), rewriters=1, faults=1, jobs_fail=True)
 EACH_OF_PAIR = Scenario("delta", ("delete_one+delete_one",), rewriters=1, lineage=False)
 JOBS = Scenario("delta", ("delete",), rewriters=1, faults=1, jobs_fail=True)
 LATER_JOBS = Scenario("delta", ("delete_one+delete_one",), rewriters=1, faults=1, jobs_fail=True)
@@ -234,6 +228,20 @@ MUTANTS = (
         patched((rebase, "require_same_digests", nothing)),
     ),
     Mutant(
+        "rebase-without-reading",
+        "does not compare what the reader finds with the positions of the index",
+        JOBS,
+        {"rows lost", "rows revived"},
+        patched((rebase, "require_same_difference", nothing)),
+    ),
+    Mutant(
+        "rebase-first-reading-only",
+        "compares what the reader finds in the first rebase of a commit only",
+        LATER_FILE,
+        {"rows lost", "rows revived"},
+        patched((rebase, "require_same_difference", of_both_sides)),
+    ),
+    Mutant(
         "rebase-same-copy-twice",
         "deletes a copy that is deleted already, if another copy was deleted later",
         EACH_OF_PAIR,
@@ -323,6 +331,13 @@ MUTANTS = (
         ROWS_LATER_JOBS,
         {"rows lost", "rows revived"},
         patched((rebase, "require_same_digests", nothing)),
+    ),
+    Mutant(
+        "rebase-iceberg-without-reading",
+        "does not compare what the reader finds with the positions of the index",
+        ROWS_JOBS,
+        {"rows lost", "rows revived"},
+        patched((rebase, "require_same_difference", nothing)),
     ),
     Mutant(
         "rebase-iceberg-sequence-raised",

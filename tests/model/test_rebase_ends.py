@@ -92,7 +92,7 @@ def test_a_rebase_is_a_stage_of_its_own_and_the_commit_another(races: Races) -> 
 
 @pytest.mark.parametrize("error", [missing, lambda: MemoryError("too large"), lambda: ValueError("no such file")])
 @pytest.mark.parametrize(
-    "step", ["snapshot", "after", "newly_deleted", "read", "digests_of", "equal", "marked", "read_contents"]
+    "step", ["snapshot", "after", "newly_deleted", "read", "digests_of", "equal", "marked", "contents_of"]
 )
 def test_after_an_error_the_conflict_stays_and_the_other_groups_are_committed(
     races: Races, monkeypatch: pytest.MonkeyPatch, step: str, error: Callable[[], Exception]

@@ -176,25 +176,22 @@ def content_of(frame: DataFrame, columns: Sequence[str] | None = None, group: Co
     return _observed(seen)
 
 
-def contents_of(frames: Sequence[DataFrame], columns: Sequence[str], group: Column) -> list[Content]:
-    """Compute the content of each frame, with equal values normalised as by `Gate.verify`, in one Spark job.
+def contents_of(frames: Sequence[DataFrame], columns: Sequence[str]) -> list[Content]:
+    """Compute the content of each frame, with hashes as HASH of `digests`, in one Spark job.
 
     Args:
         frames: Frames with the same columns.
         columns: The names of the columns of a row.
-        group: The number of a row's group, computed from the other columns of a frame.
     """
     part, seen = f"{PREFIX}part", Observation()
     packed = [
-        frame.select(*_normalised_columns(frame, columns), group.alias(NUMBER)).select(
-            _row(columns), NUMBER, F.lit(number).alias(part)
-        )
+        frame.select(*_normalised_columns(frame, columns)).select(_row(columns), F.lit(number).alias(part))
         for number, frame in enumerate(frames)
     ]
     whole = reduce(DataFrame.unionAll, packed)
     jvm = jvm_of(whole.sparkSession)
     sums = jvm.org.apache.spark.sql.catalyst.expressions.aggregate.Sum
-    hashed = column_of(jvm, _row_hash(jvm, F.col(NUMBER)))
+    hashed = column_of(jvm, _row_hash(jvm, None))
     metrics = []
     for number in range(len(frames)):
         of_part = F.col(part) == number

@@ -47,10 +47,6 @@ from zlayout.rewrite.rows import (
     POSITION,
     POSITION_BITS,
     Constants,
-    GroupTarget,
-    index_arrays,
-    index_files,
-    with_origin,
 )
 from zlayout.spark.arrow import from_arrow, to_arrow
 from zlayout.spark.jvm import session_conf
@@ -257,7 +253,9 @@ class Rebase(ABC):
     def _release(self) -> None:
         """Release what Spark keeps for rebases."""
         kept, self._kept, self._rows = self._kept, ExitStack(), None
-        kept.close()
+        # an error must not hide what became of the commit, and the end of the session releases the rest
+        with suppress(Exception):
+            kept.close()
 
     def onto_newest(self, some: Sequence[Rewritten]) -> bool:
         """Rebase groups onto the newest version. The stage is `rebasing` meanwhile, in which a user may stop the run.
@@ -327,12 +325,13 @@ class Rebase(ABC):
 
     def _found(self, new: Any, some: Sequence[Rewritten], deleted: Deleted) -> tuple[Located, Any] | None:
         """Return the rows of new files that are equal to deleted rows, and the files of `at` with deletes for them."""
-        reader, old_rows, new_rows = self._rows = self._rows or self._opened()
-        if has_variant(reader.pinned(deleted.before).schema):
-            return None  # equal values cannot be recognized by their bytes
+        self._rows = self._rows or self._opened(deleted)
+        if self._rows is None:
+            return None
+        reader, old_rows, new_rows = self._rows
         searched = new_files_of(some, deleted, self._deleted)
-        old_rows.read(reader.pinned, reader, self._old, deleted.at)
-        is_first = new_rows.read(reader.written, reader, new, searched.at)
+        first_old = old_rows.read(reader.pinned, reader, self._old, deleted.at)
+        first_new = new_rows.read(reader.written, reader, new, searched.at)
         gone = old_rows.digests_of(deleted.located)
         copies = find_copies(new_rows, searched, gone) if len(gone) == deleted.located.rows else None
         if copies is None:
@@ -342,13 +341,20 @@ class Rebase(ABC):
         if after is None:
             return None
         stored = self._newly_deleted(before, after) or [_NO_ROWS for _ in copies.positions]
-        require_same_digests(gone, new_rows.digests_of(replace(copies, positions=stored)), reader.table)
-        if is_first:
-            require_same_difference(reader, deleted, copies, before, after)
+        marked = new_rows.digests_of(replace(copies, positions=stored))
+        require_same_digests(gone, marked, reader.table)
+        sides = (
+            Lost(reader.pinned, deleted.before, deleted.after, deleted.at, gone).of(reader, first_old),
+            Lost(reader.written, before, after, copies.at, marked).of(reader, first_new),
+        )
+        require_same_difference(reader, [side for side in sides if len(side.at)])
         return copies, after
 
-    def _opened(self) -> tuple[Reader, RowIndex, RowIndex]:
+    def _opened(self, deleted: Deleted) -> tuple[Reader, RowIndex, RowIndex] | None:
+        """Open a reader. None if the table has a column whose equal values cannot be recognized by their bytes."""
         reader = self._kept.enter_context(self._reader())
+        if has_variant(reader.pinned(deleted.before).schema):
+            return None
         old_rows, new_rows = (self._kept.enter_context(RowIndex(self._session)) for _ in range(2))
         return reader, old_rows, new_rows
 
@@ -392,12 +398,11 @@ class RowIndex(AbstractContextManager["RowIndex"]):
         self._at = _NO_ROWS
 
     def __exit__(self, *_: object) -> None:
-        """Let Spark forget the rows. After an error it does so when the application ends."""
+        """Let Spark forget the rows."""
         for frame in self._frames:
-            with suppress(Exception):
-                frame.unpersist()
+            frame.unpersist()
 
-    def read(self, rows_of: Callable[[Any], DataFrame], reader: Reader, files: Any, at: Int64) -> bool:
+    def read(self, rows_of: Callable[[Any], DataFrame], reader: Reader, files: Any, at: Int64) -> Int64:
         """Read the files that the index does not have.
 
         Args:
@@ -407,11 +412,11 @@ class RowIndex(AbstractContextManager["RowIndex"]):
             at: int64, the positions of those that are needed.
 
         Returns:
-            Whether there was such a file.
+            int64, the positions of these files.
         """
         missing = np.setdiff1d(at, self._at)
         if not len(missing):
-            return False
+            return missing
         some = reader.select(files, missing)
         frame = rows_of(some)
         first = missing << POSITION_BITS
@@ -420,13 +425,15 @@ class RowIndex(AbstractContextManager["RowIndex"]):
         rows = rows.select((F.col(_PLACE) + F.col(POSITION)).alias(_PLACE), HASH, DIGEST)
         self._frames.append(rows.persist())
         self._at = np.concatenate([self._at, missing])
-        return True
+        return missing
 
     def digests_of(self, rows: Located) -> pa.Table:
-        """Return GROUP, HASH and DIGEST of rows, as many of them as the index has."""
+        """Return GROUP, FILE, HASH and DIGEST of rows, as many of them as the index has."""
         constants = Constants(self._session, {_PLACE: pa.array(np.sort(rows.places()))})
         found = to_arrow(self._all().where(constants.search(_PLACE, F.col(_PLACE)) >= 0))
-        return found.append_column(GROUP, pa.array(rows.owners(found[_PLACE].to_numpy()))).drop_columns(_PLACE)
+        places = found[_PLACE].to_numpy()
+        located = {GROUP: rows.owners(places), FILE: places >> POSITION_BITS}
+        return pa.table({**located, HASH: found[HASH], DIGEST: found[DIGEST]})
 
     def equal(self, files: Located, gone: pa.Table) -> pa.Table:
         """Return the rows of files that are equal to deleted rows, of each row at most as many as were deleted.
@@ -506,41 +513,45 @@ def _content(rows: pa.Table) -> Content:
     return Content(len(keys), int.from_bytes(sha256(repr(keys).encode()).digest()[:8], signed=True))
 
 
-def require_same_difference(reader: Reader, deleted: Deleted, copies: Located, before: Any, after: Any) -> None:
-    """Check that new files lose the rows that pinned files have lost, group by group, by reading all of these files.
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Rows that files lose by their deletes.
 
-    Args:
-        reader: Reads the files.
-        deleted: The pinned files.
-        copies: The new files.
-        before: The files of `copies.at`, a java.util.List.
-        after: The same with their new deletes.
+    Attributes:
+        rows_of: A method of the reader, which returns the rows of the files.
+        before: The files with the deletes before, a java.util.List.
+        after: The same files with the deletes after, in the same order.
+        at: int64[files], their positions among all pinned or all new files.
+        rows: The rows that the files should lose, from `RowIndex.digests_of`.
+    """
+
+    rows_of: Callable[[Any], DataFrame]
+    before: Any
+    after: Any
+    at: Int64
+    rows: pa.Table
+
+    def of(self, reader: Reader, some: Int64) -> Lost:
+        """Return the same of those files that are at some positions among all files."""
+        kept = np.flatnonzero(np.isin(self.at, some))
+        before, after = (reader.select(files, kept) for files in (self.before, self.after))
+        rows = self.rows.filter(pa.array(np.isin(self.rows[FILE].to_numpy(), some)))
+        return Lost(self.rows_of, before, after, self.at[kept], rows)
+
+
+def require_same_difference(reader: Reader, sides: Sequence[Lost]) -> None:
+    """Check that files lose the rows that they should, by reading them with their deletes before and after.
 
     Raises:
         EngineError: ZL310, if the rows differ.
     """
-    lists = deleted.before, deleted.after, before, after
-    old, old_now, new, new_now = read_contents(reader, lists, deleted.owner, copies.owner)
-    require_same_rows((old, old_now), (new, new_now), reader.table)
-
-
-def read_contents(reader: Reader, lists: Sequence[Any], owner: Int64, new_owner: Int64) -> list[Content]:
-    """Return the content of the live rows of each of four lists of files: two of pinned and two of new files.
-
-    Args:
-        reader: Reads the files.
-        lists: The lists. The first two are of the same files, and so are the last two.
-        owner: int64[files], the group of each pinned file.
-        new_owner: int64[files], the group of each new file.
-    """
-    owners = np.concatenate([owner, new_owner])
-    names = pa.concat_arrays([reader.names(lists[0]), reader.names(lists[2])])
-    targets = [GroupTarget(str(g), names.filter(pa.array(owners == g)), 0, 1) for g in np.unique(owners).tolist()]
-    index = index_files(reader.session, targets, reader.table)
-    constants = Constants(reader.session, index_arrays(index))
-    frames = [*map(reader.pinned, lists[:2]), *map(reader.written, lists[2:])]
-    columns = _columns(frames[0])
-    return contents_of([with_origin(frame, index, constants) for frame in frames], columns, F.col(GROUP))
+    if not sides:
+        return
+    frames = [side.rows_of(files) for side in sides for files in (side.before, side.after)]
+    contents = contents_of(frames, _columns(frames[0]))
+    for side, before, after in zip(sides, contents[::2], contents[1::2], strict=True):
+        expected = Content(len(side.rows), int(side.rows[HASH].to_numpy().sum()))  # modulo 2^64
+        require_same_rows((expected, Content(0, 0)), (before, after), reader.table)
 
 
 def _columns(frame: DataFrame) -> list[str]:

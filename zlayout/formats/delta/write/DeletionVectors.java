@@ -50,7 +50,8 @@ public class DeletionVectors {
     }
 
     /**
-     * Returns the files as some commits left them, in the same order. The list is empty if a file is not live any more.
+     * Returns the files as some commits left them, in the same order. The list is empty if a file is not live any more, or
+     * if its path is written in another form: Delta compares the paths in a transaction as strings.
      * Actions are replayed as by Delta's InMemoryLogReplay.
      *
      * @param files the files before the commits
@@ -74,10 +75,11 @@ public class DeletionVectors {
         }
         List now = new ArrayList(files.size());
         for (int at = 0; at < files.size(); at++) {
-            if (live.get(keys.get(at)) == null) {
+            AddFile file = (AddFile) live.get(keys.get(at));
+            if (file == null || !file.path().equals(((AddFile) files.get(at)).path())) {
                 return new ArrayList();
             }
-            now.add(live.get(keys.get(at)));
+            now.add(file);
         }
         return now;
     }

@@ -221,9 +221,9 @@ class AddFiles:
             last: The version after the last of these commits.
 
         Returns:
-            The files in the same order. None if one of them is not live any more.
+            The files in the same order. None if one of them is not live any more, or has another form of its path.
         """
-        # in Delta 3, the method lacks the parameter for the table of a catalog
+        # in Delta before 4.1, the method lacks the parameter for the table of a catalog
         known = JavaClasses(self._spark.sparkContext).find(f"{_DELTA}.DeltaLog") or ()
         catalog = (scala_object(self._jvm.scala, "None"),) if "getChanges/4" in known else ()
         commits = self._log.getChanges(version + 1, *catalog, True)
