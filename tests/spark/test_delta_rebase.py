@@ -131,10 +131,12 @@ def test_equal_rows_of_every_type_are_deleted_as_often_as_they_were(
     work = table.work(layout=make_layout("k", "dt", target_size=20_000))
     random = np.random.default_rng(3)
 
-    def some(first: int, _: int, rows: int) -> Any:
-        return np.sort(random.choice(rows // 2, rows // 4, replace=False)) * 2 + first
+    def some(first: int, number: int, rows: int) -> Any:
+        """Every other row may be chosen, and in the first file only at the second time."""
+        count = rows // 4 if first or number else 0
+        return np.sort(random.choice(rows // 2, count, replace=False)) * 2 + first
 
-    match, found = rebase.match, list[tuple[int, int]]()
+    match, found, sizes = rebase.match, list[tuple[int, int]](), list[list[int]]()
 
     def counted(group: Any, digests: Any, *rows: Any) -> Any:
         found.append((len(digests), len(rows[1])))
@@ -142,33 +144,39 @@ def test_equal_rows_of_every_type_are_deleted_as_often_as_they_were(
 
     check = rebase.require_same_difference
 
-    def first_with_other_rows(reader: Any, gone: Any, copies: Any, before: Any, after: Any) -> None:
-        counts = [int(file.numLogicalRecords().get()) for file in before]
-        others = [
-            np.setdiff1d(np.arange(count), rows)[: len(rows)]
-            for count, rows in zip(counts, copies.positions, strict=True)
-        ]
-        with pytest.raises(EngineError, match=r"ZL310 .* other rows from the new files"):
-            check(reader, gone, copies, before, reader.delta.files.marked(before, others))
-        check(reader, gone, copies, before, after)
+    def first_with_other_rows(reader: Any, sides: list[rebase.Lost]) -> None:
+        for side in sides:
+            chosen = reader.delta.files.newly_deleted(side.before, side.after)
+            rows = [(int(file.numPhysicalRecords().get()), of) for file, of in zip(side.before, chosen, strict=True)]
+            others = [np.setdiff1d(np.arange(count), of)[: len(of)] for count, of in rows]
+            wrong = replace(side, after=reader.delta.files.marked(side.before, others))
+            with pytest.raises(EngineError, match=r"ZL310 .* other rows from the new files"):
+                check(reader, [each if each is not side else wrong for each in sides])
+        sizes.append([len(side.at) for side in sides])
+        check(reader, sides)
 
     monkeypatch.setattr(rebase, "match", counted)
     monkeypatch.setattr(rebase, "require_same_difference", first_with_other_rows)
-    read_file, reads = rebase.RowIndex.read, list[bool]()
+    aside = table.path.parent / "aside"
 
-    def read_once(*arguments: Any) -> bool:
-        reads.append(read_file(*arguments))
-        return reads[-1]
+    def second() -> None:
+        """What the first rebase has read is not read again."""
+        delete_positions(table, partial(some, 1))
+        aside.mkdir()
+        for file in files[1:]:
+            file.rename(aside / file.name)
 
-    monkeypatch.setattr(rebase.RowIndex, "read", read_once)
-    before_commits(monkeypatch, *[partial(delete_positions, table, partial(some, first)) for first in (0, 1)])
+    files = [table.path / path for path in work.groups[0].files.path.to_pylist()]
+    before_commits(monkeypatch, partial(delete_positions, table, partial(some, 0)), second)
     read, columns = work.version, "k, d, f, s, m, b, t, n, ts, dt"
     commit, *others = table.execute(work)
     assert not others, "\n".join(map(repr, (commit, *others)))
     assert isinstance(commit, Commit)
-    assert (commit.version, commit.rebased, commit.rows) == (read + 3, 1050, 1050)
-    assert found == [(525, 525)] * 2
-    assert reads == [True, True, False, False]
+    assert (commit.version, commit.rebased, commit.rows) == (read + 3, 875, 1225)
+    assert found == [(350, 350), (525, 525)]
+    assert (len(files), [len(counts) for counts in sizes], sizes[1]) == (3, [2, 1], [1])
+    for file in files[1:]:
+        (aside / file.name).rename(file)
     expected = table.sql(f"select {columns} from {table} version as of {read + 2}").collect()
     assert Counter(map(repr, table.sql(f"select {columns} from {table}").collect())) == Counter(map(repr, expected))
     assert elsewhere(table, commit.version, "k, d, b, t, n, dt") == elsewhere(table, read + 2, "k, d, b, t, n, dt")

@@ -110,15 +110,18 @@ def test_equal_rows_of_every_type_are_deleted_as_often_as_they_were(
     work = table.work()
     check = rebase.require_same_difference
 
-    def first_with_other_rows(reader: Any, gone: Any, copies: Any, before: Any, after: Any) -> None:
-        counts = reader.files.jvm.content.numbers(reader.files.jvm.content.files(before), "rows").tolist()
-        others = [
-            np.setdiff1d(np.arange(count), rows)[: len(rows)]
-            for count, rows in zip(counts, copies.positions, strict=True)
-        ]
-        with pytest.raises(EngineError, match=r"ZL310 .* other rows from the new files"):
-            check(reader, gone, copies, before, DeleteFiles(reader.files).marked(before, others))
-        check(reader, gone, copies, before, after)
+    def first_with_other_rows(reader: Any, sides: list[rebase.Lost]) -> None:
+        if sides:
+            new, deletes, content = sides[-1], DeleteFiles(reader.files), reader.files.jvm.content
+            counts = content.numbers(content.files(new.before), "rows").tolist()
+            chosen = deletes.newly_deleted(new.before, new.after, reader.files.table, rebase.MAX_ROWS)
+            others = [
+                np.setdiff1d(np.arange(count), rows)[: len(rows)]
+                for count, rows in zip(counts, chosen or [], strict=True)
+            ]
+            with pytest.raises(EngineError, match=r"ZL310 .* other rows from the new files"):
+                check(reader, [*sides[:-1], replace(new, after=deletes.marked(new.before, others))])
+        check(reader, sides)
 
     monkeypatch.setattr(rebase, "require_same_difference", first_with_other_rows)
     delete = f"delete from {table} where _pos % 3 = "
