@@ -61,3 +61,21 @@ def test_commits_of_an_earlier_attempt_are_not_counted_again(monkeypatch: pytest
 def test_commits_of_an_earlier_attempt_do_not_settle_this_one(monkeypatch: pytest.MonkeyPatch, table: Any) -> None:
     with pytest.raises(CommitUnknown, match="run r"):
         attempt(monkeypatch, table, None)
+
+
+def test_a_property_names_the_run_of_rewrites_only() -> None:
+    """Whoever may alter the table can write it, and a rollback of a delete would bring rows back."""
+
+    def made(number: int, operation: str, **summary: str) -> Any:
+        kind = SimpleNamespace(operation=SimpleNamespace(value=operation), additional_properties=summary)
+        return SimpleNamespace(snapshot_id=number, summary=kind)
+
+    snapshots = [
+        made(1, "replace"),
+        made(2, "delete"),
+        made(3, "overwrite"),
+        made(4, "replace", **{"zlayout.run": "own"}),
+        SimpleNamespace(snapshot_id=5, summary=None),
+    ]
+    metadata: Any = SimpleNamespace(snapshots=snapshots, properties={"zlayout.runs": '{"by sql":[1,2,3,4,5,6]}'})
+    assert history._run_ids(metadata) == {1: "by sql", 4: "own"}

@@ -382,11 +382,14 @@ def undo_run(
 
 
 def _run_ids(metadata: TableMetadata) -> dict[int, str]:
-    """Return the ids of runs by snapshot, from the summaries, and for runs by SQL from a table property."""
+    """Return the ids of runs by snapshot, from the summaries, and for runs by SQL from a table property.
+
+    Whoever may alter the table can write the property. To undo anything but a rewrite would change the rows.
+    """
     summaries = {one.snapshot_id: summary_of(one) for one in metadata.snapshots}
-    return recorded.runs(metadata.properties) | {
-        at: summary[recorded.RUN] for at, summary in summaries.items() if recorded.RUN in summary
-    }
+    rewrites = {one.snapshot_id for one in metadata.snapshots if operation_of(one) == "replace"}
+    by_sql = {at: run for at, run in recorded.runs(metadata.properties).items() if at in rewrites}
+    return by_sql | {at: summary[recorded.RUN] for at, summary in summaries.items() if recorded.RUN in summary}
 
 
 def _chosen(
