@@ -160,6 +160,7 @@ def assemble(proposal: Proposal) -> PlannedTable:
         decay=selection.decay,
         columns=columns,
         files_after=files,
+        rebases=state.can_rebase and spec.layout.engine == "zlayout" if kept else None,
         diagnostics=(
             *_diagnostics(proposal, columns, truncated, properties),
             *growth_notes(spec, state, properties),

@@ -454,6 +454,9 @@ class TablePlan:
     """The number of live files, including those with deletes, that are outside of the table's location."""
     change: LayoutChange | None = None
     """How the layout differs from that at another revision; null if it does not, or was not compared."""
+    rebases: bool | None = None
+    """Whether rows that other writers mark as deleted during apply are deleted from the new files too, instead of a
+    conflict; null if nothing is rewritten."""
 
     @property
     def as_declared(self) -> bool:

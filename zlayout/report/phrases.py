@@ -57,6 +57,9 @@ MAX_PARTITIONS = 6
 MAX_SOURCES = 3
 # The maximum number of decimals with which a decay measure and its tolerance are shown to differ.
 MAX_DECIMALS = 9
+# What becomes of the rewrite if other writers change the same files meanwhile.
+REBASED = "rows that other writers mark as deleted are deleted from the new files too"
+CONFLICTS = "a delete, update or merge by another writer in the same files is a conflict"
 _SIZES = ("files.target_size", "files.max_group_size")
 NARROW = "`zlayout plan --sample` narrows the forecast"
 

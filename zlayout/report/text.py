@@ -157,6 +157,8 @@ def _lines(table: TablePlan, result: TableResult | None, options: TextOptions) -
             limit = None if options.verbose else phrases.MAX_PARTITIONS
             yield "", _labelled("", "partitions", phrases.partitions_text(groups, limit))
         yield "", _labelled("", "because", phrases.reasons_text(groups))
+        if options.verbose and table.rebases is not None:
+            yield "", _labelled("", "meanwhile", phrases.REBASED if table.rebases else phrases.CONFLICTS)
     yield from (("", _labelled("", *line)) for line in phrases.later_lines(table))
     for decay in phrases.shown_decay(table, verbose=options.verbose):
         yield "", _labelled("", "decay", phrases.decay_text(decay))

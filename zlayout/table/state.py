@@ -351,6 +351,8 @@ class TableState:
         estimated_deletes: Whether the number of deleted rows of any file is an estimate.
         partition_refusals: The reasons why zlayout must not rewrite some partitions.
         required: The names of the top-level columns that every file must have, because they must not be null.
+        can_rebase: Whether a rewrite can be rebased onto DELETE, UPDATE and MERGE: according to the table properties,
+            these mark rows as deleted and leave the files in place, and equal rows can be recognized.
     """
 
     table: str
@@ -378,6 +380,7 @@ class TableState:
     estimated_deletes: bool = False
     partition_refusals: tuple[PartitionRefusal, ...] = ()
     required: tuple[str, ...] = ()
+    can_rebase: bool = False
 
     def columns_of(self, names: Iterable[str]) -> tuple[Column, ...]:
         """The columns of these names. Raises KeyError for an unknown one; `zlayout.spec.semantics` finds it first."""

@@ -243,6 +243,23 @@ def test_row_counts_come_from_footers_or_else_are_estimated(tmp_path: Path) -> N
     assert "1 of 2 files" in state.notes[0].message
 
 
+@pytest.mark.parametrize(
+    ("features", "enabled", "expected"),
+    [
+        (("deletionVectors",), "true", True),
+        (("deletionVectors",), "false", False),
+        (("deletionVectors", "variantType"), "true", False),
+        ((), "true", False),
+    ],
+)
+def test_rewrites_can_be_rebased_where_deletion_vectors_are_written(
+    tmp_path: Path, features: tuple[str, ...], enabled: str, expected: bool
+) -> None:
+    properties = {"delta.enableDeletionVectors": enabled}
+    actions = [protocol(*features, reader=features), metadata(INTS, **properties), add("f")]
+    assert observe(write_log(tmp_path, actions)).can_rebase is expected
+
+
 def test_refusals_name_the_feature(tmp_path: Path) -> None:
     def codes(*features: str, reader: tuple[str, ...] = (), **properties: str) -> list[str]:
         path = tmp_path / str(len(list(tmp_path.iterdir())))

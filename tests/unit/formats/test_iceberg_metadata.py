@@ -1,6 +1,8 @@
 """Iceberg's rules for metrics, delete files and partition filters, worked out by hand."""
 
 import re
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,13 @@ from pyiceberg.types import IntegerType, ListType, LongType, NestedField, String
 
 from zlayout.formats.iceberg.read.deletes import attribute_deletes
 from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, POSITION_DELETES, DataColumns, DeleteFile
-from zlayout.formats.iceberg.read.support import MetricsConfig, MetricsMode, also_selected, truncated_lengths
+from zlayout.formats.iceberg.read.support import (
+    MetricsConfig,
+    MetricsMode,
+    also_selected,
+    can_rebase,
+    truncated_lengths,
+)
 from zlayout.table.state import Partition, PartitionField
 
 P = "write.metadata.metrics."
@@ -43,6 +51,24 @@ def config(properties: dict[str, str], *sorted_by: SortField) -> MetricsConfig:
 )
 def test_mode_of_a_column(properties: dict[str, str], expected: MetricsMode) -> None:
     assert config(properties).mode(1) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "changes", "expected"),
+    [
+        (2, ("delete", "update", "merge"), True),
+        (3, ("delete", "update", "merge"), True),
+        (1, ("delete", "update", "merge"), False),
+        (2, ("delete", "update"), False),
+        (2, (), False),
+    ],
+)
+def test_rewrites_can_be_rebased_where_deletes_are_merged_on_read(
+    version: int, changes: tuple[str, ...], expected: bool
+) -> None:
+    properties = {f"write.{change}.mode": "merge-on-read" for change in changes}
+    metadata: Any = SimpleNamespace(format_version=version, properties=properties, schema=lambda: SCHEMA)
+    assert can_rebase(metadata) is expected
 
 
 def test_only_the_first_columns_have_metrics_and_nested_ones_come_last() -> None:

@@ -27,7 +27,7 @@ from zlayout.planner.work import Capabilities
 from zlayout.predicate.model import Compare
 from zlayout.report.findings import findings
 from zlayout.report.phrases import rewrite_text
-from zlayout.report.text import render
+from zlayout.report.text import TextOptions, render
 from zlayout.spec.model import ZorderColumn
 from zlayout.table.digests import digests_of
 from zlayout.table.state import Column, ColumnBounds, Partition, PartitionField, TableState
@@ -161,6 +161,18 @@ def test_a_single_file_is_left_alone_unless_it_is_far_too_large() -> None:
 def test_target_files_follow_the_live_rows() -> None:
     files = [File(0, 9, rows=100, deleted=50) for _ in range(8)]
     assert decide(SPEC, state(*files), DELTA).plan.groups[0].target_files == 4
+
+
+@pytest.mark.parametrize(("engine", "can_rebase"), [("zlayout", True), ("zlayout", False), ("native", True)])
+def test_the_plan_of_a_rewrite_says_whether_it_can_be_rebased(engine: str, can_rebase: bool) -> None:
+    spec = replace(SPEC, layout=replace(LAYOUT, engine=engine, curve="zorder"))
+    plan = decide(spec, replace(state(File(0, 4), File(2, 9)), can_rebase=can_rebase), DELTA).plan
+    assert plan.rebases is (engine == "zlayout" and can_rebase)
+    text = "are deleted from the new files too" if plan.rebases else "is a conflict"
+    assert text not in render(Plan("0.1.0", (plan,)))
+    assert text in " ".join(render(Plan("0.1.0", (plan,)), TextOptions(verbose=True)).split())
+    done = decide(SPEC, replace(state(File(0, 9)), can_rebase=True), DELTA).plan
+    assert (done.status, done.rebases) == ("unchanged", None)
 
 
 def test_where_limits_what_is_touched() -> None:

@@ -85,6 +85,13 @@ def table_features(
     return frozenset(listed)
 
 
+def can_rebase(features: frozenset[str], properties: Mapping[str, str]) -> bool:
+    """Return whether other writers write deletion vectors, and equal rows can be recognized: see `TableState`."""
+    name = "delta.enableDeletionVectors"
+    writes_vectors = _NEEDED_BY[name] in features and properties.get(name, "").lower() == "true"
+    return writes_vectors and not any(feature.startswith("variantType") for feature in features)
+
+
 def refusals(features: frozenset[str], properties: Mapping[str, str]) -> Iterator[Diagnostic]:
     """Yield the reasons why zlayout must not rewrite the table, none if it may."""
     if owned_by := catalog_owned(features, properties):

@@ -28,6 +28,7 @@ from zlayout.formats.delta.read.features import (
     CLUSTERING,
     CONSTRAINT,
     behind_catalog,
+    can_rebase,
     catalog_owned,
     refusals,
     table_features,
@@ -580,6 +581,7 @@ def observe_delta(
             *constraint_refusals(adds, all_leaves, properties, files),
         ),
         required=tuple(leaf.name for leaf in required),
+        can_rebase=can_rebase(features, properties),
     )
 
 

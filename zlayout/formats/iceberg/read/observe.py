@@ -35,7 +35,14 @@ from zlayout.formats.iceberg.read.schema import (
     spec_fields,
     unpartitioned_specs,
 )
-from zlayout.formats.iceberg.read.support import EMPTY_MAIN, MetricsConfig, features, refusals, truncated_lengths
+from zlayout.formats.iceberg.read.support import (
+    EMPTY_MAIN,
+    MetricsConfig,
+    can_rebase,
+    features,
+    refusals,
+    truncated_lengths,
+)
 from zlayout.planner.selection import in_effect, property_of
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.spec.renames import present_records
@@ -143,6 +150,7 @@ def observe_table(
         partition_refusals=tuple(_null_refusals(data, required, deletes)),
         required=tuple(dotted([field.name]) for field in required),
         estimated_deletes=bool(deletes.estimated.any()),
+        can_rebase=can_rebase(metadata),
     )
 
 

@@ -146,6 +146,13 @@ _METADATA_COLUMNS = ("_file", "_pos", "_deleted", "_spec_id", "_partition", "_ro
 LOCATION_PROVIDER = "write.location-provider.impl"
 
 
+def can_rebase(metadata: TableMetadata) -> bool:
+    """Return whether other writers write deletes by position, and equal rows can be recognized: see `TableState`."""
+    modes = (metadata.properties.get(f"write.{change}.mode", "") for change in ("delete", "update", "merge"))
+    merges_on_read = metadata.format_version > 1 and all(mode.lower() == "merge-on-read" for mode in modes)
+    return merges_on_read and not any(type_ == _VARIANT for _, type_ in _types(metadata.schema()))
+
+
 def features(metadata: TableMetadata, data: DataColumns) -> frozenset[str]:
     """Return the table features: the format version, row lineage, columns of type variant, and the types of files.
 
