@@ -33,20 +33,21 @@ class Rows(list[Numbered]):
 class RowIndex(AbstractContextManager["RowIndex"]):
     """Stands in for `rebase.RowIndex`: the rows of files as they were when they were read."""
 
-    def __init__(self, session: Any) -> None:
-        self.may_fail: bool = session.table.jobs_fail
+    def __init__(self, reader: Any, rows_of: Callable[[Any], Rows]) -> None:
+        self._reader, self._rows_of = reader, rows_of
+        self.may_fail: bool = reader.session.table.jobs_fail
         self.rows: dict[tuple[int, int], Row] = {}
         self.files: set[int] = set()
 
     def __exit__(self, *_: object) -> None:
         pass
 
-    def read(self, rows_of: Callable[[Any], Rows], reader: Any, files: Any, at: Int64) -> Int64:
+    def read(self, files: Any, at: Int64) -> Int64:
         """A reader that miscounts gives the rows of each file the positions of others."""
         missing = np.array(sorted({*at.tolist()} - self.files), np.int64)
         if not len(missing):
             return missing
-        rows = rows_of(reader.select(files, missing))
+        rows = self._rows_of(self._reader.select(files, missing))
         miscounts = step("index", (MISCOUNTED,) if self.may_fail else (), visible=False) == MISCOUNTED
         for file, of_file in groupby(rows, lambda found: found[0]):
             places, some = zip(*((position, row) for _, position, row in of_file), strict=True)

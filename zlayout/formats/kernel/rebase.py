@@ -330,8 +330,8 @@ class Rebase(ABC):
             return None
         reader, old_rows, new_rows = self._rows
         searched = new_files_of(some, deleted, self._deleted)
-        first_old = old_rows.read(reader.pinned, reader, self._old, deleted.at)
-        first_new = new_rows.read(reader.written, reader, new, searched.at)
+        first_old = old_rows.read(self._old, deleted.at)
+        first_new = new_rows.read(new, searched.at)
         gone = old_rows.digests_of(deleted.located)
         copies = find_copies(new_rows, searched, gone) if len(gone) == deleted.located.rows else None
         if copies is None:
@@ -355,8 +355,8 @@ class Rebase(ABC):
         reader = self._kept.enter_context(self._reader())
         if has_variant(reader.pinned(deleted.before).schema):
             return None
-        old_rows, new_rows = (self._kept.enter_context(RowIndex(self._session)) for _ in range(2))
-        return reader, old_rows, new_rows
+        old_rows, new_rows = (RowIndex(reader, rows_of) for rows_of in (reader.pinned, reader.written))
+        return reader, self._kept.enter_context(old_rows), self._kept.enter_context(new_rows)
 
     def _current(self, each: Rewritten) -> Rewritten:
         deleted = np.array([len(self._deleted.get(at, ())) for at in each.added.at.tolist()], np.int64)
@@ -391,9 +391,9 @@ class RowIndex(AbstractContextManager["RowIndex"]):
     all new files.
     """
 
-    def __init__(self, session: SparkSession) -> None:
-        """Begin without files."""
-        self._session = session
+    def __init__(self, reader: Reader, rows_of: Callable[[Any], DataFrame]) -> None:
+        """Begin without files. rows_of: the method of the reader that returns the rows of files."""
+        self._reader, self._rows_of, self._session = reader, rows_of, reader.session
         self._frames: list[DataFrame] = []  # of _PLACE (bigint), HASH and DIGEST; each file is in one of them
         self._at = _NO_ROWS
 
@@ -402,12 +402,10 @@ class RowIndex(AbstractContextManager["RowIndex"]):
         for frame in self._frames:
             frame.unpersist()
 
-    def read(self, rows_of: Callable[[Any], DataFrame], reader: Reader, files: Any, at: Int64) -> Int64:
+    def read(self, files: Any, at: Int64) -> Int64:
         """Read the files that the index does not have.
 
         Args:
-            rows_of: A method of the reader, which returns the rows of files.
-            reader: Reads the files.
             files: All pinned or all new files, a java.util.List.
             at: int64, the positions of those that are needed.
 
@@ -417,10 +415,10 @@ class RowIndex(AbstractContextManager["RowIndex"]):
         missing = np.setdiff1d(at, self._at)
         if not len(missing):
             return missing
-        some = reader.select(files, missing)
-        frame = rows_of(some)
-        first = missing << POSITION_BITS
-        known = F.broadcast(from_arrow(self._session, pa.table({FILE: reader.names(some), _PLACE: first})))
+        some = self._reader.select(files, missing)
+        frame = self._rows_of(some)
+        first = pa.table({FILE: self._reader.names(some), _PLACE: missing << POSITION_BITS})
+        known = F.broadcast(from_arrow(self._session, first))
         rows = digests(frame, _columns(frame), FILE, POSITION).join(known, FILE)
         rows = rows.select((F.col(_PLACE) + F.col(POSITION)).alias(_PLACE), HASH, DIGEST)
         self._frames.append(rows.persist())
