@@ -43,7 +43,7 @@ class RowIndex(AbstractContextManager["RowIndex"]):
         pass
 
     def read(self, files: Any, at: Int64) -> Int64:
-        """A reader that miscounts gives the rows of each file the positions of others."""
+        """A reader that miscounts gives each row of a file the position of the one before it."""
         missing = np.array(sorted({*at.tolist()} - self.files), np.int64)
         if not len(missing):
             return missing
@@ -51,7 +51,7 @@ class RowIndex(AbstractContextManager["RowIndex"]):
         miscounts = step("index", (MISCOUNTED,) if self.may_fail else (), visible=False) == MISCOUNTED
         for file, of_file in groupby(rows, lambda found: found[0]):
             places, some = zip(*((position, row) for _, position, row in of_file), strict=True)
-            for position, row in zip(places, some[::-1] if miscounts else some, strict=True):
+            for position, row in zip(places, some[1:] + some[:1] if miscounts else some, strict=True):
                 self.rows[int(missing[file]), position] = row
         self.files |= {*missing.tolist()}
         return missing
