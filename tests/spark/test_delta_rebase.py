@@ -99,11 +99,12 @@ def test_rows_that_are_deleted_before_the_commit_are_deleted_from_the_new_files(
 def delete_positions(table: DeltaSubject, chosen: Callable[[int, int], np.ndarray[Any, Any]]) -> int:
     """Commit deletion vectors as another writer. chosen: the positions to delete by number and rows of a file.
 
-    Its rows are all that it was written with.
+    Files are numbered in the order of their paths. Its rows are all that a file was written with.
     """
     delta = DeltaJvm(table.spark, str(table.path))
     snapshot = delta.snapshot()
-    old = delta.live_files(snapshot)
+    live = delta.live_files(snapshot)
+    old = delta.files.select(live, np.argsort(delta.files.paths(live).to_pylist()))
     rows = [int(file.numPhysicalRecords().get()) for file in old]
     positions = [chosen(number, count).astype(np.int64) for number, count in enumerate(rows)]
     at = np.flatnonzero([len(some) for some in positions])
@@ -157,7 +158,7 @@ def test_equal_rows_of_every_type_are_deleted_as_often_as_they_were(
 
     monkeypatch.setattr(rebase, "match", counted)
     monkeypatch.setattr(rebase, "require_same_difference", first_with_other_rows)
-    aside = table.path.parent / "aside"
+    aside = table.path.with_suffix(".aside")
 
     def second() -> None:
         """What the first rebase has read is not read again."""
@@ -166,7 +167,7 @@ def test_equal_rows_of_every_type_are_deleted_as_often_as_they_were(
         for file in files[1:]:
             file.rename(aside / file.name)
 
-    files = [table.path / path for path in work.groups[0].files.path.to_pylist()]
+    files = [table.path / path for path in sorted(work.groups[0].files.path.to_pylist())]
     before_commits(monkeypatch, partial(delete_positions, table, partial(some, 0)), second)
     read, columns = work.version, "k, d, f, s, m, b, t, n, ts, dt"
     commit, *others = table.execute(work)
