@@ -235,7 +235,10 @@ def _zlayout(table: Table, spark: SparkSession, number: int, target: int) -> dic
     text = LAYOUT.format(table=table.name, columns=KEYS[number % len(KEYS)], target=target)
     (table.root / "layouts" / "busy.yaml").write_text(text)
     plan = zlayout.plan(table.project())
-    (result,) = zlayout.apply(plan, spark).results.values()
+    results = zlayout.apply(plan, spark).results.values()
+    if not results:
+        return {"committed": False, "outcome": "empty plan", "rebased_rows": 0}
+    (result,) = results
     return {
         "committed": result.outcome == "as_declared" or result.bytes_added > 0,
         "outcome": str(result.outcome),

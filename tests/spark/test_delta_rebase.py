@@ -96,6 +96,26 @@ def test_rows_that_are_deleted_before_the_commit_are_deleted_from_the_new_files(
     assert table.rows("id") == [row for row in sorted(((r[0],) for r in expected), key=repr) if row[0] != 8]
 
 
+def test_rows_that_are_deleted_between_plan_and_apply_are_no_conflict(table: DeltaSubject) -> None:
+    create_delta(table, 600)
+    work = table.work(rebases=True)
+    table.sql(f"delete from {table} where id in (10, 11, 13)")
+    table.sql(f"update {table} set a = a + 1 where id between 20 and 29")
+    read = table.observe().version
+    (commit,) = table.execute(work)
+    assert isinstance(commit, Commit)
+    assert (commit.version, commit.groups, commit.rows, commit.rebased) == (read + 1, ("g0", "g1"), 599 - 13, 0)
+    expected = table.sql(f"select {ALL} from {table} version as of {read}").collect()
+    assert table.rows(ALL) == sorted(map(tuple, expected), key=repr)
+    assert elsewhere(table, commit.version) == elsewhere(table, read)
+
+    work = table.work(rebases=True)
+    table.sql(f"optimize {table} zorder by (id)")
+    (failed,) = table.execute(work)
+    assert isinstance(failed, GroupFailed)
+    assert failed.error.diagnostics[0].code == "ZL320"
+
+
 def delete_positions(table: DeltaSubject, chosen: Callable[[int, int], np.ndarray[Any, Any]]) -> int:
     """Commit deletion vectors as another writer. chosen: the positions to delete by number and rows of a file.
 

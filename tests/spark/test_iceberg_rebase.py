@@ -96,6 +96,27 @@ def test_rows_that_are_deleted_before_the_commit_are_deleted_from_the_new_files(
     assert elsewhere(table, commit.version) == elsewhere(table, other)
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_rows_that_are_deleted_between_plan_and_apply_are_no_conflict(iceberg: IcebergSubject, version: int) -> None:
+    table = iceberg
+    create_iceberg(table, version, "partitioned by (p)")
+    work = table.work(rebases=True)
+    table.sql(f"delete from {table} where id in (10, 11, 14)")
+    table.sql(f"update {table} set a = a + 1 where id between 20 and 24")
+    read = table.observe().version
+    (commit,) = table.execute(work)
+    assert isinstance(commit, Commit)
+    assert (parent(table, commit.version), commit.groups, commit.rebased) == (read, ("g0", "g1"), 7)
+    assert rows_at(table, commit.version, columns_of(version)) == rows_at(table, read, columns_of(version))
+    assert elsewhere(table, commit.version) == elsewhere(table, read)
+
+    work = table.work(rebases=True)
+    options = "options => map('rewrite-all', 'true')"
+    table.sql(f"call ice.system.rewrite_data_files(table => '{table.identifier}', {options})")
+    failures = table.execute(work)
+    assert {failed.error.diagnostics[0].code for failed in failures if isinstance(failed, GroupFailed)} == {"ZL320"}
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("version", [2, 3])
 def test_equal_rows_of_every_type_are_deleted_as_often_as_they_were(

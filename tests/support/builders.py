@@ -149,6 +149,7 @@ def make_work(
     verify: Literal["gate", "full"] = "gate",
     partition_timezone: str = "",
     commit_properties: Mapping[str, str] = {},
+    rebases: bool = False,
 ) -> PlannedTable:
     """Return a work with the actions that do this. had: the values of properties when the plan was made."""
     actions: list[Action] = []
@@ -176,6 +177,7 @@ def make_work(
         actions=tuple(actions),
         requirements=Requirements(table_id, version, "s1", layout.layout_id, partitioning, None, None, ""),
         files=sum(len(group.files) for group in groups) + (not covers_table),
+        rebases=rebases,
     )
     pinned = {group.id: group for group in groups}
     return PlannedTable(spec, None, plan, pinned, run_id=run_id, verify=verify)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.errors import Diagnostic
@@ -21,7 +22,7 @@ from zlayout.planner.actions import (
 from zlayout.planner.model import TablePlan
 from zlayout.planner.work import PlannedTable
 from zlayout.spec.model import MAIN, LayoutSpec
-from zlayout.table.state import FileTable, TableState, identities
+from zlayout.table.state import FileTable, TableState, identities, identity_columns
 
 Staleness = Literal["compatible", "strict"]
 
@@ -34,7 +35,8 @@ def staleness(saved: TablePlan, again: PlannedTable, now: TableState, mode: Stal
         again: The plan made again with the present layout spec, from the table version of the saved plan.
         now: The present table.
         mode: `compatible` accepts appends since the plan, `strict` does not. Neither of them accepts another layout,
-            schema or partitioning, or a change of the pinned files.
+            schema or partitioning, or a change of the pinned files. If the plan can be rebased, deletes of rows in the
+            pinned files are no such change.
 
     Returns:
         One ZL203 per reason; empty if the plan is not stale.
@@ -51,7 +53,7 @@ def staleness(saved: TablePlan, again: PlannedTable, now: TableState, mode: Stal
         reasons = ["the layout spec selects other files now"]
     elif mode == "strict" and planned.version != now.version:
         reasons = [f"expected table version {planned.version}, found {now.version}"]
-    elif gone := _changed_files([group.files for group in again.groups], now):
+    elif gone := _changed_files([group.files for group in again.groups], now, rebases=bool(saved.rebases)):
         reasons = [f"{plural(gone, 'pinned file')} {'was' if gone == 1 else 'were'} changed or removed"]
     elif _settings(saved.actions) != _settings(again.plan.actions):  # a table version does not include all settings
         reasons = ["the plan would change other settings now"]
@@ -85,9 +87,11 @@ def _lacks(planned: Requirements, made: Requirements) -> bool:
     return any(before is None and after is not None for before, after in zip(one, other, strict=True))
 
 
-def _changed_files(pinned: Sequence[FileTable], now: TableState) -> int:
-    keys = identities(pinned)
-    return len(keys) - (pc.sum(pc.is_in(keys, now.files.identity())).as_py() or 0)
+def _changed_files(pinned: Sequence[FileTable], now: TableState, *, rebases: bool) -> int:
+    """Count the pinned files that are not live any more or, if the rewrite cannot be rebased, have other deletes."""
+    keys = identity_columns(pinned)[0] if rebases else identities(pinned)
+    live = now.files.path.cast(pa.large_string()) if rebases else now.files.identity()
+    return len(keys) - (pc.sum(pc.is_in(keys, live)).as_py() or 0)
 
 
 def _settings(actions: Iterable[Action]) -> list[Action]:

@@ -17,12 +17,13 @@ GROUPS = [
 ]
 
 
+@pytest.mark.parametrize("rebases", [False, True])
 @pytest.mark.parametrize(
     ("gone", "changed"), [([], []), ([1], ["a"]), ([2], ["b"]), ([3, 5], ["c"]), ([0, 4], ["a", "c"]), ([6], [])]
 )
-def test_a_group_with_a_file_that_is_gone_has_changed(gone: list[int], changed: list[str]) -> None:
+def test_a_group_with_a_file_that_is_gone_has_changed(gone: list[int], changed: list[str], *, rebases: bool) -> None:
     live = FILES.take(np.setdiff1d(np.arange(7), gone))
-    kept, lost = still_live(GROUPS, live)
+    kept, lost = still_live(GROUPS, live, rebases=rebases)
     assert [g.id for g, _ in lost] == changed
     assert [g.id for g in kept] == [g.id for g in GROUPS if g.id not in changed]
 
@@ -30,6 +31,19 @@ def test_a_group_with_a_file_that_is_gone_has_changed(gone: list[int], changed: 
 def test_a_group_with_another_deletion_vector_has_changed() -> None:
     keys = FILES.version_key.to_pylist()
     keys[2] = "another"
-    kept, lost = still_live(GROUPS, replace(FILES, version_key=pa.array(keys)))
+    kept, lost = still_live(GROUPS, replace(FILES, version_key=pa.array(keys)), rebases=False)
     assert ([(g.id, count) for g, count in lost], len(kept)) == ([("b", 1)], 3)
-    assert still_live([], FILES) == ([], [])
+    assert still_live([], FILES, rebases=False) == ([], [])
+
+
+def test_if_a_rewrite_can_be_rebased_the_group_has_its_present_deletion_vectors() -> None:
+    order = np.array([6, 5, 4, 3, 2, 1, 0])
+    keys, deleted = FILES.version_key.to_pylist(), FILES.deleted.copy()
+    keys[2], deleted[2] = "another", 3
+    live = replace(FILES, version_key=pa.array(keys), deleted=deleted).take(order)
+    kept, lost = still_live(GROUPS, live, rebases=True)
+    assert ([group.id for group in kept], lost) == ([group.id for group in GROUPS], [])
+    assert [group.files.path.to_pylist() for group in kept] == [group.files.path.to_pylist() for group in GROUPS]
+    (b,) = (group.files for group in kept if group.id == "b")
+    assert (b.version_key.to_pylist(), b.deleted.tolist()) == (["another"], [3])
+    assert still_live([], FILES, rebases=True) == ([], [])

@@ -63,6 +63,20 @@ def test_what_changed_is_said(change: Callable[[TableState], TableState], reason
     assert reasons(change(APPENDED)) == [reason]
 
 
+def test_deletes_do_not_make_a_plan_stale_that_can_be_rebased() -> None:
+    saved, again = replace(decide(SPEC, THEN, DELTA).plan, rebases=True), decide(SPEC, THEN, DELTA)
+    deleted = state(File(0, 9, deleted=1), File(0, 9), version=8)
+    assert staleness(saved, again, deleted, "compatible") == ()
+    for now, reason in (
+        (replace(deleted, files=without_first(deleted.files)), "1 pinned file was changed or removed"),
+        (replace(deleted, schema_digest="s2"), "the table's schema changed"),
+    ):
+        (refusal,) = staleness(saved, again, now, "compatible")
+        assert refusal.message.endswith(reason)
+    (refusal,) = staleness(saved, again, deleted, "strict")
+    assert refusal.message.endswith("expected table version 7, found 8")
+
+
 def test_another_spec_is_said() -> None:
     layout = replace(SPEC.layout, columns=(ZorderColumn("a"),), target_size=SPEC.layout.target_size * 2)
     assert reasons(THEN, spec=replace(SPEC, layout=layout)) == ["the layout spec changed"]

@@ -500,7 +500,7 @@ def run_zlayout(
         CommitUnknown: ZL331.
     """
     table = str(work.table)
-    groups, changed = still_live(work.groups, state.files)
+    groups, changed = still_live(work.groups, state.files, rebases=bool(work.plan.rebases))
     if changed:
         failed = tuple(group.id for group, _ in changed)
         files = sum(len(group.files) for group, _ in changed)

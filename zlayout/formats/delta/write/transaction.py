@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -250,13 +250,23 @@ class PinnedFiles:
         return positions_among(self.path, paths_of(groups))
 
 
-def still_live(groups: Sequence[Group], live: FileTable) -> tuple[list[Group], list[tuple[Group, int]]]:
+def still_live(
+    groups: Sequence[Group], live: FileTable, *, rebases: bool
+) -> tuple[list[Group], list[tuple[Group, int]]]:
     """Separate the groups whose files are unchanged from the other groups: see `split_groups`.
 
-    A file is unchanged if it is live and has the planned deletion vector.
+    A file is unchanged if it is live and has the planned deletion vector. If rewrites of the table can be rebased, a
+    file may have another one: the group then has its files as they are now.
     """
-    found = pc.is_in(identities([group.files for group in groups]), value_set=live.identity())
-    return split_groups(groups, found.to_numpy(zero_copy_only=False))
+    path = live.path.cast(pa.string())
+    if not rebases:
+        found = pc.is_in(identities([group.files for group in groups]), value_set=live.identity())
+    else:
+        found = pc.is_in(paths_of(groups), value_set=path)
+    kept, changed = split_groups(groups, found.to_numpy(zero_copy_only=False))
+    if rebases:
+        kept = [replace(group, files=live.take(positions_among(path, paths_of([group])))) for group in kept]
+    return kept, changed
 
 
 def pinned_files(delta: DeltaJvm, snapshot: Any, table: str, groups: Sequence[Group], live: int) -> PinnedFiles:

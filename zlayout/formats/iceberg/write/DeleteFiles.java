@@ -11,8 +11,14 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.function.Function;
 import java.util.function.LongConsumer;
+import java.util.function.Supplier;
 import org.apache.iceberg.BaseFileScanTask;
 import org.apache.iceberg.ContentFile;
 import org.apache.iceberg.DataFile;
@@ -41,21 +47,27 @@ import org.apache.iceberg.util.ContentFileUtil;
  * files with positions in tables of version 2. Numbers are passed as by ContentFiles.
  */
 public class DeleteFiles {
+    // of delete files whose content is kept: at most about 100 MB
+    private static final int MAX_KNOWN_ROWS = 10000;
+    private static final int MAX_KNOWN_FILES = 10000;
+
     /**
      * Compares the deletes of files at two versions.
      *
+     * @param known the content of small files of position deletes by their location, which is read once
      * @return for each file the number of its rows that are deleted by position only in `after`, and their ascending
      *     positions. Empty if there is none, if there are more than `limit`, or if anything else was changed: if a row
      *     was restored, if other equality deletes apply, or if a file that lost rows has none of its deletes for itself.
      *     An Iceberg rewrite must remove a delete file to add others.
      */
-    public byte[] newlyDeleted(List before, List after, Table table, long limit) {
+    public byte[] newlyDeleted(List before, List after, Table table, final long limit, Map known, int threads)
+            throws Exception {
         final EncryptingFileIO io = EncryptingFileIO.combine(table.io(), table.encryption());
-        BaseDeleteLoader loader = new BaseDeleteLoader(new Function() {
+        final BaseDeleteLoader loader = new Loader(new Function() {
             public Object apply(Object file) {
                 return io.newInputFile((DeleteFile) file);
             }
-        });
+        }, known);
         for (int at = 0; at < before.size(); at++) { // before any delete file is read
             if (!equalityDeletes((FileScanTask) before.get(at)).equals(equalityDeletes((FileScanTask) after.get(at)))) {
                 return new byte[0];
@@ -63,15 +75,33 @@ public class DeleteFiles {
         }
         List positions = new ArrayList(before.size());
         long rows = 0;
-        for (int at = 0; at < before.size(); at++) {
-            FileScanTask task = (FileScanTask) after.get(at);
-            Newly newly = new Newly(positions(loader, (FileScanTask) before.get(at)), limit - rows);
-            positions(loader, task).forEach(newly);
-            if (newly.tooMany || newly.kept != newly.known.cardinality() || newly.count > 0 && !hasOwnDeletes(task)) {
-                return new byte[0];
+        ExecutorService pool = Executors.newFixedThreadPool(threads);
+        try {
+            List requests = new ArrayList(before.size());
+            for (int at = 0; at < before.size(); at++) {
+                final FileScanTask old = (FileScanTask) before.get(at);
+                final FileScanTask task = (FileScanTask) after.get(at);
+                requests.add(pool.submit(new Callable() {
+                    public Object call() {
+                        return compared(old, task, loader, limit);
+                    }
+                }));
             }
-            rows += newly.count;
-            positions.add(Arrays.copyOf(newly.positions, newly.count));
+            for (int at = 0; at < before.size(); at++) {
+                long[] found = (long[]) ((Future) requests.get(at)).get();
+                rows += found == null ? 0 : found.length;
+                if (found == null || rows > limit) {
+                    return new byte[0];
+                }
+                positions.add(found);
+            }
+        } catch (ExecutionException failed) {
+            if (failed.getCause() instanceof Exception) {
+                throw (Exception) failed.getCause();
+            }
+            throw failed;
+        } finally {
+            pool.shutdownNow();
         }
         if (rows == 0) {
             return new byte[0];
@@ -85,6 +115,15 @@ public class DeleteFiles {
             }
         }
         return buffer.array();
+    }
+
+    static long[] compared(FileScanTask before, FileScanTask after, BaseDeleteLoader loader, long limit) {
+        Newly newly = new Newly(positions(loader, before), limit);
+        positions(loader, after).forEach(newly);
+        if (newly.tooMany || newly.kept != newly.known.cardinality() || newly.count > 0 && !hasOwnDeletes(after)) {
+            return null;
+        }
+        return Arrays.copyOf(newly.positions, newly.count);
     }
 
     /** Returns the locations of the equality deletes of a task. */
@@ -120,6 +159,29 @@ public class DeleteFiles {
     private static PositionDeleteIndex positions(BaseDeleteLoader loader, FileScanTask task) {
         List deletes = deletes(task, false);
         return loader.loadPositionDeletes(deletes, ((ContentFile) task.file()).location());
+    }
+
+    /** Keeps what it has read. Files never change. */
+    private static class Loader extends BaseDeleteLoader {
+        final Map known;
+
+        Loader(Function input, Map known) {
+            super(input);
+            this.known = known;
+        }
+
+        protected boolean canCache(long rows) {
+            return rows <= MAX_KNOWN_ROWS && known.size() < MAX_KNOWN_FILES;
+        }
+
+        protected Object getOrLoad(String location, Supplier supplier, long rows) {
+            Object found = known.get(location);
+            if (found == null) {
+                found = supplier.get();
+                known.put(location, found);
+            }
+            return found;
+        }
     }
 
     /** Collects the positions that are not known. */

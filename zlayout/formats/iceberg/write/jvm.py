@@ -515,7 +515,7 @@ def commit_prepared(
             raises ends the attempts.
         look: Reads the table again after an error. Returns the result, None if the commit is not in the table.
         attempts: How often the commit is prepared and sent if another commit succeeds first each time.
-        pause: The mean pause between two attempts in seconds.
+        pause: The mean pause before the third attempt and each further one, in seconds.
 
     Raises:
         CommitConflict: ZL321, if another commit succeeded first. BusyTable after several attempts.
@@ -533,8 +533,9 @@ def commit_prepared(
                 raise
             if attempt == attempts:
                 raise BusyTable(*conflict.diagnostics) from conflict
+        if attempt > 1:  # one other commit may be a conflict, which the next attempt finds
+            time.sleep(uniform(0.5, 1.5) * pause)
         attempt += 1
-        time.sleep(uniform(0.5, 1.5) * pause)
 
 
 def _sent(doing: str, send: Callable[[], object], made: Made, look: Callable[[Made], Made | None]) -> Made:

@@ -23,6 +23,7 @@ from zlayout.formats.iceberg.write.staging import Staged, head, is_ancestor, tas
 from zlayout.formats.kernel import rebase
 from zlayout.formats.kernel.commits import NewFiles, Rewritten, require_sizes
 from zlayout.formats.kernel.rebase import Deleted, Located
+from zlayout.formats.undo import MAX_CONCURRENT_REQUESTS
 from zlayout.spark.arrow import from_bytes, to_bytes
 from zlayout.spark.jvm import JavaClasses, java_object
 from zlayout.table.state import Int64
@@ -68,6 +69,7 @@ class DeleteFiles:
         source = resources(__package__).joinpath("DeleteFiles.java").read_text(encoding="utf-8")
         self._java = java_object(pinned.jvm.session, _DELETE_FILES, source)
         self._pinned = pinned
+        self._known = pinned.jvm.java.util.concurrent.ConcurrentHashMap()
 
     def newly_deleted(self, before: Any, after: Any, table: Any, limit: int) -> list[Int64] | None:
         """Compare the position deletes of files at two versions.
@@ -83,7 +85,7 @@ class DeleteFiles:
             there is no such row, or more than the limit; if a row is deleted in `before` only; if other equality
             deletes apply to a file; or if a file with such rows has no deletes for itself alone in `after`.
         """
-        numbers = from_bytes(self._java.newlyDeleted(before, after, table, limit))
+        numbers = from_bytes(self._java.newlyDeleted(before, after, table, limit, self._known, MAX_CONCURRENT_REQUESTS))
         found, start = [], 0
         while start < len(numbers):
             end = start + 1 + int(numbers[start])

@@ -458,9 +458,10 @@ def tasks_of(jvm: IcebergJvm, table: Any, snapshot: int, paths: pa.Array) -> Any
 
 
 def still_live(jvm: IcebergJvm, table: Any, work: PlannedTable) -> tuple[list[Group], list[GroupFailed]]:
-    """Separate the groups whose files, with their delete files, are unchanged since the work's version.
+    """Separate the groups whose files are unchanged since the work's version.
 
-    The commit of a changed group would be a conflict, so the group is not rewritten. `table` is the current Java table.
+    The commit of a changed group would be a conflict, so the group is not rewritten. A file is unchanged if it is live
+    and has the same delete files, which may differ if the rewrite can be rebased. `table` is the current Java table.
 
     Returns:
         The unchanged groups, and a failure for each other group.
@@ -475,7 +476,8 @@ def still_live(jvm: IcebergJvm, table: Any, work: PlannedTable) -> tuple[list[Gr
             conflict = CommitConflict.of("ZL320", message, hint="plan again")
             return [], [GroupFailed((group.id,), conflict) for group in work.groups]
         before, after = (tasks_of(jvm, table, int(s.snapshotId()), paths_of(work.groups)) for s in (pinned, now))
-        same = jvm.content.same_deletes(before, after)
+        # if rewrites of the table can be rebased, a live file may have other deletes than planned
+        same = jvm.content.same_deletes(after if work.plan.rebases else before, after)
     kept, changed = split_groups(work.groups, same)
     return kept, [GroupFailed((g.id,), changed_files(work.table, count, len(g.files))) for g, count in changed]
 
