@@ -333,7 +333,11 @@ AllQueries = Annotated[bool, typer.Option("--verbose", "-v", help="List all quer
 AdviceOut = Annotated[Path | None, typer.Option("--out", "-o", help="Write the result to a file.", show_default=False)]
 Stale = Annotated[
     Literal["compatible", "strict"],
-    typer.Option("--stale", help="With a plan file: compatible accepts appends since the plan, strict does not."),
+    typer.Option(
+        "--stale",
+        help="With a plan file: compatible accepts appends since the plan, and deletes that can be rebased; "
+        "strict does not.",
+    ),
 ]
 Reviewed = Annotated[
     Path | None,

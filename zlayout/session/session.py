@@ -579,7 +579,8 @@ def read_plan(
         project: The project that the plan was made for.
         path: A file that `write_plan` or `zlayout plan --out` wrote.
         exclude: Tables to leave out, as in `plan`.
-        stale: "compatible" accepts appends since the plan was made; "strict" requires the planned version.
+        stale: "compatible" accepts appends since the plan was made, and deletes of rows if the rewrite can be rebased;
+            "strict" requires the planned version.
         allow_full_rewrite: As in `plan`. It is not stored in the plan file.
         branch: As in `plan`. A plan for another branch is stale.
         parallelism: The number of tables of one catalog to read at the same time.
